@@ -1,6 +1,8 @@
-"""The lessons are part of the test suite: nbval runs the solved ones and compares what they print with what is stored.
+"""The lessons are part of the test suite: nbval runs the solved ones and compares what they print
+with what is stored.
 
-Every session, and every notebook in it, has a state folder of its own and one BLAS thread, so that sums come out alike.
+Every session, and every notebook in it, has a state folder of its own and one BLAS thread, so that
+sums come out alike.
 """
 
 from __future__ import annotations
@@ -19,17 +21,33 @@ ROOT = Path(__file__).parent
 STATE = Path(tempfile.mkdtemp(prefix="ipu_teach-tests-"))
 
 # Before anything imports numpy; the workers and kernels of this session inherit all of it.
-for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+for _variable in (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+):
     os.environ[_variable] = "1"
-os.environ["IPU_TEACH_GPU"] = "0"  # outputs are made and compared on numpy; the tests of a GPU ask for it
+# outputs are made and compared on numpy; the tests of a GPU ask for it
+os.environ["IPU_TEACH_GPU"] = "0"
 os.environ["IPU_TEACH_WORK"] = str(STATE / "work")
-os.environ["IPYTHONDIR"] = str(STATE / "ipython")  # the user's start-up files are not part of a lesson
+# the user's start-up files are not part of a lesson
+os.environ["IPYTHONDIR"] = str(STATE / "ipython")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Where nbval is missing or switched off, its options in pyproject.toml do nothing, and the other tests run."""
-    parser.addoption("--browser-all", action="store_true", help="every view on every page, not a spread: see tests/browser")
-    parser.addoption("--stand-in", action="store_true", help="run every engine on tests/fake_cupy.py, as on a GPU")
+    """Where nbval is missing or switched off, its options in pyproject.toml do nothing, and the
+    other tests run."""
+    parser.addoption(
+        "--browser-all",
+        action="store_true",
+        help="every view on every page, not a spread: see tests/browser",
+    )
+    parser.addoption(
+        "--stand-in",
+        action="store_true",
+        help="run every engine on tests/fake_cupy.py, as on a GPU",
+    )
     if not pluginmanager.hasplugin("nbval"):
         for name in ("--nbval", "--nbval-current-env"):
             parser.addoption(name, action="store_true", help="nbval is not here: no effect")
@@ -53,7 +71,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """A learner's notebook has no outputs to compare; tests/lessons runs it to its end."""
-    return True if collection_path.suffix == ".ipynb" and collection_path.parent == ROOT / "notebooks" else None
+    return (
+        True
+        if collection_path.suffix == ".ipynb" and collection_path.parent == ROOT / "notebooks"
+        else None
+    )
 
 
 def pytest_unconfigure() -> None:
@@ -77,7 +99,9 @@ def _mend_nbval() -> None:
 
     def execute_cell_input(self: Any, cell_input: str, allow_stdin: bool | None = None) -> Any:
         # nbval 0.11 sends store_history=False, and IPython then ignores a ";" at the end
-        return self.kc.execute(cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
+        return self.kc.execute(
+            cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False
+        )
 
     RunningKernel.execute_cell_input = execute_cell_input
     start = IPyNbFile.setup
@@ -104,7 +128,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test skipped for want of something that `IPU_TEACH_REQUIRE` names, as the continuous integration sets it, fails."""
+    """A test skipped for want of something that `IPU_TEACH_REQUIRE` names, as the continuous
+    integration sets it, fails."""
     report = yield
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = str(report.longrepr[2])

@@ -1,4 +1,5 @@
-"""What a wheel carries from beside the package: notebooks, pages and digits, where `ipu_teach/places.py` looks for them."""
+"""What a wheel carries from beside the package: notebooks, pages and digits, where
+`ipu_teach/places.py` looks for them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PATTERNS = ("notebooks/*.ipynb", "notebooks/solutions/*.ipynb", "docs/*.md", "datasets/digits8.npz", "datasets/SOURCE.md")
+PATTERNS = (
+    "notebooks/*.ipynb",
+    "notebooks/solutions/*.ipynb",
+    "docs/*.md",
+    "datasets/digits8.npz",
+    "datasets/SOURCE.md",
+)
 
 
 class CourseHook(BuildHookInterface):
@@ -17,5 +24,11 @@ class CourseHook(BuildHookInterface):
         """Called by hatchling before it writes a wheel; `version` is "standard" or "editable"."""
         if version == "standard":
             root = Path(self.root)
-            found = {path: path.relative_to(root).as_posix() for pattern in PATTERNS for path in root.glob(pattern)}
-            build_data["force_include"].update({str(path): f"ipu_teach/course/{name}" for path, name in found.items()})
+            found = {
+                path: path.relative_to(root).as_posix()
+                for pattern in PATTERNS
+                for path in root.glob(pattern)
+            }
+            build_data["force_include"].update(
+                {str(path): f"ipu_teach/course/{name}" for path, name in found.items()}
+            )

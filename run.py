@@ -1,25 +1,25 @@
 """python3 run.py [JOB] [arguments]
 
-  (no job)    open the first lesson in JupyterLab
-  lab 03      open lesson 03
-  mnist       train lesson 07 headless (--data mnist, --html FILE)
-  test        run every test (further arguments go to pytest; --browser-all: every view on every page, and nothing else)
-  test --quick   run those of tests/quick.txt: under a minute on two cores, the first thing after a change
-  doctor      say what is here and what is missing
-  fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
-  mutants     damage the lessons' answers in small ways, and see that no check lets one pass (mutants 01.2)
-  entered     run the tests, and name the functions that nothing enters (from Python 3.12 on; arguments go to pytest)
-  names       say which lesson shows what each exercise needs, on every path through them
-  pack        make a folder or zip that sets up without a network: the kit, the lessons, the wheels (--python, --system, --zip)
-  bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser; --peers)
-  hub         a class of scripted learners on JupyterHub, on this machine (--learners N, --trouble)
-  rehearsal   half a day with three scripted learners on the hub, and pictures of the class page
-  size        count the lines of code of each room of the house (size COMMIT: and the change since then)
-  OTHER       is handed to `ipu-teach OTHER`
+  (no job)    open the first lesson in JupyterLab lab 03      open lesson 03 mnist       train
+  lesson 07 headless (--data mnist, --html FILE) test        run every test (further arguments go to
+  pytest; --browser-all: every view on every page, and nothing else) test --quick   run those of
+  tests/quick.txt: under a minute on two cores, the first thing after a change doctor      say what
+  is here and what is missing fuzz        run random programs on every way, against a judge
+  (--minutes N, --seed S) mutants     damage the lessons' answers in small ways, and see that no
+  check lets one pass (mutants 01.2) entered     run the tests, and name the functions that nothing
+  enters (from Python 3.12 on; arguments go to pytest) names       say which lesson shows what each
+  exercise needs, on every path through them pack        make a folder or zip that sets up without a
+  network: the kit, the lessons, the wheels (--python, --system, --zip) bench       measure how fast
+  the kit is, each workload beside a floor (--only w1a,w2; --browser; --peers) hub         a class
+  of scripted learners on JupyterHub, on this machine (--learners N, --trouble) rehearsal   half a
+  day with three scripted learners on the hub, and pictures of the class page size        count the
+  lines of code of each room of the house (size COMMIT: and the change since then) OTHER       is
+  handed to `ipu-teach OTHER`
 
-The first use makes .venv beside this file; every job then runs in it. Nothing outside this folder is installed.
-"""
-# Written so that any Python can read it, an old one too: that one must be able to say that it is too old.
+The first use makes .venv beside this file; every job then runs in it. Nothing outside this folder
+is installed."""
+# Written so that any Python can read it, an old one too: that one must be able to say that it is
+# too old.
 
 import errno
 import glob
@@ -47,7 +47,11 @@ UNFINISHED = "unfinished"  # the stamp by which earlier editions marked a .venv 
 
 
 def python_of(venv):
-    return os.path.join(venv, "Scripts", "python.exe") if os.name == "nt" else os.path.join(venv, "bin", "python")
+    return (
+        os.path.join(venv, "Scripts", "python.exe")
+        if os.name == "nt"
+        else os.path.join(venv, "bin", "python")
+    )
 
 
 PYTHON = python_of(VENV)
@@ -63,7 +67,7 @@ def stop(text, status):
     sys.exit(status)
 
 
-# --- what is on this machine ------------------------------------------------------------------------------------------
+# --- what is on this machine ----------------------------------------------------------------------
 
 
 def newer_python(minors=range(19, 9, -1)):
@@ -81,7 +85,8 @@ def answers(command, env=None):
 
 
 def silent(command, env=None):
-    """The exit status of a command that is shown nothing and says nothing; -1 where it cannot be started."""
+    """The exit status of a command that is shown nothing and says nothing; -1 where it cannot be
+    started."""
     try:
         with open(os.devnull, "r+") as void:
             return subprocess.call(command, stdin=void, stdout=void, stderr=void, env=env, cwd=ROOT)
@@ -90,7 +95,8 @@ def silent(command, env=None):
 
 
 def system_family():
-    """The words by which this Linux names itself and its ancestors, such as {'ubuntu', 'debian'}."""
+    """The words by which this Linux names itself and its ancestors, such as {'ubuntu',
+    'debian'}."""
     words = set()
     try:
         with open("/etc/os-release") as release:
@@ -108,7 +114,11 @@ def one_command():
     if os.name == "nt":
         return '"' + sys.executable + '" -m ensurepip --upgrade'
     if sys.platform == "darwin":
-        return "brew install uv" if shutil.which("brew") else '"' + sys.executable + '" -m ensurepip --upgrade'
+        return (
+            "brew install uv"
+            if shutil.which("brew")
+            else '"' + sys.executable + '" -m ensurepip --upgrade'
+        )
     family = system_family()
     for names, command in (
         (("debian", "ubuntu"), "sudo apt install python3-pip"),
@@ -124,7 +134,7 @@ def one_command():
     return '"' + sys.executable + '" -m ensurepip --user'
 
 
-# --- set-up -----------------------------------------------------------------------------------------------------------
+# --- set-up ---------------------------------------------------------------------------------------
 
 
 class SetupFailed(Exception):
@@ -137,8 +147,10 @@ class SetupFailed(Exception):
 
 # By these words pip, uv and conda say that they reached nobody.
 NOBODY = (
-    "dns error|resolve host|name ?resolution|getaddrinfo|unreachable|no route to host|failed to establish a new connection|"
-    "tcp connect error|error sending request|connection (refused|reset|failed|error|timed out)|connectionerror|read timed out"
+    "dns error|resolve host|name ?resolution|getaddrinfo|unreachable|no route to host|failed to "
+    "establish a new connection|"
+    "tcp connect error|error sending request|connection (refused|reset|failed|error|timed "
+    "out)|connectionerror|read timed out"
 )
 
 
@@ -148,8 +160,15 @@ def offline(text):
 
 
 def setup_environment():
-    """The environment of the set-up's steps: uv from .venv-uv, and none of the settings that would lead them astray."""
-    env = dict(os.environ, PYTHONPATH=TOOLS, PIP_USER="0", PIP_REQUIRE_VIRTUALENV="0", PIP_ROOT_USER_ACTION="ignore")
+    """The environment of the set-up's steps: uv from .venv-uv, and none of the settings that would
+    lead them astray."""
+    env = dict(
+        os.environ,
+        PYTHONPATH=TOOLS,
+        PIP_USER="0",
+        PIP_REQUIRE_VIRTUALENV="0",
+        PIP_ROOT_USER_ACTION="ignore",
+    )
     env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     for name in ("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_PROJECT_ENVIRONMENT", "PYTHONHOME"):
         env.pop(name, None)
@@ -180,7 +199,9 @@ def do(what, command, env):
     if status != 0 and offline(text):
         raise SetupFailed(what + " needs a network, and none answers", True)
     if status != 0 and re.search("no space left|not enough space", text, re.IGNORECASE):
-        raise SetupFailed("the disk is full: about 700 MB are needed. Make room, then run the same command again")
+        raise SetupFailed(
+            "the disk is full: about 700 MB are needed. Make room, then run the same command again"
+        )
     sys.stderr.write(text)
     if status != 0:
         text = what + " failed (status " + str(status) + "); what it said stands above. "
@@ -188,7 +209,8 @@ def do(what, command, env):
 
 
 def local_uv():
-    """uv as an earlier set-up left it in .venv-uv: by pip as a module, by conda or out of a pack's wheel as a program."""
+    """uv as an earlier set-up left it in .venv-uv: by pip as a module, by conda or out of a pack's
+    wheel as a program."""
     names = ["bin/uv", "Library/bin/uv.exe", "Scripts/uv.exe"]
     unpacked = glob.glob(os.path.join(glob.escape(TOOLS), "uv-*.data", "scripts", "uv*"))
     programs = [os.path.join(TOOLS, *name.split("/")) for name in names]
@@ -206,15 +228,31 @@ def find_uv(env):
 
 
 def uv_installer(env):
-    """The command that puts uv into .venv-uv without any right over this machine; status 2 where there is none."""
+    """The command that puts uv into .venv-uv without any right over this machine; status 2 where
+    there is none."""
     if answers([sys.executable, "-m", "pip"], env):
         # --target works without the venv module, and on a Python that its system manages
-        return [sys.executable, "-m", "pip", "install", "-q", "--retries", "1", "--upgrade", "--target", TOOLS, "uv"]
+        return [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--retries",
+            "1",
+            "--upgrade",
+            "--target",
+            TOOLS,
+            "uv",
+        ]
     for name in ("mamba", "micromamba", "conda"):
         path = shutil.which(name)
         if path and answers([path], env):
             return [path, "create", "-y", "-q", "-p", TOOLS, "-c", "conda-forge", "uv"]
-    text = "one of uv, pip and conda is needed, and none is here. Get one with this command, then run this again:\n    "
+    text = (
+        "one of uv, pip and conda is needed, and none is here. Get one with this command, then "
+        "run this again:\n    "
+    )
     stop(text + one_command(), 2)
 
 
@@ -225,16 +263,18 @@ def remove(path):
     shutil.rmtree(path, ignore_errors=True)
 
 
-# --- a pack: wheels beside run.py, for machines without a network ------------------------------------------------------
+# --- a pack: wheels beside run.py, for machines without a network ---------------------------------
 
 
 def this_system():
-    """The folder of wheels/ that is for this system, such as linux-x86_64, windows-amd64 or darwin-arm64."""
+    """The folder of wheels/ that is for this system, such as linux-x86_64, windows-amd64 or
+    darwin-arm64."""
     return (platform.system() + "-" + platform.machine()).lower()
 
 
 def carried():
-    """The folders of wheels that serve this Python here; [] where this is no pack, or one for others."""
+    """The folders of wheels that serve this Python here; [] where this is no pack, or one for
+    others."""
     try:
         with open(os.path.join(WHEELS, "pack.json")) as listed:
             pack = json.load(listed)
@@ -244,8 +284,17 @@ def carried():
     folders = [os.path.join(WHEELS, name) for name in ("any", this_system())]
     if version in pack["pythons"] and os.path.isdir(folders[1]):
         return folders
-    others = newer_python([int(other.split(".")[1]) for other in pack["pythons"]]) if os.path.isdir(folders[1]) else ""
-    text = "the wheels in this folder are for Python " + ", ".join(pack["pythons"]) + " on " + ", ".join(pack["systems"])
+    others = (
+        newer_python([int(other.split(".")[1]) for other in pack["pythons"]])
+        if os.path.isdir(folders[1])
+        else ""
+    )
+    text = (
+        "the wheels in this folder are for Python "
+        + ", ".join(pack["pythons"])
+        + " on "
+        + ", ".join(pack["systems"])
+    )
     text += "; this is Python " + version + " on " + this_system()
     if others:
         stop(text + ". Run this with " + others, 2)
@@ -254,7 +303,8 @@ def carried():
 
 
 def check_wheels(folders):
-    """Hold the wheels against the checksums that came with them: a copy from a stick may have gone wrong."""
+    """Hold the wheels against the checksums that came with them: a copy from a stick may have gone
+    wrong."""
     begins = tuple("wheels/" + os.path.basename(folder) + "/" for folder in folders)
     with open(os.path.join(ROOT, "SHA256SUMS")) as listed:
         sums = [line.rstrip("\n").split("  ", 1) for line in listed]
@@ -268,7 +318,9 @@ def check_wheels(folders):
                 right = False
             bad += [] if right else [name]
     if bad:
-        raise SetupFailed("the pack was not copied whole. Copy it again; missing or damaged: " + ", ".join(bad))
+        raise SetupFailed(
+            "the pack was not copied whole. Copy it again; missing or damaged: " + ", ".join(bad)
+        )
 
 
 def unpacked_uv(folders, env):
@@ -284,7 +336,7 @@ def unpacked_uv(folders, env):
     return find_uv(env) or stop("uv, which came with the pack, does not run on this machine", 1)
 
 
-# --- .venv: made beside the old one, which goes when the new one stands -----------------------------------------------
+# --- .venv: made beside the old one, which goes when the new one stands ---------------------------
 
 
 def python_version():
@@ -292,7 +344,8 @@ def python_version():
 
 
 def fingerprint():
-    """What a finished set-up depends on; the folder is part of it, for the kit is found in .venv by its path."""
+    """What a finished set-up depends on; the folder is part of it, for the kit is found in .venv by
+    its path."""
     digest = hashlib.sha256()
     for name in ("requirements.lock", "pyproject.toml"):
         with open(os.path.join(ROOT, name), "rb") as source:
@@ -315,27 +368,35 @@ def write_stamp(venv, text):
 
 def runs_here():
     """Whether .venv is whole, works, and has the version of Python that runs this."""
-    question = "import sys; sys.exit(sys.version_info[:2] != " + repr(tuple(sys.version_info[:2])) + ")"
+    question = (
+        "import sys; sys.exit(sys.version_info[:2] != " + repr(tuple(sys.version_info[:2])) + ")"
+    )
     return read_stamp() != UNFINISHED and silent([PYTHON, "-c", question]) == 0
 
 
 def mend(old):
-    """Let .venv find the folder that was `old` and has been moved, renamed or copied: no package is fetched for that."""
-    from urllib.request import pathname2url  # not in the Pythons that can only say that they are too old
+    """Let .venv find the folder that was `old` and has been moved, renamed or copied: no package is
+    fetched for that."""
+    # not in the Pythons that can only say that they are too old
+    from urllib.request import pathname2url
 
     pairs = [(os.fsencode(old), os.fsencode(ROOT))]
     pairs.append((pathname2url(old).encode("ascii"), pathname2url(ROOT).encode("ascii")))
     texts = glob.glob(os.path.join(glob.escape(os.path.dirname(PYTHON)), "*"))
     for packages in ("lib/python*/site-packages", "Lib/site-packages"):
         for name in ("*.pth", "*.dist-info/direct_url.json"):
-            texts += glob.glob(os.path.join(glob.escape(VENV), *(packages.split("/") + name.split("/"))))
+            texts += glob.glob(
+                os.path.join(glob.escape(VENV), *(packages.split("/") + name.split("/")))
+            )
     for path in texts:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LONGEST_TEXT:
             continue
         with open(path, "rb") as source:
             before = after = source.read()
         for gone, here in pairs if b"\0" not in before else ():
-            after = re.sub(b"(?<![\\w.-])" + re.escape(gone) + b"(?![\\w.-])", lambda _, here=here: here, after)
+            after = re.sub(
+                b"(?<![\\w.-])" + re.escape(gone) + b"(?![\\w.-])", lambda _, here=here: here, after
+            )
         if after != before:
             # A new file in its place: uv's cache may share the old one.
             with open(path + ".new", "wb") as target:
@@ -345,7 +406,8 @@ def mend(old):
 
 
 def build(want):
-    """Make .venv-new, and put it where .venv is; with what somebody added to .venv, where its Python is still right."""
+    """Make .venv-new, and put it where .venv is; with what somebody added to .venv, where its
+    Python is still right."""
     env = setup_environment()
     keep = runs_here()
     if not keep and os.path.exists(PYTHON) and not read_stamp():
@@ -354,11 +416,17 @@ def build(want):
     folders = carried()
     options = []
     if folders:
-        say("setting up .venv, once, from the wheels in this folder: about 125 packages, 600 MB on disk")
+        say(
+            "setting up .venv, once, from the wheels in this folder: about 125 packages, 600 "
+            "MB "
+            "on disk"
+        )
         check_wheels(folders)
         uv = unpacked_uv(folders, env)
         env["UV_CACHE_DIR"] = CACHE  # on the same disk, so that nothing lies there twice
-        options = ["--offline", "--no-index"] + [word for folder in folders for word in ("--find-links", folder)]
+        options = ["--offline", "--no-index"] + [
+            word for folder in folders for word in ("--find-links", folder)
+        ]
     else:
         uv = find_uv(env)
         installer = None if uv else uv_installer(env)
@@ -366,17 +434,25 @@ def build(want):
         if installer:
             remove(TOOLS)
             do("fetching uv", installer, env)
-            uv = find_uv(env) or stop("uv was installed into .venv-uv, but does not run on this machine", 1)
+            uv = find_uv(env) or stop(
+                "uv was installed into .venv-uv, but does not run on this machine", 1
+            )
     try:
         remove(NEW)
         if keep:
             shutil.copytree(VENV, NEW, symlinks=True)
-        # --relocatable lets it be moved into place; pip goes into it for `%pip install` in a notebook.
+        # --relocatable lets it be moved into place; pip goes into it for `%pip install` in a
+        # notebook.
         make = uv + ["venv", "-q", "--relocatable", "--allow-existing"] + options
         do("making .venv", make + ["--python", sys.executable, NEW], env)
         install = ["pip", "install", "-q", "--python", python_of(NEW)] + options
-        do("installing the packages", uv + install + ["pip", "-r", "requirements.lock", "-e", "."], env)
-        # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the first lesson's output.
+        do(
+            "installing the packages",
+            uv + install + ["pip", "-r", "requirements.lock", "-e", "."],
+            env,
+        )
+        # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the
+        # first lesson's output.
         silent([python_of(NEW), "-c", "import matplotlib.font_manager"])
         write_stamp(NEW, want)
         remove(OLD)
@@ -390,7 +466,8 @@ def build(want):
 
 
 def one_at_a_time():
-    """Wait while another run.py sets this folder up. What is returned keeps the next one waiting while it is held."""
+    """Wait while another run.py sets this folder up. What is returned keeps the next one waiting
+    while it is held."""
     turn = open(os.path.join(ROOT, ".venv-turn"), "w")  # noqa: SIM115
     told = False
     while True:
@@ -435,32 +512,53 @@ def setup():
         if not failure.offline:
             stop(str(failure) + (". .venv is as it was" if os.path.lexists(VENV) else ""), 1)
         if not runs_here():
-            had = read_stamp().partition("\n")[0].replace("Python", ", for Python") if os.path.lexists(VENV) else None
-            text = "there is no network, and setting up needs one, once: connect, then run the same command again"
+            had = (
+                read_stamp().partition("\n")[0].replace("Python", ", for Python")
+                if os.path.lexists(VENV)
+                else None
+            )
+            text = (
+                "there is no network, and setting up needs one, once: connect, then run the "
+                "same command again"
+            )
             stop(text + ("" if had is None else "; .venv is as it was" + had), 1)
-        say("there is no network, so .venv stays as it was, though other packages are wanted now; the next run tries again")
+        say(
+            "there is no network, so .venv stays as it was, though other packages are wanted "
+            "now; "
+            "the next run tries again"
+        )
     finally:
         turn.close()
 
 
-# --- jobs -------------------------------------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------
 
 
 def quick_tests():
-    """The words with which pytest runs the quick tests: the files that tests/quick.txt lists, less what is marked `slow`."""
+    """The words with which pytest runs the quick tests: the files that tests/quick.txt lists, less
+    what is marked `slow`."""
     with open(os.path.join(ROOT, "tests", "quick.txt")) as listed:
         names = [line.partition("#")[0].strip() for line in listed]
-    return ["-q", "-m", "not slow"] + [os.path.join("tests", *name.split("/")) for name in names if name]
+    return ["-q", "-m", "not slow"] + [
+        os.path.join("tests", *name.split("/")) for name in names if name
+    ]
 
 
 def command_of(words):
     """The words after run.py as the command that runs in .venv."""
     job, rest = (words[0], words[1:]) if words else ("lab", [])
     if job == "test":
-        # The whole matrix of views and pages is a job of its own; with anything else it is an option of pytest.
-        views = [os.path.join("tests", "browser", "test_every_view.py")] if rest == ["--browser-all"] else []
+        # The whole matrix of views and pages is a job of its own; with anything else it is an
+        # option of pytest.
+        views = (
+            [os.path.join("tests", "browser", "test_every_view.py")]
+            if rest == ["--browser-all"]
+            else []
+        )
         quick = quick_tests() if "--quick" in rest else []
-        return [PYTHON, "-m", "pytest"] + quick + [word for word in rest if word != "--quick"] + views
+        return (
+            [PYTHON, "-m", "pytest"] + quick + [word for word in rest if word != "--quick"] + views
+        )
     scripts = {
         "size": "tests/size.py",
         "fuzz": "tests/fuzz",
@@ -483,7 +581,10 @@ def main():
     if sys.version_info < (3, 10):  # noqa: UP036
         newer = newer_python()
         advice = "run this with " + newer if newer else "install a newer one and run this with it"
-        stop("Python 3.10 or newer is needed, and this is " + sys.version.split()[0] + "; " + advice, 2)
+        stop(
+            "Python 3.10 or newer is needed, and this is " + sys.version.split()[0] + "; " + advice,
+            2,
+        )
     words = sys.argv[1:]
     if words[:1] in (["-h"], ["--help"], ["help"]):
         print(__doc__.strip())
@@ -495,8 +596,13 @@ def main():
     except OSError as error:
         advice = {errno.ENOSPC: "the disk is full, and 700 MB are needed"}
         for number in (errno.EACCES, errno.EPERM, errno.EROFS):
-            advice[number] = "copy this folder to where you may write, and close what runs from its .venv"
-        stop("set-up cannot go on: " + str(error) + ". " + advice.get(error.errno, "").capitalize(), 1)
+            advice[number] = (
+                "copy this folder to where you may write, and close what runs from its .venv"
+            )
+        stop(
+            "set-up cannot go on: " + str(error) + ". " + advice.get(error.errno, "").capitalize(),
+            1,
+        )
     if words[:1] == ["test"]:
         os.chdir(ROOT)
     command = command_of(words)

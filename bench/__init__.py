@@ -1,7 +1,8 @@
-"""`python3 run.py bench`: how fast the kit is, as ratios to floors that are measured beside it, in the same process.
+"""`python3 run.py bench`: how fast the kit is, as ratios to floors that are measured beside it, in
+the same process.
 
-A machine's seconds say little about another machine, and a shared machine's nothing; ratios of two things measured turn by
-turn stay. Every goal is an at-most.
+A machine's seconds say little about another machine, and a shared machine's nothing; ratios of two
+things measured turn by turn stay. Every goal is an at-most.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ ROUNDS = 7
 
 
 def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
-    """Every row, in the order of the table: of the engine and the graphs, of the views in a browser, or of the peers."""
+    """Every row, in the order of the table: of the engine and the graphs, of the views in a
+    browser, or of the peers."""
     if peers:
         from bench import peers as beside
 
@@ -38,13 +40,23 @@ def build_parser() -> argparse.ArgumentParser:
     """What `python3 run.py bench` understands."""
     text = "Measure how fast the kit is on this machine, each figure beside a floor."
     parser = argparse.ArgumentParser(prog="run.py bench", description=text)
-    parser.add_argument("--json", action="store_true", help='print {"rows": [...]} instead of a table')
-    parser.add_argument("--only", metavar="IDS", default="", help="some rows, with commas between: w1a,w2")
-    parser.add_argument("--browser", action="store_true", help="measure the views in Chromium instead")
     parser.add_argument(
-        "--peers", action="store_true", help="measure beside interpreters and simulators instead (extra: bench)"
+        "--json", action="store_true", help='print {"rows": [...]} instead of a table'
     )
-    parser.add_argument("--rounds", metavar="N", type=int, default=ROUNDS, help=f"rounds of each row ({ROUNDS})")
+    parser.add_argument(
+        "--only", metavar="IDS", default="", help="some rows, with commas between: w1a,w2"
+    )
+    parser.add_argument(
+        "--browser", action="store_true", help="measure the views in Chromium instead"
+    )
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="measure beside interpreters and simulators instead (extra: bench)",
+    )
+    parser.add_argument(
+        "--rounds", metavar="N", type=int, default=ROUNDS, help=f"rounds of each row ({ROUNDS})"
+    )
     return parser
 
 
@@ -61,7 +73,8 @@ def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> lis
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the rows and print them; the exit status: 1 if a goal is missed, a row failed or a wish makes no sense."""
+    """Run the rows and print them; the exit status: 1 if a goal is missed, a row failed or a wish
+    makes no sense."""
     arguments = build_parser().parse_args(words)
     try:
         return run(arguments)
@@ -78,7 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     if arguments.rounds < 1:
-        raise InvalidOptionError(f"--rounds was given {arguments.rounds}.", next_step="give a whole number from 1 on.")
+        raise InvalidOptionError(
+            f"--rounds was given {arguments.rounds}.", next_step="give a whole number from 1 on."
+        )
     rows = chosen_rows(arguments.only, arguments.browser, arguments.peers)
     total = sum(min(arguments.rounds, row.most_rounds) for row in rows)
     results: list[Result] = []
@@ -89,7 +104,11 @@ def run(arguments: argparse.Namespace) -> int:
             bar.update(1)
 
         results.extend(run_rows(rows, arguments.rounds, tick))
-    print(json.dumps({"rows": [result.as_dict() for result in results]}, indent=1) if arguments.json else table(results))
+    print(
+        json.dumps({"rows": [result.as_dict() for result in results]}, indent=1)
+        if arguments.json
+        else table(results)
+    )
     return 1 if any(result.missed or result.failed for result in results) else 0
 
 
@@ -101,11 +120,20 @@ def table(results: Sequence[Result]) -> str:
         value = "-" if result.value is None else f"{result.value:.3g}"
         spread = "" if result.least is None else f"[{result.least:.3g} .. {result.largest:.3g}]"
         mark = "*" if result.missed else " "
-        worst = "" if result.worst is None else f"; worst {result.worst:.3g}, goal {row.worst_goal:g}"
+        worst = (
+            "" if result.worst is None else f"; worst {result.worst:.3g}, goal {row.worst_goal:g}"
+        )
         note = worst + (f" ({result.note})" if result.note else "")
-        lines.append(f"{row.id:5} {row.goal:>7g} {value:>8}{mark} {spread:17} {row.what} / {row.floor}{note}")
-    missed, failed = sum(result.missed for result in results), sum(result.failed for result in results)
-    lines.append("every measured goal is reached" if not missed else f"goals missed: {missed}, marked *")
+        lines.append(
+            f"{row.id:5} {row.goal:>7g} {value:>8}{mark} {spread:17} {row.what} / {row.floor}{note}"
+        )
+    missed, failed = (
+        sum(result.missed for result in results),
+        sum(result.failed for result in results),
+    )
+    lines.append(
+        "every measured goal is reached" if not missed else f"goals missed: {missed}, marked *"
+    )
     if failed:
         lines.append(f"rows that failed: {failed}")
     return "\n".join(lines)

@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])  # the folder in which `bench` is found by its name
+# the folder in which `bench` is found by its name
+sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import main  # noqa: E402
 

@@ -1,7 +1,9 @@
-"""What a view costs in the reader's browser: the player's own time for a frame, and what travels to it.
+"""What a view costs in the reader's browser: the player's own time for a frame, and what travels to
+it.
 
-Most rows are milliseconds and kilobytes, not ratios: a display has 60 frames a second on any machine, and a notebook's
-size is what it is. Chromium and Playwright (the extra `e2e`) are needed for the first.
+Most rows are milliseconds and kilobytes, not ratios: a display has 60 frames a second on any
+machine, and a notebook's size is what it is. Chromium and Playwright (the extra `e2e`) are needed
+for the first.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ from ipu_teach.show import View
 from ipu_teach.show.view import page, player
 
 ROUNDS = 7
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+]
 
 # Draws every frame of the run in the middle of its course; milliseconds a frame.
 DRAW_ALL = """() => {
@@ -42,20 +50,28 @@ class Total(Vertex):
 
 
 def busy_machine(tiles: int, distinct: int, supersteps: int) -> View:
-    """`distinct` compute sets with random work and random destinations, in turn until there are `supersteps` of them."""
+    """`distinct` compute sets with random work and random destinations, in turn until there are
+    `supersteps` of them."""
     rng = np.random.default_rng(3)
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
-    values, out = graph.add_variable(FLOAT, (tiles, 64), "values"), graph.add_variable(FLOAT, (distinct, tiles), "out")
+    values, out = (
+        graph.add_variable(FLOAT, (tiles, 64), "values"),
+        graph.add_variable(FLOAT, (distinct, tiles), "out"),
+    )
     for tile in range(tiles):
         graph.set_tile_mapping(values[tile], tile)
     graph.set_initial_value(values, 1.0)
     sets = []
     for which in range(distinct):
         compute_set = graph.add_compute_set(f"set {which}")
-        for tile, (to, length) in enumerate(zip(rng.permutation(tiles), rng.integers(1, 64, tiles), strict=True)):
+        for tile, (to, length) in enumerate(
+            zip(rng.permutation(tiles), rng.integers(1, 64, tiles), strict=True)
+        ):
             graph.set_tile_mapping(out[which, tile], int(to))
-            vertex = graph.add_vertex(compute_set, Total, values=values[tile, : int(length)], out=out[which, tile])
+            vertex = graph.add_vertex(
+                compute_set, Total, values=values[tile, : int(length)], out=out[which, tile]
+            )
             graph.set_tile_mapping(vertex, tile)
         sets.append(Execute(compute_set))
     engine = Engine(graph, Repeat(supersteps // distinct, Sequence(*sets)))
@@ -73,11 +89,15 @@ def forty_thousand() -> Engine:
     """13 tiles, loaded: 20,000 rounds of a compute set and a copy."""
     device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
     graph = Graph(device.target)
-    values, sums, there = (graph.add_variable(FLOAT, shape, "v") for shape in ((13, 64), (13,), (13,)))
+    values, sums, there = (
+        graph.add_variable(FLOAT, shape, "v") for shape in ((13, 64), (13,), (13,))
+    )
     graph.set_initial_value(values, 1.0)
     compute_set = graph.add_compute_set("total")
     for tile in range(13):
-        vertex = graph.add_vertex(compute_set, Total, values=values[tile, : 64 - 3 * tile], out=sums[tile])
+        vertex = graph.add_vertex(
+            compute_set, Total, values=values[tile, : 64 - 3 * tile], out=sums[tile]
+        )
         for part in (vertex, values[tile], sums[tile], there[(tile + 1) % 13]):
             graph.set_tile_mapping(part, tile)
     engine = Engine(graph, Repeat(20_000, Sequence(Execute(compute_set), Copy(sums, there))))
@@ -105,11 +125,16 @@ def kilobytes(view: View) -> float:
 
 def find_chromium() -> str | None:
     """The path of a Chromium on PATH."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    return (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
 
 
 def milliseconds_a_frame() -> float:
-    """The player's own time to draw a frame of the whole chip and to put its words beside it; a median of rounds."""
+    """The player's own time to draw a frame of the whole chip and to put its words beside it; a
+    median of rounds."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -117,7 +142,10 @@ def milliseconds_a_frame() -> float:
             next:  python -m pip install -e .[e2e]""") from None
     chromium = find_chromium()
     if chromium is None:
-        raise InvalidOptionError("--browser needs Chromium, which is not on PATH.", next_step="install your system's Chromium.")
+        raise InvalidOptionError(
+            "--browser needs Chromium, which is not on PATH.",
+            next_step="install your system's Chromium.",
+        )
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
         opened = browser.new_page()
@@ -130,10 +158,38 @@ def milliseconds_a_frame() -> float:
 
 
 ROWS = [
-    Row("v1", "JavaScript of a frame, 1,472 tiles x 200 supersteps", "milliseconds", 4.0, milliseconds_a_frame, 1),
+    Row(
+        "v1",
+        "JavaScript of a frame, 1,472 tiles x 200 supersteps",
+        "milliseconds",
+        4.0,
+        milliseconds_a_frame,
+        1,
+    ),
     Row("v2", "the player itself", "kB", 25.0, lambda: len(player().encode()) / 1000, 1),
-    Row("v3", "the view of a run on 13 tiles, whole", "kB", 30.0, lambda: kilobytes(busy_machine(13, 3, 9)), 1),
-    Row("v4", "the same, 1,472 tiles x 200 supersteps, 8 distinct", "kB", 150.0, lambda: kilobytes(whole_chip()), 1),
+    Row(
+        "v3",
+        "the view of a run on 13 tiles, whole",
+        "kB",
+        30.0,
+        lambda: kilobytes(busy_machine(13, 3, 9)),
+        1,
+    ),
+    Row(
+        "v4",
+        "the same, 1,472 tiles x 200 supersteps, 8 distinct",
+        "kB",
+        150.0,
+        lambda: kilobytes(whole_chip()),
+        1,
+    ),
     Row("v5", "the view of a run of 40,000 supersteps", "the run and its report", 0.5, long_run),
-    Row("v6", "the same view, whole", "kB", 150.0, lambda: kilobytes(show.bsp(_ran(forty_thousand()))), 1),
+    Row(
+        "v6",
+        "the same view, whole",
+        "kB",
+        150.0,
+        lambda: kilobytes(show.bsp(_ran(forty_thousand()))),
+        1,
+    ),
 ]

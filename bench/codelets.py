@@ -181,7 +181,12 @@ class StencilLoop(Vertex):
         rows, columns = self.out.shape
         for i in range(rows):
             for j in range(columns):
-                around = self.x[i, j + 1] + self.x[i + 2, j + 1] + self.x[i + 1, j] + self.x[i + 1, j + 2]
+                around = (
+                    self.x[i, j + 1]
+                    + self.x[i + 2, j + 1]
+                    + self.x[i + 1, j]
+                    + self.x[i + 1, j + 2]
+                )
                 self.out[i, j] = around * 0.25
 
 
@@ -219,7 +224,8 @@ class FirstPast(Vertex):
 
 
 class Relax(Vertex):
-    """One step of a line of numbers, of which each vertex has a piece and its two neighbours' ends."""
+    """One step of a line of numbers, of which each vertex has a piece and its two neighbours'
+    ends."""
 
     left: Input[FLOAT]
     right: Input[FLOAT]

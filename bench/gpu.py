@@ -1,7 +1,9 @@
-"""The rows that want a CUDA GPU: the engine on CuPy, beside CuPy alone and beside the engine on numpy. Not run on a device yet.
+"""The rows that want a CUDA GPU: the engine on CuPy, beside CuPy alone and beside the engine on
+numpy. Not run on a device yet.
 
-The work is that of w3, w4b and w5a at sizes that fill a GPU: a product of matrices of 4,096 x 4,096 on four chips, a step on
-60,000 pictures on one chip, and a stencil on 64 chips, 94,208 tiles of 8 x 8.
+The work is that of w3, w4b and w5a at sizes that fill a GPU: a product of matrices of 4,096 x 4,096
+on four chips, a step on 60,000 pictures on one chip, and a stencil on 64 chips, 94,208 tiles of 8 x
+8.
 """
 
 from __future__ import annotations
@@ -13,31 +15,45 @@ from typing import Any
 import numpy as np
 
 from bench import codelets
-from bench.kernels import Chip, floats, large_step, pictures_and_labels, plain_stencil, plain_step, stencil
+from bench.kernels import (
+    Chip,
+    floats,
+    large_step,
+    pictures_and_labels,
+    plain_stencil,
+    plain_step,
+    stencil,
+)
 from bench.measure import Ratios, Row, Work, in_turn
 from ipu_teach.engine import Engine
 from ipu_teach.engine.backend import cupy_module
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import Array
 
-MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512  # a vertex has a block of the result, and multiplies so much of its rows at once
+# a vertex has a block of the result, and multiplies so much of its rows at once
+MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512
 SIDE = 8  # of a tile's part of a picture
 
 Tiles = tuple[int, int, int]  # IPUs, and their tiles down and across
 Pairs = dict[str, tuple[Work, Work]]
 
-SIZES: tuple[int, int, Tiles] = (4096, 60_000, (64, 256, 368))  # of the matrices, the batch, the pictures: 94,208 tiles
+# of the matrices, the batch, the pictures: 94,208 tiles
+SIZES: tuple[int, int, Tiles] = (4096, 60_000, (64, 256, 368))
 
 
 def large_product(left: Array, right: Array, **how: Any) -> Engine:
-    """A product of square matrices in square blocks, a vertex each; the right one lies column by column.
+    """A product of square matrices in square blocks, a vertex each; the right one lies column by
+    column.
 
-    All that a block of the result takes would not fit a tile: each compute set multiplies `DEEP` columns of `left` by as many
-    rows of `right`, and adds to what is there.
+    All that a block of the result takes would not fit a tile: each compute set multiplies `DEEP`
+    columns of `left` by as many rows of `right`, and adds to what is there.
     """
     size, chip = len(left), Chip(MATRIX_IPUS)
     n = size // BLOCK
-    a, b, c = (chip.variable(name, values) for name, values in (("a", left), ("b", right.T), ("c", np.zeros_like(left))))
+    a, b, c = (
+        chip.variable(name, values)
+        for name, values in (("a", left), ("b", right.T), ("c", np.zeros_like(left)))
+    )
     steps = []
     for begin in range(0, size, DEEP):
         compute_set, deep = chip.graph.add_compute_set(f"from {begin}"), slice(begin, begin + DEEP)
@@ -45,16 +61,23 @@ def large_product(left: Array, right: Array, **how: Any) -> Engine:
         for i in range(n):
             for j in range(n):
                 rows, columns = slice(i * BLOCK, (i + 1) * BLOCK), slice(j * BLOCK, (j + 1) * BLOCK)
-                vertex = chip.graph.add_vertex(compute_set, codelet, a=a[rows, deep], b=b[columns, deep], out=c[rows, columns])
+                vertex = chip.graph.add_vertex(
+                    compute_set, codelet, a=a[rows, deep], b=b[columns, deep], out=c[rows, columns]
+                )
                 chip.graph.set_tile_mapping(vertex, (i * n + j) * chip.tiles // (n * n))
         steps.append(Execute(compute_set))
     return chip.engine(Sequence(*steps), exact=False, **how)
 
 
 def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
-    """A round of the pairs at their full sizes. By the clock on the wall: the processor only waits."""
+    """A round of the pairs at their full sizes. By the clock on the wall: the processor only
+    waits."""
     cupy, why = cupy_module()
-    return f"needs a CUDA GPU: {why}" if cupy is None else in_turn(pairs(cupy, *SIZES), time.perf_counter)
+    return (
+        f"needs a CUDA GPU: {why}"
+        if cupy is None
+        else in_turn(pairs(cupy, *SIZES), time.perf_counter)
+    )
 
 
 def _awaited(cupy: Any, call: Work) -> Work:
@@ -79,7 +102,10 @@ def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
         "w4": plain_step(x, wanted, cupy),
         "w5": plain_stencil(cupy.asarray(picture)),
     }
-    ours = {"w3": large_product(left, right, backend="cupy"), **_engines(x, wanted, picture, tiles, "cupy")}
+    ours = {
+        "w3": large_product(left, right, backend="cupy"),
+        **_engines(x, wanted, picture, tiles, "cupy"),
+    }
     return {name: (ours[name].run, _awaited(cupy, call)) for name, call in plain.items()}
 
 
@@ -96,7 +122,9 @@ def _picture(tiles: Tiles) -> Array:
     return floats(down * SIDE + 2, across * SIDE + 2)
 
 
-def _engines(x: Array, wanted: Array, picture: Array, tiles: Tiles, backend: str) -> dict[str, Engine]:
+def _engines(
+    x: Array, wanted: Array, picture: Array, tiles: Tiles, backend: str
+) -> dict[str, Engine]:
     num_ipus, down, across = tiles
     return {
         "w4": large_step(x, wanted, backend=backend),
@@ -105,6 +133,18 @@ def _engines(x: Array, wanted: Array, picture: Array, tiles: Tiles, backend: str
 
 
 ROWS = [
-    Row("g1", "w3 at 4,096, w4b and w5a on 64 IPUs, on a GPU, the worst", "plain CuPy", 1.5, lambda: _with_cupy(beside_cupy)),
-    Row("g2", "the last two on a GPU, the worse", "the engine on numpy", 0.1, lambda: _with_cupy(beside_numpy)),
+    Row(
+        "g1",
+        "w3 at 4,096, w4b and w5a on 64 IPUs, on a GPU, the worst",
+        "plain CuPy",
+        1.5,
+        lambda: _with_cupy(beside_cupy),
+    ),
+    Row(
+        "g2",
+        "the last two on a GPU, the worse",
+        "the engine on numpy",
+        0.1,
+        lambda: _with_cupy(beside_numpy),
+    ),
 ]

@@ -48,7 +48,12 @@ def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
     for part in range(PARTS):
         inside = slice(part * length, (part + 1) * length)
         graph.add_vertices(
-            dots, codelets.Dot, tiles, a=matrix[:, inside], b=vector[inside].reshape((1, length)), out=partials[:, part]
+            dots,
+            codelets.Dot,
+            tiles,
+            a=matrix[:, inside],
+            b=vector[inside].reshape((1, length)),
+            out=partials[:, part],
         )
     graph.add_vertices(sums, codelets.Sum, tiles, x=partials, out=out)
     return graph, Sequence(Execute(dots), Execute(sums))
@@ -70,10 +75,16 @@ def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
         for part in range(PARTS):
             begin, end = part * length, (part + 1) * length
             vertex = graph.add_vertex(
-                dots, codelets.Dot, a=matrix[row, begin:end], b=vector[begin:end], out=partials[row, part]
+                dots,
+                codelets.Dot,
+                a=matrix[row, begin:end],
+                b=vector[begin:end],
+                out=partials[row, part],
             )
             graph.set_tile_mapping(vertex, tile)
-        graph.set_tile_mapping(graph.add_vertex(sums, codelets.Sum, x=partials[row], out=out[row]), tile)
+        graph.set_tile_mapping(
+            graph.add_vertex(sums, codelets.Sum, x=partials[row], out=out[row]), tile
+        )
     return graph
 
 
@@ -131,10 +142,11 @@ def _bytes_per_vertex() -> float:
 
 
 def _allocations() -> float:
-    """Kilobytes that one of a hundred steps holds at its worst moment, beyond what was bound at load.
+    """Kilobytes that one of a hundred steps holds at its worst moment, beyond what was bound at
+    load.
 
-    Without the buffer that numpy's own loop takes where it stretches an operand: that of a plain multiplication is measured.
-    """
+    Without the buffer that numpy's own loop takes where it stretches an operand: that of a plain
+    multiplication is measured."""
     engine, _, _ = small_step()
     slopes, rate = np.ones((784, 10), np.float32), np.ones((784, 1), np.float32)
     out = np.empty_like(slopes)
@@ -145,7 +157,8 @@ def _allocations() -> float:
 
 
 def _peak(call: Work) -> int:
-    """Bytes that `call` holds at its worst moment and lets go again (a record of steps it keeps); its second time counts."""
+    """Bytes that `call` holds at its worst moment and lets go again (a record of steps it keeps);
+    its second time counts."""
     call()
     gc.collect()
     tracemalloc.start()
@@ -168,7 +181,10 @@ def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
     count, length = tiles * WORKERS, 4
     x = graph.add_variable(FLOAT, (count, length), "x")
     left, right = (graph.add_variable(FLOAT, (count,), name) for name in ("left", "right"))
-    sums, total = graph.add_variable(FLOAT, (tiles,), "sums"), graph.add_variable(FLOAT, (), "total")
+    sums, total = (
+        graph.add_variable(FLOAT, (tiles,), "sums"),
+        graph.add_variable(FLOAT, (), "total"),
+    )
     per_ipu = graph.add_variable(FLOAT, (num_ipus,), "per IPU")
     for tile in range(tiles):
         own = slice(tile * WORKERS, (tile + 1) * WORKERS)
@@ -185,9 +201,19 @@ def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
     second, third = graph.add_compute_set("sums of IPUs"), graph.add_compute_set("total")
     everyone = np.arange(count) // WORKERS
     graph.add_vertices(relax, codelets.Relax, everyone, left=left, right=right, x=x)
-    graph.add_vertices(first, codelets.Sum, np.arange(tiles), x=x.reshape((tiles, WORKERS * length)), out=sums)
-    graph.add_vertices(second, codelets.Sum, np.arange(num_ipus) * TILES, x=sums.reshape((num_ipus, TILES)), out=per_ipu)
-    graph.add_vertices(third, codelets.Sum, 0, x=per_ipu.reshape((1, num_ipus)), out=total.reshape((1,)))
+    graph.add_vertices(
+        first, codelets.Sum, np.arange(tiles), x=x.reshape((tiles, WORKERS * length)), out=sums
+    )
+    graph.add_vertices(
+        second,
+        codelets.Sum,
+        np.arange(num_ipus) * TILES,
+        x=sums.reshape((num_ipus, TILES)),
+        out=per_ipu,
+    )
+    graph.add_vertices(
+        third, codelets.Sum, 0, x=per_ipu.reshape((1, num_ipus)), out=total.reshape((1,))
+    )
     halo = Sequence(Copy(x[:-1, length - 1], left[1:]), Copy(x[1:, 0], right[:-1]))
     steps = Repeat(10, Sequence(Execute(relax), halo))
     return device, graph, Sequence(steps, Execute(first), Execute(second), Execute(third))
@@ -231,13 +257,16 @@ def first_run() -> Ratios:
 
 
 def undefined() -> dict[str, tuple[Work, Work]]:
-    """Loops around a compute set, with a WriteUndef of what it writes and without, for vertices of several lengths."""
+    """Loops around a compute set, with a WriteUndef of what it writes and without, for vertices of
+    several lengths."""
     found: dict[str, tuple[Work, Work]] = {}
     for length in (1, 16, 1000):
         chip, count = Chip(), TILES * WORKERS
         x, y, out = (chip.variable(name, floats(count, length)) for name in ("x", "y", "out"))
         work = chip.execute("work", codelets.AxpyRelu, count, x=x, y=y, out=out)
-        engine = chip.engine([Repeat(50, Sequence(WriteUndef(out), work)), Repeat(50, Sequence(work))], strict=True)
+        engine = chip.engine(
+            [Repeat(50, Sequence(WriteUndef(out), work)), Repeat(50, Sequence(work))], strict=True
+        )
         found[f"{length} numbers"] = partial(engine.run, 0), partial(engine.run, 1)
     return found
 
@@ -249,16 +278,51 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 ROWS = [
-    Row("c1", "80,000 vertices one by one", "the bare double loop", 45, lambda: (one_by_one, bare_loop)),
-    Row("c2", "80,000 vertices in bulk", "one by one", 0.02, lambda: (lambda: bulk(SMALL), one_by_one)),
-    Row("c2m", "1.1 million vertices in bulk", "80,000 in bulk", 40, lambda: (lambda: bulk(LARGE), lambda: bulk(SMALL))),
-    Row("c3", "all analyses of 80,000 vertices", "one by one", 0.3, lambda: (analyses(*bulk(SMALL)), one_by_one)),
-    Row("c3m", "all analyses of 1.1 million", "those of 80,000", 15, lambda: (analyses(*bulk(LARGE)), analyses(*bulk(SMALL)))),
+    Row(
+        "c1",
+        "80,000 vertices one by one",
+        "the bare double loop",
+        45,
+        lambda: (one_by_one, bare_loop),
+    ),
+    Row(
+        "c2",
+        "80,000 vertices in bulk",
+        "one by one",
+        0.02,
+        lambda: (lambda: bulk(SMALL), one_by_one),
+    ),
+    Row(
+        "c2m",
+        "1.1 million vertices in bulk",
+        "80,000 in bulk",
+        40,
+        lambda: (lambda: bulk(LARGE), lambda: bulk(SMALL)),
+    ),
+    Row(
+        "c3",
+        "all analyses of 80,000 vertices",
+        "one by one",
+        0.3,
+        lambda: (analyses(*bulk(SMALL)), one_by_one),
+    ),
+    Row(
+        "c3m",
+        "all analyses of 1.1 million",
+        "those of 80,000",
+        15,
+        lambda: (analyses(*bulk(LARGE)), analyses(*bulk(SMALL))),
+    ),
     Row("p1", "logistic step with a profile", "without", 1.02, _profiled),
     Row("m1", "bytes of a vertex with three edges", "one byte", 48, _bytes_per_vertex),
     Row("m2", "kilobytes allocated by a step", "one kilobyte", 0, _allocations),
     Row("b1", "first run of a 1,024 x 1,024 mat_mul", "its second run", 2, first_run),
-    Row("b6", "a loop of a WriteUndef and a compute set that overwrites it", "the same without WriteUndef", 1.3,
-        lambda: in_turn(undefined(), time.process_time)),
+    Row(
+        "b6",
+        "a loop of a WriteUndef and a compute set that overwrites it",
+        "the same without WriteUndef",
+        1.3,
+        lambda: in_turn(undefined(), time.process_time),
+    ),
     Row("pod", "64 IPUs: build, run, profile", "64 times one IPU", 1.2, _pod),
-]  # fmt: skip
+]

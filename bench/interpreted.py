@@ -1,9 +1,11 @@
-"""Parts of the workloads in Triton's interpreter. A program of its own: the interpreter is chosen when Triton is imported.
+"""Parts of the workloads in Triton's interpreter. A program of its own: the interpreter is chosen
+when Triton is imported.
 
     TRITON_INTERPRET=1 python -m bench.interpreted
 
-prints, for each workload, the seconds that a part took and the share of the whole that it is. Results are checked. A program
-of Triton does what a vertex does; in w1 it does eight whole rows, for the interpreter's time goes by programs, not by numbers.
+prints, for each workload, the seconds that a part took and the share of the whole that it is.
+Results are checked. A program of Triton does what a vertex does; in w1 it does eight whole rows,
+for the interpreter's time goes by programs, not by numbers.
 """
 
 import json
@@ -17,16 +19,30 @@ import triton
 import triton.language as tl
 from threadpoolctl import threadpool_limits
 
-from bench.kernels import CLASSES, PIXELS, RATE, SMALL_BATCH, SMALL_STEPS, TILES, WORKERS, floats, pictures_and_labels
+from bench.kernels import (
+    CLASSES,
+    PIXELS,
+    RATE,
+    SMALL_BATCH,
+    SMALL_STEPS,
+    TILES,
+    WORKERS,
+    floats,
+    pictures_and_labels,
+)
 
 ROWS = 8  # of the matrix of w1, for each program
 
 
-def matvec(a: Any, b: Any, out: Any, columns: tl.constexpr, wide: tl.constexpr, rows: tl.constexpr) -> None:
+def matvec(
+    a: Any, b: Any, out: Any, columns: tl.constexpr, wide: tl.constexpr, rows: tl.constexpr
+) -> None:
     row, column = tl.program_id(0) * rows + tl.arange(0, rows), tl.arange(0, wide)
     inside = column < columns
     piece = tl.load(a + row[:, None] * columns + column[None, :], mask=inside[None, :], other=0.0)
-    tl.store(out + row, tl.sum(piece * tl.load(b + column, mask=inside, other=0.0)[None, :], axis=1))
+    tl.store(
+        out + row, tl.sum(piece * tl.load(b + column, mask=inside, other=0.0)[None, :], axis=1)
+    )
 
 
 def axpy_relu(x: Any, y: Any, out: Any, size: tl.constexpr, wide: tl.constexpr) -> None:
@@ -37,19 +53,40 @@ def axpy_relu(x: Any, y: Any, out: Any, size: tl.constexpr, wide: tl.constexpr) 
 
 
 def product(a: Any, b: Any, out: Any, size: tl.constexpr, block: tl.constexpr) -> None:
-    row, column, k = tl.program_id(0) * block + tl.arange(0, block), tl.arange(0, block), tl.arange(0, size)
-    left, right = tl.load(a + row[:, None] * size + k[None, :]), tl.load(b + k[:, None] * block + column[None, :])
+    row, column, k = (
+        tl.program_id(0) * block + tl.arange(0, block),
+        tl.arange(0, block),
+        tl.arange(0, size),
+    )
+    left, right = (
+        tl.load(a + row[:, None] * size + k[None, :]),
+        tl.load(b + k[:, None] * block + column[None, :]),
+    )
     tl.store(out + row[:, None] * block + column[None, :], tl.dot(left, right))
 
 
 def picture_deltas(
-    x: Any, weights: Any, bias: Any, wanted: Any, deltas: Any, pixels: tl.constexpr, wide: tl.constexpr,
-    classes: tl.constexpr, columns: tl.constexpr, rows: tl.constexpr,
-) -> None:  # fmt: skip
-    row, k, j = tl.program_id(0) * rows + tl.arange(0, rows), tl.arange(0, wide), tl.arange(0, columns)
+    x: Any,
+    weights: Any,
+    bias: Any,
+    wanted: Any,
+    deltas: Any,
+    pixels: tl.constexpr,
+    wide: tl.constexpr,
+    classes: tl.constexpr,
+    columns: tl.constexpr,
+    rows: tl.constexpr,
+) -> None:
+    row, k, j = (
+        tl.program_id(0) * rows + tl.arange(0, rows),
+        tl.arange(0, wide),
+        tl.arange(0, columns),
+    )
     pictures = tl.load(x + row[:, None] * pixels + k[None, :], mask=k[None, :] < pixels, other=0.0)
     inside = (k[:, None] < pixels) & (j[None, :] < classes)
-    scores = tl.dot(pictures, tl.load(weights + k[:, None] * classes + j[None, :], mask=inside, other=0.0))
+    scores = tl.dot(
+        pictures, tl.load(weights + k[:, None] * classes + j[None, :], mask=inside, other=0.0)
+    )
     scores += tl.load(bias + j, mask=j < classes, other=float("-inf"))[None, :]
     e = tl.exp(scores - tl.max(scores, axis=1)[:, None])
     place, inside = row[:, None] * classes + j[None, :], j[None, :] < classes
@@ -58,12 +95,26 @@ def picture_deltas(
 
 
 def learn(
-    x: Any, deltas: Any, weights: Any, rate: tl.constexpr, pixels: tl.constexpr, classes: tl.constexpr, columns: tl.constexpr,
-    batch: tl.constexpr, block: tl.constexpr,
-) -> None:  # fmt: skip
-    k, j, i = tl.program_id(0) * block + tl.arange(0, block), tl.arange(0, columns), tl.arange(0, batch)
+    x: Any,
+    deltas: Any,
+    weights: Any,
+    rate: tl.constexpr,
+    pixels: tl.constexpr,
+    classes: tl.constexpr,
+    columns: tl.constexpr,
+    batch: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
+    k, j, i = (
+        tl.program_id(0) * block + tl.arange(0, block),
+        tl.arange(0, columns),
+        tl.arange(0, batch),
+    )
     turned = tl.load(x + i[None, :] * pixels + k[:, None])
-    slopes = tl.dot(turned, tl.load(deltas + i[:, None] * classes + j[None, :], mask=j[None, :] < classes, other=0.0))
+    slopes = tl.dot(
+        turned,
+        tl.load(deltas + i[:, None] * classes + j[None, :], mask=j[None, :] < classes, other=0.0),
+    )
     place, inside = weights + k[:, None] * classes + j[None, :], j[None, :] < classes
     tl.store(place, tl.load(place, mask=inside) - slopes * rate, mask=inside)
 
@@ -74,7 +125,12 @@ def stencil(x: Any, out: Any, side: tl.constexpr, across: tl.constexpr) -> None:
     j = tile % across * side + tl.arange(0, side)[None, :]
     width = across * side
     here = x + (i + 1) * (width + 2) + j + 1
-    near = tl.load(here - width - 2) + tl.load(here + width + 2) + tl.load(here - 1) + tl.load(here + 1)
+    near = (
+        tl.load(here - width - 2)
+        + tl.load(here + width + 2)
+        + tl.load(here - 1)
+        + tl.load(here + 1)
+    )
     tl.store(out + i * width + j, near * 0.25)
 
 
@@ -90,7 +146,10 @@ def seconds(kernel: Callable[..., None], programs: int, *arrays: Any, **sizes: f
 
 def _stencil(side: int) -> tuple[float, float]:
     down, across = 2, 46
-    picture, out = floats(down * side + 2, across * side + 2), np.zeros((down * side, across * side), np.float32)
+    picture, out = (
+        floats(down * side + 2, across * side + 2),
+        np.zeros((down * side, across * side), np.float32),
+    )
     taken = seconds(stencil, down * across, picture, out, side=side, across=across)
     near = picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]
     np.testing.assert_allclose(out, near * np.float32(0.25), rtol=1e-4, atol=1e-6)
@@ -98,19 +157,39 @@ def _stencil(side: int) -> tuple[float, float]:
 
 
 def _step() -> tuple[float, float]:
-    """A step of logistic regression, 16 pictures or 16 pixels to a program. The bias, 10 numbers beside 7,840, stays."""
+    """A step of logistic regression, 16 pictures or 16 pixels to a program. The bias, 10 numbers
+    beside 7,840, stays."""
     x, wanted = pictures_and_labels(SMALL_BATCH)
-    weights, bias, deltas = floats(PIXELS, CLASSES), floats(CLASSES), np.zeros((SMALL_BATCH, CLASSES), np.float32)
+    weights, bias, deltas = (
+        floats(PIXELS, CLASSES),
+        floats(CLASSES),
+        np.zeros((SMALL_BATCH, CLASSES), np.float32),
+    )
     sizes, learnt = {"pixels": PIXELS, "classes": CLASSES, "columns": 16}, weights.copy()
-    taken = seconds(picture_deltas, SMALL_BATCH // 16, x, weights, bias, wanted, deltas, wide=1024, rows=16, **sizes)
+    taken = seconds(
+        picture_deltas,
+        SMALL_BATCH // 16,
+        x,
+        weights,
+        bias,
+        wanted,
+        deltas,
+        wide=1024,
+        rows=16,
+        **sizes,
+    )
     scores = x @ weights + bias
     e = np.exp(scores - scores.max(axis=1, keepdims=True))
     expected = e / e.sum(axis=1, keepdims=True) - wanted
     np.testing.assert_allclose(deltas, expected, rtol=1e-3, atol=1e-4)
-    taken += seconds(learn, PIXELS // 16, x, deltas, learnt, rate=RATE, batch=SMALL_BATCH, block=16, **sizes)
+    taken += seconds(
+        learn, PIXELS // 16, x, deltas, learnt, rate=RATE, batch=SMALL_BATCH, block=16, **sizes
+    )
     # The call that warmed up taught the first block once before.
     times = np.where(np.arange(PIXELS) < 16, 2, 1)[:, None]
-    np.testing.assert_allclose(learnt, weights - times * RATE * (x.T @ expected), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        learnt, weights - times * RATE * (x.T @ expected), rtol=1e-3, atol=1e-3
+    )
     return taken, 1 / SMALL_STEPS
 
 
@@ -118,17 +197,36 @@ def parts() -> dict[str, tuple[float, float]]:
     """By workload: seconds of the part, and its share of the whole."""
     found: dict[str, tuple[float, float]] = {}
     programs, columns = 125, 1_000
-    a, b, out = floats(programs * ROWS, columns), floats(columns), np.zeros(programs * ROWS, np.float32)
-    found["w1a"] = seconds(matvec, programs, a, b, out, columns=columns, wide=1024, rows=ROWS), len(a) / 10_000
+    a, b, out = (
+        floats(programs * ROWS, columns),
+        floats(columns),
+        np.zeros(programs * ROWS, np.float32),
+    )
+    found["w1a"] = (
+        seconds(matvec, programs, a, b, out, columns=columns, wide=1024, rows=ROWS),
+        len(a) / 10_000,
+    )
     np.testing.assert_allclose(out, a @ b, rtol=1e-3, atol=1e-3)
     programs, size = 200, 1_000
-    x, y, out = floats(programs * size), floats(2 * programs * size)[programs * size :], np.zeros(programs * size, np.float32)
-    found["w2"] = seconds(axpy_relu, programs, x, y, out, size=size, wide=1024), programs / (TILES * WORKERS)
+    x, y, out = (
+        floats(programs * size),
+        floats(2 * programs * size)[programs * size :],
+        np.zeros(programs * size, np.float32),
+    )
+    found["w2"] = (
+        seconds(axpy_relu, programs, x, y, out, size=size, wide=1024),
+        programs / (TILES * WORKERS),
+    )
     np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-5, atol=1e-6)
     programs, size, block = 32, 1024, 32
-    left, right, square = floats(size, size), floats(size, block), np.zeros((size, block), np.float32)
+    left, right, square = (
+        floats(size, size),
+        floats(size, block),
+        np.zeros((size, block), np.float32),
+    )
     taken = seconds(product, programs, left, right, square, size=size, block=block)
-    found["w3"] = found["w3x"] = taken, programs / (size // block) ** 2  # exact or not is a question for us alone
+    # exact or not is a question for us alone
+    found["w3"] = found["w3x"] = taken, programs / (size // block) ** 2
     np.testing.assert_allclose(square, left @ right, rtol=1e-3, atol=1e-3)
     found["w4a"] = found["w4ax"] = _step()
     return found | {"w5a": _stencil(8), "w5b": _stencil(64)}

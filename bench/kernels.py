@@ -47,8 +47,11 @@ class Chip:
         self.graph = Graph(self.device)
         self.tiles = num_ipus * TILES
 
-    def variable(self, name: str, values: Array, dtype: type[DType] = FLOAT, parts: int = 0) -> Tensor:
-        """A variable holding `values`, in `parts` parts over the tiles: part i where `execute` puts the vertex i of as many."""
+    def variable(
+        self, name: str, values: Array, dtype: type[DType] = FLOAT, parts: int = 0
+    ) -> Tensor:
+        """A variable holding `values`, in `parts` parts over the tiles: part i where `execute` puts
+        the vertex i of as many."""
         tensor = self.graph.add_variable(dtype, values.shape, name)
         flat, size, parts = tensor.flatten(), values.size, parts or self.tiles
         for part in range(parts):
@@ -61,7 +64,9 @@ class Chip:
     def execute(self, name: str, codelet: type[Vertex], count: int, /, **fields: Any) -> Program:
         """A compute set of `count` vertices, spread over the tiles."""
         compute_set = self.graph.add_compute_set(name)
-        self.graph.add_vertices(compute_set, codelet, np.arange(count) * self.tiles // count, **fields)
+        self.graph.add_vertices(
+            compute_set, codelet, np.arange(count) * self.tiles // count, **fields
+        )
         return Execute(compute_set)
 
     def engine(self, program: Program | list[Program], **how: Any) -> Engine:
@@ -76,16 +81,25 @@ def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
     a, b = chip.variable("matrix", matrix), chip.variable("vector", vector)
-    partials, out = chip.variable("partials", np.zeros((rows, parts), np.float32)), chip.variable("out", np.zeros(rows))
+    partials, out = (
+        chip.variable("partials", np.zeros((rows, parts), np.float32)),
+        chip.variable("out", np.zeros(rows)),
+    )
     dots = chip.graph.add_compute_set("dots")
     length = -(-columns // parts)
     for part in range(parts):
         begin, end = part * length, min(columns, (part + 1) * length)
         chip.graph.add_vertices(
-            dots, dot, np.arange(rows) * TILES // rows, a=a[:, begin:end], b=b[begin:end].reshape((1, end - begin)),
+            dots,
+            dot,
+            np.arange(rows) * TILES // rows,
+            a=a[:, begin:end],
+            b=b[begin:end].reshape((1, end - begin)),
             out=partials[:, part],
-        )  # fmt: skip
-    engine = chip.engine(Sequence(Execute(dots), chip.execute("sums", add, rows, x=partials, out=out)))
+        )
+    engine = chip.engine(
+        Sequence(Execute(dots), chip.execute("sums", add, rows, x=partials, out=out))
+    )
     result = np.empty(rows, np.float32)
     return engine.run, threads(blas, lambda: np.matmul(matrix, vector, out=result))
 
@@ -95,11 +109,16 @@ def elementwise() -> tuple[Work, Work]:
     count, size = TILES * WORKERS, 8_840_000
     x, y = floats(size), floats(size)
     chip = Chip()
-    tensors = [chip.variable(name, values) for name, values in (("x", x), ("y", y), ("out", np.zeros(size, np.float32)))]
+    tensors = [
+        chip.variable(name, values)
+        for name, values in (("x", x), ("y", y), ("out", np.zeros(size, np.float32)))
+    ]
     compute_set = chip.graph.add_compute_set("uneven")
     for number in range(count):
         begin, end = size * number // count, size * (number + 1) // count
-        edges = {name: tensor[begin:end] for name, tensor in zip(("x", "y", "out"), tensors, strict=True)}
+        edges = {
+            name: tensor[begin:end] for name, tensor in zip(("x", "y", "out"), tensors, strict=True)
+        }
         vertex = chip.graph.add_vertex(compute_set, codelets.AxpyRelu, edges)
         chip.graph.set_tile_mapping(vertex, number // WORKERS)
     return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
@@ -114,7 +133,10 @@ def product(exact: bool) -> tuple[Work, Work]:
     n = size // block
     left, right = floats(size, size), floats(size, size)
     chip = Chip()
-    a, b, c = (chip.variable(name, v) for name, v in (("a", left), ("b", right), ("c", np.zeros_like(left))))
+    a, b, c = (
+        chip.variable(name, v)
+        for name, v in (("a", left), ("b", right), ("c", np.zeros_like(left)))
+    )
     compute_set = chip.graph.add_compute_set("blocks")
     for i in range(n):
         for j in range(n):
@@ -123,7 +145,9 @@ def product(exact: bool) -> tuple[Work, Work]:
             vertex = chip.graph.add_vertex(compute_set, codelets.BlockProduct, edges)
             chip.graph.set_tile_mapping(vertex, i * n + j)
     out = np.empty_like(left)
-    return chip.engine(Execute(compute_set), exact=exact).run, threads(1, lambda: np.matmul(left, right, out=out))
+    return chip.engine(Execute(compute_set), exact=exact).run, threads(
+        1, lambda: np.matmul(left, right, out=out)
+    )
 
 
 PIXELS, CLASSES, RATE = 784, 10, 0.1
@@ -131,7 +155,8 @@ SMALL_BATCH, SMALL_STEPS, LARGE_BATCH = 64, 100, 60_000
 
 
 def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
-    """A step of logistic regression as one writes it with numpy, or with a module like it; gives the weights."""
+    """A step of logistic regression as one writes it with numpy, or with a module like it; gives
+    the weights."""
     x, wanted = xp.asarray(x), xp.asarray(wanted)
     weights: Array
     weights, bias = xp.zeros((PIXELS, CLASSES), np.float32), xp.zeros(CLASSES, np.float32)
@@ -149,29 +174,54 @@ def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
 
 def pictures_and_labels(batch: int) -> tuple[Array, Array]:
     """Random pictures, a row each, and for each a row with a 1 at its class."""
-    return floats(batch, PIXELS), np.eye(CLASSES, dtype=np.float32)[source().integers(0, CLASSES, batch)]
+    return floats(batch, PIXELS), np.eye(CLASSES, dtype=np.float32)[
+        source().integers(0, CLASSES, batch)
+    ]
 
 
 def small_step(**how: Any) -> tuple[Engine, Work, int]:
-    """(the engine, the same in numpy, steps of one run) of logistic regression on 64 pictures: 905 vertices."""
+    """(the engine, the same in numpy, steps of one run) of logistic regression on 64 pictures: 905
+    vertices."""
     batch, block, steps = SMALL_BATCH, 14, SMALL_STEPS
     x, wanted = pictures_and_labels(batch)
     chip = Chip()
     images, labels = chip.variable("x", x), chip.variable("wanted", wanted)
-    weights, bias = chip.variable("weights", np.zeros((PIXELS, CLASSES))), chip.variable("bias", np.zeros(CLASSES))
-    deltas, slopes = chip.variable("deltas", np.zeros((batch, CLASSES))), chip.variable("slopes", np.zeros((PIXELS, CLASSES)))
+    weights, bias = (
+        chip.variable("weights", np.zeros((PIXELS, CLASSES))),
+        chip.variable("bias", np.zeros(CLASSES)),
+    )
+    deltas, slopes = (
+        chip.variable("deltas", np.zeros((batch, CLASSES))),
+        chip.variable("slopes", np.zeros((PIXELS, CLASSES))),
+    )
     blocks = PIXELS // block
     columns = images.reshape((batch, blocks, block)).dim_shuffle([1, 0, 2])
     last = chip.graph.add_compute_set("learn")
     chip.graph.add_vertices(last, codelets.Learn, np.arange(PIXELS), weights=weights, slopes=slopes)
-    chip.graph.add_vertices(last, codelets.LearnSums, 1, weights=bias.reshape((1, CLASSES)), slopes=deltas.expand([0]))
+    chip.graph.add_vertices(
+        last, codelets.LearnSums, 1, weights=bias.reshape((1, CLASSES)), slopes=deltas.expand([0])
+    )
     program = Sequence(
-        chip.execute("deltas", codelets.RowDeltas, batch, x=images, weights=weights.expand([0]), bias=bias.expand([0]),
-                     wanted=labels, deltas=deltas),
-        chip.execute("slopes", codelets.Slopes, blocks, x=columns, deltas=deltas.expand([0]),
-                     out=slopes.reshape((blocks, block, CLASSES))),
+        chip.execute(
+            "deltas",
+            codelets.RowDeltas,
+            batch,
+            x=images,
+            weights=weights.expand([0]),
+            bias=bias.expand([0]),
+            wanted=labels,
+            deltas=deltas,
+        ),
+        chip.execute(
+            "slopes",
+            codelets.Slopes,
+            blocks,
+            x=columns,
+            deltas=deltas.expand([0]),
+            out=slopes.reshape((blocks, block, CLASSES)),
+        ),
         Execute(last),
-    )  # fmt: skip
+    )
     return chip.engine(Repeat(steps, program), **how), threads(1, plain_step(x, wanted)), steps
 
 
@@ -187,29 +237,60 @@ def small(exact: bool) -> tuple[Work, Work]:
 
 
 def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
-    """A step of logistic regression on many pictures, some multiple of 400, all of them on the chip."""
+    """A step of logistic regression on many pictures, some multiple of 400, all of them on the
+    chip."""
     rows, groups, pieces = 50, 8, 196
     blocks, wide = len(x) // rows, PIXELS * CLASSES // pieces
     chip = Chip()
-    # A block of pictures and all that comes of it lie where its vertex runs: two of them would not fit a tile.
+    # A block of pictures and all that comes of it lie where its vertex runs: two of them would not
+    # fit a tile.
     images = chip.variable("x", x, parts=blocks).reshape((blocks, rows, PIXELS))
     labels = chip.variable("wanted", wanted, parts=blocks).reshape((blocks, rows, CLASSES))
-    weights, bias = chip.variable("weights", np.zeros((PIXELS, CLASSES))), chip.variable("bias", np.zeros(CLASSES))
+    weights, bias = (
+        chip.variable("weights", np.zeros((PIXELS, CLASSES))),
+        chip.variable("bias", np.zeros(CLASSES)),
+    )
     deltas = chip.variable("deltas", np.zeros((blocks, rows, CLASSES)), parts=blocks)
     partials = chip.variable("partials", np.zeros((blocks, PIXELS, CLASSES)), parts=blocks)
     biases = chip.variable("biases", np.zeros((blocks, CLASSES)), parts=blocks)
     sums = chip.variable("sums", np.zeros((groups, PIXELS, CLASSES)))
-    # The slopes of all blocks are far more than a tile holds: a vertex takes a piece of those of a group of blocks.
+    # The slopes of all blocks are far more than a tile holds: a vertex takes a piece of those of a
+    # group of blocks.
     by_piece = partials.reshape((groups, blocks // groups, pieces, wide)).dim_shuffle([0, 2, 1, 3])
     program = Sequence(
-        chip.execute("deltas", codelets.BlockDeltas, blocks, x=images, weights=weights.expand([0]), bias=bias.expand([0]),
-                     wanted=labels, deltas=deltas),
-        chip.execute("slopes", codelets.SlopesAndBias, blocks, x=images, deltas=deltas, out=partials, bias=biases),
-        chip.execute("sums", codelets.ColumnSums, groups * pieces, x=by_piece.flatten(0, 2),
-                     out=sums.reshape((groups * pieces, wide))),
-        chip.execute("learn", codelets.LearnSums, PIXELS, weights=weights, slopes=sums.dim_shuffle([1, 0, 2])),
-        chip.execute("learn bias", codelets.LearnSums, 1, weights=bias.expand([0]), slopes=biases.expand([0])),
-    )  # fmt: skip
+        chip.execute(
+            "deltas",
+            codelets.BlockDeltas,
+            blocks,
+            x=images,
+            weights=weights.expand([0]),
+            bias=bias.expand([0]),
+            wanted=labels,
+            deltas=deltas,
+        ),
+        chip.execute(
+            "slopes",
+            codelets.SlopesAndBias,
+            blocks,
+            x=images,
+            deltas=deltas,
+            out=partials,
+            bias=biases,
+        ),
+        chip.execute(
+            "sums",
+            codelets.ColumnSums,
+            groups * pieces,
+            x=by_piece.flatten(0, 2),
+            out=sums.reshape((groups * pieces, wide)),
+        ),
+        chip.execute(
+            "learn", codelets.LearnSums, PIXELS, weights=weights, slopes=sums.dim_shuffle([1, 0, 2])
+        ),
+        chip.execute(
+            "learn bias", codelets.LearnSums, 1, weights=bias.expand([0]), slopes=biases.expand([0])
+        ),
+    )
     return chip.engine(program, **how)
 
 
@@ -221,17 +302,28 @@ def _large() -> tuple[Work, Work]:
 STEPS = 10
 
 
-def stencil(codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any) -> Engine:
-    """Ten steps of a stencil on a picture of `down` x `across` tiles, with one element more on each side."""
+def stencil(
+    codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any
+) -> Engine:
+    """Ten steps of a stencil on a picture of `down` x `across` tiles, with one element more on each
+    side."""
     side = (len(picture) - 2) // down
     chip = Chip(num_ipus)
-    x, out = chip.variable("x", picture), chip.variable("out", np.zeros((down * side, across * side)))
+    x, out = (
+        chip.variable("x", picture),
+        chip.variable("out", np.zeros((down * side, across * side))),
+    )
     compute_set = chip.graph.add_compute_set("stencil")
     for i in range(down):
         for j in range(across):
             top, left = i * side, j * side
-            edges = {"x": x[top : top + side + 2, left : left + side + 2], "out": out[top : top + side, left : left + side]}
-            chip.graph.set_tile_mapping(chip.graph.add_vertex(compute_set, codelet, edges), i * across + j)
+            edges = {
+                "x": x[top : top + side + 2, left : left + side + 2],
+                "out": out[top : top + side, left : left + side],
+            }
+            chip.graph.set_tile_mapping(
+                chip.graph.add_vertex(compute_set, codelet, edges), i * across + j
+            )
     return chip.engine(Repeat(STEPS, Execute(compute_set)), **how)
 
 
@@ -242,7 +334,9 @@ def plain_stencil(picture: Any) -> Callable[[], Any]:
     """
 
     def step() -> Any:
-        return (picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]) * 0.25
+        return (
+            picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]
+        ) * 0.25
 
     def steps() -> Any:
         for _ in range(STEPS - 1):
@@ -268,21 +362,33 @@ def collatz() -> tuple[Work, Work]:
 def _first_past() -> tuple[Work, Work]:
     count, length = TILES * WORKERS, 143
     x, limit = np.abs(floats(count, length)), source().random(count, np.float32) * 100
-    return _diverging(codelets.FirstPast, {"x": (x, FLOAT), "limit": (limit, FLOAT), "out": (np.zeros(count), UNSIGNED_INT)})
+    return _diverging(
+        codelets.FirstPast,
+        {"x": (x, FLOAT), "limit": (limit, FLOAT), "out": (np.zeros(count), UNSIGNED_INT)},
+    )
 
 
-def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]) -> tuple[Work, Work]:
+def _diverging(
+    codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]
+) -> tuple[Work, Work]:
     """The codelet as it runs, and the plain vertex loop."""
     engines = []
     for loop in (False, True):
         chip = Chip()
-        tensors = {name: chip.variable(name, values, dtype) for name, (values, dtype) in fields.items()}
-        engines.append(chip.engine(chip.execute("loops", codelet, TILES * WORKERS, **tensors), vertex_loop=loop))
+        tensors = {
+            name: chip.variable(name, values, dtype) for name, (values, dtype) in fields.items()
+        }
+        engines.append(
+            chip.engine(
+                chip.execute("loops", codelet, TILES * WORKERS, **tensors), vertex_loop=loop
+            )
+        )
     return _warm(engines[0].run, engines[1].run, 12)
 
 
 def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
-    """The first round has so many runs more: until a loop over elements is compiled, where that pays and numba is installed."""
+    """The first round has so many runs more: until a loop over elements is compiled, where that
+    pays and numba is installed."""
     waiting = [runs]
 
     def warm() -> None:
@@ -293,18 +399,52 @@ def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
 
 
 ROWS = [
-    Row("w1a", "matvec 10,000 x 1,000, `a @ b`", "gemv, one thread", 3.0, lambda: matvec(codelets.Dot, codelets.Sum, 1)),
-    Row("w1b", "the same, loop style", "gemv, two threads", 14,
-        lambda: _warm(*matvec(codelets.DotLoop, codelets.SumLoop, 2), 160), threads=True),
+    Row(
+        "w1a",
+        "matvec 10,000 x 1,000, `a @ b`",
+        "gemv, one thread",
+        3.0,
+        lambda: matvec(codelets.Dot, codelets.Sum, 1),
+    ),
+    Row(
+        "w1b",
+        "the same, loop style",
+        "gemv, two threads",
+        14,
+        lambda: _warm(*matvec(codelets.DotLoop, codelets.SumLoop, 2), 160),
+        threads=True,
+    ),
     Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, elementwise),
-    Row("w3", "matmul 1024, 32 x 32 blocks, exact=False", "sgemm on as many threads", 1.1, lambda: product(False)),
+    Row(
+        "w3",
+        "matmul 1024, 32 x 32 blocks, exact=False",
+        "sgemm on as many threads",
+        1.1,
+        lambda: product(False),
+    ),
     Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: product(True)),
     Row("w4a", "logistic step, batch 64, exact=False", "numpy", 1.5, lambda: small(False)),
     Row("w4ax", "the same, exact", "numpy", 3.5, lambda: small(True)),
     Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, _large),
-    Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: pictures(codelets.Stencil, 8)),
-    Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: pictures(codelets.Stencil, 64)),
-    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: _warm(*pictures(codelets.StencilLoop, 8), 2000)),
+    Row(
+        "w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: pictures(codelets.Stencil, 8)
+    ),
+    Row(
+        "w5b",
+        "stencil, 1,472 tiles of 64 x 64",
+        "numpy",
+        0.8,
+        lambda: pictures(codelets.Stencil, 64),
+    ),
+    Row(
+        "w5c",
+        "stencil, 8 x 8, loop style",
+        "numpy",
+        3,
+        lambda: _warm(*pictures(codelets.StencilLoop, 8), 2000),
+    ),
     Row("w6i", "divergent integer codelet (Collatz)", "the vertex loop", 0.25, collatz),
-    Row("w6f", "divergent float codelet (first past a limit)", "the vertex loop", 0.125, _first_past),
-]  # fmt: skip
+    Row(
+        "w6f", "divergent float codelet (first past a limit)", "the vertex loop", 0.125, _first_past
+    ),
+]

@@ -1,14 +1,17 @@
 """How near the rows of scalar loops can come to their floors: python -m bench.limits
 
-The loops by hand and the codelets' own texts, changed mechanically to do what any way of running them must, and no more:
+The loops by hand and the codelets' own texts, changed mechanically to do what any way of running
+them must, and no more:
 
-* s1: the loops by hand also count (an addition in each straight piece, a number stored for each vertex), ask in every turn of a
-  `while` whether they are to end, keep aside what they overwrite, and run in a thread beside the one that waits.
-* s2: the text of compute() on Python's own numbers in memoryviews, without a machine, with the counting and the marks. What an
-  operation on numbers of memory gives is brought into their type: single precision by a store and a load, and a whole number is
-  compared with the ends of its 32 bits (or masked, where it wraps).
-* s2b: to read and parse the text of compute() and to compile as much of it, and everything that an Engine does for the same
-  graph with a codelet that does nothing; and then s2.
+* s1: the loops by hand also count (an addition in each straight piece, a number stored for each
+  vertex), ask in every turn of a `while` whether they are to end, keep aside what they overwrite,
+  and run in a thread beside the one that waits.
+* s2: the text of compute() on Python's own numbers in memoryviews, without a machine, with the
+  counting and the marks. What an operation on numbers of memory gives is brought into their type:
+  single precision by a store and a load, and a whole number is compared with the ends of its 32
+  bits (or masked, where it wraps).
+* s2b: to read and parse the text of compute() and to compile as much of it, and everything that an
+  Engine does for the same graph with a codelet that does nothing; and then s2.
 
 Each as the median and the worst of the codelets, over what the row's floor takes.
 """
@@ -47,7 +50,8 @@ def _lines(text: str) -> list[ast.stmt]:
 
 
 class _Counted(ast.NodeTransformer):
-    """Adds to `cyc` wherever a straight piece begins; a `while` is preceded in each turn by `asked`."""
+    """Adds to `cyc` wherever a straight piece begins; a `while` is preceded in each turn by
+    `asked`."""
 
     def __init__(self, asked: str = "") -> None:
         self.asked = asked
@@ -57,7 +61,10 @@ class _Counted(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
-        node.body, node.orelse = self.piece(node.body), self.piece(node.orelse) if node.orelse else []
+        node.body, node.orelse = (
+            self.piece(node.body),
+            self.piece(node.orelse) if node.orelse else [],
+        )
         return node
 
     def visit_For(self, node: ast.For) -> Any:
@@ -91,13 +98,20 @@ def counted_by_hand() -> dict[type[Vertex], Callable[..., None]]:
 
 
 def _compiled(
-    codelet: type[Vertex], hand: Callable[..., None], counted: Callable[..., None], pool: ThreadPoolExecutor
+    codelet: type[Vertex],
+    hand: Callable[..., None],
+    counted: Callable[..., None],
+    pool: ThreadPoolExecutor,
 ) -> float:
     """A loop by hand that does what any way must, over the same loop without it."""
     placed = Placed(codelet, MANY, 1472)
     arrays = placed.arrays()
-    marks = [np.zeros(arrays[n].shape, bool) for n, f in codelet.fields.items() if f.kind == "output"]
-    written = [(arrays[n], np.empty_like(arrays[n])) for n, f in codelet.fields.items() if f.written]
+    marks = [
+        np.zeros(arrays[n].shape, bool) for n, f in codelet.fields.items() if f.kind == "output"
+    ]
+    written = [
+        (arrays[n], np.empty_like(arrays[n])) for n, f in codelet.fields.items() if f.written
+    ]
     plain = (MANY, *arrays.values(), *marks)
     more = (*plain, np.zeros(MANY, np.int64), np.zeros(1, np.int64))
 
@@ -114,13 +128,18 @@ def _compiled(
     hand(*plain)
     fresh()
     counted(*more)
-    return median(seconds(fresh, whole) / seconds(fresh, lambda _: hand(*plain)) for _ in range(ROUNDS))
+    return median(
+        seconds(fresh, whole) / seconds(fresh, lambda _: hand(*plain)) for _ in range(ROUNDS)
+    )
 
 
 def compiled() -> dict[str, float]:
     """The limit of s1 by codelet."""
     counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
-    return {codelet.__name__: _compiled(codelet, hand, counted[codelet], pool) for codelet, hand in loops.by_hand().items()}
+    return {
+        codelet.__name__: _compiled(codelet, hand, counted[codelet], pool)
+        for codelet, hand in loops.by_hand().items()
+    }
 
 
 class _Own(_Counted):
@@ -132,11 +151,19 @@ class _Own(_Counted):
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "self" and node.attr in self.codelet.fields:
+        if (
+            isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+            and node.attr in self.codelet.fields
+        ):
             field = self.codelet.fields[node.attr]
             plain = field.depth or field.kind == "input"
             name = f"f_{node.attr}"
-            return ast.Name(name, node.ctx) if plain else ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(0), node.ctx)
+            return (
+                ast.Name(name, node.ctx)
+                if plain
+                else ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(0), node.ctx)
+            )
         if node.attr == "shape" and isinstance(node.value, ast.Name):
             return ast.parse(f"(len({node.value.id}), len({node.value.id}[0]))", mode="eval").body
         return node
@@ -154,9 +181,18 @@ class _Own(_Counted):
     def visit_Assign(self, node: ast.Assign) -> Any:
         """A statement, and the mark of what it stores."""
         self.generic_visit(node)
-        outputs = [f"f_{n}" for n, f in self.codelet.fields.items() if f.kind == "output" and f.depth < 2]
+        outputs = [
+            f"f_{n}" for n, f in self.codelet.fields.items() if f.kind == "output" and f.depth < 2
+        ]
         text = ast.unparse(node.targets[0])
-        return [node, *(_lines(f"m_{text} = 1") if any(text.startswith(f"{name}[") for name in outputs) else [])]
+        return [
+            node,
+            *(
+                _lines(f"m_{text} = 1")
+                if any(text.startswith(f"{name}[") for name in outputs)
+                else []
+            ),
+        ]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         read = ast.parse(ast.unparse(node.target), mode="eval").body
@@ -166,18 +202,29 @@ class _Own(_Counted):
 class _Exact(ast.NodeTransformer):
     """Brings what an operation gives into its type, in statements ahead of the one where it stands.
 
-    `kinds`: by name, "f" for single precision and "i" for 32 bits; what has none is a constant or a counter of a loop.
+    `kinds`: by name, "f" for single precision and "i" for 32 bits; what has none is a constant or a
+    counter of a loop.
     """
 
     def __init__(self, codelet: type[Vertex], body: list[ast.stmt]) -> None:
-        self.kinds = {f"f_{name}": "f" if f.dtype is FLOAT else "i" for name, f in codelet.fields.items()}
+        self.kinds = {
+            f"f_{name}": "f" if f.dtype is FLOAT else "i" for name, f in codelet.fields.items()
+        }
         self.wraps, self.ahead, self.count = codelet.__name__ in WRAPS, list[ast.stmt](), 0
         nodes = [node for part in body for node in ast.walk(part)]
         given = [(n.targets[0], n.value) for n in nodes if isinstance(n, ast.Assign)]
-        given += [(n.target, n.iter) for n in nodes if isinstance(n, ast.For) and isinstance(n.iter, ast.Name)]
+        given += [
+            (n.target, n.iter)
+            for n in nodes
+            if isinstance(n, ast.For) and isinstance(n.iter, ast.Name)
+        ]
         for _ in range(3):  # what is known of a name may tell of another
             for target, value in given:
-                pairs = zip(target.elts, value.elts, strict=True) if isinstance(value, ast.Tuple) else [(target, value)]  # type: ignore[attr-defined]
+                pairs = (
+                    zip(target.elts, value.elts, strict=True)  # type: ignore[attr-defined]
+                    if isinstance(value, ast.Tuple)
+                    else [(target, value)]
+                )
                 for one, its in pairs:
                     if isinstance(one, ast.Name):
                         self.kinds[one.id] = self.widest([one, its])
@@ -216,11 +263,14 @@ class _Exact(ast.NodeTransformer):
         elif self.wraps:
             self.ahead += _lines(f"{name} = {text} & 4294967295")
         else:
-            self.ahead += _lines(f"{name} = {text}\nif not -2147483648 <= {name} <= 2147483647: raise OverflowError")
+            self.ahead += _lines(
+                f"{name} = {text}\nif not -2147483648 <= {name} <= 2147483647: raise OverflowError"
+            )
         return ast.Name(name, ast.Load())
 
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Statements, each with what comes ahead of it; what a `while` asks is worked out in its body."""
+        """Statements, each with what comes ahead of it; what a `while` asks is worked out in its
+        body."""
         found: list[ast.stmt] = []
         for node in body:
             for part in ("body", "orelse"):
@@ -234,20 +284,32 @@ class _Exact(ast.NodeTransformer):
                     node.targets = [self.visit(target) for target in value]  # type: ignore[attr-defined]
             ahead, self.ahead = self.ahead, keep
             if ahead and isinstance(node, ast.While):
-                node.body = [*ahead, ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], []), *node.body]
+                node.body = [
+                    *ahead,
+                    ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], []),
+                    *node.body,
+                ]
                 node.test, ahead = ast.Constant(True), []
             found += [*ahead, node]
         return found
 
 
 def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
-    """compute() of one vertex: (vertex, its worker if it has any, fields, marks of Outputs), which returns what it counted."""
+    """compute() of one vertex: (vertex, its worker if it has any, fields, marks of Outputs), which
+    returns what it counted."""
     (tree,) = _lines(dedent(inspect.getsource(codelet.compute)))
     assert isinstance(tree, ast.FunctionDef)
-    body = [part for node in tree.body for part in np.atleast_1d(np.array(_Own(codelet).visit(node), object))]
+    body = [
+        part
+        for node in tree.body
+        for part in np.atleast_1d(np.array(_Own(codelet).visit(node), object))
+    ]
     marks = [f"m_f_{name}" for name, f in codelet.fields.items() if f.kind == "output"]
     worker = [arg.arg for arg in tree.args.args[1:]]
-    (made,) = _lines(f"def vertex({', '.join(['self', *worker, *(f'f_{n}' for n in codelet.fields), *marks])}): pass")
+    (made,) = _lines(
+        f"def vertex({', '.join(['self', *worker, *(f'f_{n}' for n in codelet.fields), *marks])}): "
+        "pass"
+    )
     assert isinstance(made, ast.FunctionDef)
     made.body = [*_lines("cyc = 80"), *_Exact(codelet, body).block(body), *_lines("return cyc")]
     numpy = SimpleNamespace(zeros=lambda n, dtype: [0.0] * n, float32=None)
@@ -266,23 +328,31 @@ def _views(array: np.ndarray[Any, Any], depth: int, number: bool) -> list[Any]:
 
 
 def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """What makes the loop over all vertices. What it stores is compared with the plain vertex loop for some of them."""
+    """What makes the loop over all vertices. What it stores is compared with the plain vertex loop
+    for some of them."""
     codelet, function = placed.codelet, own_numbers(placed.codelet)
     plain: Any = type(codelet.__name__, (), {**vars(codelet), "num_workers": 6, "__dict__": {}})
     calls = [(worker,) for worker in range(6)] if codelet.context == "multi" else [()]
 
     def made(arrays: Any = None) -> Callable[[], None]:
         arrays, me, cycles = arrays or placed.arrays(), plain.__new__(plain), [0] * placed.count
-        columns = [_views(arrays[n], f.depth, f.kind == "input" and not f.depth) for n, f in codelet.fields.items()]
+        columns = [
+            _views(arrays[n], f.depth, f.kind == "input" and not f.depth)
+            for n, f in codelet.fields.items()
+        ]
         columns += [
-            _views(np.zeros(arrays[n].shape, np.uint8), f.depth, False) for n, f in codelet.fields.items() if f.kind == "output"
+            _views(np.zeros(arrays[n].shape, np.uint8), f.depth, False)
+            for n, f in codelet.fields.items()
+            if f.kind == "output"
         ]
         given = list(zip(*columns, strict=True))
 
         def run() -> None:
             for number, fields in enumerate(given):
                 cycles[number] = (
-                    max([function(me, *worker, *fields) for worker in calls]) if len(calls) > 1 else function(me, *fields)
+                    max([function(me, *worker, *fields) for worker in calls])
+                    if len(calls) > 1
+                    else function(me, *fields)
                 )
 
         return run
@@ -297,14 +367,19 @@ def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def _first(codelet: type[Vertex]) -> float:
-    """Seconds to read, parse and compile the text of compute(), and for an Engine of a codelet that does nothing."""
+    """Seconds to read, parse and compile the text of compute(), and for an Engine of a codelet that
+    does nothing."""
 
     def text(_: None) -> None:
         source = dedent(inspect.getsource(codelet.compute))
         compile(ast.parse(source), "<text>", "exec")
 
     def idle() -> Placed:
-        nothing = type(codelet.__name__, (codelet,), {"compute": lambda self, *worker: None, "cycles": lambda self, target: 1})
+        nothing = type(
+            codelet.__name__,
+            (codelet,),
+            {"compute": lambda self, *worker: None, "cycles": lambda self, target: 1},
+        )
         CASES[nothing] = CASES[codelet]
         try:
             return Placed(nothing, FEW, 13)
@@ -328,12 +403,21 @@ def by_python() -> dict[str, dict[str, float]]:
 def main() -> None:
     env = {**os.environ, "IPU_TEACH_NUMBA": "0"}
     command = [sys.executable, "-m", "bench.limits", "python"]
-    done = [subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True) for _ in range(ROUNDS)]
+    done = [
+        subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+        for _ in range(ROUNDS)
+    ]
     rounds = [json.loads(one.stdout) for one in done]
-    limits = {row: {name: median(found[row][name] for found in rounds) for name in rounds[0][row]} for row in ("s2", "s2b")}
+    limits = {
+        row: {name: median(found[row][name] for found in rounds) for name in rounds[0][row]}
+        for row in ("s2", "s2b")
+    }
     for row, ratios in {"s1": compiled(), **limits}.items():
         each = ", ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items())
-        print(f"{row:<5}median {median(ratios.values()):.2f}, worst {max(ratios.values()):.2f} ({each})")
+        print(
+            f"{row:<5}median {median(ratios.values()):.2f}, worst {max(ratios.values()):.2f} "
+            f"({each})"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Codelets that loop over elements, each beside the loop that a person would write for numba by hand.
+"""Codelets that loop over elements, each beside the loop that a person would write for numba by
+hand.
 
-By hand means: indices are checked (numba's own `boundscheck`), what is stored into an Output is marked, nothing is counted.
-The arrays have a row for each vertex. `HAND[codelet](count, *fields, *marks)`: marks are bool and belong to the Outputs.
+By hand means: indices are checked (numba's own `boundscheck`), what is stored into an Output is
+marked, nothing is counted. The arrays have a row for each vertex. `HAND[codelet](count, *fields,
+*marks)`: marks are bool and belong to the Outputs.
 """
 
 from __future__ import annotations
@@ -351,7 +353,12 @@ def _graph(r: np.random.Generator, n: int, nodes: int = 9, edges: int = 24) -> t
 
 def _bfs(r: np.random.Generator, n: int) -> dict[str, Array]:
     start, edges = _graph(r, n)
-    return {"start": start, "edges": edges, "level": _whole(r, -1, 3, n, 9), "now": _whole(r, 0, 3, n)}
+    return {
+        "start": start,
+        "edges": edges,
+        "level": _whole(r, -1, 3, n, 9),
+        "now": _whole(r, 0, 3, n),
+    }
 
 
 def _csr(r: np.random.Generator, n: int) -> dict[str, Array]:
@@ -367,42 +374,69 @@ CASES: dict[type[Vertex], tuple[Inputs, dict[str, tuple[int, ...]]]] = {
     Collatz: (lambda r, n: {"n": _whole(r, 1, 1000, n)}, {"out": ()}),
     Mandelbrot: (lambda r, n: {"re": _normal(r, n, 12), "im": _normal(r, n)}, {"count": (12,)}),
     Histogram: (
-        lambda r, n: {"x": r.uniform(-0.2, 1.2, (n, 50)).astype(np.float32), "bins": _whole(r, 0, 9, n, 8)}, {},
+        lambda r, n: {
+            "x": r.uniform(-0.2, 1.2, (n, 50)).astype(np.float32),
+            "bins": _whole(r, 0, 9, n, 8),
+        },
+        {},
     ),
     SmithWaterman: (
-        lambda r, n: {"a": _whole(r, 0, 4, n, 12), "b": _whole(r, 0, 4, n, 10), "h": np.zeros((n, 13, 11), np.int32)},
+        lambda r, n: {
+            "a": _whole(r, 0, 4, n, 12),
+            "b": _whole(r, 0, 4, n, 10),
+            "h": np.zeros((n, 13, 11), np.int32),
+        },
         {"best": ()},
     ),
     Shed: (
         lambda r, n: {
-            "mass": r.exponential(3, (n, 10)).astype(np.float32), "limit": r.uniform(0.1, 2, n).astype(np.float32),
+            "mass": r.exponential(3, (n, 10)).astype(np.float32),
+            "limit": r.uniform(0.1, 2, n).astype(np.float32),
         },
         {"shed": (), "rounds": (10,)},
     ),
     InsertionSort: (lambda r, n: {"x": _normal(r, n, 25)}, {}),
-    BinarySearch: (lambda r, n: {"x": np.sort(_whole(r, 0, 99, n, 40)), "wanted": _whole(r, 0, 99, n)}, {"found": ()}),
-    PopCount: (lambda r, n: {"x": (r.integers(0, 2**32, (n, 10)) >> r.integers(0, 31, (n, 10))).astype(np.uint32)},
-               {"y": (10,)}),
+    BinarySearch: (
+        lambda r, n: {"x": np.sort(_whole(r, 0, 99, n, 40)), "wanted": _whole(r, 0, 99, n)},
+        {"found": ()},
+    ),
+    PopCount: (
+        lambda r, n: {
+            "x": (r.integers(0, 2**32, (n, 10)) >> r.integers(0, 31, (n, 10))).astype(np.uint32)
+        },
+        {"y": (10,)},
+    ),
     Clip: (lambda r, n: {"x": _normal(r, n, 40)}, {"y": (40,)}),
     FirstAbove: (
-        lambda r, n: {"x": _normal(r, n, 50), "limit": r.uniform(0, 9, n).astype(np.float32)}, {"where": ()},
+        lambda r, n: {"x": _normal(r, n, 50), "limit": r.uniform(0, 9, n).astype(np.float32)},
+        {"where": ()},
     ),
     XorShift: (
-        lambda r, n: {"seed": r.integers(1, 2**32, n).astype(np.uint32), "tally": _whole(r, 0, 5, n, 4)}, {"out": (20,)},
+        lambda r, n: {
+            "seed": r.integers(1, 2**32, n).astype(np.uint32),
+            "tally": _whole(r, 0, 5, n, 4),
+        },
+        {"out": (20,)},
     ),
     Window: (lambda r, n: {"p": _whole(r, -2, 20, n, 15), "x": _normal(r, n, 20)}, {"y": (15,)}),
     CsrProduct: (_csr, {"y": (9,)}),
     Median: (lambda r, n: {"x": _normal(r, n, 21)}, {"out": (), "rank": ()}),
     SignChanges: (lambda r, n: {"x": np.round(_normal(r, n, 30) * 2)}, {"n": (), "same": ()}),
     Life: (lambda r, n: {"old": _whole(r, 0, 2, n, 8, 8)}, {"new": (8, 8)}),
-    Newton: (lambda r, n: {"x": (r.exponential(9, n) + 0.01).astype(np.float32)}, {"root": (), "turns": ()}),
-}  # fmt: skip
+    Newton: (
+        lambda r, n: {"x": (r.exponential(9, n) + 0.01).astype(np.float32)},
+        {"root": (), "turns": ()},
+    ),
+}
 
 
 def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[str, Array]:
     """What all fields of so many vertices hold, Outputs 0, with a row for each."""
     inputs, shapes = CASES[codelet]
-    zeros = {name: np.zeros((count, *shape), codelet.fields[name].dtype.numpy) for name, shape in shapes.items()}
+    zeros = {
+        name: np.zeros((count, *shape), codelet.fields[name].dtype.numpy)
+        for name, shape in shapes.items()
+    }
     return {**inputs(r, count), **zeros}
 
 
@@ -482,7 +516,9 @@ def by_hand() -> dict[type[Vertex], Callable[..., None]]:
             for i in range(1, a.shape[1] + 1):
                 for j in range(1, b.shape[1] + 1):
                     s = np.int32(h[v, i - 1, j - 1] + (2 if a[v, i - 1] == b[v, j - 1] else -1))
-                    s = max(np.int32(0), s, np.int32(h[v, i - 1, j] - 1), np.int32(h[v, i, j - 1] - 1))
+                    s = max(
+                        np.int32(0), s, np.int32(h[v, i - 1, j] - 1), np.int32(h[v, i, j - 1] - 1)
+                    )
                     h[v, i, j] = s
                     most = max(most, s)
             best[v] = most
@@ -666,8 +702,24 @@ def by_hand() -> dict[type[Vertex], Callable[..., None]]:
             m1[v] = m2[v] = True
 
     return {
-        DotLoop: dot, BFS: bfs, PrefixMax: prefix_max, Collatz: collatz, Mandelbrot: mandelbrot, Histogram: histogram,
-        SmithWaterman: smith_waterman, Shed: shed, InsertionSort: insertion_sort, BinarySearch: binary_search,
-        PopCount: pop_count, Clip: clip, FirstAbove: first_above, XorShift: xor_shift, Window: window, CsrProduct: csr_product,
-        Median: median, SignChanges: sign_changes, Life: life, Newton: newton,
-    }  # fmt: skip
+        DotLoop: dot,
+        BFS: bfs,
+        PrefixMax: prefix_max,
+        Collatz: collatz,
+        Mandelbrot: mandelbrot,
+        Histogram: histogram,
+        SmithWaterman: smith_waterman,
+        Shed: shed,
+        InsertionSort: insertion_sort,
+        BinarySearch: binary_search,
+        PopCount: pop_count,
+        Clip: clip,
+        FirstAbove: first_above,
+        XorShift: xor_shift,
+        Window: window,
+        CsrProduct: csr_product,
+        Median: median,
+        SignChanges: sign_changes,
+        Life: life,
+        Newton: newton,
+    }

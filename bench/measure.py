@@ -1,7 +1,8 @@
-"""Time a workload beside its floor: both in one process, turn by turn, and the median of their ratios.
+"""Time a workload beside its floor: both in one process, turn by turn, and the median of their
+ratios.
 
-Time is the processor's, spent on this process, so that other programs on the machine count as little as may be; where several
-threads are at work, it is the clock's on the wall.
+Time is the processor's, spent on this process, so that other programs on the machine count as
+little as may be; where several threads are at work, it is the clock's on the wall.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ Work = Callable[[], object]
 Clock = Callable[[], float]
 Ratios = Callable[[], "Mapping[str, float] | str"]
 
-ROOT = Path(__file__).resolve().parents[1]  # where `python -m bench.…` finds the rows that are programs of their own
+# where `python -m bench.…` finds the rows that are programs of their own
+ROOT = Path(__file__).resolve().parents[1]
 SHORTEST = 0.1  # seconds for which a round calls each of the two, if they are that quick
 MOST_CALLS = 20
 
 
 @dataclass(frozen=True)
 class Row:
-    """A workload. `prepare()` gives (the work, its floor), or the figure itself, or why it cannot be had here.
+    """A workload. `prepare()` gives (the work, its floor), or the figure itself, or why it cannot
+    be had here.
 
-    Or it gives what measures a round itself, by workload; the worst of them is the row's figure. With a `worst_goal` the
-    figure is the median of the workloads, and the worst of them has that goal.
+    Or it gives what measures a round itself, by workload; the worst of them is the row's figure.
+    With a `worst_goal` the figure is the median of the workloads, and the worst of them has that
+    goal.
     """
 
     id: str
@@ -42,9 +46,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """A measured row: the median ratio, the least and the largest; None where nothing was measured, and why.
+    """A measured row: the median ratio, the least and the largest; None where nothing was measured,
+    and why.
 
-    `worst`: of the workloads, where that has a goal of its own. `failed`: nothing was measured because of an error.
+    `worst`: of the workloads, where that has a goal of its own. `failed`: nothing was measured
+    because of an error.
     """
 
     row: Row
@@ -59,18 +65,36 @@ class Result:
     def missed(self) -> bool:
         """Whether it is over a goal."""
         over = self.value is not None and self.value > self.row.goal
-        return over or (self.worst is not None and self.row.worst_goal is not None and self.worst > self.row.worst_goal)
+        return over or (
+            self.worst is not None
+            and self.row.worst_goal is not None
+            and self.worst > self.row.worst_goal
+        )
 
     def as_dict(self) -> dict[str, object]:
         """As it stands in the JSON."""
         spread = None if self.least is None else [self.least, self.largest]
-        return {"id": self.row.id, "what": self.row.what, "floor": self.row.floor, "goal": self.row.goal,
-                "result": self.value, "spread": spread} | ({"note": self.note} if self.note else {}) | (
-                {"worst": self.worst, "worst_goal": self.row.worst_goal} if self.worst is not None else {})  # fmt: skip
+        return (
+            {
+                "id": self.row.id,
+                "what": self.row.what,
+                "floor": self.row.floor,
+                "goal": self.row.goal,
+                "result": self.value,
+                "spread": spread,
+            }
+            | ({"note": self.note} if self.note else {})
+            | (
+                {"worst": self.worst, "worst_goal": self.row.worst_goal}
+                if self.worst is not None
+                else {}
+            )
+        )
 
 
 def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
-    """Run one row; `tick()` is called after each round. A row that fails takes no other with it: its error is the note."""
+    """Run one row; `tick()` is called after each round. A row that fails takes no other with it:
+    its error is the note."""
     try:
         return _measured(row, min(rounds, row.most_rounds), tick)
     except MemoryError:
@@ -104,7 +128,9 @@ def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[]
     def one_round() -> dict[str, float]:
         found = {}
         for name, pair in pairs.items():
-            work, floor = (_least(call, times, clock) for call, times in zip(pair, repeats[name], strict=True))
+            work, floor = (
+                _least(call, times, clock) for call, times in zip(pair, repeats[name], strict=True)
+            )
             found[name] = work / floor
         return found
 
@@ -122,12 +148,23 @@ def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object])
             found.setdefault(name, []).append(ratio)
         tick()
     medians = {name: median(ratios) for name, ratios in found.items()}
-    each = ", ".join(f"{name} {ratio:.2g}" for name, ratio in medians.items()) if len(found) > 1 else ""
+    each = (
+        ", ".join(f"{name} {ratio:.2g}" for name, ratio in medians.items())
+        if len(found) > 1
+        else ""
+    )
     if row.worst_goal is None:
         worst = found[max(medians, key=lambda name: medians[name])]
         return Result(row, median(worst), min(worst), max(worst), each)
     by_round = [median(ratios) for ratios in zip(*found.values(), strict=True)]
-    return Result(row, median(medians.values()), min(by_round), max(by_round), each, worst=max(medians.values()))
+    return Result(
+        row,
+        median(medians.values()),
+        min(by_round),
+        max(by_round),
+        each,
+        worst=max(medians.values()),
+    )
 
 
 def run_rows(rows: list[Row], rounds: int, tick: Callable[[str], object]) -> Iterator[Result]:
@@ -144,7 +181,8 @@ def _repeats(call: Work, clock: Clock) -> int:
 
 
 def _least(call: Work, times: int, clock: Clock) -> float:
-    """Seconds of the quickest of some calls: what other programs take of the machine only ever adds."""
+    """Seconds of the quickest of some calls: what other programs take of the machine only ever
+    adds."""
     taken = []
     for _ in range(times):
         begin = clock()

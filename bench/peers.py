@@ -1,7 +1,9 @@
-"""The tile engine beside other ways to run kernels for a tile machine without one: `python3 run.py bench --peers`.
+"""The tile engine beside other ways to run kernels for a tile machine without one: `python3 run.py
+bench --peers`.
 
-The peers run a small part of each workload, for they would not come to the end of the whole, and their time is scaled up by
-the share. Numba and Triton are in the extra `bench`; a row whose peer is not installed says so.
+The peers run a small part of each workload, for they would not come to the end of the whole, and
+their time is scaled up by the share. Numba and Triton are in the extra `bench`; a row whose peer is
+not installed says so.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ OURS: dict[str, Callable[[], Work]] = {
 CALLS = 5
 EXTRA = "python -m pip install -e '.[bench]'"
 
-Parts = dict[str, tuple[float, float]]  # by workload: seconds that a part took, and its share of the whole
+# by workload: seconds that a part took, and its share of the whole
+Parts = dict[str, tuple[float, float]]
 
 
 def _seconds(work: Work) -> float:
@@ -47,9 +50,12 @@ def _seconds(work: Work) -> float:
 
 
 def _program(name: str, switch: str) -> Parts | str:
-    """What another program of the benchmark found, with an environment variable set; its last word if it failed."""
+    """What another program of the benchmark found, with an environment variable set; its last word
+    if it failed."""
     command = [sys.executable, "-m", f"bench.{name}"]
-    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ, **{switch: "1"}), capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=dict(os.environ, **{switch: "1"}), capture_output=True, text=True
+    )
     if done.returncode:
         return f"{switch}=1 does not run: {(done.stderr.strip().splitlines() or ['no word'])[-1]}"
     parts: Parts = json.loads(done.stdout)
@@ -64,7 +70,9 @@ def _beside(peer: Callable[[], Parts | str], names: list[str]) -> Ratios:
         parts = peer()
         if isinstance(parts, str):
             return parts
-        return {name: _seconds(work) * parts[name][1] / parts[name][0] for name, work in ours.items()}
+        return {
+            name: _seconds(work) * parts[name][1] / parts[name][0] for name, work in ours.items()
+        }
 
     return one_round
 
@@ -73,7 +81,10 @@ def _beside_triton(names: list[str]) -> Ratios | str:
     if importlib.util.find_spec("triton") is None:
         return f"Triton is not installed, which there is for Linux only: {EXTRA}"
     if importlib.util.find_spec("torch") is None:
-        return "PyTorch is not installed, from which Triton takes its arrays: python -m pip install -e '.[torch]'"
+        return (
+            "PyTorch is not installed, from which Triton takes its arrays: python -m pip install "
+            "-e '.[torch]'"
+        )
     return _beside(lambda: _program("interpreted", "TRITON_INTERPRET"), names)
 
 
@@ -85,11 +96,26 @@ def _beside_numba(names: list[str]) -> Ratios | str:
 
 NUMBA = "Numba's CUDA simulator, scaled up from a part"
 ROWS = [
-    Row("t1", "w1a, w2, w3, w3x, w4a, w4ax, w5a and w5b, the worst", "Triton's interpreter, scaled up from a part", 0.004,
-        lambda: _beside_triton(["w1a", "w2", "w3", "w3x", "w4a", "w4ax", "w5a", "w5b"])),
-    Row("t2", "w1b, w2, w3, w3x, w4a, w4ax and w5a, the worst", NUMBA, 0.001,
-        lambda: _beside_numba(["w1b", "w2", "w3", "w3x", "w4a", "w4ax", "w5a"])),
+    Row(
+        "t1",
+        "w1a, w2, w3, w3x, w4a, w4ax, w5a and w5b, the worst",
+        "Triton's interpreter, scaled up from a part",
+        0.004,
+        lambda: _beside_triton(["w1a", "w2", "w3", "w3x", "w4a", "w4ax", "w5a", "w5b"]),
+    ),
+    Row(
+        "t2",
+        "w1b, w2, w3, w3x, w4a, w4ax and w5a, the worst",
+        NUMBA,
+        0.001,
+        lambda: _beside_numba(["w1b", "w2", "w3", "w3x", "w4a", "w4ax", "w5a"]),
+    ),
     Row("t2w6", "divergent integer codelet (Collatz)", NUMBA, 0.07, lambda: _beside_numba(["w6i"])),
-    Row("t3", "w1b and w2, the worst", "a symbolic run without values, scaled up from a part", 0.001,
-        lambda: _beside(symbolic.parts, ["w1b", "w2"])),
-]  # fmt: skip
+    Row(
+        "t3",
+        "w1b and w2, the worst",
+        "a symbolic run without values, scaled up from a part",
+        0.001,
+        lambda: _beside(symbolic.parts, ["w1b", "w2"]),
+    ),
+]

@@ -1,4 +1,5 @@
-"""The rows of scalar loops: compiled beside numba by hand, by CPython beside a bare Python loop, and one very long vertex.
+"""The rows of scalar loops: compiled beside numba by hand, by CPython beside a bare Python loop,
+and one very long vertex.
 
     python -m bench.scalar          # what must be measured where numba was never imported: s2 and s2b
 
@@ -73,19 +74,26 @@ print(json.dumps([first, time.perf_counter() - begin]))
 
 
 class Placed:
-    """A graph with `count` vertices of a codelet, spread over the tiles. `given`: what its Inputs and InOuts hold."""
+    """A graph with `count` vertices of a codelet, spread over the tiles. `given`: what its Inputs
+    and InOuts hold."""
 
     def __init__(self, codelet: type[Vertex], count: int, tiles: int) -> None:
         self.codelet, self.count = codelet, count
         self.values = values(codelet, np.random.default_rng(1), count)
-        self.given = {name: array for name, array in self.values.items() if codelet.fields[name].kind != "output"}
+        self.given = {
+            name: array
+            for name, array in self.values.items()
+            if codelet.fields[name].kind != "output"
+        }
         self.device: Device = IPUModel(tiles_per_ipu=tiles).create_device()
         self.graph = Graph(self.device.target)
         self.compute_set = self.graph.add_compute_set("loops")
         on = np.arange(count) * tiles // count
         self.tensors: dict[str, Tensor] = {}
         for name, field in codelet.fields.items():
-            tensor = self.tensors[name] = self.graph.add_variable(field.dtype, self.values[name].shape, name)
+            tensor = self.tensors[name] = self.graph.add_variable(
+                field.dtype, self.values[name].shape, name
+            )
             self.graph.set_tile_mapping(tensor, on)
             if name in self.given:
                 self.graph.set_initial_value(tensor, self.given[name])
@@ -114,7 +122,8 @@ class Placed:
 
 
 def seconds(ahead: Callable[[], T], call: Callable[[T], object]) -> float:
-    """Of the processor, for the quickest of some calls, each on what comes from `ahead`, which is not counted."""
+    """Of the processor, for the quickest of some calls, each on what comes from `ahead`, which is
+    not counted."""
     taken = []
     for _ in range(CALLS):
         ready = ahead()
@@ -138,14 +147,21 @@ def _compiled() -> Ratios | str:
     return one_round
 
 
-def _pair(placed: Placed, hand: Callable[..., None]) -> tuple[Callable[[], float], Callable[[], float]]:
+def _pair(
+    placed: Placed, hand: Callable[..., None]
+) -> tuple[Callable[[], float], Callable[[], float]]:
     engine, arrays = placed.engine(), placed.arrays()
     scalar_run.CHOSEN = "compiled"
     end = time.perf_counter() + WARM
-    while time.perf_counter() < end:  # batches of single elements are compiled when they have taken a while
+    # batches of single elements are compiled when they have taken a while
+    while time.perf_counter() < end:
         engine.run()
     scalar_run.CHOSEN = ""
-    marks = [np.zeros(arrays[n].shape, bool) for n, f in placed.codelet.fields.items() if f.kind == "output"]
+    marks = [
+        np.zeros(arrays[n].shape, bool)
+        for n, f in placed.codelet.fields.items()
+        if f.kind == "output"
+    ]
     hand(placed.count, *arrays.values(), *marks)
 
     def fresh() -> None:
@@ -162,9 +178,12 @@ def _pair(placed: Placed, hand: Callable[..., None]) -> tuple[Callable[[], float
 
 
 def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """What makes a Python loop that calls compute() of every vertex on numpy's views, without a machine."""
+    """What makes a Python loop that calls compute() of every vertex on numpy's views, without a
+    machine."""
     codelet, multi = placed.codelet, placed.codelet.context == "multi"
-    methods = {n: f for n, f in vars(codelet).items() if isinstance(f, (FunctionType, staticmethod))}
+    methods = {
+        n: f for n, f in vars(codelet).items() if isinstance(f, (FunctionType, staticmethod))
+    }
     plain: Any = type(codelet.__name__, (), {**methods, "num_workers": 6})
 
     def made() -> Callable[[], None]:
@@ -188,7 +207,10 @@ def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
 def without_numba() -> dict[str, dict[str, float]]:
     """A round of s2 and s2b, by codelet."""
     found = {codelet.__name__: _by_python(codelet) for codelet in CASES}
-    return {row: {name: ratios[k] for name, ratios in found.items()} for k, row in enumerate(("s2", "s2b"))}
+    return {
+        row: {name: ratios[k] for name, ratios in found.items()}
+        for k, row in enumerate(("s2", "s2b"))
+    }
 
 
 def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
@@ -222,9 +244,13 @@ def _apart(row: str) -> Callable[[], Ratios]:
 def _in_a_process(number: int) -> dict[str, dict[str, float]]:
     """Round `number` of both rows."""
     done = subprocess.run(
-        [sys.executable, "-m", "bench.scalar"], cwd=ROOT, env={**os.environ, "IPU_TEACH_NUMBA": "0"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "bench.scalar"],
+        cwd=ROOT,
+        env={**os.environ, "IPU_TEACH_NUMBA": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return {**json.loads(done.stdout)}
 
 
@@ -239,21 +265,52 @@ def _long() -> Ratios | str:
             with open(place, "w", encoding="utf-8") as file:
                 file.write(LONG)
             env = {**os.environ, "IPU_TEACH_CACHE": folder}
-            done = subprocess.run([sys.executable, place, way], env=env, capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [sys.executable, place, way], env=env, capture_output=True, text=True, check=True
+            )
             first, both = json.loads(done.stdout)
             return float(first if way == "" else both)
 
     return lambda: {"s3": first_run("") / first_run("compiled")}
 
 
-# The goals of s1, s2 and s2b are what is reached, and a little room: they guard it. How near it is to what any way must take is
-# for `bench.limits` to say, and for docs/performance.md why it is no nearer.
+# The goals of s1, s2 and s2b are what is reached, and a little room: they guard it. How near it is
+# to what any way must take is for `bench.limits` to say, and for docs/performance.md why it is no
+# nearer.
 ROWS = [
-    Row("s1", "20 scalar codelets, 20,000 vertices, compiled", "numba by hand", 1.5, _compiled, worst_goal=2.5),
-    Row("s2", "the same, 78 vertices, by CPython", "a bare Python loop", 1.4, _apart("s2"), worst_goal=2.5),
-    Row("s2b", "compile, load and first run of these", "a bare Python loop", 10, _apart("s2b"), worst_goal=90),
-    Row("s3", "a vertex of 1,000,000 turns, first run", "numba: import, compile, two runs", 2, _long, most_rounds=3),
-]  # fmt: skip
+    Row(
+        "s1",
+        "20 scalar codelets, 20,000 vertices, compiled",
+        "numba by hand",
+        1.5,
+        _compiled,
+        worst_goal=2.5,
+    ),
+    Row(
+        "s2",
+        "the same, 78 vertices, by CPython",
+        "a bare Python loop",
+        1.4,
+        _apart("s2"),
+        worst_goal=2.5,
+    ),
+    Row(
+        "s2b",
+        "compile, load and first run of these",
+        "a bare Python loop",
+        10,
+        _apart("s2b"),
+        worst_goal=90,
+    ),
+    Row(
+        "s3",
+        "a vertex of 1,000,000 turns, first run",
+        "numba: import, compile, two runs",
+        2,
+        _long,
+        most_rounds=3,
+    ),
+]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Parts of the workloads in Numba's CUDA simulator. A program of its own: the simulator is chosen when Numba is imported.
+"""Parts of the workloads in Numba's CUDA simulator. A program of its own: the simulator is chosen
+when Numba is imported.
 
     NUMBA_ENABLE_CUDASIM=1 python -m bench.simulated
 
-prints, for each workload, the seconds that a part took and the share of the whole that it is. Results are checked.
+prints, for each workload, the seconds that a part took and the share of the whole that it is.
+Results are checked.
 """
 
 from __future__ import annotations
@@ -119,12 +121,18 @@ PART = 16  # of the pictures, and of the pixels
 
 
 def _step() -> tuple[float, float]:
-    """A sixteenth of a step of logistic regression: the deltas of some pictures, and what all teach some weights.
+    """A sixteenth of a step of logistic regression: the deltas of some pictures, and what all teach
+    some weights.
 
     The bias, 10 numbers beside 7,840, is left out of the second.
     """
     x, wanted = pictures_and_labels(SMALL_BATCH)
-    weights, bias, some, few = floats(PIXELS, CLASSES), floats(CLASSES), SMALL_BATCH // PART, PIXELS // PART
+    weights, bias, some, few = (
+        floats(PIXELS, CLASSES),
+        floats(CLASSES),
+        SMALL_BATCH // PART,
+        PIXELS // PART,
+    )
     scores = x @ weights + bias
     e = np.exp(scores - scores.max(axis=1, keepdims=True))
     expected = e / e.sum(axis=1, keepdims=True) - wanted
@@ -132,7 +140,9 @@ def _step() -> tuple[float, float]:
     taken = seconds(picture_deltas, x[:some], weights, bias, wanted, deltas, threads=some)
     np.testing.assert_allclose(deltas, expected[:some], rtol=1e-3, atol=1e-4)
     taken += seconds(learn, np.ascontiguousarray(x[:, :few]), expected, learnt)
-    np.testing.assert_allclose(learnt, weights[:few] - RATE * (x[:, :few].T @ expected), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        learnt, weights[:few] - RATE * (x[:, :few].T @ expected), rtol=1e-3, atol=1e-4
+    )
     return taken, 1 / PART / SMALL_STEPS
 
 
@@ -146,7 +156,8 @@ def parts() -> dict[str, tuple[float, float]]:
     found["w2"] = seconds(axpy_relu, x, y, out), count / 8_840_000
     np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-6)
     a, b, column = floats(rows, SIZE), floats(SIZE, 1), np.zeros((rows, 1), np.float32)
-    found["w3"] = found["w3x"] = seconds(product, a, b, column), rows / SIZE**2  # exact or not is a question for us alone
+    # exact or not is a question for us alone
+    found["w3"] = found["w3x"] = seconds(product, a, b, column), rows / SIZE**2
     np.testing.assert_allclose(column, a @ b, rtol=1e-3, atol=1e-3)
     found["w4a"] = found["w4ax"] = _step()
     picture, drawn = floats(side + 2, side + 2), np.zeros((side, side), np.float32)

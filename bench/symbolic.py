@@ -1,7 +1,8 @@
-"""Parts of the workloads as a symbolic run: arrays are replaced by objects that remember who read and wrote them, no values.
+"""Parts of the workloads as a symbolic run: arrays are replaced by objects that remember who read
+and wrote them, no values.
 
-That is how puzzle notebooks for GPU kernels draw what a kernel does. Vertices go one at a time; the codelet of w1b runs as
-it stands.
+That is how puzzle notebooks for GPU kernels draw what a kernel does. Vertices go one at a time; the
+codelet of w1b runs as it stands.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Symbol:
 
 @dataclass
 class Table:
-    """An array without numbers: by element, which vertices read it, and what each that wrote it wrote."""
+    """An array without numbers: by element, which vertices read it, and what each that wrote it
+    wrote."""
 
     name: str
     size: int

@@ -1,4 +1,5 @@
-"""What people wait for while a graph is built and loaded, beside the same work in a plainer form."""
+"""What people wait for while a graph is built and loaded, beside the same work in a plainer
+form."""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ _target = IPUModel().create_device().target
 
 
 def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
-    """An addition to a tensor that lies in blocks, as a product leaves it; and to one that lies linearly."""
+    """An addition to a tensor that lies in blocks, as a product leaves it; and to one that lies
+    linearly."""
     graph, prog = Graph(_target), Sequence()
     a, b, plain = (graph.add_variable(FLOAT, (size, size), name) for name in ("a", "b", "plain"))
     for tensor in (a, b, plain):
         poputil.map_tensor_linearly(graph, tensor)
     blocks, line = (
-        partial(popops.add_in_place, graph, x, graph.clone(x), prog) for x in (poplin.mat_mul(graph, a, b, prog), plain)
+        partial(popops.add_in_place, graph, x, graph.clone(x), prog)
+        for x in (poplin.mat_mul(graph, a, b, prog), plain)
     )
     return blocks, line
 
@@ -38,7 +41,9 @@ def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
         matrix = graph.add_variable(FLOAT, (rows, columns), "matrix")
         graph.set_tile_mapping(matrix, np.arange(rows))
         if many:
-            popops.reduce_many(graph, [popops.SingleReduceOp(matrix[i], [0]) for i in range(rows)], prog)
+            popops.reduce_many(
+                graph, [popops.SingleReduceOp(matrix[i], [0]) for i in range(rows)], prog
+            )
         else:
             out = graph.add_variable(FLOAT, (rows,), "out")
             graph.set_tile_mapping(out, np.arange(rows))
@@ -79,7 +84,8 @@ def mappings() -> tuple[Work, Work]:
 
 
 def slices() -> tuple[Work, Work]:
-    """17,664 vertices, added one by one on 3-D slices that are flattened; and on 2-D slices of as many elements."""
+    """17,664 vertices, added one by one on 3-D slices that are flattened; and on 2-D slices of as
+    many elements."""
 
     def build(rank: int) -> None:
         graph = Graph(_target)
@@ -88,7 +94,11 @@ def slices() -> tuple[Work, Work]:
         into = graph.add_compute_set()
         for i in range(92):
             for j in range(192):
-                part = x[i, 2 * j : 2 * j + 2, 0:8].flatten() if rank == 3 else x[i, 16 * j : 16 * j + 16]
+                part = (
+                    x[i, 2 * j : 2 * j + 2, 0:8].flatten()
+                    if rank == 3
+                    else x[i, 16 * j : 16 * j + 16]
+                )
                 vertex = graph.add_vertex(into, codelets.Sum, x=part, out=out[i, j])
                 graph.set_tile_mapping(vertex, (i * 192 + j) // 12)
 
@@ -96,25 +106,49 @@ def slices() -> tuple[Work, Work]:
 
 
 def neighbourhoods(count: int = 9_900, fewest: int = 3, most: int = 12) -> tuple[Work, Work]:
-    """The load of vertices that read as many neighbours each as they have, at indices of their own; and 10 steps of them."""
+    """The load of vertices that read as many neighbours each as they have, at indices of their own;
+    and 10 steps of them."""
     chip, random = Chip(), source()
     x, weights, out = (
-        chip.variable(n, floats(*shape)) for n, shape in (("x", (count,)), ("weights", (count, most)), ("out", (count,)))
+        chip.variable(n, floats(*shape))
+        for n, shape in (("x", (count,)), ("weights", (count, most)), ("out", (count,)))
     )
     step = chip.graph.add_compute_set("step")
     for i, degree in enumerate(random.integers(fewest, most + 1, count).tolist()):
-        near = np.clip(i + np.sort(random.choice(np.arange(-50, 50), degree, replace=False)), 0, count - 1)
-        vertex = chip.graph.add_vertex(step, codelets.Dot, a=x[near], b=weights[i, :degree], out=out[i])
+        near = np.clip(
+            i + np.sort(random.choice(np.arange(-50, 50), degree, replace=False)), 0, count - 1
+        )
+        vertex = chip.graph.add_vertex(
+            step, codelets.Dot, a=x[near], b=weights[i, :degree], out=out[i]
+        )
         chip.graph.set_tile_mapping(vertex, i * TILES // count)
     engine = chip.engine(Repeat(10, Execute(step)))
     return engine.load, engine.run
 
 
 ROWS = [
-    Row("b2", "add_in_place built on what mat_mul laid out", "on what lies linearly", 2, add_after_mat_mul),
+    Row(
+        "b2",
+        "add_in_place built on what mat_mul laid out",
+        "on what lies linearly",
+        2,
+        add_after_mat_mul,
+    ),
     Row("b3", "reduce_many of 1,174 rows built", "one reduction of the matrix", 20, reductions),
-    Row("b4", "1,200 initial values beside 1,200 constants", "without constants", 1.5, initial_values),
+    Row(
+        "b4",
+        "1,200 initial values beside 1,200 constants",
+        "without constants",
+        1.5,
+        initial_values,
+    ),
     Row("b5", "1,600 tile mappings set and asked for by turns", "400", 5, mappings),
-    Row("b7", "load of 9,900 vertices of unequal neighbourhoods", "10 steps of them", 3, neighbourhoods),
+    Row(
+        "b7",
+        "load of 9,900 vertices of unequal neighbourhoods",
+        "10 steps of them",
+        3,
+        neighbourhoods,
+    ),
     Row("b9", "17,664 vertices of 3-D slices, flattened, one by one", "of 2-D slices", 2, slices),
 ]

@@ -1,9 +1,11 @@
-"""Makes the sample reports in ipu_teach/report/samples: three small programs, compiled and run on 13 tiles.
+"""Makes the sample reports in ipu_teach/report/samples: three small programs, compiled and run on
+13 tiles.
 
     python datasets/make_reports.py
 
-`products`: a matrix times a vector, a row to a vertex; `spread`: the same product with its rows cut in two, and a second
-compute set that adds; `too_large`: a program that does not fit, as it was when compiling stopped.
+`products`: a matrix times a vector, a row to a vertex; `spread`: the same product with its rows cut
+in two, and a second compute set that adds; `too_large`: a program that does not fit, as it was when
+compiling stopped.
 """
 
 from __future__ import annotations
@@ -62,10 +64,14 @@ def product(parts: int) -> Report:
             graph.set_tile_mapping(matrix[row, columns], where)
             graph.set_tile_mapping(partials[row, part], where)
             out = partials[row, part] if parts > 1 else result[row]
-            vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row, columns], b=vector[columns], out=out)
+            vertex = graph.add_vertex(
+                multiply, DotProduct, a=matrix[row, columns], b=vector[columns], out=out
+            )
             graph.set_tile_mapping(vertex, where)
         if parts > 1:
-            graph.set_tile_mapping(graph.add_vertex(add, Add, parts=partials[row], out=result[row]), tile)
+            graph.set_tile_mapping(
+                graph.add_vertex(add, Add, parts=partials[row], out=result[row]), tile
+            )
     vectors = graph.add_host_to_device_fifo("vectors", FLOAT, COLUMNS)
     results = graph.add_device_to_host_fifo("results", FLOAT, ROWS)
     graph.set_initial_value(matrix, np.ones((ROWS, COLUMNS), np.float32))

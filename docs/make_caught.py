@@ -1,4 +1,5 @@
-"""Make the table in docs/caught.md from the planted mistakes of the tests: `python docs/make_caught.py`."""
+"""Make the table in docs/caught.md from the planted mistakes of the tests: `python
+docs/make_caught.py`."""
 
 from __future__ import annotations
 
@@ -16,8 +17,15 @@ from mistakes import BEFORE, DURING, MISTAKES, NEVER, REPORT, Mistake  # noqa: E
 def row(mistake: Mistake) -> str:
     """A row of the table; the mistake is made for it, and its words are those that came."""
     came = mistake.said() or mistake.why[0].upper() + mistake.why[1:]
-    kind = mistake.error.__name__ if mistake.error else mistake.insight and f"insight: {mistake.insight}"
-    return f"| {mistake.title} | {mistake.when} | {f'`{kind}`' if kind else ''} | {came.replace('|', chr(92) + '|')} |"
+    kind = (
+        mistake.error.__name__
+        if mistake.error
+        else mistake.insight and f"insight: {mistake.insight}"
+    )
+    return (
+        f"| {mistake.title} | {mistake.when} | {f'`{kind}`' if kind else ''} | "
+        f"{came.replace('|', chr(92) + '|')} |"
+    )
 
 
 def table() -> str:
@@ -30,7 +38,12 @@ def table() -> str:
 
 def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    made = re.sub(r"(<!-- mistakes -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{table()}\n{m[2]}", text, flags=re.DOTALL)
+    made = re.sub(
+        r"(<!-- mistakes -->\n).*?(<!-- end -->)",
+        lambda m: f"{m[1]}{table()}\n{m[2]}",
+        text,
+        flags=re.DOTALL,
+    )
     PAGE.write_text(made, encoding="utf-8")
 
 

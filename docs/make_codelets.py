@@ -1,4 +1,5 @@
-"""Make the table in docs/codelets.md from the codelets of the tests: `python docs/make_codelets.py`."""
+"""Make the table in docs/codelets.md from the codelets of the tests: `python
+docs/make_codelets.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """How a codelet runs, and its cycles in some of the columns; a dash where it does not run so."""
+    """How a codelet runs, and its cycles in some of the columns; a dash where it does not run
+    so."""
     built, found = Built(*values_of(name, VERTICES, 7)), {}
     for way in ways:
         before, scalar_run.CHOSEN = scalar_run.CHOSEN, "compiled" if way == "numba" else "python"
@@ -34,7 +36,9 @@ def row(name: str, *ways: str) -> dict[str, str]:
         found[way] = f"{engine.report.cycles_by_codelet()[name]:,.0f}"
         code = engine._machine.compiled.groups[0][0].scalar
         if way == "batch or CPython":
-            found["runs as"] = engine.report.ways()[name] + (", CPython alone" if code is not None and code.uncompiled else "")
+            found["runs as"] = engine.report.ways()[name] + (
+                ", CPython alone" if code is not None and code.uncompiled else ""
+            )
         elif way == "numba" and (code is None or code.uncompiled):
             found[way] = "-"
     return found
@@ -51,7 +55,12 @@ def students_table() -> Iterator[str]:
 def main() -> None:
     made = "\n".join(students_table())
     text = PAGE.read_text(encoding="utf-8")
-    text = re.sub(r"(<!-- students -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{made}\n{m[2]}", text, flags=re.DOTALL)
+    text = re.sub(
+        r"(<!-- students -->\n).*?(<!-- end -->)",
+        lambda m: f"{m[1]}{made}\n{m[2]}",
+        text,
+        flags=re.DOTALL,
+    )
     PAGE.write_text(text, encoding="utf-8")
 
 

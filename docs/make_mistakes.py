@@ -1,4 +1,5 @@
-"""Make docs/mistakes.md from the known-wrong answers of the lessons' tests: `python docs/make_mistakes.py`."""
+"""Make docs/mistakes.md from the known-wrong answers of the lessons' tests: `python
+docs/make_mistakes.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ SHOWN = 5  # of an exercise
 
 
 def section(exercise: Exercise, known: list[Wrong]) -> str:
-    """An exercise: what to ask, and its first mistakes, each with the first words of the verdict."""
+    """An exercise: what to ask, and its first mistakes, each with the first words of the
+    verdict."""
     # What a verdict says is compared across its lines; the page keeps to the first.
     said = [wrong.says.split(" next:")[0].replace("|", chr(92) + "|") for wrong in known[:SHOWN]]
     rows = [f"| {wrong.about} | {words} |" for wrong, words in zip(known, said, strict=False)]
@@ -31,13 +33,21 @@ def table() -> str:
     parts = []
     for lesson in catalogue():
         parts.append(f"## {lesson.number} {lesson.title}")
-        parts += [section(one, [wrong for wrong in WRONG if wrong.exercise == one.name]) for one in lesson.exercises]
+        parts += [
+            section(one, [wrong for wrong in WRONG if wrong.exercise == one.name])
+            for one in lesson.exercises
+        ]
     return "\n\n".join(parts)
 
 
 def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    made = re.sub(r"(<!-- mistakes -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{table()}\n{m[2]}", text, flags=re.DOTALL)
+    made = re.sub(
+        r"(<!-- mistakes -->\n).*?(<!-- end -->)",
+        lambda m: f"{m[1]}{table()}\n{m[2]}",
+        text,
+        flags=re.DOTALL,
+    )
     PAGE.write_text(made, encoding="utf-8")
 
 

@@ -1,7 +1,8 @@
-"""Make the tables in docs/model.md from the package: `python docs/make_model.py`, or with `--check`.
+"""Make the tables in docs/model.md from the package: `python docs/make_model.py`, or with
+`--check`.
 
-The page is written by hand; between `<!-- name -->` and `<!-- end -->` stands what the function of that name makes.
-"""
+The page is written by hand; between `<!-- name -->` and `<!-- end -->` stands what the function of
+that name makes."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ def functions() -> Iterator[str]:
     yield "|---|---|---|---|"
     single, half, target = np.dtype(np.float32), np.dtype(np.float16), make_target("ipu2")
     for name in sorted(OPERATIONS, key=lambda name: array_cycles(name, single, 2, target)):
-        costs = (f"{array_cycles(name, dtype, width, target):g}" for dtype, width in ((single, 2), (half, 4)))
+        costs = (
+            f"{array_cycles(name, dtype, width, target):g}"
+            for dtype, width in ((single, 2), (half, 4))
+        )
         yield cells(f"`{name}`", " and ".join(OPERATIONS[name]), *costs)
 
 
@@ -43,9 +47,22 @@ def constants() -> Iterator[str]:
             continue
         for version in ("ipu2", *(v for v in PRESETS if field.name in PRESETS[v])):
             value = getattr(make_target(version), field.name)
-            written = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:g}"
+            written = (
+                value
+                if isinstance(value, str)
+                else f"{value:,}"
+                if isinstance(value, int)
+                else f"{value:g}"
+            )
             rests = ground(make_target(version), field.name)
-            yield cells(f"`{field.name}`", version, written, str(field.metadata["unit"]), rests, source(version, field.name))
+            yield cells(
+                f"`{field.name}`",
+                version,
+                written,
+                str(field.metadata["unit"]),
+                rests,
+                source(version, field.name),
+            )
 
 
 def golden() -> Iterator[str]:
@@ -55,22 +72,35 @@ def golden() -> Iterator[str]:
     yield ""
     yield from (f"* {line}." for line in printed.classes(found))
     yield ""
-    yield cells("figure", "kind", "published", "modelled", "error", "within", "verdict", "why", "source")
+    yield cells(
+        "figure", "kind", "published", "modelled", "error", "within", "verdict", "why", "source"
+    )
     yield "|---|---|---|---|---|---|---|---|---|"
     for row in found:
-        error, within = ("", "") if row.error is None else (f"{row.error:+.2%}", f"{row.tolerance:.2%}")
+        error, within = (
+            ("", "") if row.error is None else (f"{row.error:+.2%}", f"{row.tolerance:.2%}")
+        )
         figures = (printed.number(row.published), printed.number(row.modelled), error, within)
         yield cells(row.name, row.kind, *figures, row.verdict, row.why, row.source)
 
 
-TABLES: dict[str, Callable[[], Iterator[str]]] = {"functions": functions, "constants": constants, "golden": golden}
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "functions": functions,
+    "constants": constants,
+    "golden": golden,
+}
 
 
 def page(text: str) -> str:
     """`text` with every table made anew."""
     for name, make in TABLES.items():
         made = "\n".join(make())
-        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m, made=made: f"{m[1]}{made}\n{m[2]}", text, flags=re.S)
+        text = re.sub(
+            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
+            lambda m, made=made: f"{m[1]}{made}\n{m[2]}",
+            text,
+            flags=re.S,
+        )
     return text
 
 
@@ -79,7 +109,10 @@ def main(arguments: list[str]) -> int:
     if "--check" in arguments:
         if text == page(text):
             return 0
-        print("The tables in docs/model.md are not what docs/make_model.py makes; run it.", file=sys.stderr)
+        print(
+            "The tables in docs/model.md are not what docs/make_model.py makes; run it.",
+            file=sys.stderr,
+        )
         return 1
     PAGE.write_text(page(text), encoding="utf-8")
     return 0

@@ -1,4 +1,5 @@
-"""Make docs/poplar.md and docs/poplibs.md from their rows and the package: run it, or look with `--check`."""
+"""Make docs/poplar.md and docs/poplibs.md from their rows and the package: run it, or look with
+`--check`."""
 
 from __future__ import annotations
 
@@ -43,11 +44,20 @@ This page is made by `docs/make_poplar_table.py` from the modules in `docs/popli
 """
 
 
-MADE_BY_THE_KIT = ("DataStream", "Device", "Executable", "RemoteBuffer", "Report", "Target", "Tensor")
+MADE_BY_THE_KIT = (
+    "DataStream",
+    "Device",
+    "Executable",
+    "RemoteBuffer",
+    "Report",
+    "Target",
+    "Tensor",
+)
 
 
 def resolve(path: str) -> Any:
-    """What `path`, such as "program.Copy" or "Graph.add_variable", names below `ipu_teach`. Raises `AttributeError`."""
+    """What `path`, such as "program.Copy" or "Graph.add_variable", names below `ipu_teach`. Raises
+    `AttributeError`."""
     found: Any = ipu_teach
     for part in path.split("."):
         if inspect.ismodule(found) and not hasattr(found, part):
@@ -57,7 +67,9 @@ def resolve(path: str) -> Any:
                 raise AttributeError(f"ipu_teach has no {path}") from None
         if not hasattr(found, part) and found in SAMPLES:
             found = SAMPLES[found]()
-        found = inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+        found = (
+            inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+        )
     return found
 
 
@@ -66,18 +78,24 @@ def _device() -> ipu_teach.Device:
 
 
 # Attributes that only an instance has are looked for in one of these.
-SAMPLES: dict[Any, Any] = {ipu_teach.Device: _device, ipu_teach.Graph: lambda: ipu_teach.Graph(_device())}
+SAMPLES: dict[Any, Any] = {
+    ipu_teach.Device: _device,
+    ipu_teach.Graph: lambda: ipu_teach.Graph(_device()),
+}
 
 
 def signature(path: str) -> str:
-    """`path` as one calls it: parameters and defaults without types; bare for what is not called."""
+    """`path` as one calls it: parameters and defaults without types; bare for what is not
+    called."""
     found = resolve(path)
     if isinstance(found, (classmethod, staticmethod)):
         found = found.__func__
     known = inspect.isfunction(found) or (inspect.isclass(found) and _called(found))
     if not known or path.endswith("__getitem__"):
         return "Tensor[…]" if path.endswith("__getitem__") else path
-    parameters = [p for p in inspect.signature(found).parameters.values() if p.name not in ("self", "cls")]
+    parameters = [
+        p for p in inspect.signature(found).parameters.values() if p.name not in ("self", "cls")
+    ]
     listed, starred = [], False
     for p in parameters:
         if p.kind is p.VAR_POSITIONAL:
@@ -120,7 +138,9 @@ def page(head: str = HEAD, sections: dict[str, list[Row]] = SECTIONS) -> str:
     """The whole of docs/poplar.md, or of another page of tables."""
     parts = [head]
     for title, rows in sections.items():
-        parts.append(f"## {title}\n\n| C++ | Python | What it does | What differs |\n|---|---|---|---|")
+        parts.append(
+            f"## {title}\n\n| C++ | Python | What it does | What differs |\n|---|---|---|---|"
+        )
         for row in rows:
             ours = f"`{signature(row.ours)}`" if row.ours else "not here"
             cells = (
@@ -140,7 +160,10 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"docs/{path.name} is not what docs/make_poplar_table.py makes; run it.", file=sys.stderr)
+            print(
+                f"docs/{path.name} is not what docs/make_poplar_table.py makes; run it.",
+                file=sys.stderr,
+            )
             stale = 1
     return stale
 

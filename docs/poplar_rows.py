@@ -1,4 +1,5 @@
-"""What stands in docs/poplar.md: one row for each C++ name, and what differs. docs/make_poplar_table.py makes the page.
+"""What stands in docs/poplar.md: one row for each C++ name, and what differs.
+docs/make_poplar_table.py makes the page.
 
 The rows of docs/poplibs.md stand in docs/poplibs_rows, a module for each library.
 """
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """`cpp`: the C++ name; `ours`: a path below `ipu_teach`, or "" for what is not here; `differs`: in plain words.
+    """`cpp`: the C++ name; `ours`: a path below `ipu_teach`, or "" for what is not here; `differs`:
+    in plain words.
 
-    `example` is run by the tests. `does` replaces the first sentence of our docstring, where there is none.
+    `example` is run by the tests. `does` replaces the first sentence of our docstring, where there
+    is none.
     """
 
     cpp: str
@@ -26,10 +29,16 @@ TARGET = [
     Row(
         "IPUModel",
         "IPUModel",
-        "fields are keywords too: `IPUModel(tiles_per_ipu=13)`; the presets are ipu1, ipu2, bow and c600",
+        "fields are keywords too: `IPUModel(tiles_per_ipu=13)`; the presets are ipu1, ipu2, bow "
+        "and c600",
         'IPUModel("ipu2", tiles_per_ipu=13)',
     ),
-    Row("IPUModel::createDevice", "IPUModel.create_device", "no options; half always rounds", "IPUModel().create_device()"),
+    Row(
+        "IPUModel::createDevice",
+        "IPUModel.create_device",
+        "no options; half always rounds",
+        "IPUModel().create_device()",
+    ),
     Row(
         "IPUModel::numIPUs",
         "Target.num_ipus",
@@ -107,18 +116,37 @@ TARGET = [
         "target.ipu_version",
         "The name of the preset.",
     ),
-    Row("Target", "Target", "a frozen description; every figure in it has a source: `ipu_teach.target.source`"),
+    Row(
+        "Target",
+        "Target",
+        "a frozen description; every figure in it has a source: `ipu_teach.target.source`",
+    ),
     Row(
         "Target::createIPUTarget",
         "Target.create_ipu_target",
         "any field may be changed by name; `target.make_target` is the same as a function",
         'ipu_teach.Target.create_ipu_target(2, "ipu2")',
     ),
-    Row("Target::getNumTiles", "Target.num_tiles", "a property, like all that follow without brackets", "target.num_tiles"),
-    Row("Target::getNumIPUs", "Target.num_ipus", "", "target.num_ipus", "IPUs of the machine."),
-    Row("Target::getTilesPerIPU", "Target.tiles_per_ipu", "", "target.tiles_per_ipu", "Tiles of each IPU."),
     Row(
-        "Target::getNumWorkerContexts", "Target.num_worker_contexts", "", "target.num_worker_contexts", "Workers of each tile."
+        "Target::getNumTiles",
+        "Target.num_tiles",
+        "a property, like all that follow without brackets",
+        "target.num_tiles",
+    ),
+    Row("Target::getNumIPUs", "Target.num_ipus", "", "target.num_ipus", "IPUs of the machine."),
+    Row(
+        "Target::getTilesPerIPU",
+        "Target.tiles_per_ipu",
+        "",
+        "target.tiles_per_ipu",
+        "Tiles of each IPU.",
+    ),
+    Row(
+        "Target::getNumWorkerContexts",
+        "Target.num_worker_contexts",
+        "",
+        "target.num_worker_contexts",
+        "Workers of each tile.",
     ),
     Row("Target::getBytesPerTile", "Target.bytes_per_tile", "", "target.bytes_per_tile"),
     Row(
@@ -143,15 +171,48 @@ TARGET = [
         "Width of a tile's data path, in bits.",
     ),
     Row("Target::getVectorWidth", "Target.get_vector_width", "", "target.get_vector_width(HALF)"),
-    Row("Target::getTypeSize", "Target.get_type_size", "or `FLOAT.size`", "target.get_type_size(FLOAT)"),
+    Row(
+        "Target::getTypeSize",
+        "Target.get_type_size",
+        "or `FLOAT.size`",
+        "target.get_type_size(FLOAT)",
+    ),
     Row("Device", "Device", "always simulated"),
-    Row("Device::getTarget", "Device.target", "a property", "device.target", "The description of the machine."),
-    Row("Device::getId", "Device.id", "a property", "device.id", "A number that tells two devices apart."),
-    Row("Device::attach", "Device.attach", "a device from `IPUModel` may be used without it", "device.attach()"),
+    Row(
+        "Device::getTarget",
+        "Device.target",
+        "a property",
+        "device.target",
+        "The description of the machine.",
+    ),
+    Row(
+        "Device::getId",
+        "Device.id",
+        "a property",
+        "device.id",
+        "A number that tells two devices apart.",
+    ),
+    Row(
+        "Device::attach",
+        "Device.attach",
+        "a device from `IPUModel` may be used without it",
+        "device.attach()",
+    ),
     Row("Device::detach", "Device.detach", "", "device.detach()"),
-    Row("Device::isAttached", "Device.is_attached", "an attribute", "device.is_attached", "Whether some program has taken it."),
+    Row(
+        "Device::isAttached",
+        "Device.is_attached",
+        "an attribute",
+        "device.is_attached",
+        "Whether some program has taken it.",
+    ),
     Row("Device::createCPUDevice", "Device.create_cpu_device", "", "Device.create_cpu_device()"),
-    Row("Device::createSimulatorDevice", "Device.create_simulator_device", "", "Device.create_simulator_device(target)"),
+    Row(
+        "Device::createSimulatorDevice",
+        "Device.create_simulator_device",
+        "",
+        "Device.create_simulator_device(target)",
+    ),
     Row(
         "Device::createVirtualDevice",
         "Device.create_virtual_device",
@@ -178,7 +239,12 @@ TARGET = [
         "manager.get_devices(ipu_teach.TargetType.IPU_MODEL, 2)",
     ),
     Row("DeviceManager::getDevice", "DeviceManager.get_device", "", "manager.get_device(0)"),
-    Row("DeviceManager::getNumDevices", "DeviceManager.num_devices", "a property", "manager.num_devices"),
+    Row(
+        "DeviceManager::getNumDevices",
+        "DeviceManager.num_devices",
+        "a property",
+        "manager.num_devices",
+    ),
     Row("TargetType", "TargetType", "IPU exists and is refused", "ipu_teach.TargetType.IPU_MODEL"),
 ]
 
@@ -208,7 +274,12 @@ GRAPH = [
         "the same call maps a range of vertices",
         "graph.set_tile_mapping(t, 1)",
     ),
-    Row("Graph::getTileMapping", "Graph.get_tile_mapping", "intervals are (begin, end) pairs", "graph.get_tile_mapping(t)"),
+    Row(
+        "Graph::getTileMapping",
+        "Graph.get_tile_mapping",
+        "intervals are (begin, end) pairs",
+        "graph.get_tile_mapping(t)",
+    ),
     Row("Graph::addComputeSet", "Graph.add_compute_set", "", 'graph.add_compute_set("cs")'),
     Row(
         "Graph::addVertex",
@@ -222,15 +293,28 @@ GRAPH = [
         "ours alone: one call for many vertices, the same graph",
         "graph.add_vertices(cs, Sum, [0, 1, 2, 3], x=t, out=t[:, 0].reshape(4))",
     ),
-    Row("Graph::connect", "Graph.connect", "scalars of state too", 'graph.connect(vertex["x"], vec)'),
+    Row(
+        "Graph::connect", "Graph.connect", "scalars of state too", 'graph.connect(vertex["x"], vec)'
+    ),
     Row(
         "Graph::setFieldSize",
         "Graph.set_field_size",
-        "for a list that is connected part by part, and for a Vector of state; what is connected whole has its tensor's length",
+        "for a list that is connected part by part, and for a Vector of state; what is connected "
+        "whole has its tensor's length",
         'graph.set_field_size(graph.add_vertex(cs, Total)["parts"], 3)',
     ),
-    Row("Graph::setInitialValue", "Graph.set_initial_value", "applied at every load", "graph.set_initial_value(vec, 0)"),
-    Row("Graph::setPerfEstimate", "Graph.set_perf_estimate", "cycles only", "graph.set_perf_estimate(vertex, 20)"),
+    Row(
+        "Graph::setInitialValue",
+        "Graph.set_initial_value",
+        "applied at every load",
+        "graph.set_initial_value(vec, 0)",
+    ),
+    Row(
+        "Graph::setPerfEstimate",
+        "Graph.set_perf_estimate",
+        "cycles only",
+        "graph.set_perf_estimate(vertex, 20)",
+    ),
     Row(
         "Graph::registerPerfEstimator",
         "Graph.register_perf_estimator",
@@ -246,11 +330,17 @@ GRAPH = [
     Row(
         "Graph::addCodelets",
         "Graph.add_codelets",
-        "takes classes, modules and Python files; a class that you pass to `add_vertex` needs no adding",
+        "takes classes, modules and Python files; a class that you pass to `add_vertex` needs no "
+        "adding",
         "graph.add_codelets(Sum)",
     ),
     Row("Graph::hasCodelet", "Graph.has_codelet", "", 'graph.has_codelet("Sum")'),
-    Row("(a codelet that every graph knows)", "codelet", "ours alone: a decorator of the vertex class", "codelet(Sum)"),
+    Row(
+        "(a codelet that every graph knows)",
+        "codelet",
+        "ours alone: a decorator of the vertex class",
+        "codelet(Sum)",
+    ),
     Row(
         "Graph::createHostWrite",
         "Graph.create_host_write",
@@ -263,8 +353,18 @@ GRAPH = [
         "a handle of its own: what the host writes too has another",
         'graph.create_host_read("get", vec)',
     ),
-    Row("Graph::addHostToDeviceFIFO", "Graph.add_host_to_device_fifo", "", 'graph.add_host_to_device_fifo("more", FLOAT, 6)'),
-    Row("Graph::addDeviceToHostFIFO", "Graph.add_device_to_host_fifo", "", 'graph.add_device_to_host_fifo("out", FLOAT, 6)'),
+    Row(
+        "Graph::addHostToDeviceFIFO",
+        "Graph.add_host_to_device_fifo",
+        "",
+        'graph.add_host_to_device_fifo("more", FLOAT, 6)',
+    ),
+    Row(
+        "Graph::addDeviceToHostFIFO",
+        "Graph.add_device_to_host_fifo",
+        "",
+        'graph.add_device_to_host_fifo("out", FLOAT, 6)',
+    ),
     Row("ReplicatedStreamMode", "ReplicatedStreamMode", "", "ReplicatedStreamMode.BROADCAST"),
     Row(
         "Graph::addRemoteBuffer",
@@ -273,16 +373,43 @@ GRAPH = [
         'graph.add_remote_buffer("weights", FLOAT, 24, 10)',
     ),
     Row("RemoteBuffer", "RemoteBuffer", "made by the graph"),
-    Row("Graph::createVirtualGraph", "Graph.create_virtual_graph", "", "graph.create_virtual_graph(0, 2)"),
+    Row(
+        "Graph::createVirtualGraph",
+        "Graph.create_virtual_graph",
+        "",
+        "graph.create_virtual_graph(0, 2)",
+    ),
     Row("Graph::getTopLevelGraph", "Graph.get_top_level_graph", "", "graph.get_top_level_graph()"),
     Row("Graph::getReplicationFactor", "", "there is one replica; build it once"),
     Row("Graph::addFunction", "Graph.add_function", "", "graph.add_function(Sequence())"),
-    Row("Graph::addHostFunction", "", "copy to a stream that ends in a function: `engine.connect_stream`"),
-    Row("Graph::getTarget", "Graph.target", "an attribute", "graph.target", "The machine that the graph is built for."),
-    Row("Graph::outputVertexGraph", "Graph.output_vertex_graph", "", "graph.output_vertex_graph(io.StringIO(), prog)"),
-    Row("Graph::outputComputeGraph", "Graph.output_compute_graph", "", "graph.output_compute_graph(io.StringIO(), prog)"),
+    Row(
+        "Graph::addHostFunction",
+        "",
+        "copy to a stream that ends in a function: `engine.connect_stream`",
+    ),
+    Row(
+        "Graph::getTarget",
+        "Graph.target",
+        "an attribute",
+        "graph.target",
+        "The machine that the graph is built for.",
+    ),
+    Row(
+        "Graph::outputVertexGraph",
+        "Graph.output_vertex_graph",
+        "",
+        "graph.output_vertex_graph(io.StringIO(), prog)",
+    ),
+    Row(
+        "Graph::outputComputeGraph",
+        "Graph.output_compute_graph",
+        "",
+        "graph.output_compute_graph(io.StringIO(), prog)",
+    ),
     Row("Graph::serialize", "", "keep the Python that builds the graph, or save the executable"),
-    Row("DebugContext", "DebugContext", "a str, and a str will do", 'DebugContext("layer", "model")'),
+    Row(
+        "DebugContext", "DebugContext", "a str, and a str will do", 'DebugContext("layer", "model")'
+    ),
 ]
 
 TENSOR = [
@@ -290,7 +417,8 @@ TENSOR = [
     Row(
         "Tensor::operator[]",
         "Tensor.__getitem__",
-        "Python's slices and negative indices work too, which count from the end, and lists of indices",
+        "Python's slices and negative indices work too, which count from the end, and lists of "
+        "indices",
         "t[1, 2:4]",
         "Elements by integers and slices, as in numpy; a view.",
     ),
@@ -306,7 +434,12 @@ TENSOR = [
     Row("Tensor::reshape", "Tensor.reshape", "", "t.reshape((6, 4))"),
     Row("Tensor::reshapePartial", "Tensor.reshape_partial", "", "t.reshape_partial(1, 2, [2, 3])"),
     Row("Tensor::dimShuffle", "Tensor.dim_shuffle", "", "t.dim_shuffle([1, 0])"),
-    Row("Tensor::dimShufflePartial", "Tensor.dim_shuffle_partial", "", "t.dim_shuffle_partial([0], [1])"),
+    Row(
+        "Tensor::dimShufflePartial",
+        "Tensor.dim_shuffle_partial",
+        "",
+        "t.dim_shuffle_partial([0], [1])",
+    ),
     Row("Tensor::dimRoll", "Tensor.dim_roll", "", "t.dim_roll(1)"),
     Row("Tensor::transpose", "Tensor.transpose", "also `t.T`", "t.transpose()"),
     Row("Tensor::expand", "Tensor.expand", "", "t.expand([0])"),
@@ -317,16 +450,41 @@ TENSOR = [
     Row("UpsampleMethod", "UpsampleMethod", "", "UpsampleMethod.REPEAT"),
     Row("Tensor::reverse", "Tensor.reverse", "", "t.reverse(1)"),
     Row("Tensor::reinterpret", "Tensor.reinterpret", "", "t.reinterpret(INT)"),
-    Row("Tensor::numElements", "Tensor.num_elements", "a property", "t.num_elements", "How many elements the view has."),
+    Row(
+        "Tensor::numElements",
+        "Tensor.num_elements",
+        "a property",
+        "t.num_elements",
+        "How many elements the view has.",
+    ),
     Row("Tensor::dim", "Tensor.dim", "", "t.dim(1)"),
-    Row("Tensor::shape", "Tensor.shape", "a property; a tuple", "t.shape", "The lengths of the dimensions."),
+    Row(
+        "Tensor::shape",
+        "Tensor.shape",
+        "a property; a tuple",
+        "t.shape",
+        "The lengths of the dimensions.",
+    ),
     Row("Tensor::rank", "Tensor.rank", "a property", "t.rank"),
-    Row("Tensor::elementType", "Tensor.element_type", "a property", "t.element_type", "The dtype of the elements."),
+    Row(
+        "Tensor::elementType",
+        "Tensor.element_type",
+        "a property",
+        "t.element_type",
+        "The dtype of the elements.",
+    ),
     Row("Tensor::isContiguous", "Tensor.is_contiguous", "", "t.is_contiguous"),
     Row("Tensor::containsAliases", "Tensor.contains_aliases", "", "t.contains_aliases"),
     Row("Tensor::containsConstant", "Tensor.contains_constant", "", "t.contains_constant"),
-    Row("Tensor::isParallelWriteable", "Tensor.is_parallel_writeable", "", "t.is_parallel_writeable"),
-    Row("Tensor::getContiguousRegions", "Tensor.get_contiguous_regions", "", "t.get_contiguous_regions()"),
+    Row(
+        "Tensor::isParallelWriteable", "Tensor.is_parallel_writeable", "", "t.is_parallel_writeable"
+    ),
+    Row(
+        "Tensor::getContiguousRegions",
+        "Tensor.get_contiguous_regions",
+        "",
+        "t.get_contiguous_regions()",
+    ),
     Row("Tensor::intersectsWith", "Tensor.intersects_with", "", "t.intersects_with(vec)"),
     Row("Tensor::getVarRegions", "Tensor.get_var_regions", "", "t.get_var_regions()"),
     Row("Tensor::valid", "Tensor.valid", "", "t.valid"),
@@ -338,7 +496,11 @@ TENSOR = [
     Row("Tensor::operator==", "same_view", "a function; `a == b` says the same", "same_view(t, t)"),
     Row("concat", "concat", "a list, and the dimension", "concat([t, t], 1)"),
     Row("append", "append", "", "append(vec, one)"),
-    Row("interleave", "", "Poplar has none either: `concat` of `reshape((n, 1))` along dimension 1, then `flatten`"),
+    Row(
+        "interleave",
+        "",
+        "Poplar has none either: `concat` of `reshape((n, 1))` along dimension 1, then `flatten`",
+    ),
     Row(
         "FLOAT, HALF, INT, …",
         "FLOAT",
@@ -348,7 +510,8 @@ TENSOR = [
     Row(
         "QUARTER, QuarterMetadata",
         "QUARTER",
-        "format and scale are a part of the dtype: `QUARTER[QuarterFormat.F143, -2]`; codes on the host; `popops.cast`",
+        "format and scale are a part of the dtype: `QUARTER[QuarterFormat.F143, -2]`; codes on the "
+        "host; `popops.cast`",
         "graph.add_variable(QUARTER[QuarterFormat.F143, -2], 4)",
     ),
     Row("Tensor::hasMetadata", "Tensor.has_metadata", "", "t.has_metadata()"),
@@ -359,23 +522,44 @@ TENSOR = [
         "graph.add_variable(QUARTER[QuarterFormat.F152, 0], 4).get_metadata()",
     ),
     Row("Tensor::associateMetadata", "", "`tensor.reinterpret(QUARTER[format, scale])`"),
-    Row("convertToDeviceType", "types.to_quarter", "", "types.to_quarter([1.5], QuarterMetadata())"),
-    Row("convertFromDeviceType", "types.from_quarter", "", "types.from_quarter([0x40], QuarterMetadata())"),
+    Row(
+        "convertToDeviceType", "types.to_quarter", "", "types.to_quarter([1.5], QuarterMetadata())"
+    ),
+    Row(
+        "convertFromDeviceType",
+        "types.from_quarter",
+        "",
+        "types.from_quarter([0x40], QuarterMetadata())",
+    ),
 ]
 
 VERTEX = [
     Row(
         "Vertex",
         "Vertex",
-        "fields are annotations; `compute(self)` is Python and numpy; a field called `in` is called `input`, and `bind`, "
-        "`call`, `compute`, `context`, `cycles`, `debug_context` and `fields` are taken",
+        "fields are annotations; `compute(self)` is Python and numpy; a field called `in` is "
+        "called `input`, and `bind`, `call`, `compute`, `context`, `cycles`, `debug_context` and "
+        "`fields` are taken",
         "Sum.call(x=[1, 2, 3])",
     ),
     Row("MultiVertex", "MultiVertex", "`compute(self, worker)` is called once for each worker"),
-    Row("MultiVertex::numWorkers", "MultiVertex.num_workers", "without brackets; no field can have this name"),
-    Row("SupervisorVertex", "SupervisorVertex", "one vertex that has the tile to itself; nothing to start by hand"),
+    Row(
+        "MultiVertex::numWorkers",
+        "MultiVertex.num_workers",
+        "without brackets; no field can have this name",
+    ),
+    Row(
+        "SupervisorVertex",
+        "SupervisorVertex",
+        "one vertex that has the tile to itself; nothing to start by hand",
+    ),
     Row("Input<T>", "Input", "`Input[FLOAT]`; assigning to it is an error", "Input[FLOAT]"),
-    Row("Output<T>", "Output", "`Output[FLOAT]`; `+=` on it is an error, and so is reading a single element", "Output[FLOAT]"),
+    Row(
+        "Output<T>",
+        "Output",
+        "`Output[FLOAT]`; `+=` on it is an error, and so is reading a single element",
+        "Output[FLOAT]",
+    ),
     Row("InOut<T>", "InOut", "", "InOut[FLOAT]"),
     Row(
         "Vector<T>",
@@ -384,7 +568,12 @@ VERTEX = [
         "Input[Vector[FLOAT]]",
     ),
     Row("VectorList<T>", "VectorList", "or `Vector[Vector[T]]`", "Input[VectorList[FLOAT]]"),
-    Row("Vector<Input<Vector<T>>>", "Vector", "written `Input[Vector[Vector[T]]]`", "Input[Vector[Vector[FLOAT]]]"),
+    Row(
+        "Vector<Input<Vector<T>>>",
+        "Vector",
+        "written `Input[Vector[Vector[T]]]`",
+        "Input[Vector[Vector[FLOAT]]]",
+    ),
     Row(
         "plain members (state)",
         "Vertex",
@@ -415,7 +604,12 @@ VERTEX = [
 PROGRAM = [
     Row("Sequence", "program.Sequence", "also takes a list", "Sequence(Execute(cs), Execute(cs))"),
     Row("Sequence::add", "program.Sequence.add", "returns the sequence", "prog.add(Execute(cs))"),
-    Row("Execute", "program.Execute", "the second argument receives whether all vertices returned true", "Execute(cs, flag)"),
+    Row(
+        "Execute",
+        "program.Execute",
+        "the second argument receives whether all vertices returned true",
+        "Execute(cs, flag)",
+    ),
     Row("Copy", "program.Copy", "counts and dtypes must match; shapes need not", "Copy(t, t2)"),
     Row(
         "Copy (stream)",
@@ -433,8 +627,18 @@ PROGRAM = [
     ),
     Row("CrossReplicaCopy", "", "there is one replica; use the tensor itself"),
     Row("Repeat", "program.Repeat", "", "Repeat(3, Execute(cs))"),
-    Row("RepeatWhileTrue", "program.RepeatWhileTrue", "", "RepeatWhileTrue(Sequence(), flag, Execute(cs))"),
-    Row("RepeatWhileFalse", "program.RepeatWhileFalse", "", "RepeatWhileFalse(Sequence(), flag, Execute(cs))"),
+    Row(
+        "RepeatWhileTrue",
+        "program.RepeatWhileTrue",
+        "",
+        "RepeatWhileTrue(Sequence(), flag, Execute(cs))",
+    ),
+    Row(
+        "RepeatWhileFalse",
+        "program.RepeatWhileFalse",
+        "",
+        "RepeatWhileFalse(Sequence(), flag, Execute(cs))",
+    ),
     Row("If", "program.If", "the second branch may be left out", "If(flag, Execute(cs))"),
     Row("Switch", "program.Switch", "cases as pairs or a dict", "Switch(number, {0: Execute(cs)})"),
     Row(
@@ -459,25 +663,53 @@ PROGRAM = [
     Row(
         "Block",
         "program.Block",
-        "`engine.report.execution.blocks(tile)`; all tiles are recorded, no buffer fills, and it costs no cycles",
+        "`engine.report.execution.blocks(tile)`; all tiles are recorded, no buffer fills, and it "
+        "costs no cycles",
         'Block(Execute(cs), "name")',
     ),
     Row("Abort", "program.Abort", "", 'Abort("why")'),
     Row("AbortOnCondition", "program.AbortOnCondition", "", "AbortOnCondition(flag)"),
     Row("ErrorProgram", "program.ErrorProgram", "", 'ErrorProgram("why", PrintTensor(t))'),
-    Row("cycleCount", "program.cycle_count", "modelled cycles, always the same", "cycle_count(graph, prog, 0)"),
-    Row("cycleStamp", "program.cycle_stamp", "modelled cycles since load", "cycle_stamp(graph, prog, 0)"),
+    Row(
+        "cycleCount",
+        "program.cycle_count",
+        "modelled cycles, always the same",
+        "cycle_count(graph, prog, 0)",
+    ),
+    Row(
+        "cycleStamp",
+        "program.cycle_stamp",
+        "modelled cycles since load",
+        "cycle_stamp(graph, prog, 0)",
+    ),
     Row(
         "setFloatingPointBehaviour",
         "set_floating_point_behaviour",
         "`tile` chooses one tile; a few exceptions differ, see [numbers.md](numbers.md)",
         "set_floating_point_behaviour(graph, prog, FloatingPointBehaviour())",
     ),
-    Row("FloatingPointBehaviour", "FloatingPointBehaviour", "", "FloatingPointBehaviour(esr=False)"),
-    Row("setStochasticRounding", "set_stochastic_rounding", "", "set_stochastic_rounding(graph, prog, True)"),
-    Row("getHwSeeds", "get_hw_seeds", "UNSIGNED_INT [tiles, workers, 4]", "get_hw_seeds(graph, prog)"),
+    Row(
+        "FloatingPointBehaviour", "FloatingPointBehaviour", "", "FloatingPointBehaviour(esr=False)"
+    ),
+    Row(
+        "setStochasticRounding",
+        "set_stochastic_rounding",
+        "",
+        "set_stochastic_rounding(graph, prog, True)",
+    ),
+    Row(
+        "getHwSeeds",
+        "get_hw_seeds",
+        "UNSIGNED_INT [tiles, workers, 4]",
+        "get_hw_seeds(graph, prog)",
+    ),
     Row("setHwSeeds", "set_hw_seeds", "", "set_hw_seeds(graph, get_hw_seeds(graph, prog), prog)"),
-    Row("dumpProgram, prettyPrint", "program.Program.to_string", "", "Sequence(Execute(cs)).to_string()"),
+    Row(
+        "dumpProgram, prettyPrint",
+        "program.Program.to_string",
+        "",
+        "Sequence(Execute(cs)).to_string()",
+    ),
 ]
 
 STREAM = [
@@ -485,8 +717,8 @@ STREAM = [
     Row(
         "Engine::connectStream",
         "Engine.connect_stream",
-        "takes arrays, iterators, lists and functions; an array goes round, and a list that receives gets one array for each "
-        "Copy, in the shape of the tensor that was copied",
+        "takes arrays, iterators, lists and functions; an array goes round, and a list that "
+        "receives gets one array for each Copy, in the shape of the tensor that was copied",
         'engine.connect_stream("in", np.zeros(24, np.float32))',
     ),
     Row(
@@ -495,9 +727,23 @@ STREAM = [
         "",
         'engine.connect_stream_to_callback("in", lambda: np.zeros(24, np.float32))',
     ),
-    Row("StreamCallback", "StreamCallback", "methods are given the array to fill; a plain function will do too"),
-    Row("Engine::writeTensor", "Engine.write_tensor", "takes an array", 'engine.write_tensor("w", np.zeros(6))'),
-    Row("Engine::readTensor", "Engine.read_tensor", "returns an array in the tensor's shape", 'engine.read_tensor("r")'),
+    Row(
+        "StreamCallback",
+        "StreamCallback",
+        "methods are given the array to fill; a plain function will do too",
+    ),
+    Row(
+        "Engine::writeTensor",
+        "Engine.write_tensor",
+        "takes an array",
+        'engine.write_tensor("w", np.zeros(6))',
+    ),
+    Row(
+        "Engine::readTensor",
+        "Engine.read_tensor",
+        "returns an array in the tensor's shape",
+        'engine.read_tensor("r")',
+    ),
     Row("Engine::listStreams", "Engine.list_streams", "", "engine.list_streams()"),
     Row(
         "Engine::copyToRemoteBuffer",
@@ -514,14 +760,44 @@ STREAM = [
 ]
 
 ENGINE = [
-    Row("Engine", "Engine", "compiles; `strict` instead of debug options", "Engine(graph, Sequence())"),
+    Row(
+        "Engine",
+        "Engine",
+        "compiles; `strict` instead of debug options",
+        "Engine(graph, Sequence())",
+    ),
     Row("Engine::load", "Engine.load", "initial values are set anew", "engine.load(device)"),
     Row("Engine::run", "Engine.run", "", "engine.run(0)"),
-    Row("Engine::loadAndRun", "Engine.load_and_run", "", "Engine(graph, Sequence()).load_and_run(device)"),
-    Row("Engine::setPrintTensorStream", "Engine.set_print_tensor_stream", "", "engine.set_print_tensor_stream(None)"),
-    Row("Engine::getReport", "Engine.get_report", "or the property `report`; immutable, and modelled", "engine.get_report()"),
-    Row("Engine::getGraphProfile, getExecutionProfile", "Engine.report", "one report holds both", "engine.report"),
-    Row("Engine::printProfileSummary", "Engine.print_profile_summary", "", 'engine.print_profile_summary(["Target"])'),
+    Row(
+        "Engine::loadAndRun",
+        "Engine.load_and_run",
+        "",
+        "Engine(graph, Sequence()).load_and_run(device)",
+    ),
+    Row(
+        "Engine::setPrintTensorStream",
+        "Engine.set_print_tensor_stream",
+        "",
+        "engine.set_print_tensor_stream(None)",
+    ),
+    Row(
+        "Engine::getReport",
+        "Engine.get_report",
+        "or the property `report`; immutable, and modelled",
+        "engine.get_report()",
+    ),
+    Row(
+        "Engine::getGraphProfile, getExecutionProfile",
+        "Engine.report",
+        "one report holds both",
+        "engine.report",
+    ),
+    Row(
+        "Engine::printProfileSummary",
+        "Engine.print_profile_summary",
+        "",
+        'engine.print_profile_summary(["Target"])',
+    ),
     Row(
         "pva::Report",
         "Report",
@@ -534,25 +810,47 @@ ENGINE = [
         "one file, without a second for debug information; `Report.open` is the same",
         "open_report",
     ),
-    Row("pva::Report::poplarVersion", "Report.poplar_version", "the version of this kit", "engine.report.poplar_version.major"),
     Row(
-        "pva::Report::instrumentationSettings", "Report.instrumentation_settings", "", "engine.report.instrumentation_settings"
+        "pva::Report::poplarVersion",
+        "Report.poplar_version",
+        "the version of this kit",
+        "engine.report.poplar_version.major",
     ),
-    Row("pva::Report::compilation", "Report.compilation", "", "engine.report.compilation.tiles[0].memory"),
-    Row("pva::Report::execution", "Report.execution", "", "engine.report.execution.steps[0].program"),
+    Row(
+        "pva::Report::instrumentationSettings",
+        "Report.instrumentation_settings",
+        "",
+        "engine.report.instrumentation_settings",
+    ),
+    Row(
+        "pva::Report::compilation",
+        "Report.compilation",
+        "",
+        "engine.report.compilation.tiles[0].memory",
+    ),
+    Row(
+        "pva::Report::execution", "Report.execution", "", "engine.report.execution.steps[0].program"
+    ),
     Row(
         "pva::ExecutionReport::blocks",
         "report.query.Execution.blocks",
-        "the filters may be given here too; no buffer fills, so there is neither overflow nor flush",
+        "the filters may be given here too; no buffer fills, so there is neither overflow nor "
+        "flush",
         "engine.report.execution.blocks(0, program_filter='.')",
     ),
     Row(
         "pva::ProgramVisitor",
         "report.profile.ProgramNode.accept",
-        "any object with `visit_on_tile_execute`, `visit_do_exchange`, `visit_repeat`, …, or `visit`",
+        "any object with `visit_on_tile_execute`, `visit_do_exchange`, `visit_repeat`, …, or "
+        "`visit`",
         "engine.report.compilation.programs[0].accept(object())",
     ),
-    Row("pva::DebugContext", "Report.debug_contexts", "a tree of names; `.find(pattern)`", "engine.report.debug_contexts"),
+    Row(
+        "pva::DebugContext",
+        "Report.debug_contexts",
+        "a tree of names; `.find(pattern)`",
+        "engine.report.debug_contexts",
+    ),
     Row(
         "pva::openTrace",
         "",
@@ -565,12 +863,30 @@ ENGINE = [
         '`with tracepoint("epoch"):`, or over a function; they nest, and are in `report.host`',
         'tracepoint("epoch")',
     ),
-    Row("pvti::Graph", "counter", "its values are in `report.host.values`", 'counter("loss").add(0.5)'),
-    Row("pvti::Graph::addSeries", "counter", "a series is the third argument", 'counter("loss", "nats", "training").add(0.5)'),
-    Row("pvti::HeatmapDouble", "", "keep the numbers with numpy, and draw them with `show.picture`"),
-    Row("pvti::closeTrace", "", "`ipu-teach report trace FILE --host` writes one of a saved report"),
+    Row(
+        "pvti::Graph",
+        "counter",
+        "its values are in `report.host.values`",
+        'counter("loss").add(0.5)',
+    ),
+    Row(
+        "pvti::Graph::addSeries",
+        "counter",
+        "a series is the third argument",
+        'counter("loss", "nats", "training").add(0.5)',
+    ),
+    Row(
+        "pvti::HeatmapDouble", "", "keep the numbers with numpy, and draw them with `show.picture`"
+    ),
+    Row(
+        "pvti::closeTrace", "", "`ipu-teach report trace FILE --host` writes one of a saved report"
+    ),
     Row("compileGraph", "compile_graph", "", "compile_graph(graph, prog)"),
-    Row("Executable", "Executable", "made by `compile_graph`; give it to `Engine` in place of graph and programs"),
+    Row(
+        "Executable",
+        "Executable",
+        "made by `compile_graph`; give it to `Engine` in place of graph and programs",
+    ),
     Row(
         "Executable::serialize",
         "Executable.serialize",
@@ -585,9 +901,24 @@ ENGINE = [
     ),
     Row("Engine::getEngineOptions", "Engine.options", "a property", "engine.options"),
     Row("Engine::prepare, deploy, stop", "", "`load` does all of it"),
-    Row("Engine::resetExecutionProfile", "Engine.reset_execution_profile", "", "engine.reset_execution_profile()"),
-    Row("Engine::enableExecutionProfiling", "Engine.enable_execution_profiling", "", "engine.enable_execution_profiling()"),
-    Row("Engine::disableExecutionProfiling", "Engine.disable_execution_profiling", "", "engine.disable_execution_profiling()"),
+    Row(
+        "Engine::resetExecutionProfile",
+        "Engine.reset_execution_profile",
+        "",
+        "engine.reset_execution_profile()",
+    ),
+    Row(
+        "Engine::enableExecutionProfiling",
+        "Engine.enable_execution_profiling",
+        "",
+        "engine.enable_execution_profiling()",
+    ),
+    Row(
+        "Engine::disableExecutionProfiling",
+        "Engine.disable_execution_profiling",
+        "",
+        "engine.disable_execution_profiling()",
+    ),
     Row(
         "Engine::reportTiming, getTimeStamp, TimerTimePoint",
         "",
@@ -608,12 +939,20 @@ ERRORS = [
     Row("file_load_error", "errors.FileLoadError"),
     Row("link_error, symbol_error", "", "Python's own ImportError and NameError"),
     Row("parse_error", "errors.ParseError"),
-    Row("(a codelet whose fields are wrong)", "errors.VertexDefinitionError", "popc would not have compiled it"),
+    Row(
+        "(a codelet whose fields are wrong)",
+        "errors.VertexDefinitionError",
+        "popc would not have compiled it",
+    ),
     Row("graph_connection_error", "errors.GraphConnectionError"),
     Row("graph_connection_error (data race)", "errors.ComputeSetRaceError", "a kind of its own"),
     Row("invalid_tile_mapping", "errors.InvalidTileMappingError"),
     Row("control_program_error", "errors.ControlProgramError"),
-    Row("graph_memory_allocation_error", "errors.GraphMemoryAllocationError", "carries `bytes_per_tile` and the `report`"),
+    Row(
+        "graph_memory_allocation_error",
+        "errors.GraphMemoryAllocationError",
+        "carries `bytes_per_tile` and the `report`",
+    ),
     Row("graph_replication_error", "", "there is one replica"),
     Row("invalid_option", "errors.InvalidOptionError"),
     Row("invalid_machine_model", "errors.InvalidMachineModelError"),

@@ -48,7 +48,14 @@ from ipu_teach.register_steps import (
     set_hw_seeds,
     set_stochastic_rounding,
 )
-from ipu_teach.report import Report, compare, counter, open_report, print_profile_summary, tracepoint
+from ipu_teach.report import (
+    Report,
+    compare,
+    counter,
+    open_report,
+    print_profile_summary,
+    tracepoint,
+)
 from ipu_teach.sweeps import Sweep, sweep
 from ipu_teach.target import Target
 from ipu_teach.types import (
@@ -72,20 +79,81 @@ from ipu_teach.types import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "QUARTER", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR",
-    "UNSIGNED_INT", "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device",
-    "DeviceManager", "Engine", "Executable", "FloatingPointBehaviour", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input",
-    "MultiVertex", "Observed", "Output",
-    "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback",
-    "SupervisorVertex", "Sweep", "Target", "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod",
-    "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compare", "compile_graph",
-    "concat", "counter", "get_hw_seeds", "observe", "open_report", "print_profile_summary", "program",
-    "same_view", "set_floating_point_behaviour", "set_hw_seeds", "set_stochastic_rounding", "sweep", "tracepoint",
-]  # fmt: skip
+    "BOOL",
+    "CHAR",
+    "FLOAT",
+    "HALF",
+    "INT",
+    "LONGLONG",
+    "QUARTER",
+    "SHORT",
+    "SIGNED_CHAR",
+    "UNSIGNED_CHAR",
+    "UNSIGNED_INT",
+    "UNSIGNED_LONGLONG",
+    "UNSIGNED_SHORT",
+    "ComputeSet",
+    "DataStream",
+    "DebugContext",
+    "Device",
+    "DeviceManager",
+    "Engine",
+    "Executable",
+    "FloatingPointBehaviour",
+    "Graph",
+    "IPUModel",
+    "IPUTeachError",
+    "InOut",
+    "Input",
+    "MultiVertex",
+    "Observed",
+    "Output",
+    "PoplarError",
+    "QuarterFormat",
+    "QuarterMetadata",
+    "RemoteBuffer",
+    "ReplicatedStreamMode",
+    "Report",
+    "StreamCallback",
+    "SupervisorVertex",
+    "Sweep",
+    "Target",
+    "TargetType",
+    "Tensor",
+    "TensorCloneMethod",
+    "UpsampleMethod",
+    "VariableMappingMethod",
+    "Vector",
+    "VectorLayout",
+    "VectorList",
+    "Vertex",
+    "append",
+    "codelet",
+    "compare",
+    "compile_graph",
+    "concat",
+    "counter",
+    "get_hw_seeds",
+    "observe",
+    "open_report",
+    "print_profile_summary",
+    "program",
+    "same_view",
+    "set_floating_point_behaviour",
+    "set_hw_seeds",
+    "set_stochastic_rounding",
+    "sweep",
+    "tracepoint",
+]
 
 if not TYPE_CHECKING:  # a type checker is to complain about unknown names
 
     def __getattr__(name: str) -> Any:
         if name in ("poplibs", "show"):  # imported where they are used
             return import_module(f"ipu_teach.{name}")
-        raise _missing("ipu_teach", name, {"pvti": "tracepoint(label) and counter(name), seen in report.host"}, __all__)
+        raise _missing(
+            "ipu_teach",
+            name,
+            {"pvti": "tracepoint(label) and counter(name), seen in report.host"},
+            __all__,
+        )

@@ -1,11 +1,12 @@
-"""The container of what is saved, executables and reports: one JSON header and columns of numbers, in an uncompressed zip file.
+"""The container of what is saved, executables and reports: one JSON header and columns of numbers,
+in an uncompressed zip file.
 
-Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is compressed, so that no file
-unpacks to more than its own size. `schema` says what stands in a header, and checks it; a fault is the error of its `Format`.
+Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is
+compressed, so that no file unpacks to more than its own size. `schema` says what stands in a
+header, and checks it; a fault is the error of its `Format`.
 
-It stands low in the house, beside `graph`, because reports (`report`) and executables (`engine`), which are floors apart, are
-both saved with it, and it knows of neither.
-"""
+It stands low in the house, beside `graph`, because reports (`report`) and executables (`engine`),
+which are floors apart, are both saved with it, and it knows of neither."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal contents are equal files
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: what it holds, the newest version, what writes it, and the errors of a bad one and of none."""
+    """A kind of file: what it holds, the newest version, what writes it, and the errors of a bad
+    one and of none."""
 
     noun: str
     version: int
@@ -78,18 +80,25 @@ def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             members = _members(file, len(data), form)
-            arrays = {n[:-4]: _array(n, content) for n, content in members.items() if n.endswith(".npy")}
+            arrays = {
+                n[:-4]: _array(n, content) for n, content in members.items() if n.endswith(".npy")
+            }
             header = json.loads(members.get("header.json", b"null"))
     except form.error:
         raise
-    except Exception as error:  # damaged bytes fail in as many ways as there are lines in the readers
+    # damaged bytes fail in as many ways as there are lines in the readers
+    except Exception as error:
         raise form.error(
-            f"This is no {form.noun}, or it is damaged: {type(error).__name__}: {shown(str(error))}.",
+            (
+                f"This is no {form.noun}, or it is damaged: {type(error).__name__}: "
+                f"{shown(str(error))}."
+            ),
             next_step=f"load a file that {form.writer} wrote; if it was copied, copy it again.",
         ) from None
     if not isinstance(header, dict) or header.get("format") != form.name:
         raise form.error(
-            f"This is a zip file, and no {form.noun} of this kit.", next_step=f"load a file that {form.writer} wrote."
+            f"This is a zip file, and no {form.noun} of this kit.",
+            next_step=f"load a file that {form.writer} wrote.",
         )
     return header, arrays
 
@@ -97,10 +106,15 @@ def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]
 def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]:
     infos = file.infolist()
     names = [info.filename for info in infos]
-    plain = all(i.compress_type == zipfile.ZIP_STORED and i.compress_size == i.file_size for i in infos)
+    plain = all(
+        i.compress_type == zipfile.ZIP_STORED and i.compress_size == i.file_size for i in infos
+    )
     if not plain or len(set(names)) < len(names) or sum(i.file_size for i in infos) > size:
         raise form.error(
-            "This zip file was not written by the kit: its members are compressed, doubled or overlap.",
+            (
+                "This zip file was not written by the kit: its members are compressed, doubled or "
+                "overlap."
+            ),
             next_step=f"load a file that {form.writer} wrote.",
         )
     return {name: file.read(name) for name in names}
@@ -112,7 +126,13 @@ def _array(name: str, content: bytes) -> Array:
         raise ValueError(f"{name} has another version")
     shape, fortran, dtype = _npy.read_array_header_1_0(stream)
     rest = len(content) - stream.tell()
-    if dtype not in KINDS.values() or len(shape) != 1 or fortran and shape[0] > 1 or shape[0] * dtype.itemsize != rest:
+    if (
+        dtype not in KINDS.values()
+        or len(shape) != 1
+        or fortran
+        and shape[0] > 1
+        or shape[0] * dtype.itemsize != rest
+    ):
         raise ValueError(f"{name} holds {shape} {dtype}")
     return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
 
@@ -125,11 +145,14 @@ def path_of(given: object, call: str) -> Path:
         path = Path()
     if path.name and "\0" not in str(path):
         return path
-    raise InvalidOptionError(f"{call} was given the path {shown(given)}.", next_step="give the path of a file.")
+    raise InvalidOptionError(
+        f"{call} was given the path {shown(given)}.", next_step="give the path of a file."
+    )
 
 
 def read_whole(given: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
-    """What `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the error of `form`, which names it."""
+    """What `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the error
+    of `form`, which names it."""
     place = path_of(given, call)
     try:
         return read(place.read_bytes())
@@ -140,11 +163,14 @@ def read_whole(given: object, call: str, form: Format, read: Callable[[bytes], T
         ) from None
     except form.error as error:
         where = f"{place}, {error.where}" if error.where else str(place)
-        raise form.error(error.tried, where=where, line=error.line, next_step=error.next_step) from error.__cause__
+        raise form.error(
+            error.tried, where=where, line=error.line, next_step=error.next_step
+        ) from error.__cause__
 
 
 def write_whole(given: object, data: bytes, call: str, what: str) -> None:
-    """Write one file. An old one is replaced when the new one is complete, or not at all. `what` the errors call it."""
+    """Write one file. An old one is replaced when the new one is complete, or not at all. `what`
+    the errors call it."""
     place = path_of(given, call)
     try:
         handle, name = tempfile.mkstemp(prefix=place.name + ".", suffix=".part", dir=place.parent)
@@ -158,7 +184,8 @@ def write_whole(given: object, data: bytes, call: str, what: str) -> None:
                 os.unlink(name)
             raise
     except OSError as error:
-        raise InvalidOptionError(f"""The {what} cannot be written to {shown(str(place))}: {error.strerror or error}.
+        raise InvalidOptionError(f"""The {what} cannot be written to {shown(str(place))}:
+            {error.strerror or error}.
             next:  give the path of a file in a folder that exists and may be written to.""") from None
 
 

@@ -1,9 +1,9 @@
-"""The command line: `ipu-teach lab | run | reset | doctor | report | class | golden | learner`; `python -m ipu_teach` too.
+"""The command line: `ipu-teach lab | run | reset | doctor | report | class | golden | learner`;
+`python -m ipu_teach` too.
 
-`lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. A command
-is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a lesson failed or something is missing, 2 the
-request made no sense, 130 stopped by Ctrl-C.
-"""
+`lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end
+by itself. A command is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a
+lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -34,22 +34,31 @@ SPARED = {"numba": "; loops over elements run slower without it"}  # what the ki
 MEMINFO = Path("/proc/meminfo")
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 
-# --- lab --------------------------------------------------------------------------------------------------------------
+# --- lab ------------------------------------------------------------------------------------------
 
 # JupyterLab asks on its first start whether it may fetch news; the lessons fetch nothing.
-NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}\n'
+NO_NEWS = (
+    '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", '
+    '"checkForUpdates": false}}\n'
+)
 
 
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
-    """Open the learner's copy of a lesson in JupyterLab; where a hub starts this, it is her server there."""
+    """Open the learner's copy of a lesson in JupyterLab; where a hub starts this, it is her server
+    there."""
     lesson = find_lesson(word)
     command, env = opening(lesson)
-    print(f"opening {Path(env['IPU_TEACH_WORK'], lesson.name)}, your own copy", file=sys.stderr, flush=True)
+    print(
+        f"opening {Path(env['IPU_TEACH_WORK'], lesson.name)}, your own copy",
+        file=sys.stderr,
+        flush=True,
+    )
     return _become([*command, *jupyter_arguments], env)
 
 
 def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
-    """The command that opens the learner's copy of a lesson in JupyterLab, and its environment. The copy is made."""
+    """The command that opens the learner's copy of a lesson in JupyterLab, and its environment. The
+    copy is made."""
     need("jupyterlab", "lab")
     copy = learners_copies(lesson)
     settings = copy.parent / ".jupyter" / "labconfig" / "default_setting_overrides.json"
@@ -57,16 +66,27 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(NO_NEWS, encoding="utf-8")
     configs = [str(settings.parents[1]), os.environ.get("JUPYTER_CONFIG_PATH", "")]
-    env = dict(os.environ, JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)), IPU_TEACH_WORK=str(copy.parent))
+    env = dict(
+        os.environ,
+        JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)),
+        IPU_TEACH_WORK=str(copy.parent),
+    )
     # Named by address, not as a file: so the address that --no-browser prints opens the lesson too.
-    options = [f"--ServerApp.root_dir={copy.parent}", f"--LabApp.default_url=/lab/tree/{quote(copy.name)}"]
+    options = [
+        f"--ServerApp.root_dir={copy.parent}",
+        f"--LabApp.default_url=/lab/tree/{quote(copy.name)}",
+    ]
     if os.name != "nt" and os.geteuid() == 0:
-        options.append("--allow-root")  # as in a container; the server listens to this machine only, behind a token
-    hub = "JUPYTERHUB_SERVICE_URL" in os.environ  # it names the address that it gives her, and it asks who comes
+        # as in a container; the server listens to this machine only, behind a token
+        options.append("--allow-root")
+    # it names the address that it gives her, and it asks who comes
+    hub = "JUPYTERHUB_SERVICE_URL" in os.environ
     if hub and os.name != "nt":
-        # No ports: when a class begins, another's kernel takes one between its being found free and its being bound.
+        # No ports: when a class begins, another's kernel takes one between its being found free and
+        # its being bound.
         options.append("--KernelManager.transport=ipc")
-        env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))  # a socket's whole name has 107 characters at most
+        # a socket's whole name has 107 characters at most
+        env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))
     return [sys.executable, "-m", "jupyterhub.singleuser" if hub else "jupyterlab", *options], env
 
 
@@ -81,7 +101,7 @@ def _become(command: list[str], env: dict[str, str]) -> int:
             continue
 
 
-# --- doctor -----------------------------------------------------------------------------------------------------------
+# --- doctor ---------------------------------------------------------------------------------------
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -93,10 +113,16 @@ def check_packages() -> Iterator[Row]:
     try:
         wanted = importlib.metadata.requires("ipu_teach") or []
     except importlib.metadata.PackageNotFoundError:
-        yield "FIX", "ipu_teach", f"not installed: in {PACKAGE.parent}, {sys.executable} -m pip install -e .[lab,test]"
+        yield (
+            "FIX",
+            "ipu_teach",
+            f"not installed: in {PACKAGE.parent}, {sys.executable} -m pip install -e .[lab,test]",
+        )
         return
     for requirement in wanted:
-        parts = re.match(r"([\w.-]+)\s*(?:>=\s*([\w.]+))?.*?(?:;.*extra\s*==\s*[\"'](\w+)[\"'])?$", requirement)
+        parts = re.match(
+            r"([\w.-]+)\s*(?:>=\s*([\w.]+))?.*?(?:;.*extra\s*==\s*[\"'](\w+)[\"'])?$", requirement
+        )
         if parts is None or parts[3] not in (None, "lab", "test" if checkout() else None):
             continue
         name, least, extra = parts[1], parts[2] or "0", parts[3]
@@ -121,19 +147,28 @@ def check_gpu() -> Row:
     if cupy is not None:
         return "ok", "GPU", f"the engine runs on {text}"
     idle = cuda_devices() and os.environ.get("IPU_TEACH_GPU") != "0"
-    return "note" if idle else "ok", "GPU", f"{text}; the engine runs on numpy, which is all it needs"
+    return (
+        "note" if idle else "ok",
+        "GPU",
+        f"{text}; the engine runs on numpy, which is all it needs",
+    )
 
 
 def check_data() -> Iterator[Row]:
-    """The bundled digits, which must be there, and MNIST, which may be; both are read, not only found."""
+    """The bundled digits, which must be there, and MNIST, which may be; both are read, not only
+    found."""
     from ipu_teach import datasets
 
-    for name, read in (("digits", datasets.digits), ("MNIST", lambda: datasets.mnist(download=False))):
+    for name, read in (
+        ("digits", datasets.digits),
+        ("MNIST", lambda: datasets.mnist(download=False)),
+    ):
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield "ok", name, str(read())
         except DatasetError as error:
-            if name == "digits" or Path(error.where).is_file():  # a file that is there, and is not what its name says
+            # a file that is there, and is not what its name says
+            if name == "digits" or Path(error.where).is_file():
                 yield "FIX", name, " ".join(str(error).split())
             else:
                 yield "ok", name, "not here, which is fine: --data mnist fetches it once"
@@ -146,7 +181,11 @@ def check_work() -> Row:
         with tempfile.TemporaryFile(dir=folder):
             return "ok", "work folder", str(folder)
     except (LessonError, OSError) as error:
-        return "FIX", "work folder", f"not writable: {error}; set IPU_TEACH_WORK to a folder that is".replace("\n", " ")
+        return (
+            "FIX",
+            "work folder",
+            f"not writable: {error}; set IPU_TEACH_WORK to a folder that is".replace("\n", " "),
+        )
 
 
 def check_memory() -> Row:
@@ -157,7 +196,11 @@ def check_memory() -> Row:
     except (OSError, IndexError):
         return "ok", "memory", "cannot tell on this system; 1 GB is enough"
     if free < 1:
-        return "FIX", "memory", f"{free:.1f} GB free; the full chip wants 1 GB: close other programs"
+        return (
+            "FIX",
+            "memory",
+            f"{free:.1f} GB free; the full chip wants 1 GB: close other programs",
+        )
     return "ok", "memory", f"{free:.1f} GB free"
 
 
@@ -177,7 +220,9 @@ def doctor() -> int:
 
 
 PREFLIGHT: dict[str, Callable[[], Row | Iterable[Row]]] = {
-    "Is everything installed?": lambda: [row for row in check_packages() if "only the tests" not in row[2]],
+    "Is everything installed?": lambda: [
+        row for row in check_packages() if "only the tests" not in row[2]
+    ],
     "Can your work be kept?": check_work,
     "Is there enough memory?": check_memory,
 }
@@ -190,48 +235,82 @@ def golden(words: Sequence[str]) -> int:
     return table.main(words)
 
 
-# --- the words --------------------------------------------------------------------------------------------------------
+# --- the words ------------------------------------------------------------------------------------
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Every command with its help; `do` is what it does with its arguments."""
-    parser = argparse.ArgumentParser(prog="ipu-teach", description="Learn to program a tile machine, in Jupyter.")
+    parser = argparse.ArgumentParser(
+        prog="ipu-teach", description="Learn to program a tile machine, in Jupyter."
+    )
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     lesson = "number (07), beginning of the name, or mnist"
 
     text = "open a lesson in JupyterLab, as your own copy in the work folder"
-    command = commands.add_parser("lab", help=text, description=text, epilog="Further options go to JupyterLab.")
-    command.add_argument("lesson", nargs="?", metavar="LESSON", help=f"{lesson}, or index; without it, the first lesson")
+    command = commands.add_parser(
+        "lab", help=text, description=text, epilog="Further options go to JupyterLab."
+    )
+    command.add_argument(
+        "lesson",
+        nargs="?",
+        metavar="LESSON",
+        help=f"{lesson}, or index; without it, the first lesson",
+    )
     command.set_defaults(do=lambda given: lab(given.lesson, given.to_jupyter), to_jupyter=[])
 
     text = "run a solved lesson, or a notebook file of yours, without a browser"
     command = commands.add_parser("run", help=text, description=text)
-    command.add_argument("lesson", metavar="LESSON", help=f"{lesson}; or the path of an .ipynb file")
-    command.add_argument("--data", choices=("digits", "mnist"), help="what a lesson that has the choice trains on")
+    command.add_argument(
+        "lesson", metavar="LESSON", help=f"{lesson}; or the path of an .ipynb file"
+    )
+    command.add_argument(
+        "--data", choices=("digits", "mnist"), help="what a lesson that has the choice trains on"
+    )
     command.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
-    command.add_argument("--store", action="store_true", help="keep the outputs in the notebook file itself (authors)")
+    command.add_argument(
+        "--store",
+        action="store_true",
+        help="keep the outputs in the notebook file itself (authors)",
+    )
     command.set_defaults(do=lambda given: run(given.lesson, given.data, given.html, given.store))
 
     text = "put a fresh copy of a lesson into the work folder; your old one is kept beside it"
     command = commands.add_parser("reset", help=text, description=text)
     command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or index")
-    command.add_argument("--progress", action="store_true", help="forget what was done in it too, predictions included")
+    command.add_argument(
+        "--progress",
+        action="store_true",
+        help="forget what was done in it too, predictions included",
+    )
     command.set_defaults(do=lambda given: learner.reset(given.lesson, given.progress))
 
     text = "say what is installed, what is missing, and what to do about it"
     command = commands.add_parser("doctor", help=text, description=text)
-    command.add_argument("--workshop", action="store_true", help="open a port, a page, a kernel and a lesson: is it ready?")
-    command.set_defaults(do=lambda given: preflight.main(PREFLIGHT, opening) if given.workshop else doctor())
+    command.add_argument(
+        "--workshop",
+        action="store_true",
+        help="open a port, a page, a kernel and a lesson: is it ready?",
+    )
+    command.set_defaults(
+        do=lambda given: preflight.main(PREFLIGHT, opening) if given.workshop else doctor()
+    )
 
-    # These read their own words, in `ipu_teach.report.command`, `ipu_teach.classroom.command` and `ipu_teach.golden`.
+    # These read their own words, in `ipu_teach.report.command`, `ipu_teach.classroom.command` and
+    # `ipu_teach.golden`.
     commands.add_parser("report", help=report_command.HELP, add_help=False)
     commands.add_parser("class", help=class_command.HELP, add_help=False)
-    commands.add_parser("golden", help="print every published figure beside what the kit models", add_help=False)
+    commands.add_parser(
+        "golden", help="print every published figure beside what the kit models", add_help=False
+    )
 
     text = "write the learner's notebooks from the solved ones (authors)"
     command = commands.add_parser("learner", help=text, description=text)
-    command.add_argument("--check", action="store_true", help="write nothing; exit 1 where one is not what it should be")
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; exit 1 where one is not what it should be",
+    )
     command.set_defaults(do=lambda given: learner.check() if given.check else learner.write())
     return parser
 
@@ -241,9 +320,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     to_jupyter: list[str] = []
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
-        split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
+        # a value of JupyterLab's is no lesson
+        split = 1 if len(words) < 2 or words[1].startswith("-") else 2
         words, to_jupyter = words[:split], words[split:]
-    own = {"report": report_command.main, "class": class_command.main, "golden": golden}.get(words[0]) if words else None
+    own = (
+        {"report": report_command.main, "class": class_command.main, "golden": golden}.get(words[0])
+        if words
+        else None
+    )
     arguments = build_parser().parse_args(words[:1] if own else words)
     if own:
         arguments.do = lambda given: own(words[1:])

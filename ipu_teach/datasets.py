@@ -1,17 +1,20 @@
 """Handwritten digits to train on: a small set that comes with the kit, and MNIST.
 
-`digits()` needs nothing but the kit. `mnist()` reads the four files of MNIST (LeCun, Cortes and Burges, 1998) from
-`$IPU_TEACH_DATA/mnist` or from the user's cache folder, and downloads them into that folder where neither has them.
-Both return a `Dataset` of 28x28 images, so that a program runs on either without a change.
+`digits()` needs nothing but the kit. `mnist()` reads the four files of MNIST (LeCun, Cortes and
+Burges, 1998) from `$IPU_TEACH_DATA/mnist` or from the user's cache folder, and downloads them into
+that folder where neither has them. Both return a `Dataset` of 28x28 images, so that a program runs
+on either without a change.
 
 What the module chose where there was a choice:
 
-* The first folder that holds MNIST wins, and `IPU_TEACH_DATA` comes first. A folder with the test half alone counts:
-  its first 8,000 images are then the training half, its last 2,000 the test half.
-* Files already on disk are checked for form and for size, not by md5: they may have been unpacked or packed again.
-  What is downloaded is checked by md5 before it gets its name.
-* No connection is not an error (`mnist()` says so in one line and returns the digits). A server that answers with an
-  error, with other bytes, or that falls silent, is an error, since the user can do something about it.
+* The first folder that holds MNIST wins, and `IPU_TEACH_DATA` comes first. A folder with the test
+  half alone counts: its first 8,000 images are then the training half, its last 2,000 the test
+  half.
+* Files already on disk are checked for form and for size, not by md5: they may have been unpacked
+  or packed again. What is downloaded is checked by md5 before it gets its name.
+* No connection is not an error (`mnist()` says so in one line and returns the digits). A server
+  that answers with an error, with other bytes, or that falls silent, is an error, since the user
+  can do something about it.
 """
 
 from __future__ import annotations
@@ -49,8 +52,9 @@ DEFAULT_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 TIMEOUT = 20.0
 """Seconds without a single byte after which a download counts as stalled."""
 
-# The md5 of each packed file, as torchvision lists them. In this order, so that a download that was interrupted never
-# leaves the test half alone behind, which would be read as a folder that holds nothing else on purpose.
+# The md5 of each packed file, as torchvision lists them. In this order, so that a download that was
+# interrupted never leaves the test half alone behind, which would be read as a folder that holds
+# nothing else on purpose.
 _MD5 = {
     "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -73,7 +77,10 @@ _LARGEST_DOWNLOAD = 1 << 26  # the largest of the four files is 9.9 MB
 _LARGEST_ARRAY = 1 << 30
 _IDX_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
-_REPLACE = "Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() downloads it again."
+_REPLACE = (
+    "Put a fresh copy in its place; if it is in the cache folder, delete it and "
+    "datasets.mnist() downloads it again."
+)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -98,7 +105,8 @@ class Dataset:
     def __repr__(self) -> str:
         height, width = self.train_images.shape[1:]
         return (
-            f"Dataset({self.name!r}: {len(self.train_images):,} images to train on and {len(self.test_images):,} "
+            f"Dataset({self.name!r}: {len(self.train_images):,} images to train on and "
+            f"{len(self.test_images):,} "
             f"to test on, {height}x{width} {self.train_images.dtype})"
         )
 
@@ -114,24 +122,28 @@ def load(name: str) -> Dataset:
         return mnist()
     raise DatasetError(f"""There is no dataset called {name!r}.
         where: datasets.load
-        next:  Ask for 'digits', which comes with the kit, or for 'mnist', which is downloaded once.""")
+        next:  Ask for 'digits', which comes with the kit, or for 'mnist', which is downloaded
+        once.""")
 
 
-# ------------------------------------------------------------------------------------------ the digits
+# ------------------------------------------------------------------------------------------ the
+# digits
 
 
 def digits() -> Dataset:
-    """The 1,797 digits that come with the kit, 1,500 to train on and 297 to test on, scaled from 8x8 to 28x28.
+    """The 1,797 digits that come with the kit, 1,500 to train on and 297 to test on, scaled from
+    8x8 to 28x28.
 
-    Source: the test half of "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak, UCI, 1998; each pixel of
-    the 8x8 original counts the ink in a block of 4x4, 0 to 16. The split is stored in the file: each class is in both
-    halves in proportion (see datasets/SOURCE.md).
+    Source: the test half of "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak, UCI,
+    1998; each pixel of the 8x8 original counts the ink in a block of 4x4, 0 to 16. The split is
+    stored in the file: each class is in both halves in proportion (see datasets/SOURCE.md).
 
-    The scaling is bilinear, with the centres of the pixels aligned at the outer edges, and in integers only, so every
-    machine gets the same bytes. Along each axis, pixel i of 28 lies at 4i - 5 fourteenths of a pixel of the original,
-    held within 0 and 98 (that is, 7 pixels): its two neighbours q and q + 1, q = (4i - 5) div 14, weigh 14 - r and r,
-    r = (4i - 5) mod 14. Rows times columns give weights that add up to 196, so with S the weighted sum of the four
-    neighbours, at most 16 * 196 = 3136, the pixel is (255 * S + 1568) div 3136: 255 S / 3136, rounded half up.
+    The scaling is bilinear, with the centres of the pixels aligned at the outer edges, and in
+    integers only, so every machine gets the same bytes. Along each axis, pixel i of 28 lies at 4i -
+    5 fourteenths of a pixel of the original, held within 0 and 98 (that is, 7 pixels): its two
+    neighbours q and q + 1, q = (4i - 5) div 14, weigh 14 - r and r, r = (4i - 5) mod 14. Rows times
+    columns give weights that add up to 196, so with S the weighted sum of the four neighbours, at
+    most 16 * 196 = 3136, the pixel is (255 * S + 1568) div 3136: 255 S / 3136, rounded half up.
 
     Raises DatasetError where the file is missing or damaged.
     """
@@ -141,11 +153,14 @@ def digits() -> Dataset:
         if len(np.unique(np.concatenate([train, test]))) < len(images):
             raise ValueError("train_index and test_index hold a number twice")
     except FileNotFoundError:
-        raise DatasetError(f"""The digits that come with the kit are not where they should be: digits8.npz is missing.
+        raise DatasetError(f"""The digits that come with the kit are not where they should be:
+            digits8.npz is missing.
             where: {_DIGITS_FILE}
             next:  {_RESTORE}""") from None
-    except Exception as error:  # damaged bytes fail in as many ways as there are lines in the readers
-        raise DatasetError(f"""The digits that come with the kit cannot be read: digits8.npz is damaged ({_one_line(error)}).
+    # damaged bytes fail in as many ways as there are lines in the readers
+    except Exception as error:
+        raise DatasetError(f"""The digits that come with the kit cannot be read: digits8.npz is
+            damaged ({_one_line(error)}).
             where: {_DIGITS_FILE}
             next:  {_RESTORE}""") from error
     scaled = _scale(images)
@@ -153,7 +168,8 @@ def digits() -> Dataset:
 
 
 def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """An array of the digits, as `_DIGITS` has it. Its header is checked before its values are read; it may claim anything."""
+    """An array of the digits, as `_DIGITS` has it. Its header is checked before its values are
+    read; it may claim anything."""
     kind, shape, most = _DIGITS[name]
     dtype, member = np.dtype(kind), file.getinfo(f"{name}.npy")
     if member.file_size > 2 * dtype.itemsize * math.prod(shape):
@@ -162,7 +178,10 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     _npy.read_magic(stream)
     *found, there = _npy.read_array_header_1_0(stream)
     if (*found, there) != (shape, False, dtype):
-        raise ValueError(f"{name} has shape {shown(found[0])} and dtype {shown(there.str)}, and not {shape} and {dtype.str!r}")
+        raise ValueError(
+            f"{name} has shape {shown(found[0])} and dtype {shown(there.str)}, and not {shape} "
+            f"and {dtype.str!r}"
+        )
     values = np.frombuffer(stream.read(), dtype).reshape(shape)
     if values.max() > most:
         raise ValueError(f"{name} holds {values.max()}, and {most:,} is the most")
@@ -180,27 +199,29 @@ def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return ((255 * sums + 1568) // 3136).astype(np.uint8)
 
 
-# ----------------------------------------------------------------------------------------------- MNIST
+# -----------------------------------------------------------------------------------------------
+# MNIST
 
 
 @flagged
 def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     """MNIST: 60,000 images to train on and 10,000 to test on.
 
-    Looks for the four files, packed (`train-images-idx3-ubyte.gz` and so on) or unpacked (without `.gz`), in
-    `$IPU_TEACH_DATA/mnist`, then in the cache folder (`$XDG_CACHE_HOME/ipu_teach/mnist`; without that variable
-    `~/.cache/ipu_teach/mnist`, on macOS `~/Library/Caches/ipu_teach/mnist`, on Windows
-    `%LOCALAPPDATA%/ipu_teach/mnist`). Where a folder holds the test half alone, that half is split, first 8,000 to
-    train and last 2,000 to test, and a line says so.
+    Looks for the four files, packed (`train-images-idx3-ubyte.gz` and so on) or unpacked (without
+    `.gz`), in `$IPU_TEACH_DATA/mnist`, then in the cache folder (`$XDG_CACHE_HOME/ipu_teach/mnist`;
+    without that variable `~/.cache/ipu_teach/mnist`, on macOS `~/Library/Caches/ipu_teach/mnist`,
+    on Windows `%LOCALAPPDATA%/ipu_teach/mnist`). Where a folder holds the test half alone, that
+    half is split, first 8,000 to train and last 2,000 to test, and a line says so.
 
-    Where neither folder has them, they are downloaded into the cache folder, about 11 MB, from the address in
-    `IPU_TEACH_MNIST_URL` or else from `DEFAULT_URL`, with a progress bar. A download that was interrupted goes on
-    where it stopped, if the server can do that. `timeout`, in seconds, is how long a server may stay silent.
-    Without a connection a line says so, and the answer is `digits()`. With `download=False` nothing is downloaded.
+    Where neither folder has them, they are downloaded into the cache folder, about 11 MB, from the
+    address in `IPU_TEACH_MNIST_URL` or else from `DEFAULT_URL`, with a progress bar. A download
+    that was interrupted goes on where it stopped, if the server can do that. `timeout`, in seconds,
+    is how long a server may stay silent. Without a connection a line says so, and the answer is
+    `digits()`. With `download=False` nothing is downloaded.
 
-    Raises DatasetError where a file is not what its name says, where nothing was found and `download` is false, where
-    the server answers with an error or with other bytes or falls silent, or where the cache folder cannot be written.
-    """
+    Raises DatasetError where a file is not what its name says, where nothing was found and
+    `download` is false, where the server answers with an error or with other bytes or falls silent,
+    or where the cache folder cannot be written."""
     folders = _folders()
     for folder in folders:
         found = _find(folder)
@@ -210,9 +231,11 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
             return _split_test_half(folder, found)
     searched = " or ".join(str(folder) for folder in folders)
     if not download:
-        raise DatasetError(f"""The four files of MNIST are not on this machine, and download=False forbids to fetch them.
+        raise DatasetError(f"""The four files of MNIST are not on this machine, and download=False
+            forbids to fetch them.
             where: {searched}
-            next:  Call datasets.mnist() to download them, copy them into one of these folders, or use datasets.digits(), which
+            next:  Call datasets.mnist() to download them, copy them into one of these folders, or
+            use datasets.digits(), which
             comes with the kit.""")
     cache, base = folders[-1], _base_url()
     try:
@@ -231,7 +254,9 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
 def _folders() -> list[Path]:
     """Where MNIST may lie; the last one is the cache folder, the only one that is ever written."""
     chosen = os.environ.get("IPU_TEACH_DATA", "")
-    return ([Path(chosen).expanduser() / "mnist"] if chosen else []) + [cache_folder() / "ipu_teach" / "mnist"]
+    return ([Path(chosen).expanduser() / "mnist"] if chosen else []) + [
+        cache_folder() / "ipu_teach" / "mnist"
+    ]
 
 
 def cache_folder() -> Path:
@@ -254,11 +279,13 @@ def cache_folder() -> Path:
 
 
 def _find(folder: Path) -> dict[str, Path]:
-    """Which of the four files `folder` holds; a packed one goes before an unpacked one, for it carries a checksum."""
+    """Which of the four files `folder` holds; a packed one goes before an unpacked one, for it
+    carries a checksum."""
     found = {}
     for stem in _MD5:
         for path in (folder / f"{stem}.gz", folder / stem):
-            if os.path.isfile(path):  # unlike Path.is_file, no error for a folder that may not be read
+            # unlike Path.is_file, no error for a folder that may not be read
+            if os.path.isfile(path):
                 found[stem] = path
                 break
     return found
@@ -271,47 +298,68 @@ def _whole(found: Mapping[str, Path]) -> Dataset:
 def _split_test_half(folder: Path, found: Mapping[str, Path]) -> Dataset:
     images, labels = _read_half(found, "t10k")
     print(
-        f"MNIST: {folder} holds the test half only, so its first {_HALF_SPLIT:,} images are to train on "
+        f"MNIST: {folder} holds the test half only, so its first {_HALF_SPLIT:,} images are to "
+        f"train on "
         f"and its last {len(images) - _HALF_SPLIT:,} to test on."
     )
     cut = _HALF_SPLIT
     # Copies, so that neither half keeps the other's memory alive.
-    return Dataset("mnist-t10k", images[:cut].copy(), labels[:cut].copy(), images[cut:].copy(), labels[cut:].copy())
+    return Dataset(
+        "mnist-t10k",
+        images[:cut].copy(),
+        labels[:cut].copy(),
+        images[cut:].copy(),
+        labels[cut:].copy(),
+    )
 
 
 def _read_half(found: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     image_file, label_file = found[f"{half}-images-idx3-ubyte"], found[f"{half}-labels-idx1-ubyte"]
     images, labels = read_idx(image_file), read_idx(label_file)
     if images.ndim != 3 or images.shape[1:] != (28, 28):
-        raise _refused(image_file, f"holds an array of shape {images.shape}; images of MNIST have shape (n, 28, 28).")
+        raise _refused(
+            image_file,
+            f"holds an array of shape {images.shape}; images of MNIST have shape (n, 28, 28).",
+        )
     if labels.ndim != 1:
-        raise _refused(label_file, f"holds an array of shape {labels.shape}; labels of MNIST have shape (n,).")
+        raise _refused(
+            label_file, f"holds an array of shape {labels.shape}; labels of MNIST have shape (n,)."
+        )
     if len(images) != len(labels):
-        raise _refused(label_file, f"holds {len(labels):,} labels for the {len(images):,} images of {image_file.name}.")
+        raise _refused(
+            label_file,
+            f"holds {len(labels):,} labels for the {len(images):,} images of {image_file.name}.",
+        )
     if len(images) != _COUNTS[half]:
-        raise _refused(image_file, f"holds {len(images):,} images; this half of MNIST has {_COUNTS[half]:,}.")
+        raise _refused(
+            image_file, f"holds {len(images):,} images; this half of MNIST has {_COUNTS[half]:,}."
+        )
     if np.max(labels) > 9:
         first = int(np.argmax(labels > 9))
-        raise _refused(label_file, f"holds labels that are no digits: label {first:,} is {labels[first]}.")
+        raise _refused(
+            label_file, f"holds labels that are no digits: label {first:,} is {labels[first]}."
+        )
     return images, labels
 
 
-# ------------------------------------------------------------------------------------------- IDX files
+# ------------------------------------------------------------------------------------------- IDX
+# files
 
 
 def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     """The array in an IDX file of unsigned bytes, packed with gzip or not.
 
-    An IDX file is a header and the values, nothing else. The header: two zero bytes, the code of the dtype (0x08:
-    unsigned byte), the number of dimensions, and each dimension as a big-endian 32-bit integer. Whether the file is
-    packed is read from its first two bytes. Source: LeCun, Cortes and Burges, "The MNIST database", 1998.
+    An IDX file is a header and the values, nothing else. The header: two zero bytes, the code of
+    the dtype (0x08: unsigned byte), the number of dimensions, and each dimension as a big-endian
+    32-bit integer. Whether the file is packed is read from its first two bytes. Source: LeCun,
+    Cortes and Burges, "The MNIST database", 1998.
 
-    Returns a new uint8 array of the shape that the header gives. Memory grows with what the file really holds, never
-    with what its header claims.
+    Returns a new uint8 array of the shape that the header gives. Memory grows with what the file
+    really holds, never with what its header claims.
 
-    Raises DatasetError, which names the file, where it is missing, empty, cut short, damaged, longer than its header
-    says, larger than 1 GiB by its header, named .gz but not packed, not an IDX file, or of another dtype.
-    """
+    Raises DatasetError, which names the file, where it is missing, empty, cut short, damaged,
+    longer than its header says, larger than 1 GiB by its header, named .gz but not packed, not an
+    IDX file, or of another dtype."""
     file = Path(path)
     try:
         with open(file, "rb") as raw:
@@ -323,7 +371,10 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
                 with gzip.GzipFile(fileobj=raw) as unpacked:
                     return _parse(file, unpacked)
             if file.suffix == ".gz":
-                raise _refused(file, f"is named .gz but is not packed with gzip: it begins with {start.hex(' ')}.")
+                raise _refused(
+                    file,
+                    f"is named .gz but is not packed with gzip: it begins with {start.hex(' ')}.",
+                )
             return _parse(file, raw)
     except EOFError:
         raise _refused(file, "is cut short: its packed data have no end.") from None
@@ -332,9 +383,11 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     except FileNotFoundError:
         raise DatasetError(f"""The file {file.name} does not exist.
             where: {file}
-            next:  Check the path; datasets.mnist() finds or downloads the files of MNIST by itself.""") from None
+            next:  Check the path; datasets.mnist() finds or downloads the files of MNIST by
+            itself.""") from None
     except OSError as error:
-        raise DatasetError(f"""The file {file.name} cannot be read: {error.strerror or _one_line(error)}.
+        raise DatasetError(f"""The file {file.name} cannot be read:
+            {error.strerror or _one_line(error)}.
             where: {file}
             next:  Check that it is a file and that you may read it.""") from error
 
@@ -345,28 +398,45 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
         raise _refused(file, f"is cut short: its header has {len(head)} of at least 8 bytes.")
     zeros, code, dimensions = struct.unpack(">HBB", head)
     if zeros != 0 or dimensions == 0:
-        raise _refused(file, f"is not an IDX file: it begins with {head.hex(' ')}, not with 00 00 08 and a rank.")
+        raise _refused(
+            file,
+            f"is not an IDX file: it begins with {head.hex(' ')}, not with 00 00 08 and a rank.",
+        )
     if code != 0x08:
         meaning = _IDX_TYPES.get(code, "which IDX does not define")
-        raise _refused(file, f"has dtype code 0x{code:02x} ({meaning}); only 0x08, unsigned byte, can be read.")
+        raise _refused(
+            file, f"has dtype code 0x{code:02x} ({meaning}); only 0x08, unsigned byte, can be read."
+        )
     sizes = stream.read(4 * dimensions)
     if len(sizes) < 4 * dimensions:
-        raise _refused(file, f"is cut short: its header has {4 + len(sizes)} of {4 + 4 * dimensions} bytes.")
+        raise _refused(
+            file, f"is cut short: its header has {4 + len(sizes)} of {4 + 4 * dimensions} bytes."
+        )
     shape = struct.unpack(f">{dimensions}I", sizes)
     count = math.prod(shape)
     claim = f"{' x '.join(map(str, shape[:4]))}{' x ...' if dimensions > 4 else ''} values"
     if count == 0:
         raise _refused(file, f"holds nothing: its header says {claim}.")
     if count > _LARGEST_ARRAY or dimensions > 32:
-        raise _refused(file, f"cannot be what its header claims: {claim}, where 1 GiB in 32 dimensions is the most.")
+        raise _refused(
+            file,
+            f"cannot be what its header claims: {claim}, where 1 GiB in 32 dimensions is the most.",
+        )
     body = bytearray()
-    # Piece by piece, since read(count) would set aside whatever the header claims before it reads a byte.
+    # Piece by piece, since read(count) would set aside whatever the header claims before it reads a
+    # byte.
     while len(body) <= count and (piece := stream.read(min(1 << 20, count + 1 - len(body)))):
         body += piece
     if len(body) < count:
-        raise _refused(file, f"is cut short: its header says {claim}, {count:,} bytes, and {len(body):,} are there.")
+        raise _refused(
+            file,
+            f"is cut short: its header says {claim}, {count:,} bytes, and {len(body):,} are there.",
+        )
     if len(body) > count:
-        raise _refused(file, f"goes on after its end: its header says {claim}, {count:,} bytes, and more are there.")
+        raise _refused(
+            file,
+            f"goes on after its end: its header says {claim}, {count:,} bytes, and more are there.",
+        )
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 
@@ -378,7 +448,8 @@ def _one_line(error: object) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-# -------------------------------------------------------------------------------------------- download
+# --------------------------------------------------------------------------------------------
+# download
 
 
 class _OfflineError(Exception):
@@ -399,10 +470,12 @@ def _base_url() -> str:
     except ValueError:
         usable = False
     if not usable or not base.isascii() or not base.isprintable() or " " in base:
-        raise DatasetError(f"""MNIST cannot be downloaded from {base!r}, which is not an address of the form http://... or
+        raise DatasetError(f"""MNIST cannot be downloaded from {base!r}, which is not an address of
+            the form http://... or
             https://...
             where: the environment variable IPU_TEACH_MNIST_URL
-            next:  Set it to the folder on a server that holds the four .gz files, or unset it to use the default address.""")
+            next:  Set it to the folder on a server that holds the four .gz files, or unset it to
+            use the default address.""")
     return base.rstrip("/") + "/"
 
 
@@ -415,26 +488,33 @@ def _download(url: str, final: Path, md5: str, timeout: float) -> None:
             _fill(url, part, md5, timeout)
             os.replace(part, final)
         finally:
-            # Whatever ended the transfer, an interrupt too: leave what is there for a later call to go on with.
+            # Whatever ended the transfer, an interrupt too: leave what is there for a later call to
+            # go on with.
             with contextlib.suppress(OSError):
                 os.replace(part, final.with_name(f"{final.name}.part"))
     except OSError as error:
-        raise DatasetError(f"""The download of {final.name} cannot be stored: {error.strerror or _one_line(error)}.
+        raise DatasetError(f"""The download of {final.name} cannot be stored:
+            {error.strerror or _one_line(error)}.
             where: {final.parent}
-            next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; or use datasets.digits(), which comes
+            next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; or use
+            datasets.digits(), which comes
             with the kit.""") from error
 
 
 def _claim(final: Path, timeout: float) -> Path:
-    """A part file that belongs to this call alone: what an earlier call left, if anything, else a new name.
+    """A part file that belongs to this call alone: what an earlier call left, if anything, else a
+    new name.
 
-    Two programs may download at once. A rename has one winner, so what was left is taken by one of them; a running
-    download writes at least once in `timeout` seconds, so one that has been idle for longer was killed.
-    """
+    Two programs may download at once. A rename has one winner, so what was left is taken by one of
+    them; a running download writes at least once in `timeout` seconds, so one that has been idle
+    for longer was killed."""
     mine = final.with_name(f"{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     for left in sorted(final.parent.glob(f"{final.name}.*part")):
         try:
-            if left.name == f"{final.name}.part" or time.time() - left.stat().st_mtime > 2 * timeout:
+            if (
+                left.name == f"{final.name}.part"
+                or time.time() - left.stat().st_mtime > 2 * timeout
+            ):
                 os.rename(left, mine)
                 os.utime(mine)
                 break
@@ -459,15 +539,18 @@ def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
             return
         part.unlink()
         if not resumed:
-            raise DatasetError(f"""The download of {url.rpartition("/")[2]} is not the file of MNIST: its md5 is {seen} and
-                should be {md5}.
+            raise DatasetError(f"""The download of {url.rpartition("/")[2]} is not the file of MNIST:
+                its md5 is {seen} and should be {md5}.
                 where: {url}
-                next:  Try again; if it happens again, something between you and the server changes it (a log-in page, a proxy)
+                next:  Try again; if it happens again, something between you and the server changes
+                it (a log-in page, a proxy)
                 or the address is wrong: set IPU_TEACH_MNIST_URL to another mirror.""")
         problem = "what an earlier download had left was not the beginning of this file"
-    raise DatasetError(f"""The download of {url.rpartition("/")[2]} broke off {_ATTEMPTS} times: {problem}.
+    raise DatasetError(f"""The download of {url.rpartition("/")[2]} broke off {_ATTEMPTS} times:
+        {problem}.
         where: {url}
-        next:  Call datasets.mnist() again, which goes on where it stopped; or use datasets.digits(), which comes with the
+        next:  Call datasets.mnist() again, which goes on where it stopped; or use
+        datasets.digits(), which comes with the
         kit.""")
 
 
@@ -482,7 +565,8 @@ def _md5(path: Path) -> str:
 
 
 def _fetch(url: str, part: Path, timeout: float) -> None:
-    """One request: append to `part` what it lacks, or write it anew where the server cannot go on in the middle."""
+    """One request: append to `part` what it lacks, or write it anew where the server cannot go on
+    in the middle."""
     import http.client
     import urllib.error
     import urllib.request
@@ -496,12 +580,16 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
         response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and have:  # there is nothing after `have`: it was no beginning of this file
+        # there is nothing after `have`: it was no beginning of this file
+        if error.code == 416 and have:
             part.unlink()
-            raise _DroppedError("what an earlier download had left was longer than the file") from None
+            raise _DroppedError(
+                "what an earlier download had left was longer than the file"
+            ) from None
         raise DatasetError(f"""The server refused to send {name}: {error.code} {error.reason}.
             where: {url}
-            next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); or use datasets.digits(), which comes
+            next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); or use
+            datasets.digits(), which comes
             with the kit.""") from None
     except urllib.error.URLError as error:
         raise _OfflineError(_one_line(error.reason)) from None
@@ -533,10 +621,12 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
                 if not piece:
                     break
                 file.write(piece)
-                file.flush()  # the time of the last write tells other programs that this one is alive
+                # the time of the last write tells other programs that this one is alive
+                file.flush()
                 have += len(piece)
                 bar.update(len(piece))
-                if have > _LARGEST_DOWNLOAD:  # no file of MNIST is so long: stop here, the md5 will refuse it
+                # no file of MNIST is so long: stop here, the md5 will refuse it
+                if have > _LARGEST_DOWNLOAD:
                     total = None
                     break
     if total is not None and have < total:
@@ -544,7 +634,9 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
 
 
 def _stalled(url: str, have: int, timeout: float) -> DatasetError:
-    return DatasetError(f"""The download of {url.rpartition("/")[2]} stalled: no byte came for {timeout:g} s, after {have:,}.
+    return DatasetError(f"""The download of {url.rpartition("/")[2]} stalled: no byte came for
+        {timeout:g} s, after {have:,}.
         where: {url}
-        next:  Call datasets.mnist() again, which goes on where it stopped; or use datasets.digits(), which comes with the
+        next:  Call datasets.mnist() again, which goes on where it stopped; or use
+        datasets.digits(), which comes with the
         kit.""")

@@ -1,4 +1,5 @@
-"""IPUModel, which describes a simulated IPU, the Device that it makes, and the DeviceManager, which lends some."""
+"""IPUModel, which describes a simulated IPU, the Device that it makes, and the DeviceManager, which
+lends some."""
 
 from __future__ import annotations
 
@@ -28,17 +29,18 @@ class TargetType(Enum):
 
 
 class Device(WithoutSome):
-    """A simulated machine that an Engine is loaded on. `target` describes it; `id` tells two devices apart.
+    """A simulated machine that an Engine is loaded on. `target` describes it; `id` tells two
+    devices apart.
 
-    A device from a `DeviceManager` is attached by one program at a time, as hardware would be; one that was made by
-    `IPUModel.create_device` needs no attaching.
-    """
+    A device from a `DeviceManager` is attached by one program at a time, as hardware would be; one
+    that was made by `IPUModel.create_device` needs no attaching."""
 
     _made = 0
 
     def __init__(self, target: Target, target_type: TargetType = TargetType.IPU_MODEL) -> None:
         if not isinstance(target, Target):
-            raise InvalidMachineModelError(f"""Device() was given {shown(target)}, which is no target.
+            raise InvalidMachineModelError(f"""Device() was given {shown(target)}, which is no
+                target.
                 next:  make a device with IPUModel("ipu2").create_device().""")
         self.target = target
         self.target_type = target_type
@@ -49,7 +51,8 @@ class Device(WithoutSome):
 
     @classmethod
     def create_cpu_device(cls) -> Device:
-        """A device of one tile with one worker and no limit of memory to speak of, for trying values only."""
+        """A device of one tile with one worker and no limit of memory to speak of, for trying
+        values only."""
         target = make_target(tiles_per_ipu=1, num_worker_contexts=1, memory_bytes_per_tile=2**40)
         return cls(target, TargetType.CPU)
 
@@ -70,7 +73,8 @@ class Device(WithoutSome):
         self.is_attached = False
 
     def create_virtual_device(self, tiles: int | Sequence[int]) -> Device:
-        """A device of fewer tiles: the first `tiles` of each IPU, or of a single IPU those in a list, numbered anew.
+        """A device of fewer tiles: the first `tiles` of each IPU, or of a single IPU those in a
+        list, numbered anew.
 
         All tiles are alike, so only how many there are matters. Raises `InvalidMachineModelError`.
         """
@@ -79,7 +83,9 @@ class Device(WithoutSome):
             count, fits = tiles, not isinstance(tiles, bool) and 1 <= tiles <= have
         else:
             listed = list(tiles) if isinstance(tiles, (list, tuple, range)) else []
-            whole = all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < have for n in listed)
+            whole = all(
+                isinstance(n, int) and not isinstance(n, bool) and 0 <= n < have for n in listed
+            )
             count, fits = len(listed), single and whole and len(set(listed)) == len(listed) > 0
         if not fits:
             several = f", or a list of different tiles from 0 to {have - 1}" if single else ""
@@ -89,7 +95,8 @@ class Device(WithoutSome):
 
     @property
     def has_gateway(self) -> bool:
-        """Whether there is a gateway between the IPUs and their host: not in this model, which has a plain host link."""
+        """Whether there is a gateway between the IPUs and their host: not in this model, which has
+        a plain host link."""
         return False
 
     @property
@@ -100,11 +107,15 @@ class Device(WithoutSome):
     def __repr__(self) -> str:
         t = self.target
         ipus = "1 IPU" if t.num_ipus == 1 else f"{t.num_ipus} IPUs"
-        return f"Device({t.ipu_version} model, {ipus}, {t.num_tiles:,} tile{'s' if t.num_tiles > 1 else ''})"
+        return (
+            f"Device({t.ipu_version} model, {ipus}, {t.num_tiles:,} "
+            f"tile{'s' if t.num_tiles > 1 else ''})"
+        )
 
 
 class DeviceManager(WithoutSome):
-    """A pool of simulated devices, found and attached as hardware would be: one of each of 1, 2, 4, 8 and 16 IPUs.
+    """A pool of simulated devices, found and attached as hardware would be: one of each of 1, 2, 4,
+    8 and 16 IPUs.
 
     A device of another number of IPUs joins the pool when it is first asked for.
     """
@@ -123,14 +134,18 @@ class DeviceManager(WithoutSome):
         """Devices in the pool."""
         return len(self._devices)
 
-    def get_devices(self, target_type: TargetType = TargetType.IPU_MODEL, num_ipus: int | None = None) -> list[Device]:
-        """The devices of a kind, with exactly `num_ipus` IPUs if that is given: any number that `IPUModel` takes.
+    def get_devices(
+        self, target_type: TargetType = TargetType.IPU_MODEL, num_ipus: int | None = None
+    ) -> list[Device]:
+        """The devices of a kind, with exactly `num_ipus` IPUs if that is given: any number that
+        `IPUModel` takes.
 
         There is no hardware: asking for `TargetType.IPU` raises `NoHardwareError`.
         """
         if target_type is TargetType.IPU:
             raise NoHardwareError("""No IPU hardware is attached: this kit simulates the chip.
-                next:  ask for TargetType.IPU_MODEL; the same program runs on it, with the same values.""")
+                next:  ask for TargetType.IPU_MODEL; the same program runs on it, with the same
+                values.""")
         if target_type is TargetType.CPU:
             return [Device.create_cpu_device()]
         if not isinstance(target_type, TargetType):
@@ -154,14 +169,15 @@ class DeviceManager(WithoutSome):
 class IPUModel:
     """A model of one or more IPUs, from 1 tile up.
 
-    `version` is "ipu1" (GC2), "ipu2" (GC200), "bow" or "c600". Any field of `Target` may be changed by name, here or later:
+    `version` is "ipu1" (GC2), "ipu2" (GC200), "bow" or "c600". Any field of `Target` may be changed
+    by name, here or later:
 
         model = IPUModel("ipu2", tiles_per_ipu=13)
         model.num_ipus = 2
 
-    Values are those the machine would give; time is modelled. A field that does not exist, or a value that no machine
-    has, raises `InvalidMachineModelError`. A device keeps the description with which it was created.
-    """
+    Values are those the machine would give; time is modelled. A field that does not exist, or a
+    value that no machine has, raises `InvalidMachineModelError`. A device keeps the description
+    with which it was created."""
 
     target: Target
 
@@ -184,7 +200,9 @@ class IPUModel:
 
     def __repr__(self) -> str:
         t = self.target
-        return f"IPUModel({t.ipu_version!r}, tiles_per_ipu={t.tiles_per_ipu}, num_ipus={t.num_ipus})"
+        return (
+            f"IPUModel({t.ipu_version!r}, tiles_per_ipu={t.tiles_per_ipu}, num_ipus={t.num_ipus})"
+        )
 
 
 def target_of(given: object) -> Target | None:

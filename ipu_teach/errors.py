@@ -1,8 +1,8 @@
 """Every exception a learner can meet.
 
-Each says three things: what was tried, where it went wrong, and what to do next. The class names are those of
-Poplar, in Python's spelling, so that a search for one finds the original's documentation too.
-"""
+Each says three things: what was tried, where it went wrong, and what to do next. The class names
+are those of Poplar, in Python's spelling, so that a search for one finds the original's
+documentation too."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ _LABEL = re.compile(r"\n +(where|line|next): +")
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """A number with its noun: 1 tile, 1,472 tiles. `several` is for nouns that take more than an s."""
+    """A number with its noun: 1 tile, 1,472 tiles. `several` is for nouns that take more than an
+    s."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def shown(value: object) -> str:
-    """`value` as an error quotes it: its repr on one line of at most 80 characters, without addresses."""
+    """`value` as an error quotes it: its repr on one line of at most 80 characters, without
+    addresses."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # a repr may fail, and that of a number of many thousand digits does
@@ -38,7 +40,8 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The words "did you mean …? " with the closest of the `known` names, or nothing if none is close."""
+    """The words "did you mean …? " with the closest of the `known` names, or nothing if none is
+    close."""
     folded = {k.replace("_", "").lower(): k for k in known}
     wanted = name.replace("_", "").lower() if isinstance(name, str) else ""
     near = get_close_matches(wanted, folded, 1)
@@ -68,7 +71,14 @@ class IPUTeachError(Exception):
             self.tried, *labelled = _LABEL.split(_GOES_ON.sub(" ", tried))
             said |= dict(zip(labelled[::2], labelled[1::2], strict=True))
         self.where, self.line, self.next_step = said.values()
-        super().__init__("\n".join([self.tried, *(f"  {name + ':':<6} {words}" for name, words in said.items() if words)]))
+        super().__init__(
+            "\n".join(
+                [
+                    self.tried,
+                    *(f"  {name + ':':<6} {words}" for name, words in said.items() if words),
+                ]
+            )
+        )
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows, which calls this."""
@@ -122,11 +132,13 @@ class PoplarTypeError(PoplarError, TypeError):
 
 
 class DeviceValueError(PoplarError, TypeError):
-    """A tensor was used as if it were a number: what it holds is on the device, and not there while a program is written."""
+    """A tensor was used as if it were a number: what it holds is on the device, and not there while
+    a program is written."""
 
 
 class TensorMetadataError(PoplarError):
-    """The metadata of an 8-bit float, its format and scale, is missing, superfluous or out of range."""
+    """The metadata of an 8-bit float, its format and scale, is missing, superfluous or out of
+    range."""
 
 
 class UnknownVertexTypeError(PoplarError):
@@ -174,7 +186,8 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The variables of a tile do not fit into its memory. `bytes_per_tile` holds the modelled bytes of every tile.
+    """The variables of a tile do not fit into its memory. `bytes_per_tile` holds the modelled bytes
+    of every tile.
 
     `report` is the report of the compiled program, where compiling came that far, else None.
     """
@@ -183,10 +196,12 @@ class GraphMemoryAllocationError(PoplarError):
     report: Any = None
 
     def why(self) -> Any:
-        """The chain of causes: `report.why(error)`. Raises `InvalidOptionError` where compiling did not come to a report."""
+        """The chain of causes: `report.why(error)`. Raises `InvalidOptionError` where compiling did
+        not come to a report."""
         if self.report is None:
             raise InvalidOptionError(
-                "This error has no report: it stopped the compiler.", next_step="read its text: print(error)."
+                "This error has no report: it stopped the compiler.",
+                next_step="read its text: print(error).",
             )
         return self.report.why(self)
 
@@ -204,7 +219,8 @@ class InvalidOptionError(PoplarError):
 
 
 class MissingPerfEstimateError(PoplarError):
-    """A codelet's cycles are unknown: what it does cannot be counted, and it carries no estimate."""
+    """A codelet's cycles are unknown: what it does cannot be counted, and it carries no
+    estimate."""
 
 
 class StreamConnectionError(PoplarError):
@@ -232,7 +248,8 @@ class ApplicationRuntimeError(PoplarError):
 
 
 class FloatingPointTrapError(ApplicationRuntimeError):
-    """An invalid operation, a division by zero or an overflow, where the engine's options make that stop the run."""
+    """An invalid operation, a division by zero or an overflow, where the engine's options make that
+    stop the run."""
 
 
 class UninitialisedReadError(PoplarError):
@@ -251,14 +268,21 @@ class UnknownNameError(PoplarError, AttributeError):
     """A graph, a tensor or an engine was asked for something by a name that it has not."""
 
 
-def missing(owner: str, name: str, instead: Mapping[str, str], known: Iterable[str]) -> AttributeError:
-    """The error for the attribute `name` that `owner` has not; `instead` advises on those that Poplar has there."""
+def missing(
+    owner: str, name: str, instead: Mapping[str, str], known: Iterable[str]
+) -> AttributeError:
+    """The error for the attribute `name` that `owner` has not; `instead` advises on those that
+    Poplar has there."""
     if name in instead:
-        return NotOfferedError(f"{owner}.{name} is not offered by this kit.", next_step=f"use instead: {instead[name]}")
-    if name.startswith("_"):  # Python and Jupyter ask for many of these, and expect this very answer
+        return NotOfferedError(
+            f"{owner}.{name} is not offered by this kit.", next_step=f"use instead: {instead[name]}"
+        )
+    # Python and Jupyter ask for many of these, and expect this very answer
+    if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
     offered = [k for k in known if not k.startswith("_")]
-    getter = re.sub("^get_?(?=.)", "", name)  # Poplar's getters without arguments are properties here
+    # Poplar's getters without arguments are properties here
+    getter = re.sub("^get_?(?=.)", "", name)
     near = did_you_mean(name, offered)
     if getter != name and not near.startswith("did you mean 'get"):
         plain = did_you_mean(getter, offered)
@@ -268,7 +292,8 @@ def missing(owner: str, name: str, instead: Mapping[str, str], known: Iterable[s
 
 
 class WithoutSome:
-    """A class whose counterpart in Poplar has more names: asking for one of those says what to use instead."""
+    """A class whose counterpart in Poplar has more names: asking for one of those says what to use
+    instead."""
 
     __slots__ = ()
     not_here: ClassVar[Mapping[str, str]] = {}
@@ -276,11 +301,17 @@ class WithoutSome:
     if not TYPE_CHECKING:  # a type checker is to complain about unknown names
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise missing(type(self).__name__, name, type(self).not_here, () if name.startswith("_") else dir(self))
+            raise missing(
+                type(self).__name__,
+                name,
+                type(self).not_here,
+                () if name.startswith("_") else dir(self),
+            )
 
 
 class WithoutValue:
-    """A class whose objects name memory of the device: what Python asks of a number is refused, with what to use instead."""
+    """A class whose objects name memory of the device: what Python asks of a number is refused,
+    with what to use instead."""
 
     __slots__ = ()
     __array_ufunc__ = None  # numpy's numbers leave it to the methods below
@@ -297,7 +328,8 @@ class WithoutValue:
         def __hash__(self) -> int: ...
 
     def _refuse(self, what: str, advice: str, like: str = "a number") -> NoReturn:
-        raise DeviceValueError(f"""A tensor was used as if it were {like}, in {what}. It is a name for memory on the device,
+        raise DeviceValueError(f"""A tensor was used as if it were {like}, in {what}. It is a name
+            for memory on the device,
             and has no value while the program is written.
             where: {self!r}
             line:  {self._line()}
@@ -306,30 +338,59 @@ class WithoutValue:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, WithoutValue):
             return self._same(other)
-        return False if other is None else self._refuse(f"tensor == {shown(other)}", _compared_by("eq"))
+        return (
+            False
+            if other is None
+            else self._refuse(f"tensor == {shown(other)}", _compared_by("eq"))
+        )
 
     def __ne__(self, other: object) -> bool:
         if isinstance(other, WithoutValue):
             return not self._same(other)
-        return True if other is None else self._refuse(f"tensor != {shown(other)}", _compared_by("neq"))
+        return (
+            True
+            if other is None
+            else self._refuse(f"tensor != {shown(other)}", _compared_by("neq"))
+        )
 
 
-_READ = "to see its value: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run."
-_LOOK = "let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor as it is."
-_PARTS = "name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and has no value either."
+_READ = (
+    "to see its value: graph.create_host_read(handle, tensor), then "
+    "engine.read_tensor(handle) after a run."
+)
+_LOOK = (
+    "let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a "
+    "tensor as it is."
+)
+_PARTS = (
+    "name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and "
+    "has no value either."
+)
 _COMPARED = {"lt": ("<", "lt"), "le": ("<=", "lteq"), "gt": (">", "gt"), "ge": (">=", "gteq")}
 _COUNTED = {
-    "add": ("+", "popops.add"), "sub": ("-", "popops.sub"), "mul": ("*", "popops.mul"), "truediv": ("/", "popops.div"),
-    "floordiv": ("//", "popops.div"), "mod": ("%", "popops.rem"), "pow": ("**", "popops.pow"),
-    "matmul": ("@", "poplin.mat_mul"), "and": ("&", "popops.bitwise_and"), "or": ("|", "popops.bitwise_or"),
-    "xor": ("^", "popops.bitwise_xor"), "lshift": ("<<", "popops.shift_left"), "rshift": (">>", "popops.shift_right"),
-}  # fmt: skip
+    "add": ("+", "popops.add"),
+    "sub": ("-", "popops.sub"),
+    "mul": ("*", "popops.mul"),
+    "truediv": ("/", "popops.div"),
+    "floordiv": ("//", "popops.div"),
+    "mod": ("%", "popops.rem"),
+    "pow": ("**", "popops.pow"),
+    "matmul": ("@", "poplin.mat_mul"),
+    "and": ("&", "popops.bitwise_and"),
+    "or": ("|", "popops.bitwise_or"),
+    "xor": ("^", "popops.bitwise_xor"),
+    "lshift": ("<<", "popops.shift_left"),
+    "rshift": (">>", "popops.shift_right"),
+}
 _IN_PLACE = ("add", "sub", "mul", "truediv")
 _ALONE = {"neg": ("-", "neg"), "invert": ("~", "bitwise_not"), "abs": ("abs of ", "abs")}
 
 
 def _compared_by(call: str) -> str:
-    return f"let the device compare: popops.{call}(graph, a, b, program) gives a tensor for If. Or {_READ}"
+    return (
+        f"let the device compare: popops.{call}(graph, a, b, program) gives a tensor for If. "
+        f"Or {_READ}"
+    )
 
 
 def _refusing(what: str, advice: str, like: str = "a number") -> Callable[..., NoReturn]:
@@ -345,19 +406,31 @@ def _refuse_numbers() -> None:
 
     add("bool", "a condition: if, while, and, or, not, bool()", _LOOK)
     for name in ("iter", "reversed", "contains"):
-        setattr(WithoutValue, f"__{name}__", _refusing("a for, in, list(), or a, b = tensor", _PARTS, "a list"))
+        setattr(
+            WithoutValue,
+            f"__{name}__",
+            _refusing("a for, in, list(), or a, b = tensor", _PARTS, "a list"),
+        )
     for name in ("int", "float", "complex", "index", "round"):
         add(name, f"{name}()" if name != "index" else "place of a whole number", _READ)
     for name, (sign, call) in _COMPARED.items():
         add(name, f"tensor {sign} {{}}", _compared_by(call))
     for name, (sign, call) in _ALONE.items():
-        add(name, f"{sign}tensor", f"let the device do it: popops.{call}(graph, tensor, program) returns a tensor.")
+        add(
+            name,
+            f"{sign}tensor",
+            f"let the device do it: popops.{call}(graph, tensor, program) returns a tensor.",
+        )
     for name, (sign, call) in _COUNTED.items():
         made = f"let the device do it: {call}(graph, a, b, program) returns a tensor"
         add(name, f"tensor {sign} {{}}", f"{made}.")
         add(f"r{name}", f"{{}} {sign} tensor", f"{made}.")
         within = f"let the device do it: {call}_in_place(graph, tensor, other, program)."
-        add(f"i{name}", f"tensor {sign}= {{}}", within if name in _IN_PLACE else f"{made}; then Copy.")
+        add(
+            f"i{name}",
+            f"tensor {sign}= {{}}",
+            within if name in _IN_PLACE else f"{made}; then Copy.",
+        )
 
 
 _refuse_numbers()

@@ -1,9 +1,11 @@
-"""Arguments that are True or False: a hint `bool` says which they are, and each call of what is `flagged` is checked for it.
+"""Arguments that are True or False: a hint `bool` says which they are, and each call of what is
+`flagged` is checked for it.
 
     @flagged
     def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
 
-Else any text or number would do as True, and an array would end in the middle of the call, with numpy's words.
+Else any text or number would do as True, and an array would end in the middle of the call, with
+numpy's words.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ WORDS = "give True or False."
 
 
 def flagged(made: F) -> F:
-    """`made`, a function, or a class with its methods, whose flags are looked at before the body runs: `PoplarTypeError`."""
+    """`made`, a function, or a class with its methods, whose flags are looked at before the body
+    runs: `PoplarTypeError`."""
     if isinstance(made, type):
         for name, member in list(vars(made).items()):
             if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):

@@ -1,4 +1,5 @@
-"""Ctrl-C while a program runs: it is put off to where the machine's memory and the log of its steps agree.
+"""Ctrl-C while a program runs: it is put off to where the machine's memory and the log of its steps
+agree.
 
     with interrupts:
         ...                        # a step; Ctrl-C is noted in interrupts.asked
@@ -6,7 +7,8 @@
         ...
         interrupts.open = False
 
-A second Ctrl-C stops at once, wherever it is. Another handler of signals than Python's own is left alone.
+A second Ctrl-C stops at once, wherever it is. Another handler of signals than Python's own is left
+alone.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ get_handler, set_handler = _signal.getsignal, _signal.signal
 
 
 class Interrupts:
-    """Whether somebody has `asked` for an end, and whether the code that runs is `open` to it at once."""
+    """Whether somebody has `asked` for an end, and whether the code that runs is `open` to it at
+    once."""
 
     def __init__(self) -> None:
         self.asked = self.open = self._installed = False

@@ -1,8 +1,8 @@
-"""Where the files lie that come with the kit beside its code: the lessons' notebooks, the pages, the digits.
+"""Where the files lie that come with the kit beside its code: the lessons' notebooks, the pages,
+the digits.
 
-In a checkout they lie beside the package. A wheel carries them in the package's folder `course`: hatch_build.py puts
-them there.
-"""
+In a checkout they lie beside the package. A wheel carries them in the package's folder `course`:
+hatch_build.py puts them there."""
 
 from __future__ import annotations
 

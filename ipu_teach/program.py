@@ -12,12 +12,28 @@ from typing import NoReturn, cast
 
 import numpy as np
 
-from ipu_teach.errors import ControlProgramError, PoplarTypeError, WithoutSome, counted, missing, shown
+from ipu_teach.errors import (
+    ControlProgramError,
+    PoplarTypeError,
+    WithoutSome,
+    counted,
+    missing,
+    shown,
+)
 from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
 from ipu_teach.graph.graph import Function
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.source import caller
-from ipu_teach.types import BOOL, CHAR, INT, SHORT, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_SHORT, DType
+from ipu_teach.types import (
+    BOOL,
+    CHAR,
+    INT,
+    SHORT,
+    UNSIGNED_CHAR,
+    UNSIGNED_INT,
+    UNSIGNED_SHORT,
+    DType,
+)
 
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
 CONTROLS = (INT, UNSIGNED_INT)
@@ -51,13 +67,15 @@ def _program(given: object, where: str) -> Program:
         raise ControlProgramError(f"""{where} was given the compute set {given.name!r}.
             next:  wrap it: Execute(compute_set).""")
     if isinstance(given, type) and issubclass(given, Program):
-        raise ControlProgramError(f"""{where} was given the class {given.__name__} and not a program.
+        raise ControlProgramError(f"""{where} was given the class {given.__name__} and not a
+            program.
             next:  make one: {given.__name__}(…).""")
     raise ControlProgramError(f"""{where} was given {shown(given)}, which is no program.
         next:  give Execute, Copy, Repeat or Sequence.""")
 
 
-_NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)  # can be walked through, and are no list of programs
+# can be walked through, and are no list of programs
+_NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)
 
 
 class Sequence(Program):
@@ -91,8 +109,8 @@ class Sequence(Program):
 class Execute(Program):
     """Run a compute set: one superstep of exchange, sync and compute.
 
-    `out`: a BOOL of one element that receives true if `compute()` of every vertex returned true (or nothing).
-    """
+    `out`: a BOOL of one element that receives true if `compute()` of every vertex returned true (or
+    nothing)."""
 
     def __init__(self, compute_set: ComputeSet, out: Tensor | None = None) -> None:
         if not isinstance(compute_set, ComputeSet):
@@ -109,15 +127,16 @@ Side = Tensor | DataStream | RemoteBuffer
 
 
 class Copy(Program):
-    """Move elements between tensors, or between a tensor and a stream or remote buffer, in the order of the views.
+    """Move elements between tensors, or between a tensor and a stream or remote buffer, in the
+    order of the views.
 
     Both sides have the same number of elements and the same dtype; their shapes may differ. Raises
     `ControlProgramError` and `PoplarTypeError`.
 
-    With a remote buffer, `offset` is a tensor of row numbers (UNSIGNED_INT or INT), read on the device whenever the copy
-    runs; the tensor on the other side holds that many rows, one after another. Without it the copy moves row 0. A row that
-    the buffer does not have stops the run with an `ApplicationRuntimeError`.
-    """
+    With a remote buffer, `offset` is a tensor of row numbers (UNSIGNED_INT or INT), read on the
+    device whenever the copy runs; the tensor on the other side holds that many rows, one after
+    another. Without it the copy moves row 0. A row that the buffer does not have stops the run with
+    an `ApplicationRuntimeError`."""
 
     def __init__(self, source: Side, destination: Side, offset: Tensor | None = None) -> None:
         for side in (source, destination):
@@ -130,27 +149,39 @@ class Copy(Program):
                 where: {source!r} to {destination!r}
                 next:  copy from the first into a tensor, and from the tensor into the second.""")
         if isinstance(source, DataStream) and not source.to_device:
-            raise ControlProgramError(f"""Copy reads from the stream {source.handle!r}, which runs from device to host.
+            raise ControlProgramError(f"""Copy reads from the stream {source.handle!r}, which runs
+                from device to host.
                 where: {source!r}
-                next:  write Copy(tensor, stream), or make the stream with graph.add_host_to_device_fifo.""")
+                next:  write Copy(tensor, stream), or make the stream with
+                graph.add_host_to_device_fifo.""")
         if isinstance(destination, DataStream) and destination.to_device:
-            raise ControlProgramError(f"""Copy writes to the stream {destination.handle!r}, which runs from host to device.
+            raise ControlProgramError(f"""Copy writes to the stream {destination.handle!r}, which
+                runs from host to device.
                 where: {destination!r}
-                next:  write Copy(stream, tensor), or make the stream with graph.add_device_to_host_fifo.""")
-        if isinstance(source, Tensor) and isinstance(destination, Tensor) and source.graph is not destination.graph:
+                next:  write Copy(stream, tensor), or make the stream with
+                graph.add_device_to_host_fifo.""")
+        if (
+            isinstance(source, Tensor)
+            and isinstance(destination, Tensor)
+            and source.graph is not destination.graph
+        ):
             raise ControlProgramError(f"""Copy was given tensors of two graphs.
                 where: {source!r} to {destination!r}
                 next:  use one graph throughout.""")
         if source.dtype is not destination.dtype:
-            raise PoplarTypeError(f"""Copy was given a source of {source.dtype.__name__} and a destination of
+            raise PoplarTypeError(f"""Copy was given a source of {source.dtype.__name__} and a
+                destination of
                 {destination.dtype.__name__}.
                 where: {source!r} to {destination!r}
-                next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.""")
+                next:  a copy moves bits and converts nothing; use one dtype for both, or cast with
+                popops.cast first.""")
         if rows is None and source.num_elements != destination.num_elements:
-            raise ControlProgramError(f"""Copy was given a source of {source.num_elements:,} elements and a destination of
+            raise ControlProgramError(f"""Copy was given a source of {source.num_elements:,}
+                elements and a destination of
                 {destination.num_elements:,}.
                 where: {source!r} to {destination!r}
-                next:  make both sides equal: slice the longer one, or change the size of the stream.""")
+                next:  make both sides equal: slice the longer one, or change the size of the
+                stream.""")
         self.source = source
         self.destination = destination
         self.offset = offset
@@ -165,12 +196,14 @@ class Copy(Program):
 
 
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
-    """How many rows a copy with a remote buffer moves; None for another copy. Raises `ControlProgramError`."""
+    """How many rows a copy with a remote buffer moves; None for another copy. Raises
+    `ControlProgramError`."""
     both = f"{source!r} to {destination!r}"
     sides = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
     if not sides:
         if offset is not None:
-            raise ControlProgramError(f"""Copy was given the offset {shown(offset)}, and no remote buffer.
+            raise ControlProgramError(f"""Copy was given the offset {shown(offset)}, and no remote
+                buffer.
                 where: {both}
                 next:  leave it out; to move a part of a tensor, slice the tensor.""")
         return None
@@ -183,7 +216,8 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
         if not isinstance(offset, Tensor) or offset.dtype not in CONTROLS:
             raise ControlProgramError(f"""Copy was given the offset {shown(offset)}.
                 where: {both}
-                next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.""")
+                next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do:
+                graph.add_constant.""")
         if offset.graph is not tensor.graph:
             raise ControlProgramError(f"""Copy was given tensors of two graphs.
                 where: {tensor!r}, and the offset {offset!r}
@@ -191,10 +225,12 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     rows = 1 if offset is None else offset.num_elements
     wanted = rows * sides[0].num_elements
     if tensor.dtype is sides[0].dtype and tensor.num_elements != wanted:
-        raise ControlProgramError(f"""Copy moves {counted(rows, "row")} of {counted(sides[0].num_elements, "element")},
+        raise ControlProgramError(f"""Copy moves {counted(rows, "row")} of
+            {counted(sides[0].num_elements, "element")},
             {wanted:,} in all, and was given a tensor of {tensor.num_elements:,}.
             where: {both}
-            next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""")
+            next:  slice the tensor, or give an offset with one number for each row: Copy(tensor,
+            buffer, offset).""")
     return rows
 
 
@@ -204,7 +240,8 @@ class Repeat(Program):
     def __init__(self, count: int, body: Program) -> None:
         if not is_whole(count) or not 0 <= count <= MOST_REPEATS:
             raise ControlProgramError(f"""Repeat was given the count {shown(count)}.
-                next:  give a whole number from 0 to {MOST_REPEATS:,}, and then the program: Repeat(10, body).""")
+                next:  give a whole number from 0 to {MOST_REPEATS:,}, and then the program:
+                Repeat(10, body).""")
         self.count = int(count)
         self.body = _program(body, "Repeat")
 
@@ -232,22 +269,27 @@ class _While(Program):
         return f"{type(self).__name__}({_named(self.predicate)})"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.predicate.graph.describe(self.predicate)}, {self.body!r})"
+        return (
+            f"{type(self).__name__}({self.predicate.graph.describe(self.predicate)}, {self.body!r})"
+        )
 
 
 class RepeatWhileTrue(_While):
-    """Run `condition`; while the single element `predicate` is not zero, run `body` and `condition` again.
+    """Run `condition`; while the single element `predicate` is not zero, run `body` and `condition`
+    again.
 
-    The decision is made on the device, from what `condition` has just written. `predicate` is a BOOL or an integer.
-    """
+    The decision is made on the device, from what `condition` has just written. `predicate` is a
+    BOOL or an integer."""
 
 
 class RepeatWhileFalse(_While):
-    """Run `condition`; while the single element `predicate` is zero, run `body` and `condition` again."""
+    """Run `condition`; while the single element `predicate` is zero, run `body` and `condition`
+    again."""
 
 
 class If(Program):
-    """Run `then` if the single element `predicate` (BOOL or integer) is not zero, else `otherwise`."""
+    """Run `then` if the single element `predicate` (BOOL or integer) is not zero, else
+    `otherwise`."""
 
     def __init__(self, predicate: Tensor, then: Program, otherwise: Program | None = None) -> None:
         self.predicate = _single(predicate, "If", "predicate", PREDICATES)
@@ -261,15 +303,18 @@ class If(Program):
         return f"If({_named(self.predicate)})"
 
     def __repr__(self) -> str:
-        return f"If({self.predicate.graph.describe(self.predicate)}, {self.then!r}, {self.otherwise!r})"
+        return (
+            f"If({self.predicate.graph.describe(self.predicate)}, {self.then!r}, "
+            f"{self.otherwise!r})"
+        )
 
 
 class Switch(Program):
-    """Run the case whose number equals the single element `control` (INT or UNSIGNED_INT), else `default`.
+    """Run the case whose number equals the single element `control` (INT or UNSIGNED_INT), else
+    `default`.
 
-    `cases`: (number, program) pairs or a dict; `add` appends one. Without a default nothing runs if no case fits; with
-    `switch_with_bounds_checking` that is an `ApplicationRuntimeError`.
-    """
+    `cases`: (number, program) pairs or a dict; `add` appends one. Without a default nothing runs if
+    no case fits; with `switch_with_bounds_checking` that is an `ApplicationRuntimeError`."""
 
     def __init__(
         self,
@@ -309,7 +354,10 @@ class Switch(Program):
     def add(self, number: int, program: Program) -> Switch:
         """Append the case `number`; returns self."""
         if not is_whole(number) or int(number) in self.cases:
-            raise ControlProgramError(f"Switch was given the case {shown(number)}.", next_step="give whole numbers, each once.")
+            raise ControlProgramError(
+                f"Switch was given the case {shown(number)}.",
+                next_step="give whole numbers, each once.",
+            )
         self.cases[int(number)] = _program(program, "Switch")
         return self
 
@@ -321,7 +369,8 @@ class Switch(Program):
 
 
 class Call(Program):
-    """Run a function made with `graph.add_function(program)`. Its code exists once, however often it is called."""
+    """Run a function made with `graph.add_function(program)`. Its code exists once, however often
+    it is called."""
 
     def __init__(self, function: Function) -> None:
         if not isinstance(function, Function):
@@ -368,16 +417,20 @@ class PrintTensorFmt:
 
 
 class PrintTensor(Program):
-    """Print a tensor when the run comes here: `PrintTensor(tensor)` or `PrintTensor("title", tensor)`.
+    """Print a tensor when the run comes here: `PrintTensor(tensor)` or `PrintTensor("title",
+    tensor)`.
 
     It goes to standard error, or where `Engine.set_print_tensor_stream` says.
     """
 
-    def __init__(self, title: str | Tensor, tensor: Tensor | None = None, fmt: PrintTensorFmt | None = None) -> None:
+    def __init__(
+        self, title: str | Tensor, tensor: Tensor | None = None, fmt: PrintTensorFmt | None = None
+    ) -> None:
         given = title if tensor is None else tensor
         if not isinstance(given, Tensor) or (tensor is not None and not isinstance(title, str)):
             raise ControlProgramError(
-                f"PrintTensor was given {shown(title)}" + (f" and {shown(tensor)}." if tensor is not None else "."),
+                f"PrintTensor was given {shown(title)}"
+                + (f" and {shown(tensor)}." if tensor is not None else "."),
                 next_step='write PrintTensor(tensor) or PrintTensor("title", tensor).',
             )
         self.tensor = given
@@ -393,7 +446,9 @@ class WriteUndef(Program):
 
     def __init__(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor):
-            raise ControlProgramError(f"WriteUndef was given {shown(tensor)}.", next_step="give a tensor.")
+            raise ControlProgramError(
+                f"WriteUndef was given {shown(tensor)}.", next_step="give a tensor."
+            )
         self.tensor = tensor
 
     def __repr__(self) -> str:
@@ -432,18 +487,22 @@ class Abort(Program):
 
 
 class AbortOnCondition(Program):
-    """Stop the run with an `ApplicationRuntimeError` if the single element `predicate` (BOOL or integer) is not zero."""
+    """Stop the run with an `ApplicationRuntimeError` if the single element `predicate` (BOOL or
+    integer) is not zero."""
 
     def __init__(self, predicate: Tensor, message: str = "") -> None:
         self.predicate = _single(predicate, "AbortOnCondition", "predicate", PREDICATES)
         self.message = str(message)
 
     def __repr__(self) -> str:
-        return f"AbortOnCondition({self.predicate.graph.describe(self.predicate)}, {self.message!r})"
+        return (
+            f"AbortOnCondition({self.predicate.graph.describe(self.predicate)}, {self.message!r})"
+        )
 
 
 class ErrorProgram(Program):
-    """Run `program`, which may print what led here, then stop with an `ApplicationRuntimeError` that carries `message`."""
+    """Run `program`, which may print what led here, then stop with an `ApplicationRuntimeError`
+    that carries `message`."""
 
     def __init__(self, message: str, program: Program) -> None:
         self.message = str(message)
@@ -457,10 +516,11 @@ class ErrorProgram(Program):
 
 
 class CycleStamp(Program):
-    """Write the modelled cycles since load, less those in `since` if given, as (low word, high word) into `tensor`.
+    """Write the modelled cycles since load, less those in `since` if given, as (low word, high
+    word) into `tensor`.
 
-    Of several IPUs the clock of the one is read on which `tensor` lies. Made by `cycle_count` and `cycle_stamp`.
-    """
+    Of several IPUs the clock of the one is read on which `tensor` lies. Made by `cycle_count` and
+    `cycle_stamp`."""
 
     def __init__(self, tensor: Tensor, since: Tensor | None = None) -> None:
         self.tensor = tensor
@@ -470,8 +530,11 @@ class CycleStamp(Program):
         return f"CycleStamp({self.tensor.graph.describe(self.tensor)})"
 
 
-def cycle_stamp(graph: Graph, sequence: Sequence, tile: int, sync_type: SyncType = SyncType.INTERNAL) -> Tensor:
-    """Append to `sequence` a sync and a stamp of the time: the returned UNSIGNED_INT[2] holds modelled cycles since load.
+def cycle_stamp(
+    graph: Graph, sequence: Sequence, tile: int, sync_type: SyncType = SyncType.INTERNAL
+) -> Tensor:
+    """Append to `sequence` a sync and a stamp of the time: the returned UNSIGNED_INT[2] holds
+    modelled cycles since load.
 
     The first element is the low 32 bits, the second the high ones.
     """
@@ -488,22 +551,33 @@ def cycle_count(
     sync_type: SyncType | str = SyncType.INTERNAL,
     debug_context: str = "cycle_count",
 ) -> Tensor:
-    """Measure `sequence`: its programs are put between two stamps. The returned UNSIGNED_INT[2] holds modelled cycles.
+    """Measure `sequence`: its programs are put between two stamps. The returned UNSIGNED_INT[2]
+    holds modelled cycles.
 
-    The first element is the low 32 bits, the second the high ones. The sync before the first stamp does not count. A name may
-    stand in the place of the sync.
-    """
+    The first element is the low 32 bits, the second the high ones. The sync before the first stamp
+    does not count. A name may stand in the place of the sync."""
     if not isinstance(sequence, Sequence):
-        raise ControlProgramError(f"cycle_count was given {shown(sequence)}.", next_step="give a Sequence; it is changed.")
-    sync, name = (SyncType.INTERNAL, sync_type) if isinstance(sync_type, str) else (sync_type, debug_context)
+        raise ControlProgramError(
+            f"cycle_count was given {shown(sequence)}.", next_step="give a Sequence; it is changed."
+        )
+    sync, name = (
+        (SyncType.INTERNAL, sync_type) if isinstance(sync_type, str) else (sync_type, debug_context)
+    )
     begin, count = _stamp(graph, tile, f"{name}/begin"), _stamp(graph, tile, name)
-    sequence.programs[:] = [Sync(sync), CycleStamp(begin), *sequence.programs, CycleStamp(count, begin)]
+    sequence.programs[:] = [
+        Sync(sync),
+        CycleStamp(begin),
+        *sequence.programs,
+        CycleStamp(count, begin),
+    ]
     return count
 
 
 def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
     if not isinstance(graph, Graph):
-        raise ControlProgramError(f"A stamp of the time was asked of {shown(graph)}.", next_step="give the graph first.")
+        raise ControlProgramError(
+            f"A stamp of the time was asked of {shown(graph)}.", next_step="give the graph first."
+        )
     tensor = graph.add_variable(UNSIGNED_INT, (2,), name)
     graph.set_tile_mapping(tensor, tile)
     return tensor
@@ -520,7 +594,8 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
         raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.
             next:  give a tensor of one element ({names}).""")
     if tensor.num_elements != 1 or tensor.dtype not in dtypes:
-        raise ControlProgramError(f"""{program} takes a {role} of one element and was given {tensor.num_elements:,} of
+        raise ControlProgramError(f"""{program} takes a {role} of one element and was given
+            {tensor.num_elements:,} of
             {tensor.dtype.__name__}.
             where: {tensor!r}
             next:  index the tensor; its element type is one of {names}.""")

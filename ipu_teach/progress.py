@@ -1,19 +1,21 @@
-"""What takes long says what it is doing: one line on a terminal or below a notebook's cell, and gone when it is done.
+"""What takes long says what it is doing: one line on a terminal or below a notebook's cell, and
+gone when it is done.
 
     with working("compile") as work:
         work.total = 40
         for work.done in range(40):
             ...
 
-Nothing is shown in the first second, nothing in a log, and nothing in a notebook that runs by itself: a page that a person
-looks at names the cell that it runs, and a program that stores outputs does not. Whoever works only writes down how far it
-is; a thread looks at that now and then, and ends when there has been nothing to see for a while. Of work within work the
-outermost has the line, and the innermost says what is being done. IPU_TEACH_PROGRESS=0 turns all of it off.
+Nothing is shown in the first second, nothing in a log, and nothing in a notebook that runs by
+itself: a page that a person looks at names the cell that it runs, and a program that stores outputs
+does not. Whoever works only writes down how far it is; a thread looks at that now and then, and
+ends when there has been nothing to see for a while. Of work within work the outermost has the line,
+and the innermost says what is being done. IPU_TEACH_PROGRESS=0 turns all of it off.
 
-A graph that a learner's own loop builds vertex by vertex is no block, and to note each vertex would cost as much as adding it.
-So `growing` tells the thread where to count, and nothing else is done. Nobody says when such a loop has ended: its line goes
-when no more come or the cell ends, and on a terminal before anything else is printed.
-"""
+A graph that a learner's own loop builds vertex by vertex is no block, and to note each vertex would
+cost as much as adding it. So `growing` tells the thread where to count, and nothing else is done.
+Nobody says when such a loop has ended: its line goes when no more come or the cell ends, and on a
+terminal before anything else is printed."""
 
 from __future__ import annotations
 
@@ -40,12 +42,15 @@ STILL = 3  # looks at what does not grow after which its line goes
 
 
 class Work:
-    """Something under way: how many `unit`s of it are `done`, of `total` if that is known, and what is being done, in words.
+    """Something under way: how many `unit`s of it are `done`, of `total` if that is known, and what
+    is being done, in words.
 
-    `look`, in place of these: a function that is asked for the three when the line is drawn. `hidden`: shows nothing.
-    """
+    `look`, in place of these: a function that is asked for the three when the line is drawn.
+    `hidden`: shows nothing."""
 
-    def __init__(self, what: str, unit: str, look: Callable[[], tuple[int, int, str]] | None, hidden: bool) -> None:
+    def __init__(
+        self, what: str, unit: str, look: Callable[[], tuple[int, int, str]] | None, hidden: bool
+    ) -> None:
         self.what, self.unit, self.look, self.hidden = what, unit, look, hidden
         self.done, self.total, self.words = 0, 0, ""
         self.screen: _Screen | None = None
@@ -68,7 +73,9 @@ class Work:
 
     def draw(self, inner: Work) -> None:
         """Show how it stands."""
-        done, total, words = self.look() if self.look is not None else (self.done, self.total, self.words)
+        done, total, words = (
+            self.look() if self.look is not None else (self.done, self.total, self.words)
+        )
         if self._bar is None:
             from tqdm import tqdm
 
@@ -76,7 +83,11 @@ class Work:
             self._bar = tqdm(desc=self.what, unit=f"{self.unit}s", file=self.screen, **style)
             self._bar.start_t -= time.perf_counter() - self._begun
         bar = self._bar
-        bar.n, bar.total, bar.bar_format = done, total or None, "{desc}: " + FORMS[2 if total else done > 0]
+        bar.n, bar.total, bar.bar_format = (
+            done,
+            total or None,
+            "{desc}: " + FORMS[2 if total else done > 0],
+        )
         bar.set_postfix_str(words if inner is self else inner.what, refresh=False)
         bar.refresh()
 
@@ -125,7 +136,8 @@ class Growth(Work):
 
 
 class _Beside:
-    """Standard output or error while a line stands on the terminal that nobody takes away: what is printed does.
+    """Standard output or error while a line stands on the terminal that nobody takes away: what is
+    printed does.
 
     There is one of each for good: print() goes on with what it found, and does not keep it alive.
     """
@@ -163,7 +175,10 @@ _watcher: threading.Thread | None = None
 
 @contextmanager
 def working(
-    what: str, unit: str = "step", look: Callable[[], tuple[int, int, str]] | None = None, hidden: bool = False
+    what: str,
+    unit: str = "step",
+    look: Callable[[], tuple[int, int, str]] | None = None,
+    hidden: bool = False,
 ) -> Iterator[Work]:
     """What happens in the block may take long. In threads beside the main one nothing is shown."""
     work = Work(what, unit, look, hidden)
@@ -186,9 +201,12 @@ def working(
 
 
 def growing(what: str, units: str, of: object, counts: str) -> None:
-    """A loop of somebody's own begins to make `units`, which `of` counts in its attribute `counts`. Not in other threads."""
+    """A loop of somebody's own begins to make `units`, which `of` counts in its attribute `counts`.
+    Not in other threads."""
     global _grows
-    seen = threading.current_thread() is threading.main_thread() and not (_under_way and _under_way[0].hidden)
+    seen = threading.current_thread() is threading.main_thread() and not (
+        _under_way and _under_way[0].hidden
+    )
     screen = _screen() if seen else None
     if screen is None or _grows is not None and _grows.of is of:
         return
@@ -238,13 +256,18 @@ def _screen() -> _Screen | None:
         return None
     if sys.stderr is not None and sys.stderr.isatty():
         return _Screen(sys.stderr.file if isinstance(sys.stderr, _Beside) else sys.stderr)
-    shell = sys.modules["IPython"].get_ipython() if "ipykernel" in sys.modules and "IPython" in sys.modules else None
+    shell = (
+        sys.modules["IPython"].get_ipython()
+        if "ipykernel" in sys.modules and "IPython" in sys.modules
+        else None
+    )
     parent: dict[str, Any] = getattr(shell, "get_parent", dict)()  # the request to run this cell
     return _Cell(sys.stderr, shell) if parent.get("metadata", {}).get("cellId") else None
 
 
 class _Screen:
-    """A terminal, as the file that tqdm writes to. No line may stop a program: what cannot be written is not."""
+    """A terminal, as the file that tqdm writes to. No line may stop a program: what cannot be
+    written is not."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -256,7 +279,8 @@ class _Screen:
     def write(self, text: str) -> None:
         try:
             self._write(text)
-        except Exception:  # tqdm would keep its lock, and whoever waits for that would wait for ever
+        # tqdm would keep its lock, and whoever waits for that would wait for ever
+        except Exception:
             self._write = lambda _: None  # type: ignore[method-assign, assignment]
 
     def _write(self, text: str) -> None:
@@ -303,5 +327,7 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_in_child)
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_in_child
+    )
 atexit.register(_end_growth)

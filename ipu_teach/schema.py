@@ -1,7 +1,8 @@
-"""How values stand in a saved file, said once: a `Codec` writes a value as JSON and columns, and reads it back checked.
+"""How values stand in a saved file, said once: a `Codec` writes a value as JSON and columns, and
+reads it back checked.
 
-A format is declared, not written. It is a `Format` (its name, version and errors) and a record, whose type hints say what
-stands in the file:
+A format is declared, not written. It is a `Format` (its name, version and errors) and a record,
+whose type hints say what stands in the file:
 
     class Lap:
         name: str                                   # text
@@ -9,9 +10,9 @@ stands in the file:
         times: tuple[float, ...]                    # a list
         note: Annotated[str, since(2)] = ""         # files of version 1 have none
 
-`row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out), out.arrays())` is the file of
-some, with `out = Columns()`, and `load(data, FORMAT, codec.read)` reads it. What a hint cannot say is a `Codec` made by hand.
-"""
+`row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
+out.arrays())` is the file of some, with `out = Columns()`, and `load(data, FORMAT, codec.read)`
+reads it. What a hint cannot say is a `Codec` made by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +22,17 @@ from dataclasses import asdict, fields, is_dataclass
 from functools import reduce
 from math import ceil, prod
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -33,7 +44,8 @@ from ipu_teach.types import Array
 MOST = 2**56  # of any one number: sums of many stay numbers
 LONGEST = 10**6  # of a list of numbers
 MOST_NUMBERS = 2**27  # in the columns of a file, all together: 1 GB
-COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}  # they stand in a file as these, the smallest that do
+# they stand in a file as these, the smallest that do
+COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}
 RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in COLUMNS.items()}
 
 Bound = int | str  # a name: that of what was told
@@ -41,10 +53,11 @@ T = TypeVar("T")
 
 
 class Codec(NamedTuple):
-    """`write(value, columns)` gives what stands in the file, `read(part)` the value, or raises the error of the file.
+    """`write(value, columns)` gives what stands in the file, `read(part)` the value, or raises the
+    error of the file.
 
-    Of a field: `since` is the first version of the format that has it, and `key` its name in the file, "" for its own.
-    """
+    Of a field: `since` is the first version of the format that has it, and `key` its name in the
+    file, "" for its own."""
 
     write: Callable[[Any, Columns], Any]
     read: Callable[[Part], Any]
@@ -53,7 +66,8 @@ class Codec(NamedTuple):
 
 
 class Columns:
-    """What stands in a file besides its header: arrays of numbers end to end, by kind, and lists of what stands once."""
+    """What stands in a file besides its header: arrays of numbers end to end, by kind, and lists of
+    what stands once."""
 
     def __init__(self, kinds: Mapping[str, np.dtype[Any]] = COLUMNS) -> None:
         self._parts = {kind: [np.zeros(0, dtype)] for kind, dtype in kinds.items()}
@@ -71,8 +85,8 @@ class Columns:
     def add(self, values: Iterable[Any]) -> list[Any]:
         """Where whole numbers lie, of the smallest kind that holds them: (kind, place, length).
 
-        Equal ones lie there once, and one that is the same number throughout is ("=", that number, length).
-        """
+        Equal ones lie there once, and one that is the same number throughout is ("=", that number,
+        length)."""
         array = np.asarray(values).reshape(-1)
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         if low == high:
@@ -107,13 +121,15 @@ class Known(dict[str, Any]):
         return found if isinstance(found, int) else len(found)
 
     def column(self, place: Part, count: int | None, least: int, most: int) -> Array:
-        """int64[count], each number from `least` to `most`: a column of the file. Any number of them if `count` is None."""
+        """int64[count], each number from `least` to `most`: a column of the file. Any number of
+        them if `count` is None."""
         kind, length = TEXT.read(place[0]), place[2].whole(0, MOST_NUMBERS)
         if count is not None and length != count:
             place.fail(f"a column of {count:,} numbers")
         if kind == "=":
             self._charge(place, length if count is None else 0)
-            same = kind, place[1].whole(least, most if length else MOST), length  # nothing is within all bounds
+            # nothing is within all bounds
+            same = kind, place[1].whole(least, most if length else MOST), length
             if same not in self._made:
                 self._made[same] = np.broadcast_to(np.int64(same[1]), (length,))
             return self._made[same]
@@ -150,7 +166,13 @@ class Part:
     @property
     def where(self) -> str:
         """Its place, as an error names it."""
-        key = self.key if self.above is None else f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
+        key = (
+            self.key
+            if self.above is None
+            else f".{self.key}"
+            if isinstance(self.key, str)
+            else f"[{self.key}]"
+        )
         return f"{self.above.where if self.above else ''}{key}"
 
     def fail(self, wanted: str) -> NoReturn:
@@ -168,7 +190,11 @@ class Part:
             return Part(self.value[key], key, self.known, self)  # type: ignore[index]
         except LookupError:
             form, place = self.known.form, Part(None, key, self.known, self).where
-        raise form.error(f"The {form.noun} is damaged: something is missing.", where=place, next_step="save it again.")
+        raise form.error(
+            f"The {form.noun} is damaged: something is missing.",
+            where=place,
+            next_step="save it again.",
+        )
 
     def items(self, wanted: str = "a list") -> Iterator[Part]:
         """The values of a list."""
@@ -190,13 +216,17 @@ class Part:
 
 
 def load(data: bytes, form: Format, read: Callable[[Part], T]) -> T:
-    """What `read` makes of the header of a file. Raises the error of `form`, whatever is wrong with the file."""
+    """What `read` makes of the header of a file. Raises the error of `form`, whatever is wrong with
+    the file."""
     value, arrays = unpack(data, form)
     header = Part(value, "header", Known(form, arrays))
     header.known.version = version = header["version"].whole(1, 10**6)
     if version > form.version:
         raise form.error(
-            f"The {form.noun} has format version {version}; this kit reads up to version {form.version}.",
+            (
+                f"The {form.noun} has format version {version}; this kit reads up to version "
+                f"{form.version}."
+            ),
             next_step=f"update ipu_teach, or save the {form.noun} again with this version.",
         )
     for kind in arrays.keys() & COLUMNS.keys():
@@ -207,9 +237,14 @@ def load(data: bytes, form: Format, read: Callable[[Part], T]) -> T:
     except form.error:
         raise
     except IPUTeachError as error:
-        raise form.error(f"The {form.noun} is damaged: {error.tried}", where=error.where, next_step="save it again.") from error
+        raise form.error(
+            f"The {form.noun} is damaged: {error.tried}",
+            where=error.where,
+            next_step="save it again.",
+        ) from error
     except Exception as error:  # what slipped through the checks is damage too
-        raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}: {shown(str(error))}.
+        raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}:
+            {shown(str(error))}.
             next:  save it again.""") from error
 
 
@@ -231,7 +266,10 @@ def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known],
     """The least and the most, of what was told."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
-    return lambda known: (known.bound(least), known.bound(most) if below is None else known.bound(below) - 1)
+    return lambda known: (
+        known.bound(least),
+        known.bound(most) if below is None else known.bound(below) - 1,
+    )
 
 
 def real(least: float = 0, most: float = 1e18) -> Codec:
@@ -249,7 +287,9 @@ def rounded_up() -> Codec:
     return Codec(lambda v, _: v, lambda part: ceil(real().read(part)))
 
 
-def column(*shape: Bound, least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
+def column(
+    *shape: Bound, least: Bound = 0, most: Bound = MOST, below: Bound | None = None
+) -> Codec:
     """An array of whole numbers among the columns, of that shape; without one, of any length."""
     bounds = _bounds(least, most, below)
 
@@ -283,7 +323,8 @@ def numbers(inner: Codec | None = None, longest: int = LONGEST) -> Codec:
 def maybe(inner: Codec) -> Codec:
     """Nothing, or `inner`."""
     return Codec(
-        lambda v, out: None if v is None else inner.write(v, out), lambda p: None if p.value is None else inner.read(p)
+        lambda v, out: None if v is None else inner.write(v, out),
+        lambda p: None if p.value is None else inner.read(p),
     )
 
 
@@ -299,7 +340,11 @@ def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an ob
     """A dict with text for keys, which are some `among`."""
 
     def read(part: Part) -> dict[str, Any]:
-        if not isinstance(part.value, dict) or among is not None and not set(part.value) <= set(among):
+        if (
+            not isinstance(part.value, dict)
+            or among is not None
+            and not set(part.value) <= set(among)
+        ):
             part.fail(wanted)
         return {name: inner.read(entry) for name, entry in part.entries()}
 
@@ -333,7 +378,8 @@ def index(table: str) -> Codec:
 
 
 def once(table: str, inner: Codec, key: Callable[[Any], Hashable] | None = None) -> Codec:
-    """As `index`, of what stands once in the list `table` of the file: what has the same `key`, or looks the same there."""
+    """As `index`, of what stands once in the list `table` of the file: what has the same `key`, or
+    looks the same there."""
 
     def write(value: Any, out: Columns) -> int:
         here = out.tables.setdefault(table, {})
@@ -345,7 +391,8 @@ def once(table: str, inner: Codec, key: Callable[[Any], Hashable] | None = None)
 
 TEXT, FLAG = plain(str, "text"), plain(bool, "true or false")
 ONCE = once("texts", TEXT, str)  # a text, of those that come often
-NOTE = Codec(lambda v, out: None, lambda p: None)  # a field that stands elsewhere in the file, or nowhere
+# a field that stands elsewhere in the file, or nowhere
+NOTE = Codec(lambda v, out: None, lambda p: None)
 PLAIN: dict[Any, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}
 PerTile = Annotated[Array, column("tiles")]
 PerIpu = Annotated[Array, column("ipus")]
@@ -353,7 +400,8 @@ PerIpu = Annotated[Array, column("ipus")]
 
 def _read_target(part: Part) -> Target:
     given = {name: p.value for name, p in part["fields"].entries()}
-    return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **given})  # older files had no other
+    # older files had no other
+    return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **given})
 
 
 def _write_target(target: Target, _: Columns) -> dict[str, Any]:
@@ -368,18 +416,22 @@ TARGET = Codec(_write_target, _read_target)
 
 
 def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
-    """A list of what `make` makes of attributes, as a list with a column for each; an error calls it `wanted`."""
+    """A list of what `make` makes of attributes, as a list with a column for each; an error calls
+    it `wanted`."""
     inner = pair(*columns.values())
 
     def read(part: Part) -> tuple[Any, ...]:
         found = inner.read(part)
         return tuple(map(make, *found)) if len({*map(len, found)}) == 1 else part.fail(wanted)
 
-    return Codec(lambda v, out: inner.write([[getattr(x, name) for x in v] for name in columns], out), read)
+    return Codec(
+        lambda v, out: inner.write([[getattr(x, name) for x in v] for name in columns], out), read
+    )
 
 
 def since(version: int) -> Callable[[Codec], Codec]:
-    """Of a field, in its hint: older files lack it, and have its default. In a `row` such fields stand last."""
+    """Of a field, in its hint: older files lack it, and have its default. In a `row` such fields
+    stand last."""
     return lambda c: c._replace(since=version)
 
 
@@ -392,7 +444,9 @@ def codec(hint: Any) -> Codec:
     """The codec that a type hint stands for."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
-        found = next((mark for mark in inner[1:] if isinstance(mark, Codec)), None) or codec(inner[0])
+        found = next((mark for mark in inner[1:] if isinstance(mark, Codec)), None) or codec(
+            inner[0]
+        )
         return reduce(lambda c, mark: c if isinstance(mark, Codec) else mark(c), inner[1:], found)
     if get_origin(hint) is tuple:
         return many(codec(inner[0])) if inner[-1] is ... else pair(*map(codec, inner))
@@ -411,7 +465,8 @@ def schema(record: type) -> dict[str, Codec]:
 
 
 def row(make: Any, **parts: Codec) -> Codec:
-    """A record as the list of its fields; or what `make` makes of attributes that are written by `parts`."""
+    """A record as the list of its fields; or what `make` makes of attributes that are written by
+    `parts`."""
     of = parts or schema(make)
 
     def read(part: Part) -> Any:
@@ -429,11 +484,15 @@ def keyed(make: Any, **parts: Codec) -> Codec:
         here, version = of.items(), part.known.version
         return make(**{name: c.read(part[c.key or name]) for name, c in here if c.since <= version})
 
-    return Codec(lambda v, out: {c.key or name: c.write(getattr(v, name), out) for name, c in of.items()}, read)
+    return Codec(
+        lambda v, out: {c.key or name: c.write(getattr(v, name), out) for name, c in of.items()},
+        read,
+    )
 
 
 def tagged(kinds: Mapping[str, Codec], kind: Callable[[Any], str], wanted: str) -> Codec:
-    """An object that says in `kind` which of `kinds` it is: objects all of them. `kind` says it of a value."""
+    """An object that says in `kind` which of `kinds` it is: objects all of them. `kind` says it of
+    a value."""
 
     def read(part: Part) -> Any:
         found = TEXT.read(part["kind"])

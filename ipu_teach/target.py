@@ -21,106 +21,207 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError, WithoutSome, did_you_mean, shown
+from ipu_teach.errors import (
+    InvalidMachineModelError,
+    UnknownMachineFieldError,
+    WithoutSome,
+    did_you_mean,
+    shown,
+)
 from ipu_teach.types import QUARTER, DType, as_dtype
 
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
 MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
 
 
-def _constant(default: Any, unit: str, source: str, least: float = 0, most: float = 1e15, words: tuple[str, ...] = ()) -> Any:
-    """A field of a machine: its value for ipu2, unit, source, and the least and the most that make sense, or its words."""
-    return field(default=default, metadata={"unit": unit, "source": source, "least": least, "most": most, "words": words})
+def _constant(
+    default: Any,
+    unit: str,
+    source: str,
+    least: float = 0,
+    most: float = 1e15,
+    words: tuple[str, ...] = (),
+) -> Any:
+    """A field of a machine: its value for ipu2, unit, source, and the least and the most that make
+    sense, or its words."""
+    return field(
+        default=default,
+        metadata={"unit": unit, "source": source, "least": least, "most": most, "words": words},
+    )
 
 
 @dataclass(frozen=True)
 class Target(WithoutSome):
-    """What a program is compiled for. Defaults are those of `ipu2`, the GC200. Make one with `make_target`."""
+    """What a program is compiled for. Defaults are those of `ipu2`, the GC200. Make one with
+    `make_target`."""
 
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
     num_ipus: int = _constant(1, "IPUs", "Poplar docs, IPUModel::numIPUs", 1, MOST_TILES)
-    tiles_per_ipu: int = _constant(1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1, MOST_TILES)
-    num_worker_contexts: int = _constant(6, "workers a tile", "IPU1 study; 8,832 threads an IPU in the Bow slides", 1, 1024)
-    memory_bytes_per_tile: int = _constant(638_976, "bytes", "osmarks/ipu-stack, memory.rs; 624 kB in tut4's profile", 1)
-    non_interleaved_bytes_per_tile: int = _constant(
-        212_992, "bytes, where code may lie", "osmarks/ipu-stack, memory.rs: 208 KiB; the rest is interleaved"
+    tiles_per_ipu: int = _constant(
+        1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1, MOST_TILES
     )
-    instruction_bytes: int = _constant(4, "bytes an instruction", "Graphcore, Tile Vertex ISA: 32-bit instructions")
-    pointer_bytes: int = _constant(4, "bytes an address or a length in a vertex", "Poplar docs, VectorLayout: words")
-    worker_stack_bytes: int = _constant(512, "bytes a worker", "PopLibs tools, single_conv_layer.cpp (2018)")
-    supervisor_stack_bytes: int = _constant(128, "bytes a tile", "PopLibs tools, single_conv_layer.cpp (2018)")
+    num_worker_contexts: int = _constant(
+        6, "workers a tile", "IPU1 study; 8,832 threads an IPU in the Bow slides", 1, 1024
+    )
+    memory_bytes_per_tile: int = _constant(
+        638_976, "bytes", "osmarks/ipu-stack, memory.rs; 624 kB in tut4's profile", 1
+    )
+    non_interleaved_bytes_per_tile: int = _constant(
+        212_992,
+        "bytes, where code may lie",
+        "osmarks/ipu-stack, memory.rs: 208 KiB; the rest is interleaved",
+    )
+    instruction_bytes: int = _constant(
+        4, "bytes an instruction", "Graphcore, Tile Vertex ISA: 32-bit instructions"
+    )
+    pointer_bytes: int = _constant(
+        4, "bytes an address or a length in a vertex", "Poplar docs, VectorLayout: words"
+    )
+    worker_stack_bytes: int = _constant(
+        512, "bytes a worker", "PopLibs tools, single_conv_layer.cpp (2018)"
+    )
+    supervisor_stack_bytes: int = _constant(
+        128, "bytes a tile", "PopLibs tools, single_conv_layer.cpp (2018)"
+    )
     vertex_code_bytes: int = _constant(
-        440, "bytes a codelet and tile", "assumed: tut4's matMul has 1,770 bytes of code a tile for its four or so codelets"
+        440,
+        "bytes a codelet and tile",
+        "assumed: tut4's matMul has 1,770 bytes of code a tile for its four or so codelets",
     )
     control_code_bytes_per_step: int = _constant(
-        16, "bytes a step of a program and tile", "assumed: four instructions, to sync, exchange, start the workers, and return"
+        16,
+        "bytes a step of a program and tile",
+        "assumed: four instructions, to sync, exchange, start the workers, and return",
     )
-    host_packet_header_bytes: int = _constant(4, "bytes a packet", "assumed: one word; tut4's profile shows 12.1 kB in all")
-    tile_clock_frequency: float = _constant(1.33e9, "Hz", "derived from tut6: 6,681,766 cycles are 5,023.9 microseconds", 1)
+    host_packet_header_bytes: int = _constant(
+        4, "bytes a packet", "assumed: one word; tut4's profile shows 12.1 kB in all"
+    )
+    tile_clock_frequency: float = _constant(
+        1.33e9, "Hz", "derived from tut6: 6,681,766 cycles are 5,023.9 microseconds", 1
+    )
     exchange_bytes_per_cycle: int = _constant(
-        4, "bytes a cycle and tile, each way", "derived from tut6: its planner costs come out only with 4", 1
+        4,
+        "bytes a cycle and tile, each way",
+        "derived from tut6: its planner costs come out only with 4",
+        1,
     )
     shared_bus_speedup: int = _constant(
         1,
         "times the rate, for what both tiles of a pair hear",
-        "our choice: PopLibs' planner counts 2 (popops/ExchangeEstimator.cpp), but a further receiver speeds up nothing",
+        (
+            "our choice: PopLibs' planner counts 2 (popops/ExchangeEstimator.cpp), but a further "
+            "receiver speeds up nothing"
+        ),
         1,
         64,
     )
     exchange_latency_cycles: int = _constant(
         54,
         "cycles from the start of an exchange to its first word",
-        "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md: decoded from a program of Poplar's SDK 3.4, row 0",
+        (
+            "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md: decoded from a program of "
+            "Poplar's "
+            "SDK 3.4, row 0"
+        ),
     )
     exchange_cycles_per_row: int = _constant(
-        2, "cycles a row of tiles", "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md: 52 + 2 x row after the selection"
+        2,
+        "cycles a row of tiles",
+        "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md: 52 + 2 x row after the selection",
     )
     exchange_rows: int = _constant(23, "rows of tiles", "osmarks/ipu-stack, topology.rs", 1)
     exchange_setup_instructions: int = _constant(
-        3, "instructions to turn to another sender", "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md"
+        3,
+        "instructions to turn to another sender",
+        "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md",
     )
-    exchange_send_words: int = _constant(64, "words of 4 bytes a SEND", "IPU1 study; osmarks/ipu-stack agrees", 1)
-    memcpy_bytes_per_cycle: int = _constant(8, "bytes a cycle and tile", "PopLibs tools, single_conv_layer.cpp (2018)", 1)
+    exchange_send_words: int = _constant(
+        64, "words of 4 bytes a SEND", "IPU1 study; osmarks/ipu-stack agrees", 1
+    )
+    memcpy_bytes_per_cycle: int = _constant(
+        8, "bytes a cycle and tile", "PopLibs tools, single_conv_layer.cpp (2018)", 1
+    )
     data_path_width: int = _constant(64, "bits", "PopLibs tools, single_conv_layer.cpp (2018)", 8)
     codelet_prices: str = _constant(
-        "compiled", "compiled or by hand", "assumed: what a C++ compiler makes of a vertex; see docs/model.md", words=PRICES
+        "compiled",
+        "compiled or by hand",
+        "assumed: what a C++ compiler makes of a vertex; see docs/model.md",
+        words=PRICES,
     )
     relative_sync_delay: str = _constant(
-        "AUTO", "AUTO or NO_DELAY", "Poplar docs, IPUModel::relativeSyncDelay", words=("AUTO", "NO_DELAY")
+        "AUTO",
+        "AUTO or NO_DELAY",
+        "Poplar docs, IPUModel::relativeSyncDelay",
+        words=("AUTO", "NO_DELAY"),
     )
-    min_ipu_sync_delay: int = _constant(0, "cycles", "tut6 sets 0; Poplar's own default is not published")
+    min_ipu_sync_delay: int = _constant(
+        0, "cycles", "tut6 sets 0; Poplar's own default is not published"
+    )
     auto_sync_delay: int = _constant(
-        100, "cycles a sync under AUTO", "assumed: the Mk1 model shows 166, hardware 64 to 117 (LBM); no Mk2 figure"
+        100,
+        "cycles a sync under AUTO",
+        "assumed: the Mk1 model shows 166, hardware 64 to 117 (LBM); no Mk2 figure",
     )
-    global_sync_cycles: int = _constant(600, "cycles a sync of several IPUs", "osmarks/ipu-stack, cost.rs (SDK value)")
+    global_sync_cycles: int = _constant(
+        600, "cycles a sync of several IPUs", "osmarks/ipu-stack, cost.rs (SDK value)"
+    )
     global_sync_seconds_per_hop: float = _constant(
-        30e-9, "seconds for each further link that a sync of several IPUs passes", "PopLibs Util.cpp: 15 ns each way", 0, 1
+        30e-9,
+        "seconds for each further link that a sync of several IPUs passes",
+        "PopLibs Util.cpp: 15 ns each way",
+        0,
+        1,
     )
     host_bytes_per_second: float = _constant(
-        8e9, "bytes a second", "derived from tut6: 40,044,000 bytes in 6,663,550.8 cycles of Poplar's model", 1
+        8e9,
+        "bytes a second",
+        "derived from tut6: 40,044,000 bytes in 6,663,550.8 cycles of Poplar's model",
+        1,
     )
     silicon_host_bytes_per_second: float = _constant(
-        20.2e9, "bytes a second of a real machine, for what_if", "derived from tut6: the same in 2,641,488.4 cycles", 1
+        20.2e9,
+        "bytes a second of a real machine, for what_if",
+        "derived from tut6: the same in 2,641,488.4 cycles",
+        1,
     )
-    host_packet_bytes: int = _constant(1024, "bytes a packet", "PopLibs, popops/HostSliceTensor.cpp; IPU1 study agrees", 1)
+    host_packet_bytes: int = _constant(
+        1024, "bytes a packet", "PopLibs, popops/HostSliceTensor.cpp; IPU1 study agrees", 1
+    )
     link_bytes_per_cycle: float = _constant(
-        61.2, "bytes a cycle and IPU, each way", "assumed: 6 links of 16 GB/s at 85 % (PopLibs Util.cpp has the 85 %)", 1e-9
+        61.2,
+        "bytes a cycle and IPU, each way",
+        "assumed: 6 links of 16 GB/s at 85 % (PopLibs Util.cpp has the 85 %)",
+        1e-9,
     )
     rail_bytes_per_cycle: float = _constant(
-        30.6, "bytes a cycle, each way, to the next pair of IPUs", "assumed half of the links in a pair, as in Util.cpp", 1e-9
+        30.6,
+        "bytes a cycle, each way, to the next pair of IPUs",
+        "assumed half of the links in a pair, as in Util.cpp",
+        1e-9,
     )
-    conv_units_fp32: int = _constant(16, "AMP units a tile", "derived: 62.5 TFLOP/s are 16 multiply-adds a cycle and tile", 1)
+    conv_units_fp32: int = _constant(
+        16, "AMP units a tile", "derived: 62.5 TFLOP/s are 16 multiply-adds a cycle and tile", 1
+    )
     conv_units_fp16: int = _constant(
-        16, "AMP units a tile", "PopLibs tests, poplin/codelets/ConvPartial1x1Out.cpp; 250 TFLOP/s are 64 multiply-adds", 1
+        16,
+        "AMP units a tile",
+        "PopLibs tests, poplin/codelets/ConvPartial1x1Out.cpp; 250 TFLOP/s are 64 multiply-adds",
+        1,
     )
-    conv_unit_pipeline_depth: int = _constant(4, "stages", "PopLibs tools, single_conv_layer.cpp (2018)", 1)
+    conv_unit_pipeline_depth: int = _constant(
+        4, "stages", "PopLibs tools, single_conv_layer.cpp (2018)", 1
+    )
     conv_unit_coeff_load_bytes_per_cycle: int = _constant(
-        8, "bytes a cycle", "PopLibs, poplin/PerformanceEstimation.hpp: 16, halved outside interleaved memory", 1
+        8,
+        "bytes a cycle",
+        "PopLibs, poplin/PerformanceEstimation.hpp: 16, halved outside interleaved memory",
+        1,
     )
 
     @staticmethod
     def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Any) -> Target:
-        """The description of `num_ipus` IPUs without a device, to compile for. Raises `InvalidMachineModelError`."""
+        """The description of `num_ipus` IPUs without a device, to compile for. Raises
+        `InvalidMachineModelError`."""
         return make_target(version, num_ipus=num_ipus, **changes)
 
     @property
@@ -155,14 +256,20 @@ class Target(WithoutSome):
 
     @property
     def internal_sync_cycles(self) -> int:
-        """Cycles from the last tile's arrival at a sync inside one IPU to the start of the next phase."""
-        return self.min_ipu_sync_delay + (self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0)
+        """Cycles from the last tile's arrival at a sync inside one IPU to the start of the next
+        phase."""
+        return self.min_ipu_sync_delay + (
+            self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0
+        )
 
     @property
     def external_sync_cycles(self) -> int:
-        """Cycles that a sync of several IPUs takes beyond that inside each: more, the longer the ladder of IPUs."""
+        """Cycles that a sync of several IPUs takes beyond that inside each: more, the longer the
+        ladder of IPUs."""
         further = self.num_ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
-        return self.global_sync_cycles + math.ceil(further * self.global_sync_seconds_per_hop * self.tile_clock_frequency)
+        return self.global_sync_cycles + math.ceil(
+            further * self.global_sync_seconds_per_hop * self.tile_clock_frequency
+        )
 
     @property
     def host_bytes_per_cycle(self) -> float:
@@ -175,7 +282,8 @@ class Target(WithoutSome):
 
     def get_vector_width(self, dtype: builtins.type[DType]) -> int:
         """Elements of `dtype` that fill the data path: 2 for FLOAT, 4 for HALF on a 64-bit path."""
-        found = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")  # of any format they are one byte
+        # of any format they are one byte
+        found = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")
         return max(1, self.data_path_width // (8 * found.size))
 
 
@@ -185,15 +293,33 @@ _IPU1: dict[str, tuple[Any, str]] = {
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
     "memory_bytes_per_tile": (262_144, "IPU1 study: 256 KiB"),
     "non_interleaved_bytes_per_tile": (131_072, "IPU1 study: 128 KiB"),
-    "tile_clock_frequency": (1.6e9, "UoB-HPC/ipu-hpc-cookbook, timing-program-execution; boards run at 1.3e9"),
+    "tile_clock_frequency": (
+        1.6e9,
+        "UoB-HPC/ipu-hpc-cookbook, timing-program-execution; boards run at 1.3e9",
+    ),
     "exchange_rows": (19, "IPU1 study: 19 usable rows of four tiles in each column"),
-    "auto_sync_delay": (148, "derived from LBM: 3,328 cycles of sync in 20 supersteps, less the waiting modelled here"),
-    "global_sync_cycles": (48, "derived from PopLibs Util.cpp: 15 ns each way between two IPUs at 1.6 GHz"),
+    "auto_sync_delay": (
+        148,
+        "derived from LBM: 3,328 cycles of sync in 20 supersteps, less the waiting modelled here",
+    ),
+    "global_sync_cycles": (
+        48,
+        "derived from PopLibs Util.cpp: 15 ns each way between two IPUs at 1.6 GHz",
+    ),
     "host_bytes_per_second": (8e9, "assumed equal to ipu2; no Mk1 figure is published"),
-    "link_bytes_per_cycle": (36.5, "derived from PopLibs Util.cpp: 128 Gbit/s links at 85 %, inside one card"),
-    "rail_bytes_per_cycle": (18.3, "derived from PopLibs Util.cpp: two of the links, where a card has four"),
+    "link_bytes_per_cycle": (
+        36.5,
+        "derived from PopLibs Util.cpp: 128 Gbit/s links at 85 %, inside one card",
+    ),
+    "rail_bytes_per_cycle": (
+        18.3,
+        "derived from PopLibs Util.cpp: two of the links, where a card has four",
+    ),
     "conv_units_fp32": (8, "derived: 31.1 TFLOP/s are 8 multiply-adds a cycle and tile"),
-    "conv_units_fp16": (8, "PopLibs tools, single_conv_layer.cpp (2018); 124.5 TFLOP/s are 32 multiply-adds"),
+    "conv_units_fp16": (
+        8,
+        "PopLibs tools, single_conv_layer.cpp (2018); 124.5 TFLOP/s are 32 multiply-adds",
+    ),
 }
 _BOW: dict[str, tuple[Any, str]] = {
     "ipu_version": ("bow", "Bow slides"),
@@ -203,32 +329,53 @@ _BOW: dict[str, tuple[Any, str]] = {
     "rail_bytes_per_cycle": (22.1, "assumed: the links of ipu2 seen from a clock of 1.85 GHz"),
 }
 _C600: dict[str, tuple[Any, str]] = {
-    "ipu_version": ("c600", "Graphcore, C600 datasheet: the Mk2 IPU with FP8 support on a PCIe card"),
+    "ipu_version": (
+        "c600",
+        "Graphcore, C600 datasheet: the Mk2 IPU with FP8 support on a PCIe card",
+    ),
     "tile_clock_frequency": (1.5e9, "osmarks/ipu-stack, README: 1,472 tiles at 1.5 GHz"),
     "host_bytes_per_second": (8e9, "assumed equal to ipu2; no C600 figure is published"),
     "link_bytes_per_cycle": (54.3, "assumed: the links of ipu2 seen from a clock of 1.5 GHz"),
     "rail_bytes_per_cycle": (27.1, "assumed: the links of ipu2 seen from a clock of 1.5 GHz"),
 }
-PRESETS: dict[str, dict[str, tuple[Any, str]]] = {"ipu1": _IPU1, "ipu2": {}, "bow": _BOW, "c600": _C600}
+PRESETS: dict[str, dict[str, tuple[Any, str]]] = {
+    "ipu1": _IPU1,
+    "ipu2": {},
+    "bow": _BOW,
+    "c600": _C600,
+}
 
 
 # What a figure can rest on, the firmest first, and how the sources of each begin.
 GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
-    "silicon", "Graphcore's model or formulas", "a datasheet", "our counting", "figures given with the program",
-)  # fmt: skip
+    "silicon",
+    "Graphcore's model or formulas",
+    "a datasheet",
+    "our counting",
+    "figures given with the program",
+)
 _BEGIN = {
     SILICON: ("graphcore-research/tessellate-ipu", "derived from tut6: the same in"),
     GRAPHCORE: (
-        "Poplar docs", "PopLibs", "Graphcore, Tile", "tut6", "derived from tut6", "derived from PopLibs", "derived from LBM",
-        "IPU1 study", "osmarks/ipu-stack", "UoB-HPC",
+        "Poplar docs",
+        "PopLibs",
+        "Graphcore, Tile",
+        "tut6",
+        "derived from tut6",
+        "derived from PopLibs",
+        "derived from LBM",
+        "IPU1 study",
+        "osmarks/ipu-stack",
+        "UoB-HPC",
     ),
     DATASHEET: ("Bow slides", "Graphcore, C600", "simehaa", "derived: "),
     COUNTED: ("assumed", "our choice"),
-}  # fmt: skip
+}
 
 
 def ground(target: Target, name: str) -> str:
-    """On what the figure `name` of a machine rests, one of `GROUNDS`: by its source, or `GIVEN` if it is not the preset's."""
+    """On what the figure `name` of a machine rests, one of `GROUNDS`: by its source, or `GIVEN` if
+    it is not the preset's."""
     version = target.ipu_version
     if getattr(target, name) != getattr(make_target(version), name):
         return GIVEN
@@ -246,7 +393,8 @@ def source(version: str, name: str) -> str:
 
 
 def make_target(version: str = "ipu2", **changes: Any) -> Target:
-    """The preset `version` with `changes`. Raises `InvalidMachineModelError`, which names the field and what it accepts."""
+    """The preset `version` with `changes`. Raises `InvalidMachineModelError`, which names the field
+    and what it accepts."""
     base = {name: value for name, (value, _) in _preset(version).items()}
     return changed(Target(**base), **changes)
 
@@ -263,7 +411,8 @@ def changed(target: Target, **changes: Any) -> Target:
         changes[name] = _validated(name, value, known[name].type, known[name].metadata)
     made = replace(target, **changes)
     if made.num_tiles > MOST_TILES:
-        raise InvalidMachineModelError(f"""{made.num_ipus:,} IPUs of {made.tiles_per_ipu:,} tiles are {made.num_tiles:,} tiles.
+        raise InvalidMachineModelError(f"""{made.num_ipus:,} IPUs of {made.tiles_per_ipu:,} tiles
+            are {made.num_tiles:,} tiles.
             next:  a model has at most {MOST_TILES:,} tiles.""")
     return made
 
@@ -287,13 +436,15 @@ def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
     if kind == "str":
         if not isinstance(value, str) or value not in metadata["words"]:
             raise InvalidMachineModelError(
-                f"{name} is {shown(value)}.", next_step=f"use {' or '.join(map(repr, metadata['words']))}."
+                f"{name} is {shown(value)}.",
+                next_step=f"use {' or '.join(map(repr, metadata['words']))}.",
             )
         return value
     numbers = (int, np.integer) if kind == "int" else (int, float, np.integer, np.floating)
     least, most = metadata["least"], metadata["most"]
     if not isinstance(value, numbers) or isinstance(value, bool) or not least <= value <= most:
         raise InvalidMachineModelError(f"""{name} is {shown(value)}.
-            next:  give {"a whole number" if kind == "int" else "a number"} from {least:g} to {most:,.0f}
+            next:  give {"a whole number" if kind == "int" else "a number"} from {least:g} to
+            {most:,.0f}
             ({metadata["unit"]}).""")
     return int(value) if kind == "int" else float(value)

@@ -1,14 +1,16 @@
 """A tile machine in one file, to be read from top to bottom. It needs numpy and nothing else.
 
-Tiles are small processors, each with a memory of its own. A program is a row of supersteps, and a superstep has three
-phases: all tiles wait for each other (sync), numbers move (exchange), and every tile works on what it has (compute).
+Tiles are small processors, each with a memory of its own. A program is a row of supersteps, and a
+superstep has three phases: all tiles wait for each other (sync), numbers move (exchange), and every
+tile works on what it has (compute).
 
-This is `ipu_teach` without all that makes it fast or comfortable, under the same names. Not here are lists of tensors, state,
-streams, other vertices and programs, a memory that fills up, and a good model of time. A program that keeps to what is here
-runs on both, by a change of one import, with equal values, bytes and races:
+This is `ipu_teach` without all that makes it fast or comfortable, under the same names. Not here
+are lists of tensors, state, streams, other vertices and programs, a memory that fills up, and a
+good model of time. A program that keeps to what is here runs on both, by a change of one import,
+with equal values, bytes and races:
 
-    from ipu_teach.tiny import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex, program
-    from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex, program
+    from ipu_teach.tiny import FLOAT, Engine, Graph, Input, IPUModel, Output, Vertex, program
+    from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vertex, program
 """
 
 from collections import Counter
@@ -27,9 +29,10 @@ class MachineError(Exception):
     """The program asks for what the machine must not do."""
 
 
-# --- What a learner builds: tensors, vertices, a graph ------------------------------------------------------------------
+# --- What a learner builds: tensors, vertices, a graph --------------------------------------------
 class Tensor:
-    """The numbers of some elements of the machine's memory, and no values: a slice or a transpose moves nothing."""
+    """The numbers of some elements of the machine's memory, and no values: a slice or a transpose
+    moves nothing."""
 
     def __init__(self, graph: "Graph", dtype: Any, ids: Any) -> None:
         self.graph, self.dtype, self.ids = graph, dtype, np.asarray(ids)
@@ -50,7 +53,8 @@ class Tensor:
 
 class Field:
     def __class_getitem__(cls, of_what: Any) -> Any:
-        return cls  # Input[Vector[FLOAT]] is an Input; of what, the tensor says that is connected to it
+        # Input[Vector[FLOAT]] is an Input; of what, the tensor says that is connected to it
+        return cls
 
 
 # fmt: off
@@ -70,7 +74,11 @@ class Vertex:
     kinds: Any  # Input, Output or InOut, by the name of the field
 
     def __init_subclass__(cls) -> None:
-        cls.kinds = {name: kind for name, kind in get_type_hints(cls).items() if kind in (Input, Output, InOut)}
+        cls.kinds = {
+            name: kind
+            for name, kind in get_type_hints(cls).items()
+            if kind in (Input, Output, InOut)
+        }
 
     def __getattr__(self, name: str) -> Any:
         return vars(self)["places"][name][()]  # [()] makes a number of an array without dimensions
@@ -80,21 +88,26 @@ class Vertex:
 
 
 class Placed:
-    """A vertex in the graph: its class, the tensors that its fields are connected to, its tile, how long it takes."""
+    """A vertex in the graph: its class, the tensors of its fields, its tile, how long it takes."""
 
     def __init__(self, codelet: Any, edges: dict[str, Tensor]) -> None:
         if edges.keys() != codelet.kinds.keys():
-            raise MachineError(f"{codelet.__name__} has the fields {list(codelet.kinds)} and was given {list(edges)}")
+            fields = f"{list(codelet.kinds)} and was given {list(edges)}"
+            raise MachineError(f"{codelet.__name__} has the fields {fields}")
         self.codelet, self.edges, self.tile = codelet, edges, -1
-        self.cycles = 5 + sum(tensor.num_elements for tensor in edges.values())  # a guess: one for each element
+        # a guess: one for each element
+        self.cycles = 5 + sum(tensor.num_elements for tensor in edges.values())
 
     def fields(self, *kinds: Any) -> dict[str, Tensor]:
         """Those of these kinds."""
-        return {name: self.edges[name] for name, kind in self.codelet.kinds.items() if kind in kinds}
+        return {
+            name: self.edges[name] for name, kind in self.codelet.kinds.items() if kind in kinds
+        }
 
 
 class Graph:
-    """Elements, each with a type, a name and a tile (-1: none yet), and the vertices that work on them."""
+    """Elements, each with a type, a name and a tile (-1: none yet), and the vertices that work on
+    them."""
 
     def __init__(self, device: "IPUModel") -> None:
         self.num_tiles = device.num_tiles
@@ -135,14 +148,15 @@ class Graph:
 
 
 class IPUModel:
-    def __init__(self, ipu_version: str = "ipu2", tiles_per_ipu: int = 1472) -> None:  # of chips there is one kind here
+    # of chips there is one kind here
+    def __init__(self, ipu_version: str = "ipu2", tiles_per_ipu: int = 1472) -> None:
         self.num_tiles = tiles_per_ipu
 
     def create_device(self) -> "IPUModel":
         return self
 
 
-# --- What runs in which order -------------------------------------------------------------------------------------------
+# --- What runs in which order ---------------------------------------------------------------------
 class Program:
     def __init__(self, *parts: Any) -> None:
         self.parts = parts
@@ -153,7 +167,8 @@ class Sequence(Program): ...         # (part, part, …)
 class Execute(Program): ...          # (compute set)
 class Copy(Program): ...             # (source, destination): tensors of as many elements
 class Repeat(Program): ...           # (count, body)
-class RepeatWhileTrue(Program): ...  # (condition, predicate, body): condition; while predicate is not 0, body and condition
+class RepeatWhileTrue(Program): ...  # (condition, predicate, body): condition; while predicate
+                                     # is not 0, body and condition
 class If(Program): ...               # (predicate, then, otherwise)
 # fmt: on
 
@@ -161,27 +176,44 @@ class If(Program): ...               # (predicate, then, otherwise)
 program = SimpleNamespace(**{kind.__name__: kind for kind in Program.__subclasses__()})
 
 
-# --- The machine --------------------------------------------------------------------------------------------------------
+# --- The machine ----------------------------------------------------------------------------------
 class Engine:
-    """Runs a program. What the machine holds is two arrays: the value of each element, and whether one was put there."""
+    """Runs a program. What the machine holds is two arrays: the value of each element, and whether
+    one was put there."""
 
     def __init__(self, graph: Graph, program: Program) -> None:
         self.graph, self.program, self.steps = graph, program, list[Superstep]()
         self.check(program)
 
     def check(self, node: Program) -> None:
-        """Races, before anything runs: what is written in a superstep is touched once, by one field of one vertex."""
+        """Races, before anything runs: what is written in a superstep is touched once, by one field
+        of one vertex."""
         for part in node.parts:
             if isinstance(part, Program):
                 self.check(part)
             elif isinstance(node, Execute):
-                touched = Counter(e for vertex in part.vertices for tensor in vertex.edges.values() for e in tensor.elements())
-                written = [tensor for vertex in part.vertices for tensor in vertex.fields(Output, InOut).values()]
-                for element in (e for tensor in written for e in tensor.elements() if touched[e] > 1):
-                    raise MachineError(f"a race: {self.graph.name[element]} is written in {part.name!r}, and touched once more")
+                touched = Counter(
+                    e
+                    for vertex in part.vertices
+                    for tensor in vertex.edges.values()
+                    for e in tensor.elements()
+                )
+                written = [
+                    tensor
+                    for vertex in part.vertices
+                    for tensor in vertex.fields(Output, InOut).values()
+                ]
+                for element in (
+                    e for tensor in written for e in tensor.elements() if touched[e] > 1
+                ):
+                    raise MachineError(
+                        f"a race: {self.graph.name[element]} is written in {part.name!r}, and "
+                        "touched once more"
+                    )
 
     def load(self, device: IPUModel) -> None:
-        self.values = np.full(len(self.graph.tile), np.nan)  # of 64 bits, which hold all our numbers exactly
+        # of 64 bits, which hold all our numbers exactly
+        self.values = np.full(len(self.graph.tile), np.nan)
         self.written = np.zeros(len(self.graph.tile), bool)
         for tensor, values in self.graph.initial:
             self.write(tensor, values)
@@ -236,16 +268,20 @@ class Engine:
             for name, tensor in vertex.fields(Output, InOut).items():
                 step.move(1, tensor, vertex.tile)
                 a, b = zeros[name], ones[name]
-                stored = (a == b) | (a != a) & (b != b)  # equal whatever was there before; NaN differs from itself
+                # equal whatever was there before; NaN differs from itself
+                stored = (a == b) | (a != a) & (b != b)
                 results.append((tensor[stored], a[stored]))
             busy = step.busy.setdefault(vertex.tile, [0] * WORKERS)
-            busy[busy.index(min(busy))] += vertex.cycles  # each vertex goes to the worker that is free first
-        for tensor, values in results:  # only now: no vertex sees what another one has made in the same superstep
+            # each vertex goes to the worker that is free first
+            busy[busy.index(min(busy))] += vertex.cycles
+        # only now: no vertex sees what another one has made in the same superstep
+        for tensor, values in results:
             self.write(tensor, values)
         self.steps.append(step)
 
     def compute(self, vertex: Placed, filling: int) -> dict[str, Any]:
-        """What is in the fields of a vertex when compute() is done. Before, its outputs are full of `filling`."""
+        """What is in the fields of a vertex when compute() is done. Before, its outputs are full of
+        `filling`."""
         places = {name: self.read(tensor) for name, tensor in vertex.fields(Input, InOut).items()}
         for name in vertex.fields(Input):
             places[name].flags.writeable = False
@@ -257,31 +293,38 @@ class Engine:
         return places
 
     def print_profile_summary(self) -> None:
-        print(f"{'superstep':<20}{'sync':>8}{'exchange':>10}{'compute':>10}{'cycles':>10}{'bytes':>10}")
+        rows: list[Any] = [["superstep", "sync", "exchange", "compute", "cycles", "bytes"]]
         for s in self.steps:
-            cycles = SYNC_CYCLES + s.exchange() + s.compute()
-            print(f"{s.name:<20}{SYNC_CYCLES:>8}{s.exchange():>10}{s.compute():>10}{cycles:>10}{s.received().total():>10}")
+            phases = SYNC_CYCLES, s.exchange(), s.compute()
+            rows.append((s.name, *phases, sum(phases), s.received().total()))
+        for name, sync, *others in rows:
+            print(f"{name:<20}{sync:>8}" + "".join(f"{number:>10}" for number in others))
 
 
 class Superstep:
-    """What moved and what was computed in one superstep, and how long it took: in each phase the slowest tile decides."""
+    """What moved and what was computed in one superstep, and how long it took: in each phase the
+    slowest tile decides."""
 
     def __init__(self, name: str, graph: Graph) -> None:
         self.name, self.graph = name, graph
-        self.moves: tuple[set[Any], set[Any]] = (set(), set())  # (element, from tile, to tile) before computing, and after it
+        # (element, from tile, to tile) before computing, and after it
+        self.moves: tuple[set[Any], set[Any]] = (set(), set())
         self.busy: dict[int, list[int]] = {}  # how many cycles each worker of a tile has to do
 
     def move(self, phase: int, tensor: Tensor, tile: int) -> None:
-        """Before the tiles compute (phase 0) elements come to `tile`; afterwards (phase 1) they go from there to their own."""
+        """Before the tiles compute (phase 0) elements come to `tile`; afterwards (phase 1) they go
+        from there to their own."""
         for element in tensor.elements():
             home = self.graph.tile[element]
             if min(home, tile) < 0:
-                raise MachineError(f"{self.graph.name[element]}, or a vertex that is connected to it, is on no tile")
+                unplaced = f"{self.graph.name[element]}, or a vertex that is connected to it,"
+                raise MachineError(f"{unplaced} is on no tile")
             if home != tile:  # into a set: what two vertices of a tile need comes to it once
                 self.moves[phase].add((element, tile, home) if phase else (element, home, tile))
 
     def traffic(self, phase: int) -> tuple[Counter[int], Counter[int]]:
-        """The bytes that each tile receives and sends. An element is sent once, however many tiles listen."""
+        """The bytes that each tile receives and sends. An element is sent once, however many tiles
+        listen."""
         coming, going, size = Counter[int](), Counter[int](), self.graph.dtype
         for element, _, target in self.moves[phase]:
             coming[target] += size[element].itemsize
@@ -293,8 +336,12 @@ class Superstep:
         return self.traffic(0)[0] + self.traffic(1)[0]
 
     def exchange(self) -> int:
-        busiest = [max([*coming.values(), *going.values()], default=0) for coming, going in map(self.traffic, (0, 1))]
-        return sum(-(-moved // BYTES_PER_CYCLE) for moved in busiest)  # a cycle that has begun is paid
+        busiest = [
+            max([*coming.values(), *going.values()], default=0)
+            for coming, going in map(self.traffic, (0, 1))
+        ]
+        # a cycle that has begun is paid
+        return sum(-(-moved // BYTES_PER_CYCLE) for moved in busiest)
 
     def compute(self) -> int:
         return max((WORKERS * max(busy) for busy in self.busy.values()), default=0)

@@ -1,7 +1,9 @@
-"""What of a traceback a notebook shows: the learner's own lines, and those of other libraries, without the kit's.
+"""What of a traceback a notebook shows: the learner's own lines, and those of other libraries,
+without the kit's.
 
-A graph is built in a cell and checked far below it, and what is wrong is a line of the cell: the frames between the two say
-nothing to who wrote it. `%xmode Verbose` shows them all, `%debug` goes through them, and a script prints them as Python does.
+A graph is built in a cell and checked far below it, and what is wrong is a line of the cell: the
+frames between the two say nothing to who wrote it. `%xmode Verbose` shows them all, `%debug` goes
+through them, and a script prints them as Python does.
 """
 
 from __future__ import annotations

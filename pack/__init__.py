@@ -1,4 +1,5 @@
-"""`python3 run.py pack`: the kit, the lessons and the wheels of all they need in one folder, for a room without a network.
+"""`python3 run.py pack`: the kit, the lessons and the wheels of all they need in one folder, for a
+room without a network.
 
 In that folder `python3 run.py` sets up from the wheels and opens the first lesson.
 """
@@ -23,23 +24,50 @@ STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returned is its exit status."""
-    parser = argparse.ArgumentParser(prog="run.py pack", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="run.py pack", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     some = "several with commas or spaces between them"
     every = f"{', '.join(PYTHONS)}; all without this option"
-    parser.add_argument("--python", nargs="+", metavar="VERSION", help=f"for these Pythons, {some}: {every}")
+    parser.add_argument(
+        "--python", nargs="+", metavar="VERSION", help=f"for these Pythons, {some}: {every}"
+    )
     named = f"{', '.join(SYSTEMS)}; {', '.join(DEFAULT_SYSTEMS)} without this option"
-    parser.add_argument("--system", nargs="+", metavar="NAME", help=f"for these systems, {some}: {named}")
+    parser.add_argument(
+        "--system", nargs="+", metavar="NAME", help=f"for these systems, {some}: {named}"
+    )
     default = Path("dist") / f"ipu_teach-{__version__}"
-    parser.add_argument("--folder", type=Path, help=f"where to make it; {default} of this checkout without this option")
-    parser.add_argument("--zip", nargs="?", type=Path, const=True, metavar="FILE", help="pack the folder into a zip, too")
-    text = "then set up from it here, in a folder of its own, without a network and with an empty home,\n"
-    text += "with each of these Pythons, or all that are found: doctor, lesson 00, and the lesson in JupyterLab"
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help=f"where to make it; {default} of this checkout without this option",
+    )
+    parser.add_argument(
+        "--zip",
+        nargs="?",
+        type=Path,
+        const=True,
+        metavar="FILE",
+        help="pack the folder into a zip, too",
+    )
+    text = (
+        "then set up from it here, in a folder of its own, without a network and with an empty "
+        "home,\n"
+    )
+    text += (
+        "with each of these Pythons, or all that are found: doctor, lesson 00, and the lesson "
+        "in JupyterLab"
+    )
     parser.add_argument("--try", nargs="*", dest="trial", metavar="PYTHON", help=text)
     options = parser.parse_args(arguments)
     try:
         targets = chosen(options.system, options.python)
         folder = (options.folder or pack_folder.ROOT / default).absolute()
-        make(folder, targets, folder.with_name(folder.name + ".zip") if options.zip is True else options.zip)
+        make(
+            folder,
+            targets,
+            folder.with_name(folder.name + ".zip") if options.zip is True else options.zip,
+        )
         if options.trial is not None:
             from pack.trial import try_all
 
@@ -51,7 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("pack: stopped; the same command goes on from here", file=sys.stderr)
         return STOPPED
     except OSError as error:
-        full = ". Make room, or name a folder on another disk with --folder" if error.errno == errno.ENOSPC else ""
+        full = (
+            ". Make room, or name a folder on another disk with --folder"
+            if error.errno == errno.ENOSPC
+            else ""
+        )
         print(f"pack: {error}{full}", file=sys.stderr)
         return 1
     return 0
@@ -60,19 +92,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list[Target]:
     """The targets that the options name."""
 
-    def among(words: Sequence[str] | None, known: Sequence[str], default: Sequence[str], what: str) -> list[str]:
+    def among(
+        words: Sequence[str] | None, known: Sequence[str], default: Sequence[str], what: str
+    ) -> list[str]:
         found = [part for word in words or default for part in word.split(",") if part]
         for part in found:
             if part not in known:
-                raise PackError(f"{part!r} is no {what} that a pack can be for. There are {', '.join(known)}")
+                raise PackError(
+                    f"{part!r} is no {what} that a pack can be for. There are {', '.join(known)}"
+                )
         return [name for name in known if name in found]
 
     names = among(systems, list(SYSTEMS), DEFAULT_SYSTEMS, "system")
-    return [Target(SYSTEMS[n], python) for n in names for python in among(pythons, PYTHONS, PYTHONS, "Python")]
+    return [
+        Target(SYSTEMS[n], python)
+        for n in names
+        for python in among(pythons, PYTHONS, PYTHONS, "Python")
+    ]
 
 
 def make(folder: Path, targets: Sequence[Target], archive: Path | None) -> None:
-    """Make a pack, and say what it holds; what is right of an earlier one, or of one half made, is kept."""
+    """Make a pack, and say what it holds; what is right of an earlier one, or of one half made, is
+    kept."""
     pack_folder.check_place(folder)
     (folder / "wheels").mkdir(parents=True, exist_ok=True)
     lock = read_lock((pack_folder.ROOT / "requirements.lock").read_text(encoding="utf-8"))
@@ -84,7 +125,11 @@ def make(folder: Path, targets: Sequence[Target], archive: Path | None) -> None:
     kept = sum((folder / name).stat().st_size for name in store.sums)
     room = shutil.disk_usage(folder).free
     if room + kept < megabytes(targets) * 10**6:
-        raise PackError(f"the disk has {room // 10**6:,} MB free. Make room, or name a folder on another one with --folder")
+        raise PackError(
+            f"the disk has {room // 10**6:,} MB free. Make room, or name a folder on another "
+            f"one "
+            f"with --folder"
+        )
     used: set[str] = set()
     nowhere: list[str] = []
     for target in targets:
@@ -96,22 +141,30 @@ def make(folder: Path, targets: Sequence[Target], archive: Path | None) -> None:
         left = [pin for pin in pins if pin not in serving and pin not in missing]
         if left:
             raise PackError(f"pip fetched no wheel that fits {target} of {', '.join(left)}")
-        print(f"pack: {target}: {len(serving)} wheels, {size(folder, set(serving.values()))}", flush=True)
+        print(
+            f"pack: {target}: {len(serving)} wheels, {size(folder, set(serving.values()))}",
+            flush=True,
+        )
     if nowhere:
         text = "there is no wheel of\n    " + "\n    ".join(nowhere)
-        raise PackError(f"{text}\nSo there can be no pack for these. Leave them out with --system and --python")
+        raise PackError(
+            f"{text}\nSo there can be no pack for these. Leave them out with --system and --python"
+        )
     store.keep(used)
     fetched = time.monotonic() - started
     pack_folder.copy_kit(folder)
     pack_folder.write_starts(folder, targets)
     sizes = pack_folder.write_all_sums(folder, store.sums)
-    print(f"\n{'kit and lessons':<16}{_mb(sum(n for name, n in sizes.items() if not name.startswith('wheels/'))):>8} MB")
+    print(
+        f"\n{'kit and lessons':<16}{_mb(sum(n for name, n in sizes.items() if not name.startswith('wheels/'))):>8} MB"
+    )
     for part in (ANY, *dict.fromkeys(target.system.folder for target in targets)):
         here = [n for name, n in sizes.items() if name.startswith(f"wheels/{part}/")]
         print(f"{part:<16}{_mb(sum(here)):>8} MB{len(here):>6} wheels")
     print(f"{'all':<16}{_mb(sum(sizes.values())):>8} MB{len(sizes):>6} files")
     print(
-        f"\npack: {folder}; {_mb(kept)} MB were here; wheels took {fetched:.0f} s, the rest {_since(started) - fetched:.0f} s"
+        f"\npack: {folder}; {_mb(kept)} MB were here; wheels took {fetched:.0f} s, the rest "
+        f"{_since(started) - fetched:.0f} s"
     )
     if archive is not None:
         began = time.monotonic()

@@ -1,4 +1,5 @@
-"""What stands in a pack beside the wheels: the kit, a start file for each system, and checksums of it all."""
+"""What stands in a pack beside the wheels: the kit, a start file for each system, and checksums of
+it all."""
 
 from __future__ import annotations
 
@@ -15,11 +16,36 @@ from pack.targets import PackError, Target
 from pack.wheels import SUMS, digest_of, write_sums
 
 ROOT = Path(__file__).resolve().parents[1]
-# Named one by one: what else lies in a checkout is its owner's, homes of learners with their progress among it.
-KIT: tuple[str, ...] = ("bench", "datasets", "deploy", "docs", "ipu_teach", "notebooks", "pack", "tests")
-KIT += ("CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md")
+# Named one by one: what else lies in a checkout is its owner's, homes of learners with their
+# progress among it.
+KIT: tuple[str, ...] = (
+    "bench",
+    "datasets",
+    "deploy",
+    "docs",
+    "ipu_teach",
+    "notebooks",
+    "pack",
+    "tests",
+)
+KIT += (
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
+)
 KIT += (".ci", ".github", ".gitignore", ".pre-commit-config.yaml")
-KIT += ("conftest.py", "environment.yml", "hatch_build.py", "pyproject.toml", "requirements.lock", "run.py")
+KIT += (
+    "conftest.py",
+    "environment.yml",
+    "hatch_build.py",
+    "pyproject.toml",
+    "requirements.lock",
+    "run.py",
+)
 BESIDE = ("wheels", SUMS, "START-HERE.txt", "start.sh", "start.command", "start.bat")
 
 SHELL = """\
@@ -87,7 +113,11 @@ STARTS = {
 
 def check_place(folder: Path) -> None:
     """Refuse a folder in which something else lies."""
-    if folder == ROOT or folder in ROOT.parents or any(folder.is_relative_to(ROOT / name) for name in KIT):
+    if (
+        folder == ROOT
+        or folder in ROOT.parents
+        or any(folder.is_relative_to(ROOT / name) for name in KIT)
+    ):
         raise PackError(f"{folder} is a folder of the kit itself. Name another with --folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "wheels").is_dir():
         raise PackError(f"{folder} is not empty, and no pack. Name a new folder with --folder")
@@ -96,7 +126,8 @@ def check_place(folder: Path) -> None:
 
 
 def copy_kit(folder: Path) -> None:
-    """The kit as it stands in this checkout, changes included; what was here of an earlier pack goes."""
+    """The kit as it stands in this checkout, changes included; what was here of an earlier pack
+    goes."""
     ignored = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info")
     for name in KIT:
         there = folder / name
@@ -110,10 +141,13 @@ def copy_kit(folder: Path) -> None:
 
 
 def write_starts(folder: Path, targets: Iterable[Target]) -> None:
-    """A start file for each system, a page in plain text, and the list by which run.py knows what the wheels are for."""
+    """A start file for each system, a page in plain text, and the list by which run.py knows what
+    the wheels are for."""
     chosen = list(targets)
     systems = {target.system.name: target.system for target in chosen}
-    pythons = sorted({target.python for target in chosen}, key=lambda python: int(python.partition(".")[2]))
+    pythons = sorted(
+        {target.python for target in chosen}, key=lambda python: int(python.partition(".")[2])
+    )
     newest = pythons[::-1]
     words = {
         "version": __version__,
@@ -121,13 +155,19 @@ def write_starts(folder: Path, targets: Iterable[Target]) -> None:
         "spaced": " ".join(newest),
         "names": " ".join(f"python{python}" for python in newest),
         "versions": ", ".join(f"({python.replace('.', ', ')})" for python in pythons),
-        "folders": "".join(f"    wheels/{system.folder:<14} {system.said}\n" for system in systems.values()),
+        "folders": "".join(
+            f"    wheels/{system.folder:<14} {system.said}\n" for system in systems.values()
+        ),
     }
     kinds = list(dict.fromkeys(system.sys_platform for system in systems.values()))
     for kind in kinds:
         path = folder / STARTS[kind][0]
         batch = kind == "win32"
-        path.write_text((BATCH if batch else SHELL).format(**words), encoding="utf-8", newline="\r\n" if batch else "\n")
+        path.write_text(
+            (BATCH if batch else SHELL).format(**words),
+            encoding="utf-8",
+            newline="\r\n" if batch else "\n",
+        )
         path.chmod(0o755)
     words["starts"] = "".join(f"       {STARTS[kind][1]}\n" for kind in kinds)
     (folder / "START-HERE.txt").write_text(WORDS.format(**words), encoding="utf-8", newline="\r\n")
@@ -142,7 +182,11 @@ def files_of(folder: Path) -> list[Path]:
         for name in (*KIT, *BESIDE)
         for path in ((folder / name).rglob("*") if (folder / name).is_dir() else [folder / name])
     ]
-    return sorted(path for path in found if path.is_file() and path.name != SUMS and "__pycache__" not in path.parts)
+    return sorted(
+        path
+        for path in found
+        if path.is_file() and path.name != SUMS and "__pycache__" not in path.parts
+    )
 
 
 def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
@@ -157,9 +201,16 @@ def write_zip(folder: Path, path: Path) -> None:
     half = path.with_name(path.name + ".half")
     files = [*files_of(folder), folder / SUMS]
     try:
-        with zipfile.ZipFile(half, "w") as archive, tqdm(files, path.name, unit=" files", disable=None) as bar:
+        with (
+            zipfile.ZipFile(half, "w") as archive,
+            tqdm(files, path.name, unit=" files", disable=None) as bar,
+        ):
             for file in bar:
-                kind = zipfile.ZIP_STORED if file.suffix in (".whl", ".gz", ".npz", ".gif", ".png") else zipfile.ZIP_DEFLATED
+                kind = (
+                    zipfile.ZIP_STORED
+                    if file.suffix in (".whl", ".gz", ".npz", ".gif", ".png")
+                    else zipfile.ZIP_DEFLATED
+                )
                 archive.write(file, f"{folder.name}/{file.relative_to(folder).as_posix()}", kind)
         half.replace(path)
     finally:

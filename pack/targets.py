@@ -11,9 +11,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-# What a set-up needs beside the lock: uv makes .venv, pip goes into it, and hatchling asks for editables to install the kit.
+# What a set-up needs beside the lock: uv makes .venv, pip goes into it, and hatchling asks for
+# editables to install the kit.
 TOOLS = ("uv", "pip", "editables")
-# A marker may ask for a patch of a Python, as `>= "3.11.5"`: the first and the last of them get what they ask for.
+# A marker may ask for a patch of a Python, as `>= "3.11.5"`: the first and the last of them get
+# what they ask for.
 PATCHES = ("0", "99")
 
 
@@ -23,9 +25,11 @@ class PackError(Exception):
 
 @dataclass(frozen=True)
 class System:
-    """A system as packages know it: `folder` is its name in wheels/, `platforms` its tags, the best first.
+    """A system as packages know it: `folder` is its name in wheels/, `platforms` its tags, the best
+    first.
 
-    `shared` and `each` are the megabytes of wheels that all Pythons share and that each has for itself, as measured.
+    `shared` and `each` are the megabytes of wheels that all Pythons share and that each has for
+    itself, as measured.
     """
 
     name: str
@@ -40,7 +44,11 @@ class System:
     @property
     def markers(self) -> dict[str, str]:
         """What markers in the lock ask of a system."""
-        named = {"linux": ("posix", "Linux"), "win32": ("nt", "Windows"), "darwin": ("posix", "Darwin")}
+        named = {
+            "linux": ("posix", "Linux"),
+            "win32": ("nt", "Windows"),
+            "darwin": ("posix", "Darwin"),
+        }
         os_name, system = named[self.sys_platform]
         return {
             "os_name": os_name,
@@ -54,7 +62,11 @@ class System:
 
 def _manylinux(machine: str) -> tuple[str, ...]:
     """Linux with glibc 2.28, of 2018, or newer."""
-    return (*(f"manylinux_2_{n}_{machine}" for n in range(28, 4, -1)), f"manylinux2014_{machine}", f"manylinux1_{machine}")
+    return (
+        *(f"manylinux_2_{n}_{machine}" for n in range(28, 4, -1)),
+        f"manylinux2014_{machine}",
+        f"manylinux1_{machine}",
+    )
 
 
 def _macos(machine: str) -> tuple[str, ...]:
@@ -64,11 +76,56 @@ def _macos(machine: str) -> tuple[str, ...]:
 SYSTEMS = {
     system.name: system
     for system in (
-        System("linux", "Linux on x86-64", "linux-x86_64", "linux", "x86_64", _manylinux("x86_64"), 33, 125),
-        System("linux-arm", "Linux on ARM", "linux-aarch64", "linux", "aarch64", _manylinux("aarch64"), 31, 120),
-        System("macos", "macOS 12 or newer on Apple silicon", "darwin-arm64", "darwin", "arm64", _macos("arm64"), 29, 92),
-        System("macos-intel", "macOS on Intel", "darwin-x86_64", "darwin", "x86_64", _macos("x86_64"), 30, 92),
-        System("windows", "Windows on x86-64", "windows-amd64", "win32", "AMD64", ("win_amd64",), 30, 99),
+        System(
+            "linux",
+            "Linux on x86-64",
+            "linux-x86_64",
+            "linux",
+            "x86_64",
+            _manylinux("x86_64"),
+            33,
+            125,
+        ),
+        System(
+            "linux-arm",
+            "Linux on ARM",
+            "linux-aarch64",
+            "linux",
+            "aarch64",
+            _manylinux("aarch64"),
+            31,
+            120,
+        ),
+        System(
+            "macos",
+            "macOS 12 or newer on Apple silicon",
+            "darwin-arm64",
+            "darwin",
+            "arm64",
+            _macos("arm64"),
+            29,
+            92,
+        ),
+        System(
+            "macos-intel",
+            "macOS on Intel",
+            "darwin-x86_64",
+            "darwin",
+            "x86_64",
+            _macos("x86_64"),
+            30,
+            92,
+        ),
+        System(
+            "windows",
+            "Windows on x86-64",
+            "windows-amd64",
+            "win32",
+            "AMD64",
+            ("win_amd64",),
+            30,
+            99,
+        ),
     )
 }
 DEFAULT_SYSTEMS = ("linux", "macos", "windows")
@@ -91,20 +148,30 @@ class Target:
         version = tuple(int(part) for part in self.python.split("."))
         interpreter = f"cp{version[0]}{version[1]}"
         native = tags.cpython_tags(version, [interpreter], self.system.platforms)
-        return frozenset([*native, *tags.compatible_tags(version, interpreter, self.system.platforms)])
+        return frozenset(
+            [*native, *tags.compatible_tags(version, interpreter, self.system.platforms)]
+        )
 
     def fits(self, wheel: str) -> bool:
         """Whether it can install a wheel of this file's name."""
         return not self.tags.isdisjoint(_parsed(wheel)[2])
 
     def pins(self, lock: Iterable[Requirement]) -> list[str]:
-        """What it needs: `name==version` of the lock's lines whose markers hold, and the tools by their names."""
+        """What it needs: `name==version` of the lock's lines whose markers hold, and the tools by
+        their names."""
         found = []
         for pin in lock:
             for patch in PATCHES:
                 full = f"{self.python}.{patch}"
-                known = {"python_version": self.python, "python_full_version": full, "implementation_version": full}
-                known |= {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
+                known = {
+                    "python_version": self.python,
+                    "python_full_version": full,
+                    "implementation_version": full,
+                }
+                known |= {
+                    "implementation_name": "cpython",
+                    "platform_python_implementation": "CPython",
+                }
                 if pin.marker is None or pin.marker.evaluate({**self.system.markers, **known}):
                     found.append(f"{pin.name}{pin.specifier}")
                     break

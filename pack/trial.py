@@ -1,7 +1,8 @@
-"""`run.py pack --try`: set up from a pack here, with each Python, as on a machine that has nothing and reaches nobody.
+"""`run.py pack --try`: set up from a pack here, with each Python, as on a machine that has nothing
+and reaches nobody.
 
-Each trial gets a copy of the pack in a scratch folder, an empty home, no settings of ours, and on Linux a network namespace in
-which nothing is but the machine's own loopback.
+Each trial gets a copy of the pack in a scratch folder, an empty home, no settings of ours, and on
+Linux a network namespace in which nothing is but the machine's own loopback.
 """
 
 from __future__ import annotations
@@ -30,14 +31,28 @@ CUT_OFF = ["unshare", "-rn"]
 
 
 def try_all(folder: Path, pythons: Sequence[str]) -> int:
-    """Try a pack with these Pythons, or with all that are found here and that it is for; 0 if all went well."""
+    """Try a pack with these Pythons, or with all that are found here and that it is for; 0 if all
+    went well."""
     pack = json.loads((folder / "wheels" / "pack.json").read_text(encoding="utf-8"))
-    found = {version: python for python in pythons or candidates() if (version := version_of(python)) in pack["pythons"]}
+    found = {
+        version: python
+        for python in pythons or candidates()
+        if (version := version_of(python)) in pack["pythons"]
+    }
     if not found:
-        raise PackError(f"no Python of {', '.join(pack['pythons'])} is here to try it with. Name one: --try /path/to/python3")
-    cut_off = bool(shutil.which("unshare")) and subprocess.run([*CUT_OFF, "true"], capture_output=True).returncode == 0
+        raise PackError(
+            f"no Python of {', '.join(pack['pythons'])} is here to try it with. Name one: --try "
+            "/path/to/python3"
+        )
+    cut_off = (
+        bool(shutil.which("unshare"))
+        and subprocess.run([*CUT_OFF, "true"], capture_output=True).returncode == 0
+    )
     if not cut_off:
-        print("pack: the network cannot be cut off here (unshare -rn), so the trial proves less", file=sys.stderr)
+        print(
+            "pack: the network cannot be cut off here (unshare -rn), so the trial proves less",
+            file=sys.stderr,
+        )
     well = True
     print(f"\n{'Python':<8}{'step':<26}{'seconds':>8}  outcome")
     for version in sorted(found, key=lambda version: int(version.partition(".")[2])):
@@ -48,7 +63,8 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
 
 
 def candidates() -> list[str]:
-    """Pythons that lie about here: on PATH by their names, and pyenv's. The last of a version counts."""
+    """Pythons that lie about here: on PATH by their names, and pyenv's. The last of a version
+    counts."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     named = ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(10, 20))]
     return [*map(str, sorted(pyenv.glob("*/bin/python3"))), *filter(shutil.which, named)]
@@ -69,19 +85,38 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
         copy, home = Path(scratch) / "the pack", Path(scratch) / "home"
         home.mkdir()
         here = run.this_system()  # the wheels for other systems may stay where they are
-        others = [path.name for path in (folder / "wheels").iterdir() if path.is_dir() and path.name not in (ANY, here)]
+        others = [
+            path.name
+            for path in (folder / "wheels").iterdir()
+            if path.is_dir() and path.name not in (ANY, here)
+        ]
         shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(*others))
-        env = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "BROWSER": "true"}
-        command = [*(CUT_OFF if cut_off else []), sys.executable, "-m", "pack.trial", str(copy), python, str(int(cut_off))]
+        env = {
+            "HOME": str(home),
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "BROWSER": "true",
+        }
+        command = [
+            *(CUT_OFF if cut_off else []),
+            sys.executable,
+            "-m",
+            "pack.trial",
+            str(copy),
+            python,
+            str(int(cut_off)),
+        ]
         inside = dict(env, PYTHONPATH=str(Path(__file__).resolve().parents[1]))
         done = subprocess.run(command, env=inside, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             return [("the trial itself", 0.0, f"FAILED with status {done.returncode}")]
-        steps: list[tuple[str, float, str]] = [(str(a), float(b), str(c)) for a, b, c in json.loads(done.stdout)]
+        steps: list[tuple[str, float, str]] = [
+            (str(a), float(b), str(c)) for a, b, c in json.loads(done.stdout)
+        ]
         return steps
 
 
-# --- within the namespace ---------------------------------------------------------------------------------------------
+# --- within the namespace -------------------------------------------------------------------------
 
 
 def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
@@ -91,7 +126,13 @@ def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str
     if cut_off:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         others = [name for _, name in socket.if_nameindex() if name != "lo"]
-        steps.append(("interfaces beside loopback", 0.0, "ok: none" if not others else f"FAILED: {', '.join(others)}"))
+        steps.append(
+            (
+                "interfaces beside loopback",
+                0.0,
+                "ok: none" if not others else f"FAILED: {', '.join(others)}",
+            )
+        )
     for step, words in (
         ("set up, and doctor", ["doctor"]),
         ("doctor --workshop", ["doctor", "--workshop"]),
@@ -99,14 +140,22 @@ def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str
     ):
         started = time.monotonic()
         command = [python, "run.py", *words]
-        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, timeout=LONGEST)
+        done = subprocess.run(
+            command, cwd=copy, env=env, capture_output=True, text=True, timeout=LONGEST
+        )
         last = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:]
-        outcome = f"ok: {' '.join(last)[:80]}" if done.returncode == 0 else f"FAILED: {done.stderr.strip()[-600:]}"
+        outcome = (
+            f"ok: {' '.join(last)[:80]}"
+            if done.returncode == 0
+            else f"FAILED: {done.stderr.strip()[-600:]}"
+        )
         steps.append((step, time.monotonic() - started, outcome))
         if done.returncode:
             return steps
     steps.append(("python3 run.py", *opens(copy, python, env)))
-    held = sum(path.lstat().st_size for path in copy.rglob("*") if path.is_file() and ".venv" in path.parts)
+    held = sum(
+        path.lstat().st_size for path in copy.rglob("*") if path.is_file() and ".venv" in path.parts
+    )
     steps.append((".venv", 0.0, f"ok: {held / 1e6:,.0f} MB"))
     return steps
 
@@ -115,14 +164,21 @@ def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
     """Start plain `run.py`, and ask the address that it prints for the page and for the lesson."""
     started = time.monotonic()
     server = subprocess.Popen(
-        [python, "run.py"], cwd=copy, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [python, "run.py"],
+        cwd=copy,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert server.stderr is not None
     try:
         said = []
         for line in server.stderr:
             said.append(line)
-            address = re.search(r"(http://(?:localhost|127\.0\.0\.1):\d+)(/lab/tree/\S+)\?token=(\w+)", line)
+            address = re.search(
+                r"(http://(?:localhost|127\.0\.0\.1):\d+)(/lab/tree/\S+)\?token=(\w+)", line
+            )
             if address:
                 break
         else:
@@ -132,8 +188,16 @@ def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
             return time.monotonic() - started, f"FAILED: it opens {page}"
         shown = fetched(f"{base}{page}?token={token}", server)
         lesson = json.loads(fetched(f"{base}/api/contents/{LESSON}?token={token}", server))
-        whole = "jupyter-config-data" in shown and lesson["type"] == "notebook" and lesson["content"]["cells"]
-        said_so = f"ok: {page} is served, {len(lesson['content']['cells'])} cells" if whole else "FAILED: not the lesson"
+        whole = (
+            "jupyter-config-data" in shown
+            and lesson["type"] == "notebook"
+            and lesson["content"]["cells"]
+        )
+        said_so = (
+            f"ok: {page} is served, {len(lesson['content']['cells'])} cells"
+            if whole
+            else "FAILED: not the lesson"
+        )
         return time.monotonic() - started, said_so
     finally:
         server.terminate()

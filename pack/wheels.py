@@ -1,4 +1,5 @@
-"""The wheels of a pack: fetched by pip, kept where they are right, and held against their checksums."""
+"""The wheels of a pack: fetched by pip, kept where they are right, and held against their
+checksums."""
 
 from __future__ import annotations
 
@@ -45,13 +46,22 @@ def write_sums(folder: Path, sums: dict[str, str]) -> None:
 
 
 class Store:
-    """The wheels below a pack's folder, by their paths from there, with the digests of those that are whole."""
+    """The wheels below a pack's folder, by their paths from there, with the digests of those that
+    are whole."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        before = {name: digest for name, digest in read_sums(folder).items() if name.startswith("wheels/")}
+        before = {
+            name: digest for name, digest in read_sums(folder).items() if name.startswith("wheels/")
+        }
         here = {name: path for name in before if (path := folder / name).is_file()}
-        bar = tqdm(here.items(), "checking what is here", unit=" wheels", leave=False, disable=None if here else True)
+        bar = tqdm(
+            here.items(),
+            "checking what is here",
+            unit=" wheels",
+            leave=False,
+            disable=None if here else True,
+        )
         self.sums = {name: before[name] for name, path in bar if digest_of(path) == before[name]}
 
     def serving(self, target: Target, pins: Sequence[str]) -> dict[str, str]:
@@ -59,18 +69,23 @@ class Store:
         folders = (f"wheels/{ANY}/", f"wheels/{target.system.folder}/")
         usable = {name: name.rpartition("/")[2] for name in self.sums if name.startswith(folders)}
         fitting = {name: wheel for name, wheel in usable.items() if target.fits(wheel)}
-        found = ((pin, [name for name, wheel in fitting.items() if answers_to(wheel, pin)]) for pin in pins)
+        found = (
+            (pin, [name for name, wheel in fitting.items() if answers_to(wheel, pin)])
+            for pin in pins
+        )
         return {pin: names[0] for pin, names in found if names}
 
     def fetch(self, target: Target, pins: Sequence[str]) -> list[str]:
-        """Fetch what is missing for a target; returned are the pins of which there is no wheel for it."""
+        """Fetch what is missing for a target; returned are the pins of which there is no wheel for
+        it."""
         here = self.serving(target, pins)
         wanted = [pin for pin in pins if pin not in here]
         arriving = self.folder / "wheels" / "arriving"
         shutil.rmtree(arriving, ignore_errors=True)
         nowhere = []
         while wanted:
-            batch = list({pin.partition("==")[0]: pin for pin in wanted}.values())  # pip takes one version of each at a time
+            # pip takes one version of each at a time
+            batch = list({pin.partition("==")[0]: pin for pin in wanted}.values())
             refused = _download(target, batch, arriving)
             nowhere += [refused] if refused else []
             wanted = [pin for pin in wanted if (pin != refused if refused else pin not in batch)]
@@ -97,10 +112,22 @@ class Store:
 
 
 def _download(target: Target, pins: list[str], folder: Path) -> str | None:
-    """Let pip fetch wheels, which holds each against the digest that its index names; returned is a pin without a wheel."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--progress-bar=off"]
+    """Let pip fetch wheels, which holds each against the digest that its index names; returned is a
+    pin without a wheel."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--progress-bar=off",
+    ]
     command += ["--no-input", "--disable-pip-version-check", "--retries=2", "--implementation=cp"]
-    command += [f"--python-version={target.python}.{PATCHES[-1]}", *(f"--platform={name}" for name in target.system.platforms)]
+    command += [
+        f"--python-version={target.python}.{PATCHES[-1]}",
+        *(f"--platform={name}" for name in target.system.platforms),
+    ]
     with tqdm(total=len(pins), desc=str(target), unit=" wheels", disable=None) as bar:
 
         def hear(line: str) -> None:
@@ -113,9 +140,17 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     if status == 0:
         return None
     if run.offline(text):
-        raise PackError("there is no network. What was fetched is kept: connect, then give the same command again")
+        raise PackError(
+            "there is no network. What was fetched is kept: connect, then give the same "
+            "command "
+            "again"
+        )
     if "No space left on device" in text or "[Errno 28]" in text:
-        raise PackError(f"the disk of {folder.parents[1]} is full. Make room, or name a folder on another one with --folder")
+        raise PackError(
+            f"the disk of {folder.parents[1]} is full. Make room, or name a folder on another "
+            f"one "
+            f"with --folder"
+        )
     refused = re.search(r"No matching distribution found for (\S+)", text)
     if refused and refused[1] in pins:
         return refused[1]
@@ -125,7 +160,9 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
 def _run(command: list[str], hear: Callable[[str], None]) -> tuple[int, list[str]]:
     """Run a command to its end; its status, and what it said, which `hear` is told line by line."""
     said = []
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
     assert process.stdout is not None
     try:
         for line in process.stdout:

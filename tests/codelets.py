@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 
 import ipu_teach
-from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, InOut, Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    UNSIGNED_INT,
+    InOut,
+    Input,
+    Output,
+    SupervisorVertex,
+    Vector,
+    Vertex,
+)
 from ipu_teach.types import DType
 
 
@@ -183,10 +195,11 @@ class AllPositive(Vertex):
         self.out = np.all(self.x > 0)
 
 
-# --- random codelets --------------------------------------------------------------------------------------------------
+# --- random codelets
+# --------------------------------------------------------------------------------------------------
 #
-# A random straight-line program over fixed fields. In the templates v stands for some vector of n elements, u for one of
-# k, m for some k x n matrix, s for some number.
+# A random straight-line program over fixed fields. In the templates v stands for some vector of n
+# elements, u for one of k, m for some k x n matrix, s for some number.
 
 SHAPES = {"x": "n", "v": "n", "u": "k", "m": "kn", "w": "n", "q": "kn", "s": "", "y": "n", "z": ""}
 
@@ -240,8 +253,14 @@ INTEGER_VECTORS = """
 np.clip({v}, -100, 100); np.cumsum({v}); np.sort({v}); {m}[-1]; np.concatenate([{v}[1:], {v}[:1]]); {v} ** 2; {v} * 1000003
 {v}.astype(np.int16); {v}.astype(np.float32); np.sign({v}); np.sqrt(np.abs({v}))
 """
-INTEGER_PARTS = "{m} @ {v}; {m}.sum(axis=1); {m}[:, 0]; {m}.max(axis=1); {u} * {u}; {u} + {s}; np.argmin({m}, axis=1)"
-INTEGER_MATRICES = "{m} * {v}; {m} + {u}[:, None]; {m}[::-1]; np.where({m} > 0, {m}, 0); {m} % 5; {m} - {m}.T[0][:, None]"
+INTEGER_PARTS = (
+    "{m} @ {v}; {m}.sum(axis=1); {m}[:, 0]; {m}.max(axis=1); {u} * {u}; {u} + {s}; np.argmin({m}, "
+    "axis=1)"
+)
+INTEGER_MATRICES = (
+    "{m} * {v}; {m} + {u}[:, None]; {m}[::-1]; np.where({m} > 0, {m}, 0); {m} % 5; {m} - "
+    "{m}.T[0][:, None]"
+)
 INTEGER_NUMBERS = """
 {v}[0]; {v}[-1]; np.sum({v}); {v} @ {v}; np.max({v}); {s} * {s} + {s}; abs({s}); max({v}[0], {v}[-1]); sum({v}); self.k
 {s} // ({s} | 1); {s} % 5; np.sum({m}); {m}[0, 0]; {s} << 2; np.prod({v}); self.s; {s} ** 2; {s} / 7; np.any({v} > 3) * 2
@@ -251,8 +270,14 @@ TRUTH_VECTORS = """
 np.where({v}, {v}, {v}[::-1]); np.logical_not({v}); {m}.all(axis=0); {v}[::-1]; {v}.astype(np.int32) > 0; np.roll({v}, 1)
 {v} + {v}; {v} * {s}; np.concatenate([{v}[1:], {v}[:1]]); np.logical_or.accumulate({v}); np.maximum({v}, {v}); {v}.copy()
 """
-TRUTH_PARTS = "{m}.any(axis=1); {m}.all(axis=1); {m}[:, 0]; {u} ^ {u}; {u} & {s}; {m} @ {v}; np.argmax({m}, axis=1)"
-TRUTH_MATRICES = "{m} & {v}; {m} | {u}[:, None]; {m}[::-1]; ~{m}; {m} == {m}.T[0][:, None]; np.where({m}, {m}, {v})"
+TRUTH_PARTS = (
+    "{m}.any(axis=1); {m}.all(axis=1); {m}[:, 0]; {u} ^ {u}; {u} & {s}; {m} @ {v}; np.argmax({m}, "
+    "axis=1)"
+)
+TRUTH_MATRICES = (
+    "{m} & {v}; {m} | {u}[:, None]; {m}[::-1]; ~{m}; {m} == {m}.T[0][:, None]; np.where({m}, {m}, "
+    "{v})"
+)
 TRUTH_NUMBERS = """
 {v}[0]; {v}[-1]; np.any({v}); np.all({v}); {s} & {s}; {s} | {v}[0]; np.sum({v}) > 2; {v} @ {v}; self.k; np.logical_not({s})
 max({v}[0], {v}[-1]); {m}[0, 0] ^ {s}; np.logical_xor.reduce({v}); np.count_nonzero({v}) > 1; {s} == {v}[0]; self.s
@@ -292,19 +317,37 @@ def _split(text: str) -> list[str]:
 
 
 TEMPLATES = {
-    "f": {"v": _split(FLOAT_VECTORS), "u": _split(FLOAT_PARTS), "m": _split(FLOAT_MATRICES), "s": _split(FLOAT_NUMBERS)},
-    "i": {"v": _split(INTEGER_VECTORS), "u": _split(INTEGER_PARTS), "m": _split(INTEGER_MATRICES),
-          "s": _split(INTEGER_NUMBERS)},
-    "b": {"v": _split(TRUTH_VECTORS), "u": _split(TRUTH_PARTS), "m": _split(TRUTH_MATRICES), "s": _split(TRUTH_NUMBERS)},
-}  # fmt: skip
+    "f": {
+        "v": _split(FLOAT_VECTORS),
+        "u": _split(FLOAT_PARTS),
+        "m": _split(FLOAT_MATRICES),
+        "s": _split(FLOAT_NUMBERS),
+    },
+    "i": {
+        "v": _split(INTEGER_VECTORS),
+        "u": _split(INTEGER_PARTS),
+        "m": _split(INTEGER_MATRICES),
+        "s": _split(INTEGER_NUMBERS),
+    },
+    "b": {
+        "v": _split(TRUTH_VECTORS),
+        "u": _split(TRUTH_PARTS),
+        "m": _split(TRUTH_MATRICES),
+        "s": _split(TRUTH_NUMBERS),
+    },
+}
 TEMPLATES["u"] = TEMPLATES["i"]
 ALIKE = {FLOAT: HALF, HALF: FLOAT, INT: UNSIGNED_INT, UNSIGNED_INT: INT, BOOL: BOOL}
 
 
-def random_codelet(rng: Random, dtype: type[DType], length: int, constants: bool = True) -> tuple[type[Vertex], str]:
-    """A vertex class with the fields of `SHAPES`, and its source: `length` random steps, some of them behind a branch.
+def random_codelet(
+    rng: Random, dtype: type[DType], length: int, constants: bool = True
+) -> tuple[type[Vertex], str]:
+    """A vertex class with the fields of `SHAPES`, and its source: `length` random steps, some of
+    them behind a branch.
 
-    One field in eight is of the other width, or of the other kind of integer. `constants`: with numbers written in it.
+    One field in eight is of the other width, or of the other kind of integer. `constants`: with
+    numbers written in it.
     """
     templates = TEMPLATES[dtype.numpy.kind]
     values = {
@@ -339,10 +382,20 @@ def random_codelet(rng: Random, dtype: type[DType], length: int, constants: bool
             lines.append(f"{kind}{number} = {fill(rng.choice(templates[kind]))}")
             # Twice, so that new values are used more often than old ones.
             values[kind] += [f"{kind}{number}"] * 2
-    lines += [fill("self.w = {v}"), fill("self.z = {s}"), fill("self.q[0] = {v}"), fill("self.y[:1] = {v}[:1]")]
+    lines += [
+        fill("self.w = {v}"),
+        fill("self.z = {s}"),
+        fill("self.q[0] = {v}"),
+        fill("self.y[:1] = {v}[:1]"),
+    ]
     body = "\n        ".join(lines)
-    types = iter(ALIKE[dtype] if rng.randrange(8) == 0 else dtype for _ in range(FIELDS.count("{T}")))
-    fields = "".join(part + next(types).__name__ for part in FIELDS.split("{T}")[:-1]) + FIELDS.split("{T}")[-1]
+    types = iter(
+        ALIKE[dtype] if rng.randrange(8) == 0 else dtype for _ in range(FIELDS.count("{T}"))
+    )
+    fields = (
+        "".join(part + next(types).__name__ for part in FIELDS.split("{T}")[:-1])
+        + FIELDS.split("{T}")[-1]
+    )
     source = f"class Random(Vertex):{fields}\n    def compute(self):\n        {body}\n"
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
     exec(source, scope)
@@ -354,26 +407,37 @@ ELEMENTWISE = {
         np.minimum({v}, {v}); {s} / {v}; np.exp(-np.abs({v})); {v} % 3; {v} // 2; np.abs({v}); np.floor({v}); {v} > {s}""",
     "i": """{v} + {v}; {v} * {s}; {v} - {v} * {v}; {v} // 3; {v} % 7; {v} & {v}; {v} | 5; {v} ^ {v}; {v} << 3; np.abs({v}); -{v}
         np.maximum({v}, {s}); ~{v}; np.sign({v}); {v} // ({v} | 1); {v} > {v}""",
-    "b": "{v} & {v}; {v} | {v}; {v} ^ {v}; ~{v}; {v} == {v}; np.logical_and({v}, {v}); {v} + {v}; np.maximum({v}, {v})",
+    "b": (
+        "{v} & {v}; {v} | {v}; {v} ^ {v}; ~{v}; {v} == {v}; np.logical_and({v}, {v}); {v} + {v}; "
+        "np.maximum({v}, {v})"
+    ),
 }
 ELEMENTWISE["u"] = ELEMENTWISE["i"]
 
 
 def random_elementwise(rng: Random, dtype: type[DType], length: int) -> tuple[type[Vertex], str]:
-    """A vertex class of vectors x, v, w and y in which every element goes its way alone, and its source."""
+    """A vertex class of vectors x, v, w and y in which every element goes its way alone, and its
+    source."""
     kind = dtype.numpy.kind
-    vectors, numbers = ["self.x", "self.v", "self.w"], {"f": ["2", "0.5", "-1.25"], "b": ["True"]}.get(kind, ["2", "3"])
+    vectors, numbers = (
+        ["self.x", "self.v", "self.w"],
+        {"f": ["2", "0.5", "-1.25"], "b": ["True"]}.get(kind, ["2", "3"]),
+    )
     lines = []
     for number in range(length):
         text = rng.choice(_split(ELEMENTWISE[kind]))
         while "{" in text:
             at = text.index("{")
-            text = text[:at] + rng.choice(vectors if text[at + 1] == "v" else numbers) + text[at + 3 :]
+            text = (
+                text[:at] + rng.choice(vectors if text[at + 1] == "v" else numbers) + text[at + 3 :]
+            )
         lines.append(f"v{number} = {text}")
         vectors += [f"v{number}"] * 2
         if rng.randrange(3) == 0:
             lines.append(
-                rng.choice(["self.w = {}", "self.w[:] = {}", "self.y = {}", "self.w += self.x"]).format(rng.choice(vectors))
+                rng.choice(
+                    ["self.w = {}", "self.w[:] = {}", "self.y = {}", "self.w += self.x"]
+                ).format(rng.choice(vectors))
             )
     body = "\n        ".join([*lines, f"self.y = {rng.choice(vectors)}"])
     types = [rng.choice([dtype, dtype, dtype, ALIKE[dtype]]).__name__ for _ in "xvwy"]
@@ -385,9 +449,11 @@ def random_elementwise(rng: Random, dtype: type[DType], length: int) -> tuple[ty
     return scope["Random"], source
 
 
-# --- random codelets with branches ------------------------------------------------------------------------------------
+# --- random codelets with branches
+# ------------------------------------------------------------------------------------
 #
-# Single numbers only. a, b, c are some numbers, p, q whole ones; each may be Python's or numpy's, as it comes.
+# Single numbers only. a, b, c are some numbers, p, q whole ones; each may be Python's or numpy's,
+# as it comes.
 
 BRANCHING = {"x": "n", "i": "n", "w": "n", "s": "", "y": "n", "z": "", "t": ""}
 
@@ -406,7 +472,8 @@ _numbers = count()
 def random_branching(
     rng: Random, dtype: type[DType], length: int, size: int, given: type[DType] | None = None
 ) -> tuple[type[Vertex], str]:
-    """A vertex class with the fields of `BRANCHING`, vectors of `size`, and its source: nested branches and loops.
+    """A vertex class with the fields of `BRANCHING`, vectors of `size`, and its source: nested
+    branches and loops.
 
     `given`: the dtype of the field x, if that is another.
     """
@@ -415,36 +482,99 @@ def random_branching(
 
     def whole(deep: int) -> str:
         if deep == 0 or rng.randrange(3) == 0:
-            simple = ["p", "q", "p", "q", "self.t", f"self.i[{rng.randrange(size)}]", str(rng.randrange(-3, 9))]
+            simple = [
+                "p",
+                "q",
+                "p",
+                "q",
+                "self.t",
+                f"self.i[{rng.randrange(size)}]",
+                str(rng.randrange(-3, 9)),
+            ]
             return rng.choice(simple)
         one, two = whole(deep - 1), whole(deep - 1)
         if rng.randrange(6) == 0:
             return f"({one} if {test(0)} else {two})"
-        forms = [f"({one} + {two})", f"({one} - {two})", f"{one} % 7", f"({one} // 3)", f"abs({one})", f"{one} * 2"]
-        forms += [f"self.STEPS[({one}) % 3]", f"math.floor(({one}) / 4)", f"sum(1 for v in self.x if v > {number(0)})"]
-        forms += ["-1 if e is None else 2", f"max(range({size}), key=lambda j: self.x[j])", f"round({one} / 4)"]
+        forms = [
+            f"({one} + {two})",
+            f"({one} - {two})",
+            f"{one} % 7",
+            f"({one} // 3)",
+            f"abs({one})",
+            f"{one} * 2",
+        ]
+        forms += [
+            f"self.STEPS[({one}) % 3]",
+            f"math.floor(({one}) / 4)",
+            f"sum(1 for v in self.x if v > {number(0)})",
+        ]
+        forms += [
+            "-1 if e is None else 2",
+            f"max(range({size}), key=lambda j: self.x[j])",
+            f"round({one} / 4)",
+        ]
         return rng.choice([*forms, f"max({one}, {two})"])
 
     def number(deep: int) -> str:
         if deep == 0 or rng.randrange(4) == 0:
-            simple = ["a", "b", "c", "a", "b", "self.s", f"self.x[{place()}]", f"self.w[{place()}]", "2", "-1"]
+            simple = [
+                "a",
+                "b",
+                "c",
+                "a",
+                "b",
+                "self.s",
+                f"self.x[{place()}]",
+                f"self.w[{place()}]",
+                "2",
+                "-1",
+            ]
             return rng.choice([*simple, *(["0.5", "0.1"] if floats else [])])
         one, two = number(deep - 1), number(deep - 1)
-        factor = rng.choice([f"self.x[{place()}]", "3", "-2"])  # Python's integers have no end, and squares get there soon
+        # Python's integers have no end, and squares get there soon
+        factor = rng.choice([f"self.x[{place()}]", "3", "-2"])
         if rng.randrange(6) == 0:
             return f"({one} if {test(0)} else {two})"
-        forms = [f"({one} + {two})", f"({one} - {two})", f"{one} * {factor}", f"-{one}", f"abs({one})", f"max({one}, {two})"]
+        forms = [
+            f"({one} + {two})",
+            f"({one} - {two})",
+            f"{one} * {factor}",
+            f"-{one}",
+            f"abs({one})",
+            f"max({one}, {two})",
+        ]
         if floats and rng.randrange(6) == 0:
-            forms = [f"float({one})", f"math.sqrt(abs({one}))", f"math.exp(-abs({one}))", f"TABLE[({whole(0)}) % 3]",
-                     f"math.atan2({one}, {two})"]  # fmt: skip
-        forms += [f"t[{place()} % 3]", f"self.w[::{rng.choice([1, 2, -1, -2])}][0]", f"max(self.x[j] for j in range({size}))"]
-        return rng.choice([*forms, f"min({one}, {two})", f"{one} / (abs({two}) + 1)" if floats else f"{one} // 5"])
+            forms = [
+                f"float({one})",
+                f"math.sqrt(abs({one}))",
+                f"math.exp(-abs({one}))",
+                f"TABLE[({whole(0)}) % 3]",
+                f"math.atan2({one}, {two})",
+            ]
+        forms += [
+            f"t[{place()} % 3]",
+            f"self.w[::{rng.choice([1, 2, -1, -2])}][0]",
+            f"max(self.x[j] for j in range({size}))",
+        ]
+        return rng.choice(
+            [*forms, f"min({one}, {two})", f"{one} / (abs({two}) + 1)" if floats else f"{one} // 5"]
+        )
 
     def place() -> str:
-        return rng.choice([str(rng.randrange(size)), str(-rng.randint(1, size)), f"p % {size}", f"(p + q) % {size}"])
+        return rng.choice(
+            [
+                str(rng.randrange(size)),
+                str(-rng.randint(1, size)),
+                f"p % {size}",
+                f"(p + q) % {size}",
+            ]
+        )
 
     def test(deep: int) -> str:
-        side, order = (whole if rng.randrange(3) == 0 else number), rng.choice(["<", "<=", ">", ">=", "==", "!="])
+        side, order = (
+            (whole if rng.randrange(3) == 0 else number),
+            rng.choice(["<", "<=", ">", ">=", "==", "!="]),
+        )
         plain = f"{side(deep)} {order} {side(deep)}"
         if deep == 0:
             return plain
@@ -468,39 +598,84 @@ def random_branching(
             elif action == 4:
                 lines.append(f"{indent}self.{rng.choice('wwy')}[{place()}] = {number(1)}")
             elif action == 5:
-                filled = [f"t[{place()} % 3] = {number(1)}", f"self.w[::{rng.choice([2, -1])}] = {number(0)}", "e = None"]
-                filled += [f"if e is None or {test(0)}: e = {number(0)}", f"t = [{number(0)}, {number(0)}, b]", "t, u = u, t"]
-                lines.append(indent + rng.choice([*filled, *[f"self.{rng.choice('sz')} = {number(1)}"] * 6]))
+                filled = [
+                    f"t[{place()} % 3] = {number(1)}",
+                    f"self.w[::{rng.choice([2, -1])}] = {number(0)}",
+                    "e = None",
+                ]
+                filled += [
+                    f"if e is None or {test(0)}: e = {number(0)}",
+                    f"t = [{number(0)}, {number(0)}, b]",
+                    "t, u = u, t",
+                ]
+                lines.append(
+                    indent + rng.choice([*filled, *[f"self.{rng.choice('sz')} = {number(1)}"] * 6])
+                )
             elif action == 6:
-                lines.append(f"{indent}self.t = {whole(1)}" if not in_loop or rng.randrange(3) else
-                             f"{indent}if {test(1)}: {rng.choice(['break', 'continue', 'return'])}")  # fmt: skip
+                lines.append(
+                    f"{indent}self.t = {whole(1)}"
+                    if not in_loop or rng.randrange(3)
+                    else f"{indent}if {test(1)}: {rng.choice(['break', 'continue', 'return'])}"
+                )
             elif action <= 8:
                 lines += [f"{indent}if {test(1)}:", *block(deep - 1, indent + "    ", in_loop)]
                 if rng.randrange(2):
-                    lines += [f"{indent}elif {test(1)}:", *block(deep - 1, indent + "    ", in_loop)]
+                    lines += [
+                        f"{indent}elif {test(1)}:",
+                        *block(deep - 1, indent + "    ", in_loop),
+                    ]
                 if rng.randrange(2):
                     lines += [f"{indent}else:", *block(deep - 1, indent + "    ", in_loop)]
             elif action == 9:
                 name = f"k{next(fresh)}"
-                over = rng.choice([f"range({size})", f"range({whole(1)} % 5)", "self.x", f"range(1, {rng.randint(1, 4)})"])
+                over = rng.choice(
+                    [
+                        f"range({size})",
+                        f"range({whole(1)} % 5)",
+                        "self.x",
+                        f"range(1, {rng.randint(1, 4)})",
+                    ]
+                )
                 lines += [f"{indent}for {name} in {over}:", *block(deep - 1, indent + "    ", True)]
-                lines.append(f"{indent}    {rng.choice('ab')} += {name}" if rng.randrange(2) else f"{indent}    q += 1")
+                lines.append(
+                    f"{indent}    {rng.choice('ab')} += {name}"
+                    if rng.randrange(2)
+                    else f"{indent}    q += 1"
+                )
             else:
                 name = f"n{next(fresh)}"
-                lines += [f"{indent}{name} = 0", f"{indent}while {name} < 4 and ({test(1)}):", f"{indent}    {name} += 1"]
+                lines += [
+                    f"{indent}{name} = 0",
+                    f"{indent}while {name} < 4 and ({test(1)}):",
+                    f"{indent}    {name} += 1",
+                ]
                 lines += block(deep - 1, indent + "    ", True)
         return lines
 
-    start = ["a = self.s", f"b = {rng.choice(['0', 'self.x[0]', '0.0' if floats else '1'])}", "c = self.w[-1]",
-             f"p = {rng.choice(['0', 'self.t', 'int(self.i[0])'])}", "q = 1",
-             "e = None", "t, u = [0] * 3, [c for _ in range(3)]"]  # fmt: skip
+    start = [
+        "a = self.s",
+        f"b = {rng.choice(['0', 'self.x[0]', '0.0' if floats else '1'])}",
+        "c = self.w[-1]",
+        f"p = {rng.choice(['0', 'self.t', 'int(self.i[0])'])}",
+        "q = 1",
+        "e = None",
+        "t, u = [0] * 3, [c for _ in range(3)]",
+    ]
     body = [f"        {line}" for line in start]
     for _ in range(length):
         body += block(2, "        ", False)
-    body += ["        self.z = a", "        self.w[0] = b", "        self.t = q", "        self.y[0] = c"]
+    body += [
+        "        self.z = a",
+        "        self.w[0] = b",
+        "        self.t = q",
+        "        self.y[0] = c",
+    ]
     text = "\n".join(body)
     fields = BRANCHING_FIELDS.format(T=dtype.__name__, X=(given or dtype).__name__)
-    source = f"class Branching(Vertex):{fields}    STEPS = (3, -1, 7)\n\n    def compute(self):\n{text}\n"
+    source = (
+        f"class Branching(Vertex):{fields}    STEPS = (3, -1, 7)\n\n    def "
+        f"compute(self):\n{text}\n"
+    )
     return branching(source), source
 
 
@@ -512,7 +687,8 @@ def branching(source: str) -> type[Vertex]:
 
 
 def executed(source: str, file: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    """The names that a source defines, beside the kit's and those given; its text can be had as if it stood in that file."""
+    """The names that a source defines, beside the kit's and those given; its text can be had as if
+    it stood in that file."""
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | dict(names)
     exec(compile(source, file, "exec"), scope)

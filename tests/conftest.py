@@ -1,4 +1,5 @@
-"""A machine without a GPU, and one with a stand-in for it; Ctrl-C, wherever the tests were started."""
+"""A machine without a GPU, and one with a stand-in for it; Ctrl-C, wherever the tests were
+started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Saved files taken apart, put together again, and damaged, for the tests of reports and of executables."""
+"""Saved files taken apart, put together again, and damaged, for the tests of reports and of
+executables."""
 
 from __future__ import annotations
 
@@ -37,7 +38,13 @@ def lied(header: dict[str, Any], hostile: list[Any], rng: Random) -> dict[str, A
     """A copy of a header in which one value somewhere is another, or gone."""
 
     def places(value: Any) -> Iterator[tuple[Any, Any]]:
-        entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        entries = (
+            value.items()
+            if isinstance(value, dict)
+            else enumerate(value)
+            if isinstance(value, list)
+            else ()
+        )
         for key, inner in entries:
             yield value, key
             yield from places(inner)
@@ -61,8 +68,11 @@ def refuses_truncated(data: bytes, load: Load, error: type[IPUTeachError], step:
             load(data[:end])
 
 
-def survives_flips(data: bytes, load: Load, error: type[IPUTeachError], seed: int, times: int = 150) -> None:
-    """A file with a bit flipped is refused, or the flip was where it changes nothing, in the container."""
+def survives_flips(
+    data: bytes, load: Load, error: type[IPUTeachError], seed: int, times: int = 150
+) -> None:
+    """A file with a bit flipped is refused, or the flip was where it changes nothing, in the
+    container."""
     rng = Random(seed)
     for _ in range(times):
         changed = bytearray(data)

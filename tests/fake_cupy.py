@@ -1,10 +1,12 @@
 """A stand-in for CuPy, so that the engine's GPU path can be tested without a GPU.
 
-Its arrays are numpy arrays in a wrapper that is stricter than CuPy where that finds mistakes: nothing becomes a numpy array
-by itself, no numpy array is taken for one of its own, no numpy function works on it. What CuPy lacks is lacking here
-(`vecdot`, reductions by most ufuncs, modes of `take`). Indices beyond the end wrap, as CuPy's do. Whatever makes the host wait
-for the device is written down in `waits`, whatever is brought to it in `uploads`. What CuPy leaves undefined is an error or
-poison here: a result that lies over an operand in part, one place that is written twice, a float that fits into no integer.
+Its arrays are numpy arrays in a wrapper that is stricter than CuPy where that finds mistakes:
+nothing becomes a numpy array by itself, no numpy array is taken for one of its own, no numpy
+function works on it. What CuPy lacks is lacking here (`vecdot`, reductions by most ufuncs, modes of
+`take`). Indices beyond the end wrap, as CuPy's do. Whatever makes the host wait for the device is
+written down in `waits`, whatever is brought to it in `uploads`. What CuPy leaves undefined is an
+error or poison here: a result that lies over an operand in part, one place that is written twice, a
+float that fits into no integer.
 """
 
 from __future__ import annotations
@@ -37,12 +39,18 @@ def _unmixed(out: Any, *args: Any) -> None:
     for arg in args:
         if isinstance(arg, ndarray) and np.shares_memory(arg._values, out._values):
             a, b = arg._values, out._values
-            same = a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype
+            same = (
+                a.ctypes.data == b.ctypes.data
+                and a.shape == b.shape
+                and a.strides == b.strides
+                and a.dtype == b.dtype
+            )
             assert same, "a result lies over an operand in part"
 
 
 def _put(into: np.ndarray, values: Any, casting: Any, where: Any = True) -> None:
-    """Store values; floats that do not fit into an integer become what no processor makes of them."""
+    """Store values; floats that do not fit into an integer become what no processor makes of
+    them."""
     source = np.asarray(values)
     if casting == "unsafe" and source.dtype.kind == "f" and into.dtype.kind in "iu":
         bounds = np.iinfo(into.dtype)
@@ -110,7 +118,9 @@ class ndarray:
         found = []
         for axis, part in enumerate(parts):
             if isinstance(part, ndarray):
-                assert len(parts) == 1 and part.dtype.kind in "iu", "an index that makes the host wait, or that this cannot do"
+                assert len(parts) == 1 and part.dtype.kind in "iu", (
+                    "an index that makes the host wait, or that this cannot do"
+                )
                 found.append(_wrapped(part._values, self.shape[axis]))
                 continue
             assert not isinstance(part, np.ndarray), "an index that lies on the host"
@@ -126,7 +136,9 @@ class ndarray:
         key = self._key(key)
         if isinstance(key[0], np.ndarray):
             assert np.unique(key[0]).size == key[0].size, "one place is written twice, in any order"
-        _unmixed(ndarray(np.asarray(self._values[key])), *([value] if isinstance(value, ndarray) else []))
+        _unmixed(
+            ndarray(np.asarray(self._values[key])), *([value] if isinstance(value, ndarray) else [])
+        )
         kept = np.array(self._values[key])
         _put(kept, _kept(value), "unsafe")
         self._values[key] = kept
@@ -191,7 +203,9 @@ for _name in _NAMES.split():
 
 
 def _reduction(fn: Any, typed: bool) -> Any:
-    def reduce(a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
+    def reduce(
+        a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+    ) -> ndarray:
         given = {"dtype": dtype} if dtype is not None else {}
         found = np.asarray(fn(a._values, axis=axis, keepdims=keepdims, **given))
         if out is None:
@@ -252,7 +266,9 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None
 
 def take(a: ndarray, indices: ndarray, axis: Any = None, out: Any = None) -> ndarray:
     assert isinstance(indices, ndarray)
-    found = np.take(a._values, _wrapped(indices._values, a.size if axis is None else a.shape[axis]), axis)
+    found = np.take(
+        a._values, _wrapped(indices._values, a.size if axis is None else a.shape[axis]), axis
+    )
     _unmixed(out, a)
     out._values[...] = found
     return out
@@ -288,6 +304,8 @@ class _Device:
 
 cuda = types.SimpleNamespace(
     Device=_Device,
-    get_current_stream=lambda: types.SimpleNamespace(synchronize=lambda: waits.append("synchronize")),
+    get_current_stream=lambda: types.SimpleNamespace(
+        synchronize=lambda: waits.append("synchronize")
+    ),
     runtime=types.SimpleNamespace(getDeviceProperties=lambda number: {"name": b"a stand-in"}),
 )

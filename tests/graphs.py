@@ -1,7 +1,7 @@
 """Random graphs for the tests, and beside every tensor what it should be by numpy's own indexing.
 
-A `View` pairs a tensor with an array of element numbers. Whatever is done to the one is done to the other, so that the
-tests know which elements a vertex touches without asking the code under test.
+A `View` pairs a tensor with an array of element numbers. Whatever is done to the one is done to the
+other, so that the tests know which elements a vertex touches without asking the code under test.
 """
 
 from __future__ import annotations
@@ -31,15 +31,51 @@ from codelets import (
     Swap,
 )
 
-from ipu_teach import BOOL, FLOAT, HALF, INT, ComputeSet, Device, Engine, Graph, Tensor, Vertex, concat
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    ComputeSet,
+    Device,
+    Engine,
+    Graph,
+    Tensor,
+    Vertex,
+    concat,
+)
 from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array, DType
 
 FAMILY = [
-    AddToParts, AllPositive, Axpy, Counter, DotProduct, Evens, FlipWhereNegative, HalfScale, Increment, IntegerMix,
-    PairwiseSum, Softmax, Sum, SumOfParts, SuperScale, Swap,
-]  # fmt: skip
-MAY_BE_EMPTY = {AllPositive, Axpy, DotProduct, Evens, HalfScale, Increment, PairwiseSum, Sum, SuperScale}
+    AddToParts,
+    AllPositive,
+    Axpy,
+    Counter,
+    DotProduct,
+    Evens,
+    FlipWhereNegative,
+    HalfScale,
+    Increment,
+    IntegerMix,
+    PairwiseSum,
+    Softmax,
+    Sum,
+    SumOfParts,
+    SuperScale,
+    Swap,
+]
+MAY_BE_EMPTY = {
+    AllPositive,
+    Axpy,
+    DotProduct,
+    Evens,
+    HalfScale,
+    Increment,
+    PairwiseSum,
+    Sum,
+    SuperScale,
+}
 TAKES_LISTS = {AddToParts, SumOfParts}
 
 
@@ -73,7 +109,8 @@ def joined(views: Sequence[View], dim: int = 0) -> View:
 
 
 class Space:
-    """A graph whose elements are numbered through all its variables. `tile[i]` and `size[i]` belong to element i."""
+    """A graph whose elements are numbered through all its variables. `tile[i]` and `size[i]` belong
+    to element i."""
 
     def __init__(self, device: Device, rng: Random, tiles: int | None = None) -> None:
         self.device = device
@@ -86,7 +123,8 @@ class Space:
         self.variables: dict[str, View] = {}
 
     def variable(self, dtype: type[DType], shape: Sequence[int], values: bool = True) -> View:
-        """A new variable, mapped at random, readable by the host under its name, holding random values."""
+        """A new variable, mapped at random, readable by the host under its name, holding random
+        values."""
         name = f"t{len(self.variables)}"
         tensor = self.graph.add_variable(dtype, shape, name)
         first, count = len(self.tile), int(np.prod(shape, dtype=int))
@@ -116,7 +154,8 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, np.inf, -np.inf, np.nan, 1e-7, 6e4]
 
 
 def random_values(rng: Random, dtype: type[DType], shape: Sequence[int]) -> Array:
-    """Mostly ordinary numbers; sometimes zeros of both signs, infinities, NaN; integers also at their limits."""
+    """Mostly ordinary numbers; sometimes zeros of both signs, infinities, NaN; integers also at
+    their limits."""
     source = np.random.default_rng(rng.randrange(2**16))
     kind = dtype.numpy.kind
     if kind == "b":
@@ -125,7 +164,9 @@ def random_values(rng: Random, dtype: type[DType], shape: Sequence[int]) -> Arra
         bounds = np.iinfo(dtype.numpy)
         values = source.integers(-50 if bounds.min else 0, 50, shape)
         if rng.randrange(3) == 0:
-            values = np.where(source.random(shape) < 0.2, source.choice([bounds.min, bounds.max], shape), values)
+            values = np.where(
+                source.random(shape) < 0.2, source.choice([bounds.min, bounds.max], shape), values
+            )
         return values.astype(dtype.numpy)
     values = source.standard_normal(shape) * 3
     if rng.randrange(3) == 0:
@@ -134,7 +175,8 @@ def random_values(rng: Random, dtype: type[DType], shape: Sequence[int]) -> Arra
 
 
 def random_view(rng: Random, view: Any, steps: int = 3) -> Any:
-    """`view` after some random slices, flips, transposes, flattenings and concatenations. No element appears twice.
+    """`view` after some random slices, flips, transposes, flattenings and concatenations. No
+    element appears twice.
 
     A `View`, or what has `ids` and its methods.
     """
@@ -164,8 +206,11 @@ def random_view(rng: Random, view: Any, steps: int = 3) -> Any:
     return view
 
 
-def random_vector(rng: Random, space: Space, dtype: type[DType], length: int, avoid: frozenset[int] | set[int]) -> View:
-    """Some `length` elements of the space, none of them in `avoid`; of a new variable if none are found."""
+def random_vector(
+    rng: Random, space: Space, dtype: type[DType], length: int, avoid: frozenset[int] | set[int]
+) -> View:
+    """Some `length` elements of the space, none of them in `avoid`; of a new variable if none are
+    found."""
     known = [v for v in space.variables.values() if v.tensor.dtype is dtype]
     for _ in range(3 if known else 0):
         flat = random_view(rng, rng.choice(known)).flat()
@@ -177,15 +222,19 @@ def random_vector(rng: Random, space: Space, dtype: type[DType], length: int, av
     return space.variable(dtype, (length,))
 
 
-def regions(rng: Random, space: Space, dtype: type[DType], shape: tuple[int, ...], count: int, written: bool) -> list[View]:
-    """`count` regions of one shape, laid out in one of the ways in which graphs lay them out; disjoint if `written`."""
+def regions(
+    rng: Random, space: Space, dtype: type[DType], shape: tuple[int, ...], count: int, written: bool
+) -> list[View]:
+    """`count` regions of one shape, laid out in one of the ways in which graphs lay them out;
+    disjoint if `written`."""
     size = int(np.prod(shape, dtype=int))
     way = rng.randrange(7 if written else 10)
     if way == 0 or way == 1:
         whole = space.variable(dtype, (count, *shape))
         return [whole[i] for i in range(count)]
     if way == 2:
-        whole = space.variable(dtype, (*shape, count))  # the vertices along the last axis: strided regions
+        # the vertices along the last axis: strided regions
+        whole = space.variable(dtype, (*shape, count))
         return [whole[(..., i)] for i in range(count)]
     if way == 3:
         whole = space.variable(dtype, (count, *shape))[::-1]
@@ -197,7 +246,10 @@ def regions(rng: Random, space: Space, dtype: type[DType], shape: tuple[int, ...
     if way == 5:
         gap = rng.randrange(3)
         flat = space.variable(dtype, (count * (size + gap) + 1,))
-        return [flat[1 + i * (size + gap) : 1 + i * (size + gap) + size].reshaped(shape) for i in range(count)]
+        return [
+            flat[1 + i * (size + gap) : 1 + i * (size + gap) + size].reshaped(shape)
+            for i in range(count)
+        ]
     if way == 6:  # each of two pieces, from two variables
         cut = rng.randrange(size + 1)
         one, other = space.variable(dtype, (count, cut)), space.variable(dtype, (count, size - cut))
@@ -215,7 +267,9 @@ def regions(rng: Random, space: Space, dtype: type[DType], shape: tuple[int, ...
     return [flat[s : s + size].reshaped(shape) for s in starts]
 
 
-def side_by_side(space: Space, dtype: type[DType], shapes: dict[str, tuple[int, ...]], count: int) -> dict[str, list[View]]:
+def side_by_side(
+    space: Space, dtype: type[DType], shapes: dict[str, tuple[int, ...]], count: int
+) -> dict[str, list[View]]:
     """All fields of a vertex in one row of one variable."""
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
     whole = space.variable(dtype, (count, sum(sizes.values())))
@@ -230,11 +284,15 @@ def side_by_side(space: Space, dtype: type[DType], shapes: dict[str, tuple[int, 
 def random_fields(
     rng: Random, space: Space, codelet: type[Vertex], shapes: dict[str, tuple[int, ...]], count: int
 ) -> dict[str, list[View]]:
-    """For each field of `codelet` a view for each of `count` vertices: in rows of one variable, or wherever it comes."""
+    """For each field of `codelet` a view for each of `count` vertices: in rows of one variable, or
+    wherever it comes."""
     types = {name: codelet.fields[name].dtype for name in shapes}
     if rng.randrange(3) == 0 and len(set(types.values())) == 1:
         return side_by_side(space, types.popitem()[1], shapes, count)
-    return {f: regions(rng, space, types[f], s, count, codelet.fields[f].written) for f, s in shapes.items()}
+    return {
+        f: regions(rng, space, types[f], s, count, codelet.fields[f].written)
+        for f, s in shapes.items()
+    }
 
 
 @dataclass
@@ -248,7 +306,9 @@ class Placed:
 
     def touched(self, kinds: Sequence[str]) -> list[set[int]]:
         """The elements of each field whose kind is one of `kinds`."""
-        chosen = [views for name, views in self.fields.items() if self.codelet.fields[name].kind in kinds]
+        chosen = [
+            views for name, views in self.fields.items() if self.codelet.fields[name].kind in kinds
+        ]
         return [set().union(*(view.elements for view in views)) for views in chosen]
 
 
@@ -258,8 +318,11 @@ class Superstep:
     vertices: list[Placed]
 
 
-def random_superstep(rng: Random, space: Space, most: int = 6, careful: bool = True, costed: bool = False) -> Superstep:
-    """A compute set of up to `most` vertices each of some codelets. `careful`: without races; `costed`: with estimates."""
+def random_superstep(
+    rng: Random, space: Space, most: int = 6, careful: bool = True, costed: bool = False
+) -> Superstep:
+    """A compute set of up to `most` vertices each of some codelets. `careful`: without races;
+    `costed`: with estimates."""
     step = Superstep(space.graph.add_compute_set(), [])
     read: set[int] = set()
     written: set[int] = set()
@@ -274,7 +337,13 @@ def random_superstep(rng: Random, space: Space, most: int = 6, careful: bool = T
         for _ in range(rng.randint(1, most)):
             fields = {}
             n, k = rng.choice([1, 2, 3, 4, 5, 7, 8, 11, 16]), rng.randint(1, 3)
-            n = max(n, 2) if codelet is Swap else 0 if codelet in MAY_BE_EMPTY and rng.randrange(6) == 0 else n
+            n = (
+                max(n, 2)
+                if codelet is Swap
+                else 0
+                if codelet in MAY_BE_EMPTY and rng.randrange(6) == 0
+                else n
+            )
             for name, field in codelet.fields.items():
                 if field.kind == "state":
                     continue
@@ -289,15 +358,23 @@ def random_superstep(rng: Random, space: Space, most: int = 6, careful: bool = T
                     fields[name] = [pick(field.dtype, k * n, field.kind).reshaped((k, n))]
             placed = Placed(codelet, rng.randrange(space.tiles), fields)
             step.vertices.append(placed)
-            add(space, step.compute_set, placed, rng.randrange(40) if costed or rng.randrange(3) == 0 else -1)
+            add(
+                space,
+                step.compute_set,
+                placed,
+                rng.randrange(40) if costed or rng.randrange(3) == 0 else -1,
+            )
     return step
 
 
 def add(space: Space, compute_set: ComputeSet, placed: Placed, cycles: int = -1) -> None:
-    """Add one vertex to the graph; a field of one view that is no vector of its own is connected as it is."""
+    """Add one vertex to the graph; a field of one view that is no vector of its own is connected as
+    it is."""
     edges = {}
     for name, views in placed.fields.items():
-        alone = len(views) == 1 and (placed.codelet.fields[name].depth < 2 or views[0].ids.ndim == 2)
+        alone = len(views) == 1 and (
+            placed.codelet.fields[name].depth < 2 or views[0].ids.ndim == 2
+        )
         edges[name] = views[0].tensor if alone else [view.tensor for view in views]
     vertex = space.graph.add_vertex(compute_set, placed.codelet, edges)
     space.graph.set_tile_mapping(vertex, placed.tile)
@@ -317,7 +394,9 @@ def random_copy(rng: Random, space: Space) -> tuple[Copy, View, View]:
     return Copy(source.tensor, destination.tensor), source, destination
 
 
-def contents(space: Space, program: Program | list[Program], *, runs: int = 1, **how: Any) -> dict[str, Array]:
+def contents(
+    space: Space, program: Program | list[Program], *, runs: int = 1, **how: Any
+) -> dict[str, Array]:
     """Everything in memory after the run, by variable. `how`: what else the engine is told."""
     engine = Engine(space.graph, program, strict=False, **how)
     engine.load(space.device)
@@ -332,7 +411,8 @@ def differences(a: dict[str, Array], b: dict[str, Array]) -> list[str]:
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Equal to the last bit, -0.0 and 0.0 told apart. One NaN is as good as another: its sign and payload mean nothing."""
+    """Equal to the last bit, -0.0 and 0.0 told apart. One NaN is as good as another: its sign and
+    payload mean nothing."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind != "f":

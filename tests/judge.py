@@ -26,11 +26,18 @@ class Judge:
 
     def __init__(self, graph: Graph, feeds: Mapping[str, Iterable[Array]] | None = None) -> None:
         self.graph = graph
-        self.memory, self.defined = np.zeros(graph.memory_bytes, np.uint8), np.zeros(graph.memory_bytes, bool)
+        self.memory, self.defined = (
+            np.zeros(graph.memory_bytes, np.uint8),
+            np.zeros(graph.memory_bytes, bool),
+        )
         self.owner = np.full(graph.memory_bytes, -1)
         self.feeds = {handle: iter(arrays) for handle, arrays in (feeds or {}).items()}
-        self.drains, self.rows = dict[str, list[Array]](), dict[tuple[str, int], Array]()  # by stream; by remote buffer and row
-        self.steps, self.state = list[tuple[str, dict[int, int]]](), dict[tuple[VertexTable, int, str], Array]()
+        # by stream; by remote buffer and row
+        self.drains, self.rows = dict[str, list[Array]](), dict[tuple[str, int], Array]()
+        self.steps, self.state = (
+            list[tuple[str, dict[int, int]]](),
+            dict[tuple[VertexTable, int, str], Array](),
+        )
         for v in graph.variables:
             self.flat(v.dtype)[v.start // v.dtype.size : v.stop // v.dtype.size] = poison(v.dtype)
         for start, stop, tile in np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3):
@@ -94,33 +101,49 @@ class Judge:
     def copy(self, node: p.Copy) -> None:
         source, destination = node.source, node.destination
         if isinstance(source, RemoteBuffer) or isinstance(destination, RemoteBuffer):
-            self.copy_rows(source, destination, [0] if node.offset is None else self.read(node.offset, True).reshape(-1))
+            self.copy_rows(
+                source,
+                destination,
+                [0] if node.offset is None else self.read(node.offset, True).reshape(-1),
+            )
         elif isinstance(source, DataStream):
             self.write(destination, next(self.feeds[source.handle]))
         elif isinstance(destination, DataStream):
             self.drains.setdefault(destination.handle, []).append(self.read(source, True))
         else:
-            moved = zip(self.owner[bytes_in(destination)].tolist(), bytes_in(source).tolist(), strict=True)
+            moved = zip(
+                self.owner[bytes_in(destination)].tolist(), bytes_in(source).tolist(), strict=True
+            )
             self.note("Copy", {(tile, byte) for tile, byte in moved if self.owner[byte] != tile})
             self.write(destination, self.read(source, True))
 
     def copy_rows(self, source: Any, destination: Any, numbers: Iterable[Any]) -> None:
-        tensor, buffer = (source, destination) if isinstance(source, Tensor) else (destination, source)
+        tensor, buffer = (
+            (source, destination) if isinstance(source, Tensor) else (destination, source)
+        )
         held = self.read(tensor, tensor is source).reshape(-1)
         for i, number in enumerate(int(n) for n in numbers):
             if not 0 <= number < buffer.repeats:
                 raise ApplicationRuntimeError(f"{buffer!r} has no row {number}")
-            part, key = slice(i * buffer.num_elements, (i + 1) * buffer.num_elements), (buffer.handle, number)
+            part, key = (
+                slice(i * buffer.num_elements, (i + 1) * buffer.num_elements),
+                (buffer.handle, number),
+            )
             if tensor is source:
                 self.rows[key] = held[part]
             elif key not in self.rows:
-                raise UninitialisedReadError(f"row {number} of {buffer!r} is read, and nothing has written it")
+                raise UninitialisedReadError(
+                    f"row {number} of {buffer!r} is read, and nothing has written it"
+                )
             else:
                 self.write(tensor.flatten()[part], self.rows[key])
 
     def superstep(self, compute_set: ComputeSet) -> list[bool]:
         before, after, results, answers = set(), set(), [], []
-        vertices = [(t, row, {name: self.places(t, row, name) for name in t.edges}) for t, row in rows_of(compute_set)]
+        vertices = [
+            (t, row, {name: self.places(t, row, name) for name in t.edges})
+            for t, row in rows_of(compute_set)
+        ]
         for table, row, places in vertices:
             for name, place in places.items():
                 kind, region, tile = table.edges[name].kind, bytes_of(*place), table.tiles[row]
@@ -128,16 +151,23 @@ class Judge:
                 if kind != "output":
                     before |= {(tile, byte) for byte in elsewhere}
                     if not self.defined[region].all():
-                        raise UninitialisedReadError(f"{table.codelet.__name__}.{name} reads what nothing has written")
+                        raise UninitialisedReadError(
+                            f"{table.codelet.__name__}.{name} reads what nothing has written"
+                        )
                 if kind != "input":
                     after |= {(int(self.owner[byte]), byte) for byte in elsewhere}
         for table, row, places in vertices:
-            ones, _ = self.compute(table, row, places, 1, dict(self.state))  # what is the same beside it was stored
+            # what is the same beside it was stored
+            ones, _ = self.compute(table, row, places, 1, dict(self.state))
             zeros, answer = self.compute(table, row, places, 0, self.state)
             answers += [answer]
-            for a, b, (at, dtype) in [(zeros[n], ones[n], places[n]) for n, field in table.edges.items() if field.written]:
+            for a, b, (at, dtype) in [
+                (zeros[n], ones[n], places[n]) for n, field in table.edges.items() if field.written
+            ]:
                 stored = (a == b) | (a != a) & (b != b)
-                results.append((dtype, np.concatenate([part.reshape(-1) for part in at])[stored], a[stored]))
+                results.append(
+                    (dtype, np.concatenate([part.reshape(-1) for part in at])[stored], a[stored])
+                )
         for dtype, at, values in results:
             self.flat(dtype)[at] = values
             self.defined[bytes_of([at], dtype)] = True
@@ -148,15 +178,25 @@ class Judge:
         """What a field is connected to: for each of its parts the positions of the elements, and their dtype."""
         layout = self.graph.layouts[table.layouts[name][row]]
         parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
-        return [table.offsets[name][row] + delta + part.positions for delta, part in parts], table.edges[name].dtype
+        return [
+            table.offsets[name][row] + delta + part.positions for delta, part in parts
+        ], table.edges[name].dtype
 
-    def compute(self, table: VertexTable, row: int, places: Any, filling: int, state: Any) -> tuple[dict[str, Array], bool]:
+    def compute(
+        self, table: VertexTable, row: int, places: Any, filling: int, state: Any
+    ) -> tuple[dict[str, Array], bool]:
         """What is in the fields of a vertex after compute(), flat, and its answer. Before, outputs are full of `filling`."""
         parts, regions = dict[str, list[Array]](), dict[str, Any]()
         for name, (at, dtype) in places.items():
-            field, there = table.edges[name], [a if table.edges[name].depth else a.reshape(()) for a in at]
+            field, there = (
+                table.edges[name],
+                [a if table.edges[name].depth else a.reshape(()) for a in at],
+            )
             filled = field.kind == "output"
-            parts[name] = [np.array(np.full(a.shape, filling) if filled else self.flat(dtype)[a], dtype.numpy) for a in there]
+            parts[name] = [
+                np.array(np.full(a.shape, filling) if filled else self.flat(dtype)[a], dtype.numpy)
+                for a in there
+            ]
             for part in parts[name]:
                 part.flags.writeable = field.written
             one = isinstance(self.graph.layouts[table.layouts[name][row]], Layout)
@@ -164,13 +204,24 @@ class Judge:
         for name, field in table.state.items():
             held = state.get((table, row, name), table.state_values[name][row])
             empty = np.full(table.sizes.get((name, row), 0), poison(field.dtype))
-            regions[name] = state[table, row, name] = np.array(empty if held is None else held, field.dtype.numpy)
-        count, record, multi = self.graph.target.num_worker_contexts, Record(), table.codelet.context == "multi"
+            regions[name] = state[table, row, name] = np.array(
+                empty if held is None else held, field.dtype.numpy
+            )
+        count, record, multi = (
+            self.graph.target.num_worker_contexts,
+            Record(),
+            table.codelet.context == "multi",
+        )
         calls: list[Any] = [(worker,) for worker in range(count)] if multi else [()]
         regions |= {name: record.of(regions[name]) for name in places if multi}
-        answers = [record.worker(table.codelet.bind(regions, count).compute, *call) for call in calls]
+        answers = [
+            record.worker(table.codelet.bind(regions, count).compute, *call) for call in calls
+        ]
         record.refuse_races(table.codelet)
-        found = {name: np.concatenate([part.reshape(-1) for part in given]) for name, given in parts.items()}
+        found = {
+            name: np.concatenate([part.reshape(-1) for part in given])
+            for name, given in parts.items()
+        }
         return found, all(answer is None or bool(answer) for answer in answers)
 
     def check_races(self, program: p.Program) -> None:
@@ -178,10 +229,18 @@ class Judge:
         for child in program.children():
             self.check_races(child)
         rows = rows_of(program.compute_set) if isinstance(program, p.Execute) else ()
-        fields = [(f.written, bytes_of(*self.places(t, row, f.name)).tolist()) for t, row in rows for f in t.edges.values()]
-        touched = Counter(byte for written, region in fields for byte in (region if written else set(region)))
+        fields = [
+            (f.written, bytes_of(*self.places(t, row, f.name)).tolist())
+            for t, row in rows
+            for f in t.edges.values()
+        ]
+        touched = Counter(
+            byte for written, region in fields for byte in (region if written else set(region))
+        )
         if any(touched[byte] > 1 for written, region in fields if written for byte in region):
-            raise ComputeSetRaceError(f"in {program!r} something is written that is touched once more")
+            raise ComputeSetRaceError(
+                f"in {program!r} something is written that is touched once more"
+            )
 
     def note(self, name: str, *moved: set[tuple[int, int]]) -> None:
         """A step ran in which bytes came to tiles, each once to each: sets of (tile, byte)."""
@@ -189,7 +248,9 @@ class Judge:
 
 
 def bytes_of(positions: list[Array], dtype: type[DType]) -> Array:
-    return np.concatenate([(at.reshape(-1, 1) * dtype.size + np.arange(dtype.size)).reshape(-1) for at in positions])
+    return np.concatenate(
+        [(at.reshape(-1, 1) * dtype.size + np.arange(dtype.size)).reshape(-1) for at in positions]
+    )
 
 
 def bytes_in(tensor: Tensor) -> Array:

@@ -1,4 +1,5 @@
-"""What the tests of PopLibs share: one library call on host arrays, and comparison with numpy in double precision."""
+"""What the tests of PopLibs share: one library call on host arrays, and comparison with numpy in
+double precision."""
 
 from __future__ import annotations
 
@@ -19,10 +20,15 @@ Built = Tensor | Sequence[Tensor]
 
 
 def run(
-    build: Callable[..., Built], *given: Given, tiles: int = 13, times: int = 1, options: dict[str, Any] | None = None,
+    build: Callable[..., Built],
+    *given: Given,
+    tiles: int = 13,
+    times: int = 1,
+    options: dict[str, Any] | None = None,
     vertex_loop: bool = False,
-) -> tuple[list[Array], Report]:  # fmt: skip
-    """(values of what `build(graph, prog, *tensors)` returns, the report). The tensors are mapped linearly."""
+) -> tuple[list[Array], Report]:
+    """(values of what `build(graph, prog, *tensors)` returns, the report). The tensors are mapped
+    linearly."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph, prog, tensors = Graph(device), Program(), []
     for values, dtype in given:
@@ -42,7 +48,8 @@ def run(
 
 
 def product(device: Device) -> tuple[Graph, Program]:
-    """A product of two matrices of 64 by 64, mapped linearly, as a sweep builds it for each machine."""
+    """A product of two matrices of 64 by 64, mapped linearly, as a sweep builds it for each
+    machine."""
     graph = Graph(device)
     a, b = (graph.add_variable(FLOAT, (64, 64), name) for name in "ab")
     for tensor in (a, b):
@@ -59,7 +66,8 @@ def value(build: Callable[..., Built], *given: Given, **how: Any) -> Array:
 
 
 def both_ways(build: Callable[..., Built], *given: Given, tiles: int = 13) -> Array:
-    """The value, the same in batches and vertex by vertex. Both cost the same, and every vertex something that is known."""
+    """The value, the same in batches and vertex by vertex. Both cost the same, and every vertex
+    something that is known."""
     ran = [run(build, *given, tiles=tiles, vertex_loop=loop) for loop in (False, True)]
     (fast, report), (slow, other) = ((found[0], its) for found, its in ran)
     assert fast.dtype == slow.dtype and fast.tobytes() == slow.tobytes()
@@ -78,5 +86,6 @@ def ulps_of_half(got: Array, wanted: Array) -> Array:
 
 
 def torch() -> Any:
-    """PyTorch; where it is missing the test is skipped, with a reason that `IPU_TEACH_REQUIRE` may forbid."""
+    """PyTorch; where it is missing the test is skipped, with a reason that `IPU_TEACH_REQUIRE` may
+    forbid."""
     return pytest.importorskip("torch", reason="the extra torch is not installed")

@@ -1,4 +1,5 @@
-"""Error texts without the line of the program that they quote: which line it is changes whenever a test is edited."""
+"""Error texts without the line of the program that they quote: which line it is changes whenever a
+test is edited."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Mistakes that people make on a tile machine, planted: what the kit says of each, or that it says nothing.
+"""Mistakes that people make on a tile machine, planted: what the kit says of each, or that it says
+nothing.
 
-docs/caught.md is made from this list by docs/make_caught.py. Each function makes the mistake and runs it; its docstring is the
-mistake in a sentence.
+docs/caught.md is made from this list by docs/make_caught.py. Each function makes the mistake and
+runs it; its docstring is the mistake in a sentence.
 """
 
-# No `from __future__ import annotations` here: the classes take their fields' types from the module.
+# No `from __future__ import annotations` here: the classes take their fields' types from the
+# module.
 
 import threading
 import time
@@ -42,8 +44,8 @@ BEFORE, DURING, REPORT, NEVER = "before it runs", "while it runs", "in the repor
 
 @dataclass(frozen=True)
 class Mistake:
-    """`plant()` makes it. `error`: what is raised then; `insight`: the kind that speaks of it in the report, with advice. With
-    neither it goes through, and `why` says why, and what helps."""
+    """`plant()` makes it. `error`: what is raised then; `insight`: the kind that speaks of it in
+    the report, with advice. With neither it goes through, and `why` says why, and what helps."""
 
     plant: Callable[[], Any]
     when: str
@@ -57,7 +59,8 @@ class Mistake:
         return " ".join((self.plant.__doc__ or "").split())
 
     def said(self) -> str:
-        """The kit's own words: the first sentence of the error or of the insight, or nothing. Fails if they do not come."""
+        """The kit's own words: the first sentence of the error or of the insight, or nothing. Fails
+        if they do not come."""
         if self.error is not None:
             try:
                 self.plant()
@@ -130,7 +133,14 @@ class Bench:
         self.graph = Graph(self.device)
         self.work = self.graph.add_compute_set("work")
 
-    def variable(self, name: str, value: Any = 1, dtype: Any = FLOAT, shape: tuple[int, ...] = (4,), tile: int = 0) -> Tensor:
+    def variable(
+        self,
+        name: str,
+        value: Any = 1,
+        dtype: Any = FLOAT,
+        shape: tuple[int, ...] = (4,),
+        tile: int = 0,
+    ) -> Tensor:
         """On one tile, with initial values unless they are None."""
         tensor = self.graph.add_variable(dtype, shape, name)
         self.graph.set_tile_mapping(tensor, tile)
@@ -212,8 +222,9 @@ def copies_in_the_wrong_order() -> None:
 
 
 @missed(
-    "the variable held a value, an old one, and the machine cannot know that you meant another. Compare with plain numpy, or "
-    "leave out initial values that the program ought to write: then the first read is caught."
+    "the variable held a value, an old one, and the machine cannot know that you meant another. "
+    "Compare with plain numpy, or leave out initial values that the program ought to write: then "
+    "the first read is caught."
 )
 def copies_in_the_wrong_order_over_old_values() -> None:
     """The same two Copies, where y already holds an older value."""
@@ -262,7 +273,12 @@ def a_vertex_is_on_no_tile() -> None:
 def all_on_one_tile_and_too_large() -> None:
     """All data lies on tile 0, and is more than a tile holds."""
     bench = Bench()
-    bench.run(p.Copy(bench.variable("x", shape=(400_000,)), bench.variable("y", None, shape=(400_000,), tile=1)))
+    bench.run(
+        p.Copy(
+            bench.variable("x", shape=(400_000,)),
+            bench.variable("y", None, shape=(400_000,), tile=1),
+        )
+    )
 
 
 @seen("balance")
@@ -297,8 +313,9 @@ def columns_of_a_matrix_by_rows() -> Report:
 
 
 @missed(
-    "the model takes every edge as aligned. On the chip it is first copied to where it is, or loaded in smaller parts; either "
-    "way it takes longer. Begin views of HALF at elements that four divides."
+    "the model takes every edge as aligned. On the chip it is first copied to where it is, or "
+    "loaded in smaller parts; either way it takes longer. Begin views of HALF at elements that "
+    "four divides."
 )
 def an_edge_that_begins_within_a_word() -> None:
     """An edge of HALF begins at an odd element, in the middle of a word."""
@@ -336,7 +353,10 @@ def an_index_past_the_end() -> None:
     Bench().alone(Differences)
 
 
-@missed("Python counts a negative index from the end, and so does the kit; C++ on the chip would read memory before the field.")
+@missed(
+    "Python counts a negative index from the end, and so does the kit; C++ on the chip would read "
+    "memory before the field."
+)
 def an_index_before_the_beginning() -> None:
     """A loop reads one element before the beginning of a field."""
 
@@ -409,7 +429,10 @@ def nobody_knows_what_it_costs() -> None:
 # Numbers
 
 
-@missed("infinity is what the type gives, on the chip too. Look for it in the values, or let the machine stop: the next row.")
+@missed(
+    "infinity is what the type gives, on the chip too. Look for it in the values, or let the "
+    "machine stop: the next row."
+)
 def half_overflows() -> None:
     """A product in HALF is larger than 65,504."""
     bench = Bench()
@@ -428,7 +451,9 @@ def half_overflows_and_the_machine_looks() -> None:
     bench.run(p.Sequence(program, p.Execute(bench.work)))
 
 
-@missed("whole numbers wrap around, as on the chip and in numpy. Count in a wider type, or in FLOAT.")
+@missed(
+    "whole numbers wrap around, as on the chip and in numpy. Count in a wider type, or in FLOAT."
+)
 def a_whole_number_wraps() -> None:
     """A sum of INT is larger than 2,147,483,647."""
 
@@ -456,8 +481,8 @@ def a_python_if_on_a_tensor() -> None:
 
 
 @missed(
-    "a loop may run for as long as it likes, here as on the chip. Ctrl-C ends it with the report up to there; in an exercise "
-    "`check` does so after eight seconds."
+    "a loop may run for as long as it likes, here as on the chip. Ctrl-C ends it with the report "
+    "up to there; in an exercise `check` does so after eight seconds."
 )
 def a_predicate_that_nobody_changes() -> None:
     """`RepeatWhileTrue` with a predicate that nothing in its body changes."""
@@ -474,8 +499,8 @@ def a_predicate_that_nobody_changes() -> None:
 
 
 @missed(
-    "it is the same work, and nothing is wrong with it but its length: a hundred rows in the program tree, and as many "
-    "calls on every tile, which the model does not count."
+    "it is the same work, and nothing is wrong with it but its length: a hundred rows in the "
+    "program tree, and as many calls on every tile, which the model does not count."
 )
 def a_loop_unrolled_in_python() -> None:
     """A Python `for` writes a superstep a hundred times, where a Repeat was meant."""
@@ -484,7 +509,10 @@ def a_loop_unrolled_in_python() -> None:
     unrolled = bench.run(p.Sequence(*(p.Execute(bench.work) for _ in range(100)))).report
     repeated = bench.run(p.Repeat(100, p.Execute(bench.work))).report
     assert unrolled.total_cycles == repeated.total_cycles
-    assert [len(list(report.profile.programs[0].leaves())) for report in (unrolled, repeated)] == [100, 1]
+    assert [len(list(report.profile.programs[0].leaves())) for report in (unrolled, repeated)] == [
+        100,
+        1,
+    ]
 
 
 @caught(BEFORE, errors.ControlProgramError)

@@ -29,13 +29,33 @@ from ipu_teach.target import Target, make_target
 WORKERS = make_target().num_worker_contexts
 START = 11  # of six workers, by a tile's supervisor
 OPERATORS = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
-    "lshift": "left_shift", "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
-}  # fmt: skip
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}
 MATH = {"atan": "arctan", "atan2": "arctan2", "fabs": "absolute"}
-COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
-           ast.NotEq: operator.ne}  # fmt: skip
+COMPARE = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
 
 SINGLE = (float, np.float32, np.float64)
 NUMBERS = (bool, int, float, np.generic, type(None))
@@ -48,7 +68,11 @@ class Number:
         self.p, self.v, self.product = pricer, value, product
 
     def __pow__(self, n: Any) -> Any:
-        name = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(n, "power") if not isinstance(n, Number) else "power"
+        name = (
+            {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(n, "power")
+            if not isinstance(n, Number)
+            else "power"
+        )
         return self.p.made(name, self.v ** plain(n))
 
     def __neg__(self) -> Any:
@@ -151,7 +175,9 @@ class Pricer:
         self.codelet, self.target = codelet, target
         text = inspect.getsource(codelet)
         state = [name for name, f in codelet.fields.items() if f.kind == "state" and not f.depth]
-        self.constants = {name for name in state if not re.search(rf"self\.{name} ?[^ =]?=[^=]", text)}
+        self.constants = {
+            name for name in state if not re.search(rf"self\.{name} ?[^ =]?=[^=]", text)
+        }
         self.joins: set[tuple[Any, str]] = set()
         self.parted: set[Any] = set()
         self.functions: dict[FunctionType, Any] = {}
@@ -180,10 +206,17 @@ class Pricer:
         return math.ceil(self.cycles)
 
     def made(self, name: str, value: Any, of: tuple[Any, ...] = ()) -> Number:
-        dtype = value.dtype if isinstance(value, np.generic) else np.dtype({bool: "?", int: "i8", float: "f8"}[type(value)])
-        products = [x for x in of if isinstance(x, Number) and x.product and isinstance(x.v, SINGLE)]
+        dtype = (
+            value.dtype
+            if isinstance(value, np.generic)
+            else np.dtype({bool: "?", int: "i8", float: "f8"}[type(value)])
+        )
+        products = [
+            x for x in of if isinstance(x, Number) and x.product and isinstance(x.v, SINGLE)
+        ]
         by_hand = self.target.codelet_prices == "by hand"
-        if not (by_hand and isinstance(value, SINGLE) and name in ("add", "subtract") and products):  # else f32mac does both
+        # else f32mac does both
+        if not (by_hand and isinstance(value, SINGLE) and name in ("add", "subtract") and products):
             self.cycles += single_cycles(name, dtype, self.target)
         return Number(self, value, product=name == "multiply")
 
@@ -286,7 +319,11 @@ class Pricer:
 
     def copied(self, items: Any) -> Any:
         """The same with lists in it."""
-        return self.listed(map(self.copied, items), not np.ndim(items[0])) if isinstance(items, list) else items
+        return (
+            self.listed(map(self.copied, items), not np.ndim(items[0]))
+            if isinstance(items, list)
+            else items
+        )
 
     def is_none(self, value: Any, wanted: bool) -> Any:
         self.cycles += isinstance(value, Number)
@@ -299,7 +336,12 @@ class Pricer:
 
     def many(self, kind: str, place: Any, pairs: Any, key: Any = None, start: Any = 0) -> Any:
         """sum, any, all, max or min: of each item whether it counts, if that is a question, and what it is."""
-        found, least, first, better = {"any": False, "all": True}.get(kind, start), None, True, self.names().get(kind)
+        found, least, first, better = (
+            {"any": False, "all": True}.get(kind, start),
+            None,
+            True,
+            self.names().get(kind),
+        )
         for test, item in pairs:
             found = self.join(place, "", lambda: found) if kind == "sum" or not first else found  # noqa: B023
             taken = test is None or self.test(test())
@@ -361,8 +403,17 @@ class Pricer:
                 self.cycles += single_cycles("rint", np.dtype(np.float32), self.target)
             return Number(self, found) if isinstance(value, Number) else found
 
-        return {"round": rounded, "max": best(operator.gt), "min": best(operator.lt), "int": cast(int), "float": cast(float),
-                "bool": cast(bool), "range": span, "np": Numpy(self), "math": Math(self)}  # fmt: skip
+        return {
+            "round": rounded,
+            "max": best(operator.gt),
+            "min": best(operator.lt),
+            "int": cast(int),
+            "float": cast(float),
+            "bool": cast(bool),
+            "range": span,
+            "np": Numpy(self),
+            "math": Math(self),
+        }
 
     def counted(self, f: FunctionType) -> Any:
         """The function with its decisions, assignments and loops told to this."""
@@ -463,7 +514,9 @@ class Math:
         def call(*args: Any) -> Any:
             value = getattr(math, name)(*plain(args))
             if any(isinstance(a, Number) for a in args):
-                self.p.cycles += single_cycles(MATH.get(name, name), np.dtype(np.float32), self.p.target)
+                self.p.cycles += single_cycles(
+                    MATH.get(name, name), np.dtype(np.float32), self.p.target
+                )
                 return Number(self.p, value)
             return value
 
@@ -475,11 +528,21 @@ class _Telling(ast.NodeTransformer):
 
     def __init__(self, name: str, tree: ast.AST) -> None:
         self.name, self.loop, self.count, self.inner = name, "", 0, False
-        stored = {n.value.id for n in ast.walk(tree) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
-                  and isinstance(n.value, ast.Name)}  # fmt: skip
+        stored = {
+            n.value.id
+            for n in ast.walk(tree)
+            if isinstance(n, ast.Subscript)
+            and isinstance(n.ctx, ast.Store)
+            and isinstance(n.value, ast.Name)
+        }
         # Lists of constants that are stored into: they are no tables.
-        self.changed = [ast.unparse(n.value) for n in ast.walk(tree) if isinstance(n, ast.Assign)
-                        and isinstance(n.targets[0], ast.Name) and n.targets[0].id in stored]  # fmt: skip
+        self.changed = [
+            ast.unparse(n.value)
+            for n in ast.walk(tree)
+            if isinstance(n, ast.Assign)
+            and isinstance(n.targets[0], ast.Name)
+            and n.targets[0].id in stored
+        ]
 
     def place(self) -> str:
         self.count += 1
@@ -488,7 +551,12 @@ class _Telling(ast.NodeTransformer):
     @staticmethod
     def stored(*nodes: ast.AST) -> list[str]:
         return sorted(
-            {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            {
+                n.id
+                for node in nodes
+                for n in ast.walk(node)
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
         )
 
     def visit(self, node: ast.AST) -> Any:
@@ -497,7 +565,9 @@ class _Telling(ast.NodeTransformer):
         found, self.inner = super().visit(node), inner
         if isinstance(node, ast.FunctionDef) and inner:
             return [found, *self.text(f"{node.name} = P_.called({node.name})")]
-        if not isinstance(node, ast.stmt) or isinstance(node, (ast.For, ast.While, ast.FunctionDef)):
+        if not isinstance(node, ast.stmt) or isinstance(
+            node, (ast.For, ast.While, ast.FunctionDef)
+        ):
             return found
         return [*self.text(f"P_.at({node.lineno})"), *_list(found)]
 
@@ -511,11 +581,17 @@ class _Telling(ast.NodeTransformer):
         return [block]
 
     def joined(self, place: str, names: list[str], force: str = "None") -> list[ast.stmt]:
-        return [line for n in names for line in self.text(f"{n} = P_.join({place!r}, {n!r}, lambda: {n}, {force})")]
+        return [
+            line
+            for n in names
+            for line in self.text(f"{n} = P_.join({place!r}, {n!r}, lambda: {n}, {force})")
+        ]
 
     def visit_If(self, node: ast.If) -> Any:
         place, names = self.place(), self.stored(*node.body, *node.orelse)
-        leaves = any(isinstance(n, ast.Break) for part in [*node.body, *node.orelse] for n in _own(part))
+        leaves = any(
+            isinstance(n, ast.Break) for part in [*node.body, *node.orelse] for n in _own(part)
+        )
         test = ast.unparse(self.visit(node.test))
         loop = repr(self.loop) if leaves else "None"
         (made,) = self.text(f"if P_.test({test}, {loop}): pass")
@@ -527,7 +603,9 @@ class _Telling(ast.NodeTransformer):
         place, names = self.place(), self.stored(node)
         outer, self.loop = self.loop, place
         test = ast.unparse(self.visit(node.test))
-        (made,) = self.text(f"while P_.at({node.lineno}) and P_.note({place!r}, {names!r}, locals()) and P_.test({test}): pass")
+        (made,) = self.text(
+            f"while P_.at({node.lineno}) and P_.note({place!r}, {names!r}, locals()) and P_.test({test}): pass"
+        )
         made.body = self.within([x for s in node.body for x in _list(self.visit(s))])  # type: ignore[attr-defined]
         self.loop = outer
         begin = [*self.text(f"P_.turns[{place!r}] = 0"), *self.joined(place, names)]
@@ -536,16 +614,24 @@ class _Telling(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         place, names = self.place(), self.stored(*node.body)
         outer, self.loop = self.loop, place
-        if isinstance(node.iter, ast.Tuple) and any(isinstance(n, ast.Name) for n in ast.walk(node.iter)):
+        if isinstance(node.iter, ast.Tuple) and any(
+            isinstance(n, ast.Name) for n in ast.walk(node.iter)
+        ):
             node.iter = ast.List(node.iter.elts, ast.Load())
         target, items = ast.unparse(node.target), ast.unparse(self.visit(node.iter))
         (made,) = self.text(f"for {target} in P_.over({place!r}, {node.lineno}, {items}): pass")
         made.body = [  # type: ignore[attr-defined]
             *self.text(f"P_.note({place!r}, {names!r}, locals())"),
-            *self.within([x for s in node.body for x in _list(self.visit(s))], f"P_.inside(P_.over_data[{place!r}])"),
+            *self.within(
+                [x for s in node.body for x in _list(self.visit(s))],
+                f"P_.inside(P_.over_data[{place!r}])",
+            ),
         ]
         self.loop = outer
-        begin = [*self.text(f"P_.at({node.lineno}); P_.turns[{place!r}] = 0"), *self.joined(place, names)]
+        begin = [
+            *self.text(f"P_.at({node.lineno}); P_.turns[{place!r}] = 0"),
+            *self.joined(place, names),
+        ]
         return [*begin, made, *self.joined(place + " end", self.stored(node), repr(place))]
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -574,7 +660,11 @@ class _Telling(ast.NodeTransformer):
         constant = not any(isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(node))
         self.generic_visit(node)
         form = (
-            "Table_(P_, {})" if constant and f"{text}" not in self.changed else "P_.copied({})" if constant else "P_.listed({})"
+            "Table_(P_, {})"
+            if constant and f"{text}" not in self.changed
+            else "P_.copied({})"
+            if constant
+            else "P_.listed({})"
         )
         return ast.parse(form.format(ast.unparse(node)), mode="eval").body
 
@@ -608,13 +698,17 @@ class _Telling(ast.NodeTransformer):
         place = self.place()
         self.generic_visit(node)
         parts = ", ".join(f"lambda: {ast.unparse(v)}" for v in node.values)
-        return ast.parse(f"P_.logic({place!r}, {isinstance(node.op, ast.And)}, [{parts}])", mode="eval").body
+        return ast.parse(
+            f"P_.logic({place!r}, {isinstance(node.op, ast.And)}, [{parts}])", mode="eval"
+        ).body
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         place = self.place()
         self.generic_visit(node)
         test, yes, no = (ast.unparse(v) for v in (node.test, node.body, node.orelse))
-        return ast.parse(f"P_.choose({place!r}, {test}, lambda: {yes}, lambda: {no})", mode="eval").body
+        return ast.parse(
+            f"P_.choose({place!r}, {test}, lambda: {yes}, lambda: {no})", mode="eval"
+        ).body
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         place = self.place()
@@ -625,7 +719,9 @@ class _Telling(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             value = ast.unparse(node.left)
-            return ast.parse(f"P_.is_none({value}, {isinstance(node.ops[0], ast.Is)})", mode="eval").body
+            return ast.parse(
+                f"P_.is_none({value}, {isinstance(node.ops[0], ast.Is)})", mode="eval"
+            ).body
         if len(node.ops) == 1:
             return node
         parts = ", ".join(f"lambda: {ast.unparse(v)}" for v in [node.left, *node.comparators])
@@ -656,17 +752,26 @@ def priced(codelet: type[Vertex], values: dict[str, Any], prices: str) -> list[i
     return [cycles for cycles, _ in priced_by_line(codelet, values, prices)]
 
 
-def priced_by_line(codelet: type[Vertex], values: dict[str, Any], prices: str) -> list[tuple[int, dict[int, float]]]:
+def priced_by_line(
+    codelet: type[Vertex], values: dict[str, Any], prices: str
+) -> list[tuple[int, dict[int, float]]]:
     """The same, and of the slowest worker the cycles of each line of the file, as they come to the tile."""
     pricer, multi = Pricer(codelet, make_target(codelet_prices=prices)), codelet.context == "multi"
     workers = WORKERS if multi else 1
     while True:
         before, found = (set(pricer.joins), set(pricer.parted)), []
         for row in range(len(next(iter(values.values())))):
-            regions = {n: np.array(v[row], codelet.fields[n].dtype.numpy) for n, v in values.items()}
+            regions = {
+                n: np.array(v[row], codelet.fields[n].dtype.numpy) for n, v in values.items()
+            }
             arguments = [(w,) for w in range(workers)] if multi else [()]
             counts = [(pricer.worker_cycles(regions, *a), pricer.lines) for a in arguments]
             cycles, lines = max(counts, key=lambda one: one[0])
-            found.append((workers * cycles + START * multi, {line: workers * n / 16 for line, n in lines.items() if n}))
+            found.append(
+                (
+                    workers * cycles + START * multi,
+                    {line: workers * n / 16 for line, n in lines.items() if n},
+                )
+            )
         if before == (pricer.joins, pricer.parted):
             return found

@@ -1,4 +1,5 @@
-"""Arrays that write down which of their elements are read and stored: how the judge knows what workers of a vertex touch."""
+"""Arrays that write down which of their elements are read and stored: how the judge knows what
+workers of a vertex touch."""
 
 from __future__ import annotations
 
@@ -35,10 +36,13 @@ class Record:
             return compute(*number)
 
     def refuse_races(self, codelet: type[Vertex]) -> None:
-        """Raise `ComputeSetRaceError` if an element that one worker stored was read or stored by another one."""
+        """Raise `ComputeSetRaceError` if an element that one worker stored was read or stored by
+        another one."""
         touched = [read | stored for read, stored in zip(self.read, self.stored, strict=True)]
         if any(s & t for i, s in enumerate(self.stored) for j, t in enumerate(touched) if i != j):
-            raise ComputeSetRaceError(f"two workers of {codelet.__name__} meet in an element that one of them stores")
+            raise ComputeSetRaceError(
+                f"two workers of {codelet.__name__} meet in an element that one of them stores"
+            )
 
 
 class Recorded(np.ndarray):
@@ -66,7 +70,9 @@ class Recorded(np.ndarray):
         self._note(self.record.stored, self.ids[key])
         _plain(self)[key] = _plain(value)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any
+    ) -> Any:
         _read(inputs)
         for into in out:
             if isinstance(into, Recorded):

@@ -1,6 +1,7 @@
 """The rooms of the house and what each imports, as a table: python tests/rooms.py
 
-A dot is an import that runs when a program does; those for types alone are left out. Rows go from the roof to the ground.
+A dot is an import that runs when a program does; those for types alone are left out. Rows go from
+the roof to the ground.
 """
 
 from __future__ import annotations
@@ -11,9 +12,23 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "ipu_teach"
 ROOMS = (
-    "cli", "classroom", "lessons", "golden", "show", "sweeps", "observer", "engine", "poplibs", "host", "saved", "report",
-    "cost", "compile", "graph", "ground",
-)  # fmt: skip
+    "cli",
+    "classroom",
+    "lessons",
+    "golden",
+    "show",
+    "sweeps",
+    "observer",
+    "engine",
+    "poplibs",
+    "host",
+    "saved",
+    "report",
+    "cost",
+    "compile",
+    "graph",
+    "ground",
+)
 
 
 def modules() -> dict[str, Path]:
@@ -31,8 +46,11 @@ def room_of(module: str) -> str:
     return part if part in ROOMS else "cli" if part == "__main__" else "ground"
 
 
-def imports(path: Path, known: dict[str, Path], late: bool = True) -> Iterator[tuple[str, str, int]]:
-    """(module, name or "", line) for every import of the package at run time; with `late` those within functions too."""
+def imports(
+    path: Path, known: dict[str, Path], late: bool = True
+) -> Iterator[tuple[str, str, int]]:
+    """(module, name or "", line) for every import of the package at run time; with `late` those
+    within functions too."""
     waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while waiting:
         node = waiting.pop()
@@ -41,9 +59,15 @@ def imports(path: Path, known: dict[str, Path], late: bool = True) -> Iterator[t
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ipu_teach":
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield (inner, "", node.lineno) if inner in known else (str(node.module), alias.name, node.lineno)
+                yield (
+                    (inner, "", node.lineno)
+                    if inner in known
+                    else (str(node.module), alias.name, node.lineno)
+                )
         elif isinstance(node, ast.Import):
-            yield from ((alias.name, "", node.lineno) for alias in node.names if alias.name in known)
+            yield from (
+                (alias.name, "", node.lineno) for alias in node.names if alias.name in known
+            )
         elif late or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             waiting += ast.iter_child_nodes(node)
 
@@ -52,7 +76,11 @@ def doors() -> dict[str, set[str]]:
     """For each room those that it imports."""
     known, found = modules(), {room: set[str]() for room in ROOMS}
     for module, path in known.items():
-        found[room_of(module)] |= {room_of(other) for other, _, _ in imports(path, known)} if module != "ipu_teach" else set()
+        found[room_of(module)] |= (
+            {room_of(other) for other, _, _ in imports(path, known)}
+            if module != "ipu_teach"
+            else set()
+        )
     return {room: others - {room} for room, others in found.items()}
 
 
@@ -71,13 +99,19 @@ def back_doors() -> list[str]:
 def circles() -> list[list[str]]:
     """Modules that import each other when they are imported: a list for each circle."""
     known = modules()
-    found = {module: {other for other, _, _ in imports(path, known, late=False)} - {module} for module, path in known.items()}
+    found = {
+        module: {other for other, _, _ in imports(path, known, late=False)} - {module}
+        for module, path in known.items()
+    }
     reached = {module: set(others) for module, others in found.items()}
     for middle in known:  # after Warshall
         for others in reached.values():
             if middle in others:
                 others |= reached[middle]
-    around = [frozenset(other for other in others if module in reached[other]) for module, others in reached.items()]
+    around = [
+        frozenset(other for other in others if module in reached[other])
+        for module, others in reached.items()
+    ]
     return sorted(sorted(circle) for circle in set(around) if circle)
 
 
@@ -85,7 +119,11 @@ def table() -> str:
     """The rooms and their imports."""
     found = doors()
     rows = [f"{'imports':<11}" + "".join(f"{room:>10}" for room in ROOMS[2:])]
-    rows += [f"{room:<11}" + "".join(f"{'●' if other in found[room] else '·':>10}" for other in ROOMS[2:]) for room in ROOMS]
+    rows += [
+        f"{room:<11}"
+        + "".join(f"{'●' if other in found[room] else '·':>10}" for other in ROOMS[2:])
+        for room in ROOMS
+    ]
     return "\n".join(row.rstrip() for row in rows)
 
 

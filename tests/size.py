@@ -19,28 +19,36 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 GROUND, JAVASCRIPT, ENGINE = "ground", "show: JavaScript", "compile and engine"
 BUDGETS = {
-    "tiny": 260,
-    GROUND: 2880,
-    "graph": 3160,
-    ENGINE: 7525,
-    "cost": 2730,
-    "report": 2950,
-    "saved": 575,
-    "poplibs": 6040,
-    "host": 345,
-    "sweeps": 120,
-    "observer": 155,
-    "show": 5286,
-    JAVASCRIPT: 2800,
-    "lessons": 6200,
-    "golden": 1160,
-    "classroom": 735,
+    "tiny": 230,
+    GROUND: 3675,
+    "graph": 3925,
+    ENGINE: 9925,
+    "cost": 3560,
+    "report": 3955,
+    "saved": 740,
+    "poplibs": 7920,
+    "host": 400,
+    "sweeps": 170,
+    "observer": 195,
+    "show": 7590,
+    JAVASCRIPT: 2100,
+    "lessons": 9550,
+    "golden": 2215,
+    "classroom": 920,
 }
-# Some 470 lines of the engine only make it quick. They could go, at the price that a row of the benchmark shows: whole
-# regions in compiled loops (130; such codelets are 45 to 131 times slower without), elementwise work across vertices (100; w2),
-# products of halves (80), loops for long unrolled batches (48; w1b), indices checked ahead of loops (40; w5c), WriteUndefs that
-# wait (40; b6), joined products (30; w3).
-QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+# Some 470 lines of the engine only make it quick. They could go, at the price that a row of the
+# benchmark shows: whole regions in compiled loops (130; such codelets are 45 to 131 times slower
+# without), elementwise work across vertices (100; w2), products of halves (80), loops for long
+# unrolled batches (48; w1b), indices checked ahead of loops (40; w5c), WriteUndefs that wait (40;
+# b6), joined products (30; w3).
+QUIET = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 
 
 def python_lines(text: str) -> int:
@@ -51,13 +59,19 @@ def python_lines(text: str) -> int:
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
             docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    lines = {line for t in tokens if t.type not in QUIET for line in range(t.start[0], t.end[0] + 1)}
+    lines = {
+        line for t in tokens if t.type not in QUIET for line in range(t.start[0], t.end[0] + 1)
+    }
     return len(lines - docstrings)
 
 
 def javascript_lines(text: str) -> int:
     """Lines of JavaScript that are neither blank nor comments alone."""
-    return sum(1 for line in map(str.strip, text.splitlines()) if line and not line.startswith(("//", "/*", "*")))
+    return sum(
+        1
+        for line in map(str.strip, text.splitlines())
+        if line and not line.startswith(("//", "/*", "*"))
+    )
 
 
 def room_of(path: str) -> str:
@@ -75,7 +89,9 @@ def sizes(files: Iterable[tuple[str, str]]) -> Counter[str]:
     found: Counter[str] = Counter()
     for path, text in files:
         if path.endswith((".py", ".js")):
-            found[room_of(path)] += javascript_lines(text) if path.endswith(".js") else python_lines(text)
+            found[room_of(path)] += (
+                javascript_lines(text) if path.endswith(".js") else python_lines(text)
+            )
     return found
 
 
@@ -90,7 +106,9 @@ def files_at(commit: str) -> Iterator[tuple[str, str]]:
     """The package as it was."""
     done = subprocess.run(["git", "archive", commit, "ipu_teach"], cwd=ROOT, capture_output=True)
     if done.returncode:
-        sys.exit(f"size: git knows no commit {commit!r} with the package in it: {done.stderr.decode().strip()}")
+        sys.exit(
+            f"size: git knows no commit {commit!r} with the package in it: {done.stderr.decode().strip()}"
+        )
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         for member in archive:
             held = archive.extractfile(member)
@@ -104,11 +122,17 @@ def table(now: Counter[str], before: Counter[str] | None) -> str:
     python = sum(now.values()) - now[JAVASCRIPT]
     for room in [*BUDGETS, *sorted(set(now) - set(BUDGETS))]:
         budget = BUDGETS.get(room, 0)
-        last = _signed(max(now[room] - budget, 0) * bool(budget) if before is None else now[room] - before[room])
+        last = _signed(
+            max(now[room] - budget, 0) * bool(budget)
+            if before is None
+            else now[room] - before[room]
+        )
         rows.append((room, f"{now[room]:,}", f"{budget:,}" if budget else "", last))
     was = python if before is None else sum(before.values()) - before[JAVASCRIPT]
     rows.append(("all Python", f"{python:,}", "", _signed(python - was)))
-    return "\n".join(f"{room:<20}{lines:>8}{budget:>8}{last:>8}".rstrip() for room, lines, budget, last in rows)
+    return "\n".join(
+        f"{room:<20}{lines:>8}{budget:>8}{last:>8}".rstrip() for room, lines, budget, last in rows
+    )
 
 
 def _signed(lines: int) -> str:
@@ -116,7 +140,9 @@ def _signed(lines: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="run.py size", description=(__doc__ or "").split("\n\n")[1])
+    parser = argparse.ArgumentParser(
+        prog="run.py size", description=(__doc__ or "").split("\n\n")[1]
+    )
     parser.add_argument("commit", nargs="?", help="show the change since this commit")
     commit = parser.parse_args().commit
     print(table(sizes(files_here()), sizes(files_at(commit)) if commit else None))

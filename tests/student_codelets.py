@@ -1,4 +1,5 @@
-"""Codelets as students write them, and inputs for each: loops over elements, helpers, local arrays, slices under branches."""
+"""Codelets as students write them, and inputs for each: loops over elements, helpers, local arrays,
+slices under branches."""
 
 from __future__ import annotations
 
@@ -161,7 +162,9 @@ class MathOnes(Vertex):
     def compute(self):
         for i in range(len(self.x)):
             r = math.sqrt(abs(self.x[i]))
-            self.y[i] = math.exp(-r) * math.cos(self.x[i]) + math.atan2(r, 2.0) + self.x[i] ** 3 + r**2
+            self.y[i] = (
+                math.exp(-r) * math.cos(self.x[i]) + math.atan2(r, 2.0) + self.x[i] ** 3 + r**2
+            )
 
 
 class Remainders(Vertex):
@@ -379,7 +382,9 @@ class Heat(Vertex):
             if i == 0 or i == last or self.old[i][0] > 2:
                 self.new[i] = self.old[i]
                 continue
-            self.new[i][1:-1] = (self.old[i][:-2] + self.old[i][2:] + self.old[i - 1][1:-1] + self.old[i + 1][1:-1]) / 4
+            self.new[i][1:-1] = (
+                self.old[i][:-2] + self.old[i][2:] + self.old[i - 1][1:-1] + self.old[i + 1][1:-1]
+            ) / 4
             self.new[i, 0], self.new[i, -1] = self.old[i, 0], self.old[i, -1]
         self.hot = any(max(row) > 2 for row in self.new)
 
@@ -461,7 +466,8 @@ class EditDistance(Vertex):
 
 
 class Stack(Vertex):
-    """A tree in arrays, gone through with a stack of a fixed size and a grid that is a list of lists."""
+    """A tree in arrays, gone through with a stack of a fixed size and a grid that is a list of
+    lists."""
 
     left: Input[Vector[INT]]
     right: Input[Vector[INT]]
@@ -618,7 +624,9 @@ class Horner(Vertex):
 
         for i in range(len(self.x)):
             self.y[i] = poly(self.x[i]) if abs(self.x[i]) < 1 else poly(1 / self.x[i], last=1.0)
-        self.far = sum(1 for v in self.x if abs(v) > 1) + (max(range(4), key=lambda k: self.x[k]) in (1, 2))
+        self.far = sum(1 for v in self.x if abs(v) > 1) + (
+            max(range(4), key=lambda k: self.x[k]) in (1, 2)
+        )
 
 
 class Ragged(Vertex):
@@ -678,7 +686,13 @@ def tree(r, n, nodes=15):
             while (side := left if r.random() < 0.5 else right)[k, parent] >= 0:
                 parent = r.integers(0, child)
             side[k, parent] = child
-    return {"left": left, "right": right, "value": normal(r, n, nodes), "total": np.zeros(n, f4), "deepest": np.zeros(n, i4)}
+    return {
+        "left": left,
+        "right": right,
+        "value": normal(r, n, nodes),
+        "total": np.zeros(n, f4),
+        "deepest": np.zeros(n, i4),
+    }
 
 
 def normal(r, *s):
@@ -709,12 +723,25 @@ def of_the_benchmark(codelet):
 
 
 CASES = {
-    codelet.__name__: of_the_benchmark(codelet) for codelet in loops.CASES if codelet.__name__ not in ("DotLoop", "XorShift")
+    codelet.__name__: of_the_benchmark(codelet)
+    for codelet in loops.CASES
+    if codelet.__name__ not in ("DotLoop", "XorShift")
 }
 CASES |= {
-    "DotProduct": lambda r, n: {"a": normal(r, n, 143), "b": normal(r, n, 143), "out": np.zeros(n, f4)},
-    "CollatzPython": lambda r, n: {"n": ints(r, 1, 100000, n), "steps": np.zeros(n, i4), "top": np.zeros(n, np.int64)},
-    "HalfSums": lambda r, n: {"x": (r.normal(size=(n, 60)) * 9 + 5).astype(f2), "y": np.zeros((n, 60), f2)},
+    "DotProduct": lambda r, n: {
+        "a": normal(r, n, 143),
+        "b": normal(r, n, 143),
+        "out": np.zeros(n, f4),
+    },
+    "CollatzPython": lambda r, n: {
+        "n": ints(r, 1, 100000, n),
+        "steps": np.zeros(n, i4),
+        "top": np.zeros(n, np.int64),
+    },
+    "HalfSums": lambda r, n: {
+        "x": (r.normal(size=(n, 60)) * 9 + 5).astype(f2),
+        "y": np.zeros((n, 60), f2),
+    },
     "Lfsr": lambda r, n: {
         "seed": r.integers(1, 2**32, n).astype(np.uint32),
         "tally": ints(r, 0, 5, n, 4),
@@ -741,18 +768,35 @@ CASES |= {
         "r": np.zeros((n, 20), f4),
         "i": np.zeros((n, 20), i4),
     },
-    "CountAbove": lambda r, n: {"x": normal(r, n, 30), "mean": normal(r, n), "n": np.zeros(n, i4), "share": np.zeros(n, f4)},
-    "Tails": lambda r, n: {"x": normal(r, n, 5, 9), "which": ints(r, -5, 5, n), "y": np.zeros((n, 9), f4)},
+    "CountAbove": lambda r, n: {
+        "x": normal(r, n, 30),
+        "mean": normal(r, n),
+        "n": np.zeros(n, i4),
+        "share": np.zeros(n, f4),
+    },
+    "Tails": lambda r, n: {
+        "x": normal(r, n, 5, 9),
+        "which": ints(r, -5, 5, n),
+        "y": np.zeros((n, 9), f4),
+    },
     "WorkerSum": lambda r, n: {"x": ints(r, -99, 99, n, 40), "part": np.zeros((n, 6), i4)},
     "Racy": lambda r, n: {"x": ints(r, -99, 99, n, 40), "most": ints(r, -9, 9, n)},
-    "Evens": lambda r, n: {"x": ints(r, 0, 99, n, 15), "y": np.full((n, 15), -7, i4), "n": np.zeros(n, i4)},
+    "Evens": lambda r, n: {
+        "x": ints(r, 0, 99, n, 15),
+        "y": np.full((n, 15), -7, i4),
+        "n": np.zeros(n, i4),
+    },
     "Smooth": lambda r, n: {
         "x": normal(r, n, 33),
         "flag": ints(r, -1, 2, n),
         "y": np.full((n, 33), 9, f4),
         "total": np.zeros(n, f4),
     },
-    "Shift": lambda r, n: {"x": (r.normal(size=(n, 150)) * 5).astype(f2), "times": ints(r, 0, 4, n), "s": np.zeros(n, f2)},
+    "Shift": lambda r, n: {
+        "x": (r.normal(size=(n, 150)) * 5).astype(f2),
+        "times": ints(r, 0, 4, n),
+        "s": np.zeros(n, f2),
+    },
     "Residual": lambda r, n: {
         "x": normal(r, n, 21),
         "h": (r.normal(size=(n, 21)) * 2).astype(f2),
@@ -767,13 +811,30 @@ CASES |= {
         "at": np.zeros(n),
     },
     "Scaled": lambda r, n: {"x": normal(r, n, 4, 5), "which": ints(r, 0, 4, n)},
-    "Heat": lambda r, n: {"old": normal(r, n, 6, 7) * 2, "new": np.zeros((n, 6, 7), f4), "hot": np.zeros(n, bool)},
+    "Heat": lambda r, n: {
+        "old": normal(r, n, 6, 7) * 2,
+        "new": np.zeros((n, 6, 7), f4),
+        "hot": np.zeros(n, bool),
+    },
     "Kernel": lambda r, n: {"x": normal(r, n, 5, 6), "y": normal(r, n, 5, 6)},
-    "Steps": lambda r, n: {"moves": ints(r, 0, 9, n, 12), "seen": np.zeros((n, 5, 6), i4), "inside": np.zeros(n, i4)},
+    "Steps": lambda r, n: {
+        "moves": ints(r, 0, 9, n, 12),
+        "seen": np.zeros((n, 5, 6), i4),
+        "inside": np.zeros(n, i4),
+    },
     "TopThree": lambda r, n: {"x": normal(r, n, 20), "best": np.zeros((n, 3), f4)},
-    "EditDistance": lambda r, n: {"a": ints(r, 0, 3, n, 7), "b": ints(r, 0, 3, n, 9), "distance": np.zeros(n, i4)},
+    "EditDistance": lambda r, n: {
+        "a": ints(r, 0, 3, n, 7),
+        "b": ints(r, 0, 3, n, 9),
+        "distance": np.zeros(n, i4),
+    },
     "Stack": tree,
-    "Mirrored": lambda r, n: {"x": normal(r, n, 12), "step": ints(r, 1, 5, n), "y": normal(r, n, 12), "total": np.zeros(n, f4)},
+    "Mirrored": lambda r, n: {
+        "x": normal(r, n, 12),
+        "step": ints(r, 1, 5, n),
+        "y": normal(r, n, 12),
+        "total": np.zeros(n, f4),
+    },
     "Rounded": lambda r, n: {
         "x": normal(r, n, 15) * 4,
         "levels": ints(r, 1, 9, n),
@@ -781,8 +842,17 @@ CASES |= {
         "parts": np.zeros((n, 15), f4),
     },
     "Digits": lambda r, n: {"x": normal(r, n, 8) * 4, "y": np.zeros((n, 8), f4)},
-    "Rotated": lambda r, n: {"angle": normal(r, n), "x": normal(r, n, 6, 3), "mix": normal(r, n, 3, 3)},
-    "Fitted": lambda r, n: {"t": normal(r, n, 9), "y": normal(r, n, 9), "line": np.zeros((n, 2), f4), "worst": np.zeros(n, f4)},
+    "Rotated": lambda r, n: {
+        "angle": normal(r, n),
+        "x": normal(r, n, 6, 3),
+        "mix": normal(r, n, 3, 3),
+    },
+    "Fitted": lambda r, n: {
+        "t": normal(r, n, 9),
+        "y": normal(r, n, 9),
+        "line": np.zeros((n, 2), f4),
+        "worst": np.zeros(n, f4),
+    },
     "Sorted": lambda r, n: {"x": normal(r, n, 11), "median": np.zeros(n, f4)},
     "Settled": lambda r, n: {"x": normal(r, n, 9), "rounds": np.zeros(n, i4)},
     "Horner": lambda r, n: {

@@ -27,7 +27,23 @@ def test_every_row_says_what_it_is_and_what_it_should_be() -> None:
     rows = [*all_rows(), *all_rows(in_browser=True), *all_rows(peers=True)]
     names = [row.id for row in rows]
     assert len(set(names)) == len(names)
-    assert {"w1a", "w3x", "w6f", "c1", "c3m", "p1", "m1", "m2", "b1", "b2", "b6", "b9", "v1", "pod", "g1"} <= set(names)
+    assert {
+        "w1a",
+        "w3x",
+        "w6f",
+        "c1",
+        "c3m",
+        "p1",
+        "m1",
+        "m2",
+        "b1",
+        "b2",
+        "b6",
+        "b9",
+        "v1",
+        "pod",
+        "g1",
+    } <= set(names)
     for row in rows:
         assert row.what and row.floor and row.goal >= 0
 
@@ -36,15 +52,28 @@ def test_rows_are_chosen_by_name() -> None:
     assert [row.id for row in chosen_rows("w2, m1")] == ["w2", "m1"]
     with pytest.raises(InvalidOptionError) as caught:
         chosen_rows("w2,w7")
-    assert "There is no row 'w7' in the benchmark." in str(caught.value) and "w1a" in str(caught.value)
+    assert "There is no row 'w7' in the benchmark." in str(caught.value) and "w1a" in str(
+        caught.value
+    )
 
 
 def test_a_row_is_the_median_of_its_rounds() -> None:
     calls = []
-    row = Row("x", "work", "floor", 1e9, lambda: (lambda: calls.append("work"), lambda: calls.append("floor")))
+    row = Row(
+        "x",
+        "work",
+        "floor",
+        1e9,
+        lambda: (lambda: calls.append("work"), lambda: calls.append("floor")),
+    )
     ticks = []
     result = measure(row, 5, lambda: ticks.append(1))
-    assert len(ticks) == 5 and result.value is not None and result.least is not None and result.largest is not None
+    assert (
+        len(ticks) == 5
+        and result.value is not None
+        and result.least is not None
+        and result.largest is not None
+    )
     assert result.least <= result.value <= result.largest
     assert calls.count("work") > 5 and calls.count("floor") > 5
 
@@ -70,13 +99,18 @@ def test_a_missed_goal_is_marked_and_is_the_exit_status(
     assert "1*" in lines[2] and "*" not in lines[1] and lines[-1] == "goals missed: 1, marked *"
     assert bench.main(["--only", "a,c", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["rows"]
-    assert [(row["id"], row["result"], row["spread"]) for row in found] == [("a", 0.25, None), ("c", None, None)]
+    assert [(row["id"], row["result"], row["spread"]) for row in found] == [
+        ("a", 0.25, None),
+        ("c", None, None),
+    ]
     assert bench.main(["--rounds", "0"]) == 1
     assert "--rounds was given 0." in capsys.readouterr().err
     assert table([Result(rows[0], 0.25)]).splitlines()[-1] == "every measured goal is reached"
 
 
-def test_a_row_that_fails_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_that_fails_takes_no_other_with_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def full() -> float:
         raise GraphMemoryAllocationError("Out of memory: x.", where="tile 3", next_step="y.")
 
@@ -94,7 +128,10 @@ def test_a_row_that_fails_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch
     assert lines[1].endswith("one / two (failed: GraphMemoryAllocationError: Out of memory: x.)")
     assert "0.25" in lines[2] and lines[-1] == "rows that failed: 2"
     assert bench.main(["--json"]) == 1
-    found = {row["id"]: (row["result"], row.get("note")) for row in json.loads(capsys.readouterr().out)["rows"]}
+    found = {
+        row["id"]: (row["result"], row.get("note"))
+        for row in json.loads(capsys.readouterr().out)["rows"]
+    }
     assert found == {
         "a": (None, "failed: GraphMemoryAllocationError: Out of memory: x."),
         "b": (0.25, None),
@@ -123,7 +160,9 @@ def test_the_graphs_that_are_built_fit_at_their_full_size(nothing_loads: None) -
     CostModel(compile_graph(graph, [program])).check_memory()
 
 
-def test_the_graphs_for_a_gpu_fit_at_their_full_size(stand_in: ModuleType, nothing_loads: None) -> None:
+def test_the_graphs_for_a_gpu_fit_at_their_full_size(
+    stand_in: ModuleType, nothing_loads: None
+) -> None:
     assert set(gpu.beside_cupy(stand_in, *gpu.SIZES)) == {"w3", "w4", "w5"}
 
 
@@ -150,7 +189,11 @@ def test_a_training_step_of_the_benchmark_learns_what_numpy_learns() -> None:
 def test_both_ways_of_building_are_one_graph() -> None:
     bulk, _ = graphs.bulk(200)
     single = graphs.one_by_one(200)
-    assert [cs.num_vertices for cs in bulk.compute_sets] == [cs.num_vertices for cs in single.compute_sets] == [1400, 200]
+    assert (
+        [cs.num_vertices for cs in bulk.compute_sets]
+        == [cs.num_vertices for cs in single.compute_sets]
+        == [1400, 200]
+    )
     assert [a.tolist() for a in (bulk.tile_map().start, bulk.tile_map().tile)] == [
         a.tolist() for a in (single.tile_map().start, single.tile_map().tile)
     ]
@@ -167,7 +210,9 @@ def values(work: Callable[[], object]) -> Array:
 def held(flat: Array, wanted: Array) -> bool:
     """Whether the numbers of `wanted` lie side by side somewhere in `flat`, within rounding."""
     flat, size = flat.reshape(-1), wanted.size
-    starts = np.flatnonzero(np.isclose(flat[: len(flat) - size + 1], wanted.reshape(-1)[0], 1e-3, 1e-4))
+    starts = np.flatnonzero(
+        np.isclose(flat[: len(flat) - size + 1], wanted.reshape(-1)[0], 1e-3, 1e-4)
+    )
     return any(np.allclose(flat[at : at + size], wanted.reshape(-1), 1e-3, 1e-4) for at in starts)
 
 
@@ -190,7 +235,10 @@ def test_a_gpu_row_has_the_worst_of_its_workloads_and_waits_for_the_device(
     rows = [row for row in all_rows() if row.id in ("g1", "g2")]
     assert [row.goal for row in rows] == [1.5, 0.1]
     results = list(run_rows(rows, 2, lambda name: None))
-    assert [[word.split()[0] for word in result.note.split(", ")] for result in results] == [["w3", "w4", "w5"], ["w4", "w5"]]
+    assert [[word.split()[0] for word in result.note.split(", ")] for result in results] == [
+        ["w3", "w4", "w5"],
+        ["w4", "w5"],
+    ]
     for result in results:
         medians = [float(word.split()[1]) for word in result.note.split(", ")]
         assert result.value == pytest.approx(max(medians), rel=0.06)
@@ -208,7 +256,9 @@ def test_a_small_pod_runs() -> None:
 def test_a_row_of_several_workloads_is_the_worst_of_their_medians() -> None:
     rounds = iter([{"a": 1.0, "b": 3.0}, {"a": 9.0, "b": 4.0}, {"a": 2.0, "b": 5.0}])
     ticks = []
-    result = measure(Row("x", "work", "peer", 1, lambda: lambda: next(rounds)), 3, lambda: ticks.append(1))
+    result = measure(
+        Row("x", "work", "peer", 1, lambda: lambda: next(rounds)), 3, lambda: ticks.append(1)
+    )
     assert (result.value, result.least, result.largest, result.note) == (4.0, 3.0, 5.0, "a 2, b 4")
     assert len(ticks) == 3
     failed = measure(Row("x", "work", "peer", 1, lambda: lambda: "does not run"), 3, lambda: None)
@@ -216,9 +266,22 @@ def test_a_row_of_several_workloads_is_the_worst_of_their_medians() -> None:
 
 
 def test_with_a_goal_for_the_worst_a_row_is_the_median_of_its_workloads() -> None:
-    rounds = iter([{"a": 1.0, "b": 3.0, "c": 7.0}, {"a": 9.0, "b": 4.0, "c": 8.0}, {"a": 2.0, "b": 5.0, "c": 6.0}])
-    result = measure(Row("x", "work", "hand", 5, lambda: lambda: next(rounds), worst_goal=6), 3, lambda: None)
-    assert (result.value, result.worst, result.least, result.largest) == (4.0, 7.0, 3.0, 8.0) and result.missed
+    rounds = iter(
+        [
+            {"a": 1.0, "b": 3.0, "c": 7.0},
+            {"a": 9.0, "b": 4.0, "c": 8.0},
+            {"a": 2.0, "b": 5.0, "c": 6.0},
+        ]
+    )
+    result = measure(
+        Row("x", "work", "hand", 5, lambda: lambda: next(rounds), worst_goal=6), 3, lambda: None
+    )
+    assert (result.value, result.worst, result.least, result.largest) == (
+        4.0,
+        7.0,
+        3.0,
+        8.0,
+    ) and result.missed
     assert "worst 7, goal 6 (a 2, b 4, c 7)" in table([result])
     assert result.as_dict()["worst"] == 7.0 and result.as_dict()["worst_goal"] == 6
 
@@ -235,17 +298,23 @@ def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> N
     engine = placed.engine()
     engine.run()
     arrays = placed.arrays()
-    marks = {n: np.zeros(arrays[n].shape, bool) for n, f in codelet.fields.items() if f.kind == "output"}
+    marks = {
+        n: np.zeros(arrays[n].shape, bool) for n, f in codelet.fields.items() if f.kind == "output"
+    }
     HAND[codelet](40, *arrays.values(), *marks.values())
     for name, field in codelet.fields.items():
         if field.written:
             stored = marks.get(name, np.ones(arrays[name].shape, bool))
-            np.testing.assert_array_equal(engine.read_tensor(f"{name} out")[stored], arrays[name][stored], err_msg=name)
+            np.testing.assert_array_equal(
+                engine.read_tensor(f"{name} out")[stored], arrays[name][stored], err_msg=name
+            )
 
 
 def test_the_rows_of_python_are_measured_where_numba_is_not() -> None:
     found = scalar._in_a_process(0)
-    assert set(found) == {"s2", "s2b"} and all(len(by_codelet) == 20 for by_codelet in found.values())
+    assert set(found) == {"s2", "s2b"} and all(
+        len(by_codelet) == 20 for by_codelet in found.values()
+    )
     assert all(ratio > 0 for by_codelet in found.values() for ratio in by_codelet.values())
 
 
@@ -258,10 +327,15 @@ def test_a_peer_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         f"Triton is not installed, which there is for Linux only: {extra}",
         *[f"Numba is not installed: {extra}"] * 2,
     ]
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == "torch" else object()
+    )
     (result,) = run_rows(chosen_rows("t1", peers=True), 3, lambda name: None)
     assert result.value is None
-    assert result.note == "PyTorch is not installed, from which Triton takes its arrays: python -m pip install -e '.[torch]'"
+    assert (
+        result.note
+        == "PyTorch is not installed, from which Triton takes its arrays: python -m pip install -e '.[torch]'"
+    )
 
 
 def test_a_peer_that_fails_says_its_last_word() -> None:
@@ -272,7 +346,10 @@ def test_a_peer_that_fails_says_its_last_word() -> None:
 
 @pytest.mark.parametrize(
     ("name", "switch", "modules"),
-    [("interpreted", "TRITON_INTERPRET", ["triton", "torch"]), ("simulated", "NUMBA_ENABLE_CUDASIM", ["numba"])],
+    [
+        ("interpreted", "TRITON_INTERPRET", ["triton", "torch"]),
+        ("simulated", "NUMBA_ENABLE_CUDASIM", ["numba"]),
+    ],
 )
 def test_a_peer_that_is_here_checks_its_results(name: str, switch: str, modules: list[str]) -> None:
     for module in modules:
@@ -294,7 +371,14 @@ def test_a_symbolic_run_knows_who_read_and_wrote_what() -> None:
         "b1": {0: [1], 1: [1], 2: [1]},
     }
     ((writer, value),) = out.writers[1]
-    assert writer == 1 and value.sources == (("a1", 0), ("b1", 0), ("a1", 1), ("b1", 1), ("a1", 2), ("b1", 2))
+    assert writer == 1 and value.sources == (
+        ("a1", 0),
+        ("b1", 0),
+        ("a1", 1),
+        ("b1", 1),
+        ("a1", 2),
+        ("b1", 2),
+    )
     x, y, out = symbolic.axpy_relu(2)
     assert x.readers == y.readers == {0: [0], 1: [1]}
     assert out.writers[1] == [(1, symbolic.Symbol((("x", 1), ("y", 1))))]

@@ -52,19 +52,22 @@ def both(codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[
     assert fast.report.cycles_by_codelet() == slow.report.cycles_by_codelet()
     for name in fields:
         np.testing.assert_array_equal(
-            np.ascontiguousarray(fast.values[name]).view(np.uint8), np.ascontiguousarray(slow.values[name]).view(np.uint8)
+            np.ascontiguousarray(fast.values[name]).view(np.uint8),
+            np.ascontiguousarray(slow.values[name]).view(np.uint8),
         )
     return fast
 
 
-# --- a few branches ---------------------------------------------------------------------------------------------------
+# --- a few branches -------------------------------------------------------------------------------
 
 
 def test_a_branch_says_where_it_is() -> None:
     x = normal(20)
     got = both(FlipWhereNegative, "scalar", x=x)
     np.testing.assert_array_equal(got.x, np.abs(x))
-    line = f"codelets.py, line {line_of(FlipWhereNegative, 'if self.x')} (FlipWhereNegative.compute)"
+    line = (
+        f"codelets.py, line {line_of(FlipWhereNegative, 'if self.x')} (FlipWhereNegative.compute)"
+    )
     reason = got.report.unbatched()["FlipWhereNegative"]
     assert line in reason and "depends on data" in reason
 
@@ -89,7 +92,9 @@ def test_a_branch_stores_only_for_the_vertices_that_take_it() -> None:
     half = x * np.float32(0.5)
     for row in range(9):
         shifted = [before[row, 0], 7, *half[row, 1:3]]
-        np.testing.assert_array_equal(got.out[row], np.maximum(half[row], 0) if flag[row] else np.float32(shifted))
+        np.testing.assert_array_equal(
+            got.out[row], np.maximum(half[row], 0) if flag[row] else np.float32(shifted)
+        )
 
 
 class Again(Vertex):
@@ -171,10 +176,12 @@ class Shared(Vertex):
 @pytest.mark.parametrize("flag", [0.0, 1.0, np.nan])
 def test_a_branch_on_what_all_vertices_share(flag: float) -> None:
     x = normal(6, 5)
-    np.testing.assert_array_equal(both(Shared, "scalar", flag=[flag], x=x).x, x if flag == 0 else x * 2)
+    np.testing.assert_array_equal(
+        both(Shared, "scalar", flag=[flag], x=x).x, x if flag == 0 else x * 2
+    )
 
 
-# --- loops ------------------------------------------------------------------------------------------------------------
+# --- loops ----------------------------------------------------------------------------------------
 
 
 class ThreeWays(Vertex):
@@ -455,7 +462,10 @@ def test_a_domain_error_is_that_of_its_vertex() -> None:
     assert both(Root, "scalar", x=[4, -3, 9], out=[0, 0, 0]).out.tolist() == [2, 0, 3]
     with pytest.raises(CodeletError, match="ValueError") as caught:
         run(Root, False, strict=False, x=[4, -3, -1, 9], out=[0] * 4)
-    assert "vertex 2 (Root" in caught.value.where and f"line {line_of(Root, 'math.sqrt')}" in caught.value.where
+    assert (
+        "vertex 2 (Root" in caught.value.where
+        and f"line {line_of(Root, 'math.sqrt')}" in caught.value.where
+    )
 
 
 REFUSED = {
@@ -488,7 +498,7 @@ def test_why_a_codelet_does_not_run_as_a_scalar_loop(body: str, tmp_path: Path) 
     assert isinstance(reason, str) and REFUSED[body] in reason and "refused.py, line" in reason
 
 
-# --- at random --------------------------------------------------------------------------------------------------------
+# --- at random ------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of lanes that had to stop
@@ -507,10 +517,20 @@ def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
     }
     compute_set = space.graph.add_compute_set()
     for i in range(count):
-        add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))
+        add(
+            space,
+            compute_set,
+            Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}),
+        )
     program = Repeat(2, Execute(compute_set))
     with cut(rng):
-        fast = outcome(space, program, vertex_loop=False, shuffle=rng.choice([None, 3]), threads=rng.choice([1, 1, 3]))
+        fast = outcome(
+            space,
+            program,
+            vertex_loop=False,
+            shuffle=rng.choice([None, 3]),
+            threads=rng.choice([1, 1, 3]),
+        )
         slow = outcome(space, program, vertex_loop=True)
     if isinstance(slow, CodeletError):
         assert isinstance(fast, CodeletError), source
@@ -533,15 +553,35 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
         monkeypatch.setattr(owner, name, call)
 
-    counted(ways_of, "run_loop", lambda result, site, *args: "loop" if site.group.way == "loop" else "referee")
+    counted(
+        ways_of,
+        "run_loop",
+        lambda result, site, *args: "loop" if site.group.way == "loop" else "referee",
+    )
     counted(ScalarRun, "run", lambda result, *args: "scalar")
-    counted(ways_of, "bind_across_vertices", lambda result, *args: "flat" if result is not None else "not flat")
+    counted(
+        ways_of,
+        "bind_across_vertices",
+        lambda result, *args: "flat" if result is not None else "not flat",
+    )
     counted(ways_of, "bind", lambda result, group, *args: "batch")
     counted(ways_of, "together", lambda result, *args: "threads")
-    counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine.how.shuffle is None else "shuffled")
+    counted(
+        Machine,
+        "_shuffled",
+        lambda result, engine, group: "in order" if engine.how.shuffle is None else "shuffled",
+    )
     counted(plan, "placed", lambda result, *args: "view" if result.here else "no view")
-    counted(Chunk, "_gather", lambda result, part, root, *rest: "nested" if root in part.placement.column else "gather")
-    counted(Plan, "bind", lambda result, whole: "whole" if whole.buffers.most == len(whole.rows) else "chunks")
+    counted(
+        Chunk,
+        "_gather",
+        lambda result, part, root, *rest: "nested" if root in part.placement.column else "gather",
+    )
+    counted(
+        Plan,
+        "bind",
+        lambda result, whole: "whole" if whole.buffers.most == len(whole.rows) else "chunks",
+    )
     tests: list[Any] = [
         test_exact.test_random_codelets_equal_the_vertex_loop,
         test_exact.test_random_elementwise_codelets_equal_the_vertex_loop,
@@ -552,6 +592,18 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
         for seed in range(40):
             for test in tests:
                 test.hypothesis.inner_test(Random(seed))  # type: ignore[attr-defined]
-    every = {"loop", "scalar", "flat", "batch", "threads", "shuffled", "in order", "view", "nested", "gather", "whole",
-             "chunks"}  # fmt: skip
+    every = {
+        "loop",
+        "scalar",
+        "flat",
+        "batch",
+        "threads",
+        "shuffled",
+        "in order",
+        "view",
+        "nested",
+        "gather",
+        "whole",
+        "chunks",
+    }
     assert min(ways[way] for way in every) >= 5, ways

@@ -15,10 +15,33 @@ from typing import Any
 import numpy as np
 import pytest
 from codelets import AddToParts, Axpy, DotProduct, Increment, Sum, SumOfParts, SuperScale
-from graphs import Placed, Space, Superstep, View, add, random_copy, random_superstep, random_vector, random_view
+from graphs import (
+    Placed,
+    Space,
+    Superstep,
+    View,
+    add,
+    random_copy,
+    random_superstep,
+    random_vector,
+    random_view,
+)
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, Target, Vertex, concat, program as programs
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    Device,
+    Engine,
+    IPUModel,
+    Report,
+    Target,
+    Vertex,
+    concat,
+    program as programs,
+)
 from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.exchange import Traffic
@@ -31,7 +54,9 @@ RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck), max_
 
 
 def some_device(rng: Random, **fields: Any) -> Device:
-    return IPUModel(tiles_per_ipu=rng.randint(1, 5), num_ipus=rng.randint(1, 3), **fields).create_device()
+    return IPUModel(
+        tiles_per_ipu=rng.randint(1, 5), num_ipus=rng.randint(1, 3), **fields
+    ).create_device()
 
 
 def some_space(rng: Random, device: Device) -> Space:
@@ -48,7 +73,7 @@ def cost_of(space: Space, program: Program) -> StepCost:
     return CostModel(compile_graph(space.graph, [program])).step(0)
 
 
-# --- where elements lie -----------------------------------------------------------------------------------------------
+# --- where elements lie ---------------------------------------------------------------------------
 
 
 @RANDOMLY
@@ -56,12 +81,22 @@ def cost_of(space: Space, program: Program) -> StepCost:
 def test_the_tile_map_is_what_painting_one_element_at_a_time_leaves(rng: Random) -> None:
     space = some_space(rng, some_device(rng))
     for _ in range(rng.randrange(12)):
-        space.map(random_view(rng, rng.choice(list(space.variables.values()))), rng.randrange(space.tiles))
-    for view in (*space.variables.values(), random_view(rng, rng.choice(list(space.variables.values())))):
+        space.map(
+            random_view(rng, rng.choice(list(space.variables.values()))), rng.randrange(space.tiles)
+        )
+    for view in (
+        *space.variables.values(),
+        random_view(rng, rng.choice(list(space.variables.values()))),
+    ):
         ids = view.ids.reshape(-1).tolist()
-        expected = [[i for i, element in enumerate(ids) if space.tile[element] == t] for t in range(space.tiles)]
+        expected = [
+            [i for i, element in enumerate(ids) if space.tile[element] == t]
+            for t in range(space.tiles)
+        ]
         mapping = space.graph.get_tile_mapping(view.tensor)
-        assert [[i for begin, end in intervals for i in range(begin, end)] for intervals in mapping] == expected
+        assert [
+            [i for begin, end in intervals for i in range(begin, end)] for intervals in mapping
+        ] == expected
 
 
 @RANDOMLY
@@ -110,10 +145,12 @@ def test_a_tile_is_full_when_its_bytes_are_more_than_it_has(over: int) -> None:
     with pytest.raises(GraphMemoryAllocationError) as caught:
         Engine(space.graph, programs.Sequence())
     assert list(caught.value.bytes_per_tile) == [128 + 1008, 128 + 504]  # type: ignore[call-overload]
-    assert "tile 0: 1,136 of 1,128 bytes. Its variables: 't0' 1,001. Besides: stacks 128." in str(caught.value)
+    assert "tile 0: 1,136 of 1,128 bytes. Its variables: 't0' 1,001. Besides: stacks 128." in str(
+        caught.value
+    )
 
 
-# --- exchange ---------------------------------------------------------------------------------------------------------
+# --- exchange -------------------------------------------------------------------------------------
 
 
 def moved(space: Space, wanted: Sequence[set[int]], per_ipu: int) -> list[list[int]]:
@@ -121,15 +158,26 @@ def moved(space: Space, wanted: Sequence[set[int]], per_ipu: int) -> list[list[i
     tiles = range(len(wanted))
     ipus = range(len(wanted) // per_ipu)
     received = [space.bytes_of({e for e in wanted[t] if space.tile[e] != t}) for t in tiles]
-    sent = [space.bytes_of({e for t in tiles for e in wanted[t] if space.tile[e] == owner != t}) for owner in tiles]
+    sent = [
+        space.bytes_of({e for t in tiles for e in wanted[t] if space.tile[e] == owner != t})
+        for owner in tiles
+    ]
     abroad = [{e for e in wanted[t] if space.tile[e] // per_ipu != t // per_ipu} for t in tiles]
-    link_received = [sum(space.bytes_of(abroad[t]) for t in tiles if t // per_ipu == i) for i in ipus]
-    link_sent = [space.bytes_of({e for t in tiles for e in abroad[t] if space.tile[e] // per_ipu == i}) for i in ipus]
+    link_received = [
+        sum(space.bytes_of(abroad[t]) for t in tiles if t // per_ipu == i) for i in ipus
+    ]
+    link_sent = [
+        space.bytes_of({e for t in tiles for e in abroad[t] if space.tile[e] // per_ipu == i})
+        for i in ipus
+    ]
     return [received, sent, link_received, link_sent]
 
 
 def figures(traffic: Traffic) -> list[list[int]]:
-    return [a.tolist() for a in (traffic.received, traffic.sent, traffic.link_received, traffic.link_sent)]
+    return [
+        a.tolist()
+        for a in (traffic.received, traffic.sent, traffic.link_received, traffic.link_sent)
+    ]
 
 
 def touched_by_tile(space: Space, step: Superstep, kinds: Sequence[str]) -> list[set[int]]:
@@ -162,7 +210,9 @@ def test_a_copys_traffic_is_a_count_of_pairs(rng: Random) -> None:
     copy, source, destination = random_copy(rng, space)
     cost = cost_of(space, copy)
     wanted: list[set[int]] = [set() for _ in range(space.tiles)]
-    for s, d in zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True):
+    for s, d in zip(
+        source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True
+    ):
         wanted[space.tile[d]].add(s)
     assert figures(cost.exchange[0]) == moved(space, wanted, device.target.tiles_per_ipu)
 
@@ -170,7 +220,9 @@ def test_a_copys_traffic_is_a_count_of_pairs(rng: Random) -> None:
 def messages(found: Transfers) -> dict[tuple[int, tuple[int, ...]], int]:
     return {
         (source, tuple(to.tolist())): size
-        for source, size, to in zip(found.source.tolist(), found.size.tolist(), found.receivers, strict=True)
+        for source, size, to in zip(
+            found.source.tolist(), found.size.tolist(), found.receivers, strict=True
+        )
     }
 
 
@@ -198,7 +250,9 @@ def test_a_compute_sets_messages_are_a_count_of_elements(rng: Random) -> None:
     for tile, elements in enumerate(touched_by_tile(space, step, ("output", "inout"))):
         for element in elements:
             if space.tile[element] != tile:
-                back[tile, (space.tile[element],)] = back.get((tile, (space.tile[element],)), 0) + space.size[element]
+                back[tile, (space.tile[element],)] = (
+                    back.get((tile, (space.tile[element],)), 0) + space.size[element]
+                )
     assert messages(writes) == back
     assert reads.size.tolist() == sorted(reads.size.tolist(), reverse=True)
 
@@ -210,7 +264,9 @@ def test_a_copys_messages_are_a_count_of_elements(rng: Random) -> None:
     copy, source, destination = random_copy(rng, space)
     compiled = compile_graph(space.graph, [copy])
     wanted: list[set[int]] = [set() for _ in range(space.tiles)]
-    for s, d in zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True):
+    for s, d in zip(
+        source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True
+    ):
         wanted[space.tile[d]].add(s)
     assert messages(transfers(compiled.graph, compiled.steps[0])[0]) == heard(space, wanted)
 
@@ -237,13 +293,14 @@ def test_exchange_cycles_round_up_to_whole_cycles() -> None:
     space.map(y[:4], 1)
     space.map(y[4:], 2)
     cost = cost_of(space, Copy(x.tensor, y.tensor))
-    # ceil(9 / 4) to send; 54 until the first word, 56 on the second row, then ceil(4 / 4) and ceil(5 / 4)
+    # ceil(9 / 4) to send; 54 until the first word, 56 on the second row, then ceil(4 / 4) and
+    # ceil(5 / 4)
     assert cost.exchange_cycles.tolist() == [3, 55, 58]
     assert cost.exchange_duration == 58
     assert cost.cycles == 58
 
 
-# --- races ------------------------------------------------------------------------------------------------------------
+# --- races ----------------------------------------------------------------------------------------
 
 
 def conflicts(step: Superstep) -> set[int]:
@@ -264,13 +321,18 @@ def conflicts(step: Superstep) -> set[int]:
 def test_a_race_is_found_where_there_is_one(rng: Random) -> None:
     space = some_space(rng, some_device(rng))
     step = random_superstep(rng, space, most=3, careful=rng.randrange(3) == 0)
-    if rng.randrange(4) == 0:  # a region that holds an element twice, which may be read and not written
+    # a region that holds an element twice, which may be read and not written
+    if rng.randrange(4) == 0:
         found = random_vector(rng, space, FLOAT, 3, frozenset())
         twice = View(concat([found.tensor, found.tensor[:1]]), np.append(found.ids, found.ids[0]))
         choices = [
             Placed(Increment, 0, {"x": [twice]}),
             Placed(SumOfParts, 0, {"parts": [found, twice], "out": [space.variable(FLOAT, ())]}),
-            Placed(AddToParts, 0, {"parts": [space.variable(FLOAT, (2,)), twice], "x": [space.variable(FLOAT, ())]}),
+            Placed(
+                AddToParts,
+                0,
+                {"parts": [space.variable(FLOAT, (2,)), twice], "x": [space.variable(FLOAT, ())]},
+            ),
         ]
         placed = rng.choice(choices)
         add(space, step.compute_set, placed)
@@ -290,24 +352,38 @@ def test_a_race_is_found_where_there_is_one(rng: Random) -> None:
     assert int(view.ids[index]) in expected
 
 
-def placed_pair(first: type[Vertex], a: dict[str, View], second: type[Vertex] | None, b: dict[str, View]) -> list[Placed]:
+def placed_pair(
+    first: type[Vertex], a: dict[str, View], second: type[Vertex] | None, b: dict[str, View]
+) -> list[Placed]:
     both = [Placed(first, 0, {n: [v] for n, v in a.items()})]
     return both + ([Placed(second, 1, {n: [v] for n, v in b.items()})] if second else [])
 
 
 RACES = {
     "two writers": lambda x, y: placed_pair(Increment, {"x": x[:4]}, Increment, {"x": x[3:]}),
-    "reader and writer": lambda x, y: placed_pair(Sum, {"x": x[2:4], "out": y[0]}, Increment, {"x": x[3:]}),
-    "strided against contiguous": lambda x, y: placed_pair(Increment, {"x": x[::3]}, Increment, {"x": x[3:4]}),
+    "reader and writer": lambda x, y: placed_pair(
+        Sum, {"x": x[2:4], "out": y[0]}, Increment, {"x": x[3:]}
+    ),
+    "strided against contiguous": lambda x, y: placed_pair(
+        Increment, {"x": x[::3]}, Increment, {"x": x[3:4]}
+    ),
     "two writing fields": lambda x, y: placed_pair(Axpy, {"x": x[:3], "y": x[2:5]}, None, {}),
-    "a result inside its operand": lambda x, y: placed_pair(DotProduct, {"a": x[:4], "b": y, "out": x[0]}, None, {}),
+    "a result inside its operand": lambda x, y: placed_pair(
+        DotProduct, {"a": x[:4], "b": y, "out": x[0]}, None, {}
+    ),
 }
 NO_RACES = {
     "neighbours": lambda x, y: placed_pair(Increment, {"x": x[:4]}, Increment, {"x": x[4:]}),
     "combs": lambda x, y: placed_pair(Increment, {"x": x[::2]}, Increment, {"x": x[1::2]}),
-    "two readers": lambda x, y: placed_pair(Sum, {"x": x, "out": y[0]}, Sum, {"x": x[::-1], "out": y[1]}),
-    "an empty writer": lambda x, y: placed_pair(Increment, {"x": x[2:2]}, Sum, {"x": x, "out": y[0]}),
-    "two fields that read": lambda x, y: placed_pair(DotProduct, {"a": x[:4], "b": x[:4], "out": y[0]}, None, {}),
+    "two readers": lambda x, y: placed_pair(
+        Sum, {"x": x, "out": y[0]}, Sum, {"x": x[::-1], "out": y[1]}
+    ),
+    "an empty writer": lambda x, y: placed_pair(
+        Increment, {"x": x[2:2]}, Sum, {"x": x, "out": y[0]}
+    ),
+    "two fields that read": lambda x, y: placed_pair(
+        DotProduct, {"a": x[:4], "b": x[:4], "out": y[0]}, None, {}
+    ),
 }
 
 
@@ -345,7 +421,7 @@ def test_a_copy_onto_itself_is_refused(rng: Random) -> None:
         compile_graph(space.graph, [copy])
 
 
-# --- schedule ---------------------------------------------------------------------------------------------------------
+# --- schedule -------------------------------------------------------------------------------------
 
 
 def busiest(costs: Sequence[int], workers: int) -> int:
@@ -357,7 +433,10 @@ def busiest(costs: Sequence[int], workers: int) -> int:
 
 
 @settings(RANDOMLY, max_examples=200)
-@given(st.lists(st.tuples(st.integers(0, 3), st.one_of(st.just(7), st.integers(0, 100)))), st.integers(1, 7))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.one_of(st.just(7), st.integers(0, 100)))),
+    st.integers(1, 7),
+)
 def test_workers_take_vertices_in_order(vertices: list[tuple[int, int]], workers: int) -> None:
     tiles, cycles = (np.array([v[i] for v in vertices], np.int64) for i in (0, 1))
     expected = [busiest([c for t, c in vertices if t == tile], workers) for tile in range(5)]
@@ -389,8 +468,12 @@ def test_a_compute_sets_cycles_are_those_of_the_plain_simulation(rng: Random) ->
         here = [v for v in step.vertices if v.tile == tile]
         supervised = sum(v.cycles for v in here if v.codelet is SuperScale)
         shared = [v.cycles for v in here if v.codelet is not SuperScale]
-        assert cost.compute_cycles[tile] == workers * busiest(shared, workers) + supervised + sum(c[tile] for c, _ in copies)
-        assert cost.active_cycles[tile] == sum(shared) + supervised + sum(c[tile] for _, c in copies)
+        assert cost.compute_cycles[tile] == workers * busiest(shared, workers) + supervised + sum(
+            c[tile] for c, _ in copies
+        )
+        assert cost.active_cycles[tile] == sum(shared) + supervised + sum(
+            c[tile] for _, c in copies
+        )
     assert cost.compute_duration == max(cost.compute_cycles)
     assert cost.unknown == ()
 
@@ -406,7 +489,7 @@ def test_the_order_of_adding_counts_across_codelets() -> None:
     assert cost_of(space, Execute(compute_set)).compute_cycles.tolist() == [12]
 
 
-# --- sums -------------------------------------------------------------------------------------------------------------
+# --- sums -----------------------------------------------------------------------------------------
 
 
 def tile_cycles(t: Traffic, tile: int, target: Target) -> int:
@@ -434,14 +517,18 @@ def test_a_report_adds_up(rng: Random) -> None:
     space = some_space(rng, device)
     sets = [random_superstep(rng, space, costed=True) for _ in range(rng.randint(1, 3))]
     leaves: list[Any] = [Execute(step.compute_set) for step in sets]
-    vertices = {id(leaf): {v.tile for v in step.vertices} for leaf, step in zip(leaves, sets, strict=True)}
+    vertices = {
+        id(leaf): {v.tile for v in step.vertices} for leaf, step in zip(leaves, sets, strict=True)
+    }
     leaves += [random_copy(rng, space)[0] for _ in range(rng.randrange(3))]
     length = rng.randint(1, 9)
     into = random_vector(rng, space, FLOAT, length, frozenset())
     stream = space.graph.add_host_to_device_fifo("in", FLOAT, length)
     leaves.append(Copy(stream, into.tensor))
     rng.shuffle(leaves)
-    program = programs.Sequence(*leaves[:2], Repeat(rng.randrange(4), programs.Sequence(*leaves[1:])), leaves[0])
+    program = programs.Sequence(
+        *leaves[:2], Repeat(rng.randrange(4), programs.Sequence(*leaves[1:])), leaves[0]
+    )
     engine = Engine(space.graph, program, merge_copies=False)
     engine.load(device)
     engine.connect_stream("in", np.zeros(length, np.float32))
@@ -456,35 +543,63 @@ def test_a_report_adds_up(rng: Random) -> None:
     steps = report.steps()
     for i, (step, leaf) in enumerate(zip(steps, ran, strict=True)):
         cost, transfers = costs[id(leaf)], leaf.__class__ is Copy and leaf.source is stream
-        host = [4 * sum(space.tile[e] // each == ipu for e in into.elements if transfers) for ipu in range(ipus)]
+        host = [
+            4 * sum(space.tile[e] // each == ipu for e in into.elements if transfers)
+            for ipu in range(ipus)
+        ]
         links = sum(t.link_cycles(target) for t in cost.exchange)
         together = ipus > 1 and (transfers or links > 0)
-        sync = (100 if target.relative_sync_delay == "AUTO" else 0) + (target.global_sync_cycles if together else 0)
+        sync = (100 if target.relative_sync_delay == "AUTO" else 0) + (
+            target.global_sync_cycles if together else 0
+        )
 
         def longest(mine: Sequence[int], cost: StepCost = cost) -> int:
-            arrived = [max([54 + int(t.words[n]) for n in mine if t.words[n]], default=0) for t in cost.exchange]
+            arrived = [
+                max([54 + int(t.words[n]) for n in mine if t.words[n]], default=0)
+                for t in cost.exchange
+            ]
             busy = [max(tile_cycles(t, n, target) for n in mine) for t in cost.exchange]
             return sum(map(max, busy, arrived)) + max(int(cost.compute_cycles[n]) for n in mine)
 
-        whole = sync + longest(range(target.num_tiles)) + links + math.ceil(max(host) / target.host_bytes_per_cycle)
+        whole = (
+            sync
+            + longest(range(target.num_tiles))
+            + links
+            + math.ceil(max(host) / target.host_bytes_per_cycle)
+        )
         own = [range(ipu * each, ipu * each + each) for ipu in range(ipus)]
-        at = {n for n in range(target.num_tiles) for t in cost.exchange if t.received[n] or t.sent[n] or t.stayed[n]}
+        at = {
+            n
+            for n in range(target.num_tiles)
+            for t in cost.exchange
+            if t.received[n] or t.sent[n] or t.stayed[n]
+        }
         at |= vertices.get(id(leaf), set())
         shares = [
-            whole if together or ipus == 1 else (sync + longest(mine)) * (not at or not at.isdisjoint(mine)) for mine in own
+            whole
+            if together or ipus == 1
+            else (sync + longest(mine)) * (not at or not at.isdisjoint(mine))
+            for mine in own
         ]
         clocks = [max(clocks)] * ipus if together else clocks
         assert step.index == i
-        assert (step.start, step.cycles) == (min([c for c, n in zip(clocks, shares, strict=True) if n] or clocks), whole)
+        assert (step.start, step.cycles) == (
+            min([c for c, n in zip(clocks, shares, strict=True) if n] or clocks),
+            whole,
+        )
         assert type(step.start) is type(step.end) is type(step.cycles) is int
-        assert [(part.start, part.cycles) for part in step.ipus] == list(zip(clocks, shares, strict=True))
+        assert [(part.start, part.cycles) for part in step.ipus] == list(
+            zip(clocks, shares, strict=True)
+        )
         clocks = [clock + n for clock, n in zip(clocks, shares, strict=True)]
     clock = max(clocks)
     assert report.total_cycles == clock
     assert sum(report.grounds.values()) == pytest.approx(1 if clock else 0)
     assert report.total_seconds == pytest.approx(clock / target.tile_clock_frequency)
     assert report.steps(2, 4) == steps[2:4]
-    assert report.host_bytes == 4 * length * sum(leaf is c for leaf in ran for c in leaves if getattr(c, "source", 0) is stream)
+    assert report.host_bytes == 4 * length * sum(
+        leaf is c for leaf in ran for c in leaves if getattr(c, "source", 0) is stream
+    )
 
     def by_tile(of: Any) -> list[int]:
         return [int(n) for n in np.sum([of(costs[id(leaf)]) for leaf in ran], axis=0)]
@@ -496,13 +611,21 @@ def test_a_report_adds_up(rng: Random) -> None:
     received, sent = report.exchange_bytes_per_tile
     assert received.tolist() == by_tile(lambda c: sum((t.received for t in c.exchange), zero))
     assert sent.tolist() == by_tile(lambda c: sum((t.sent for t in c.exchange), zero))
-    spent = report.compute_cycles_per_tile + report.exchange_cycles_per_tile + report.sync_cycles_per_tile
-    np.testing.assert_allclose(spent + report.global_exchange_cycles + report.host_exchange_cycles, report.total_cycles)
+    spent = (
+        report.compute_cycles_per_tile
+        + report.exchange_cycles_per_tile
+        + report.sync_cycles_per_tile
+    )
+    np.testing.assert_allclose(
+        spent + report.global_exchange_cycles + report.host_exchange_cycles, report.total_cycles
+    )
     assert np.all(report.sync_cycles_per_tile > -1e-6)
     assert np.all(report.active_cycles_per_tile <= report.compute_cycles_per_tile)
     for profile in report.compute_sets:
-        assert profile.executions == sum(getattr(leaf, "compute_set", None) and leaf.compute_set.name == profile.name or 0
-                                         for leaf in ran)  # fmt: skip
+        assert profile.executions == sum(
+            getattr(leaf, "compute_set", None) and leaf.compute_set.name == profile.name or 0
+            for leaf in ran
+        )
         peak = max(profile.cycles_per_tile)
         assert profile.balance == pytest.approx(
             sum(profile.cycles_per_tile) / len(profile.cycles_per_tile) / peak if peak else 0
@@ -510,7 +633,13 @@ def test_a_report_adds_up(rng: Random) -> None:
 
 
 def summary(report: Report) -> Any:
-    return (report.num_steps, report.total_cycles, report.steps(), report.compute_cycles_per_tile.tolist(), repr(report))
+    return (
+        report.num_steps,
+        report.total_cycles,
+        report.steps(),
+        report.compute_cycles_per_tile.tolist(),
+        repr(report),
+    )
 
 
 def test_a_later_run_changes_no_earlier_report() -> None:

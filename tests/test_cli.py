@@ -45,7 +45,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     return write
 
 
-# --- finding a lesson -------------------------------------------------------------------------------------------------
+# --- finding a lesson -----------------------------------------------------------------------------
 
 
 def test_learners_form_is_opened_and_solved_form_is_run(shelf: Shelf) -> None:
@@ -53,7 +53,10 @@ def test_learners_form_is_opened_and_solved_form_is_run(shelf: Shelf) -> None:
     shelf("00_a")
     shelf("01_b", solved=False)
     shelf("index", solved=False)
-    assert [path.parent.name + "/" + path.stem for path in shelves.lessons()] == ["solutions/00_a", "notebooks/01_b"]
+    assert [path.parent.name + "/" + path.stem for path in shelves.lessons()] == [
+        "solutions/00_a",
+        "notebooks/01_b",
+    ]
     assert [path.parent.name for path in shelves.lessons(solved=True)] == ["solutions", "solutions"]
 
 
@@ -78,7 +81,9 @@ def test_words_for_a_lesson(shelf: Shelf, word: str | None, name: str) -> None:
     assert shelves.find_lesson(word).stem == name
 
 
-def test_an_unknown_lesson_lists_those_there_are(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_lesson_lists_those_there_are(
+    shelf: Shelf, capsys: pytest.CaptureFixture[str]
+) -> None:
     shelf("00_first")
     shelf("07_logistic")
     assert cli.main(["run", "nonsense"]) == 2
@@ -101,7 +106,7 @@ def test_without_any_lesson_it_says_so(shelf: Shelf, capsys: pytest.CaptureFixtu
     assert "no lessons here" in capsys.readouterr().err
 
 
-# --- lab --------------------------------------------------------------------------------------------------------------
+# --- lab ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -119,14 +124,24 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, s
 @pytest.mark.skipif(os.name == "nt", reason="there the server is a child")
 def test_the_server_takes_the_place_of_the_command() -> None:
     """Whoever ends the process, or presses Ctrl-C, ends the server."""
-    became = "[sys.executable, '-c', 'import os; print(os.getpid(), os.environ)'], {'LESSON': 'one'}"
+    became = (
+        "[sys.executable, '-c', 'import os; print(os.getpid(), os.environ)'], {'LESSON': 'one'}"
+    )
     program = f"import os, sys; from ipu_teach import cli; print(os.getpid(), flush=True); cli._become({became}); print('left')"
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
     before, after = said.splitlines()
-    assert after.startswith(f"{before} environ(") and "'LESSON': 'one'" in after and "PATH" not in after
+    assert (
+        after.startswith(f"{before} environ(")
+        and "'LESSON': 'one'" in after
+        and "PATH" not in after
+    )
 
 
-def test_lab_opens_a_copy_and_never_overwrites_it(shelf: Shelf, opened: list[Any], tmp_path: Path) -> None:
+def test_lab_opens_a_copy_and_never_overwrites_it(
+    shelf: Shelf, opened: list[Any], tmp_path: Path
+) -> None:
     lesson = shelf("00_first", "1 + 1", solved=False)
     copy = tmp_path / "work" / "00_first.ipynb"
     assert cli.main(["lab"]) == 0
@@ -138,21 +153,31 @@ def test_lab_opens_a_copy_and_never_overwrites_it(shelf: Shelf, opened: list[Any
     assert command[:3] == [sys.executable, "-m", "jupyterlab"]
     assert f"--ServerApp.root_dir={tmp_path / 'work'}" in command
     assert "--LabApp.default_url=/lab/tree/00_first.ipynb" in command
-    settings = Path(env["JUPYTER_CONFIG_PATH"].split(os.pathsep)[0]) / "labconfig" / "default_setting_overrides.json"
+    settings = (
+        Path(env["JUPYTER_CONFIG_PATH"].split(os.pathsep)[0])
+        / "labconfig"
+        / "default_setting_overrides.json"
+    )
     assert '"fetchNews": "false"' in settings.read_text(encoding="utf-8")
     assert sorted(path.name for path in copy.parent.iterdir()) == [".jupyter", "00_first.ipynb"]
 
 
-def test_lab_is_the_learners_server_on_a_hub(shelf: Shelf, opened: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_is_the_learners_server_on_a_hub(
+    shelf: Shelf, opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     shelf("00_first", "1 + 1")
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1234/user/ada/")
     assert cli.main(["lab"]) == 0
     command, env = opened[-1]
     assert command[:3] == [sys.executable, "-m", "jupyterhub.singleuser"]
-    assert os.name == "nt" or ("--KernelManager.transport=ipc" in command and env["JUPYTER_RUNTIME_DIR"].endswith(".run"))
+    assert os.name == "nt" or (
+        "--KernelManager.transport=ipc" in command and env["JUPYTER_RUNTIME_DIR"].endswith(".run")
+    )
 
 
-def test_lab_trusts_the_copy_it_made(shelf: Shelf, opened: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_trusts_the_copy_it_made(
+    shelf: Shelf, opened: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from nbformat.sign import NotebookNotary
 
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
@@ -166,13 +191,18 @@ def test_lab_hands_further_options_to_jupyterlab(shelf: Shelf, opened: list[Any]
     shelf("00_first")
     shelf("07_logistic")
     assert cli.main(["lab", "--port", "9999", "--no-browser"]) == 0
-    assert opened[-1][0][-3:] == ["--port", "9999", "--no-browser"] and "00_first" in " ".join(opened[-1][0])
+    assert opened[-1][0][-3:] == ["--port", "9999", "--no-browser"] and "00_first" in " ".join(
+        opened[-1][0]
+    )
     assert cli.main(["lab", "mnist", "--port=9999"]) == 0
     assert opened[-1][0][-1] == "--port=9999" and "07_logistic" in " ".join(opened[-1][0])
 
 
 def test_lab_says_where_it_cannot_write(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shelf: Shelf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     shelf("00_first")
     (tmp_path / "file").touch()
@@ -181,7 +211,7 @@ def test_lab_says_where_it_cannot_write(
     assert "set IPU_TEACH_WORK" in capsys.readouterr().err
 
 
-# --- run --------------------------------------------------------------------------------------------------------------
+# --- run ------------------------------------------------------------------------------------------
 
 
 def test_run_shows_the_notebooks_lines_and_writes_a_page(
@@ -207,7 +237,9 @@ def test_run_shows_the_notebooks_lines_and_writes_a_page(
     text = page.read_text(encoding="utf-8")
     assert "accuracy 0.9" in text and "<title>07_logistic</title>" in text
     assert "<script src=" not in text and "cdnjs" not in text
-    assert [path.name for path in tmp_path.iterdir() if path.suffix in (".html", ".part")] == ["page.html"]
+    assert [path.name for path in tmp_path.iterdir() if path.suffix in (".html", ".part")] == [
+        "page.html"
+    ]
 
 
 def test_a_failing_cell_is_named_and_the_error_comes_last(
@@ -223,7 +255,12 @@ def test_a_failing_cell_is_named_and_the_error_comes_last(
     assert cli.main(["run", "1", "--html", str(page)]) == 1
     out, err = capfd.readouterr()
     assert out == "before\n" and not page.exists()
-    expected = ["01_fails: code cell 2, line 2 failed", "    f()", "PoplarError: Clash.", "  next:  Part."]
+    expected = [
+        "01_fails: code cell 2, line 2 failed",
+        "    f()",
+        "PoplarError: Clash.",
+        "  next:  Part.",
+    ]
     assert err.splitlines()[-4:] == expected and "Traceback" not in err
 
 
@@ -243,7 +280,9 @@ def test_a_dead_kernel_is_no_traceback(shelf: Shelf, capfd: pytest.CaptureFixtur
 def test_a_notebook_of_ones_own_runs_by_its_path(
     shelf: Shelf, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = shelf("04_mine", "import os\nprint(os.environ['IPU_TEACH_WORK'])").rename(tmp_path / "mine.ipynb")
+    own = shelf("04_mine", "import os\nprint(os.environ['IPU_TEACH_WORK'])").rename(
+        tmp_path / "mine.ipynb"
+    )
     monkeypatch.chdir(tmp_path)
     assert cli.main(["run", own.name]) == 0
     assert capfd.readouterr().out == f"{tmp_path / 'work'}\n"
@@ -251,18 +290,20 @@ def test_a_notebook_of_ones_own_runs_by_its_path(
 
 def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_path: Path) -> None:
     widget = "import uuid\nfrom IPython.display import display\n"
-    widget += (
-        "display({'application/vnd.jupyter.widget-view+json': {'model_id': uuid.uuid4().hex}, 'text/plain': 'w'}, raw=True)"
-    )
+    widget += "display({'application/vnd.jupyter.widget-view+json': {'model_id': uuid.uuid4().hex}, 'text/plain': 'w'}, raw=True)"
     pieces = "import time\nprint('a', flush=True)\ntime.sleep(0.5)\nprint('b')"
-    lesson = shelf("05_cost", "import os\nprint(os.environ['OMP_NUM_THREADS'])", "", "6 * 7", widget, pieces)
+    lesson = shelf(
+        "05_cost", "import os\nprint(os.environ['OMP_NUM_THREADS'])", "", "6 * 7", widget, pieces
+    )
     assert cli.main(["run", "5", "--store"]) == 0
     stored = lesson.read_bytes()
     cells = [cell for cell in nbformat.read(lesson, as_version=4).cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == [1, None, 2, 3, 4]
     assert cells[0].outputs[0].text == "1\n" and cells[2].outputs[0].data["text/plain"] == "42"
     assert "execution" not in cells[0].metadata
-    assert cells[3].outputs[0].data == {"text/plain": "w"} and [out.text for out in cells[4].outputs] == ["a\nb\n"]
+    assert cells[3].outputs[0].data == {"text/plain": "w"} and [
+        out.text for out in cells[4].outputs
+    ] == ["a\nb\n"]
     assert cli.main(["run", "5", "--store"]) == 0
     assert lesson.read_bytes() == stored
 
@@ -270,7 +311,9 @@ def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_pat
 @pytest.mark.skipif(os.name == "nt", reason="a test cannot press Ctrl-C there")
 def test_ctrl_c_ends_the_kernel_too(shelf: Shelf, tmp_path: Path) -> None:
     shelf("01_slow", "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(100)")
-    program = "import sys, pathlib; from ipu_teach import cli; from ipu_teach.lessons import shelf; "
+    program = (
+        "import sys, pathlib; from ipu_teach import cli; from ipu_teach.lessons import shelf; "
+    )
     program += "shelf.NOTEBOOKS = pathlib.Path(sys.argv[1]); "
     program += "sys.exit(cli.main(['run', '1']))"
     with subprocess.Popen(
@@ -295,7 +338,9 @@ def test_ctrl_c_ends_the_kernel_too(shelf: Shelf, tmp_path: Path) -> None:
     pytest.fail("the kernel outlived its lesson")
 
 
-def test_data_needs_a_lesson_that_has_the_choice(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_needs_a_lesson_that_has_the_choice(
+    shelf: Shelf, capsys: pytest.CaptureFixture[str]
+) -> None:
     shelf("01_plain", "DATA = 'digits'")  # right, but not in a cell tagged "parameters"
     assert cli.main(["run", "1", "--data", "mnist"]) == 2
     assert "no choice of data" in capsys.readouterr().err
@@ -358,28 +403,55 @@ def test_on_a_terminal_the_cells_bar_carries_the_epochs(
     assert capsys.readouterr().out == "loss 0.5\nloss 0.25\n"
 
 
-# --- doctor -----------------------------------------------------------------------------------------------------------
+# --- doctor ---------------------------------------------------------------------------------------
 
 
-def test_doctor_is_content_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    8388608 kB\n", encoding="ascii")
+def test_doctor_is_content_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "meminfo").write_text(
+        "MemTotal: 9 kB\nMemAvailable:    8388608 kB\n", encoding="ascii"
+    )
     monkeypatch.setattr(cli, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
     monkeypatch.delenv("IPU_TEACH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert cli.main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "all is well" and all(line.startswith(("ok ", "note ")) for line in lines[:-1])
+    assert lines[-1] == "all is well" and all(
+        line.startswith(("ok ", "note ")) for line in lines[:-1]
+    )
     rows = {line.split()[1]: line for line in lines[:-1]}
     assert rows["numpy"].split()[2] == importlib.metadata.version("numpy")
-    assert {"Python", "tqdm", "jupyterlab", "nbval", "GPU", "digits", "MNIST", "work", "memory"} <= rows.keys()
+    assert {
+        "Python",
+        "tqdm",
+        "jupyterlab",
+        "nbval",
+        "GPU",
+        "digits",
+        "MNIST",
+        "work",
+        "memory",
+    } <= rows.keys()
     assert "8.0 GB free" in rows["memory"] and "numpy" in rows["GPU"]
-    starts = {line.index(re.split(r"\s{2,}", line, maxsplit=2)[2]) for line in lines[:-1] if line.startswith("ok ")}
+    starts = {
+        line.index(re.split(r"\s{2,}", line, maxsplit=2)[2])
+        for line in lines[:-1]
+        if line.startswith("ok ")
+    }
     assert len(starts) == 1  # the columns stand under each other
 
 
-def test_doctor_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = ["numpy>=99", "nosuchpackage>=1.2", 'tqdm>=99; extra == "test"', "cupy>=1; extra == 'gpu'"]
+def test_doctor_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = [
+        "numpy>=99",
+        "nosuchpackage>=1.2",
+        'tqdm>=99; extra == "test"',
+        "cupy>=1; extra == 'gpu'",
+    ]
     wanted.append('numba>=99; extra == "lab"')
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: wanted)
     (tmp_path / "meminfo").write_text("MemAvailable:  524288 kB\n", encoding="ascii")
@@ -395,43 +467,62 @@ def test_doctor_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert cli.main(["doctor"]) == 1
     out = capsys.readouterr().out
     rows = {line.split()[1]: line for line in out.splitlines()}
-    assert rows["numpy"].startswith("FIX") and "too old" in rows["numpy"] and "pip install 'numpy>=99'" in out
+    assert (
+        rows["numpy"].startswith("FIX")
+        and "too old" in rows["numpy"]
+        and "pip install 'numpy>=99'" in out
+    )
     assert rows["nosuchpackage"].startswith("FIX") and "missing: " in rows["nosuchpackage"]
     assert rows["tqdm"].startswith("note") and "only the tests" in rows["tqdm"]
     assert rows["numba"].startswith("note") and "run slower without it" in rows["numba"]
     assert "cupy" not in rows
     assert "IPU_TEACH_GPU=0" in rows["GPU"]
-    assert rows["digits"].startswith("FIX") and rows["MNIST"].startswith("FIX") and "t10k-images" in rows["MNIST"]
+    assert (
+        rows["digits"].startswith("FIX")
+        and rows["MNIST"].startswith("FIX")
+        and "t10k-images" in rows["MNIST"]
+    )
     assert rows["work"].startswith("FIX") and "set IPU_TEACH_WORK" in rows["work"]
     assert rows["memory"].startswith("FIX") and "0.5 GB" in rows["memory"]
     assert out.splitlines()[-1] == "to fix: 6, marked FIX above"
 
 
-def test_doctor_cannot_tell_memory_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_cannot_tell_memory_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cli, "MEMINFO", tmp_path / "none")
     assert cli.check_memory()[0] == "ok" and "cannot tell" in cli.check_memory()[2]
 
 
-# --- the words --------------------------------------------------------------------------------------------------------
+# --- the words ------------------------------------------------------------------------------------
 
 
 def test_module_and_command_are_the_same() -> None:
     version = "ipu-teach " + importlib.metadata.version("ipu_teach")
-    done = subprocess.run([sys.executable, "-m", "ipu_teach", "--version"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu_teach", "--version"], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout.strip()) == (0, version)
     points = importlib.metadata.distribution("ipu_teach").entry_points
     assert [point.value for point in points if point.name == "ipu-teach"] == ["ipu_teach.cli:main"]
 
 
-@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in ("lab", "run", "reset", "doctor", "learner"))])
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], *([name, "--help"] for name in ("lab", "run", "reset", "doctor", "learner"))],
+)
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(words)
     assert caught.value.code == 0 and "usage: ipu-teach" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [[], ["nonsense"], ["run"], ["reset"], ["run", "7", "--data", "cifar"]])
-def test_requests_without_sense_end_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [[], ["nonsense"], ["run"], ["reset"], ["run", "7", "--data", "cifar"]]
+)
+def test_requests_without_sense_end_with_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(words)
     assert caught.value.code == 2 and "usage" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""docs/codelets.md: every example runs as the page says, with the bits and cycles of the plain vertex loop."""
+"""docs/codelets.md: every example runs as the page says, with the bits and cycles of the plain
+vertex loop."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def test_an_example_runs_as_the_page_says(number: int) -> None:
         drawn = rng.standard_normal((20, *(8,) * field.depth)) * 3
         values[name] = drawn.astype(field.dtype.numpy)
     built = Built(codelet, values)
-    (fast, found), (slow, expected) = built.ran(strict=False), built.ran(strict=False, vertex_loop=True)
+    (fast, found), (slow, expected) = (
+        built.ran(strict=False),
+        built.ran(strict=False, vertex_loop=True),
+    )
     assert fast.report.ways() == {codelet.__name__: way}, fast.report.unbatched()
     assert all(same_bits(found[name], array) for name, array in expected.items())
     assert fast.report.total_cycles == slow.report.total_cycles
@@ -47,12 +51,20 @@ def test_every_way_has_examples() -> None:
 
 
 def test_one_vertex_is_seen_as_the_page_says() -> None:
-    scope = executed(next(code for _, code in EXAMPLES if "class FirstLarge" in code), "first_large.py", {})
-    call, printed = re.findall(r"seen = ([^\n]*)\nprint\(seen\)\n```\n\n```\n(.*?)\n```", PAGE, re.DOTALL)[0]
+    scope = executed(
+        next(code for _, code in EXAMPLES if "class FirstLarge" in code), "first_large.py", {}
+    )
+    call, printed = re.findall(
+        r"seen = ([^\n]*)\nprint\(seen\)\n```\n\n```\n(.*?)\n```", PAGE, re.DOTALL
+    )[0]
     assert str(eval(call, scope)) == printed
 
 
-ROWS = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| `")]
+ROWS = [
+    [cell.strip(" `") for cell in line.split("|")[1:-1]]
+    for line in PAGE.splitlines()
+    if line.startswith("| `")
+]
 
 
 def test_the_table_has_all_codelets_and_equal_cycles_on_each_way() -> None:
@@ -65,4 +77,6 @@ def test_a_row_of_the_table_is_up_to_date(number: int) -> None:
     """The plain loop, and what is compiled, are compared with this way where loops are tested."""
     name, way = ROWS[number][0], "batch or CPython"
     found = make_codelets.row(name, way)
-    assert [found["runs as"], found[way]] == [ROWS[number][1], ROWS[number][3]], "run docs/make_codelets.py"
+    assert [found["runs as"], found[way]] == [ROWS[number][1], ROWS[number][3]], (
+        "run docs/make_codelets.py"
+    )

@@ -1,4 +1,5 @@
-"""Control flow on the device: loops and branches that look at what has just been written, and what they cost."""
+"""Control flow on the device: loops and branches that look at what has just been written, and what
+they cost."""
 
 from __future__ import annotations
 
@@ -9,7 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ipu_teach import BOOL, FLOAT, INT, UNSIGNED_INT, Engine, Graph, InOut, Input, IPUModel, Output, Tensor, Vector, Vertex
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    INT,
+    UNSIGNED_INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Tensor,
+    Vector,
+    Vertex,
+)
 from ipu_teach.errors import ApplicationRuntimeError, ControlProgramError, GraphObjectCreationError
 from ipu_teach.program import (
     Abort,
@@ -72,7 +87,9 @@ class Machine:
 
     def add(self, name: str, step: int = 1) -> Program:
         cs = self.graph.add_compute_set(f"add {step} to {name}")
-        self.graph.set_tile_mapping(self.graph.add_vertex(cs, Add, x=self.numbers[name], step=step), 1)
+        self.graph.set_tile_mapping(
+            self.graph.add_vertex(cs, Add, x=self.numbers[name], step=step), 1
+        )
         return Execute(cs)
 
     def below(self, name: str, limit: int) -> Program:
@@ -98,7 +115,10 @@ class Machine:
 @pytest.mark.parametrize(("start", "limit"), [(0, 5), (5, 5), (9, 5), (-3, 1)])
 def test_repeat_while_true_counts_up_to_its_limit(start: int, limit: int) -> None:
     m = Machine(x=start)
-    assert m.values(RepeatWhileTrue(m.below("x", limit), m.flag, m.add("x"))) == (max(start, limit), 0)
+    assert m.values(RepeatWhileTrue(m.below("x", limit), m.flag, m.add("x"))) == (
+        max(start, limit),
+        0,
+    )
 
 
 def test_repeat_while_false_stops_when_the_condition_holds() -> None:
@@ -109,7 +129,9 @@ def test_repeat_while_false_stops_when_the_condition_holds() -> None:
 @pytest.mark.parametrize(("start", "expected"), [(1, (1, 10)), (7, (7, 100))])
 def test_if_takes_one_branch(start: int, expected: tuple[int, int]) -> None:
     m = Machine(x=start)
-    assert m.values(Sequence(m.below("x", 5), If(m.flag, m.add("y", 10), m.add("y", 100)))) == expected
+    assert (
+        m.values(Sequence(m.below("x", 5), If(m.flag, m.add("y", 10), m.add("y", 100)))) == expected
+    )
 
 
 def test_if_without_an_else_does_nothing() -> None:
@@ -120,7 +142,9 @@ def test_if_without_an_else_does_nothing() -> None:
 @pytest.mark.parametrize(("control", "y"), [(0, 1), (3, 10), (-2, 100), (8, 1000)])
 def test_switch_takes_the_case_that_fits(control: int, y: int) -> None:
     m = Machine(x=control)
-    switch = Switch(m.numbers["x"], [(0, m.add("y", 1)), (3, m.add("y", 10))], m.add("y", 1000)).add(-2, m.add("y", 100))
+    switch = Switch(
+        m.numbers["x"], [(0, m.add("y", 1)), (3, m.add("y", 10))], m.add("y", 1000)
+    ).add(-2, m.add("y", 100))
     assert m.values(switch) == (control, y)
 
 
@@ -146,7 +170,10 @@ def test_a_default_that_is_promised_to_be_unreachable_is_checked() -> None:
 def test_a_function_is_called_from_several_places() -> None:
     m = Machine()
     bump = m.graph.add_function(Sequence(m.add("x"), m.add("y", 2)))
-    assert m.values(Sequence(Call(bump), Repeat(3, Call(bump)), Block(Call(bump), "last"))) == (5, 10)
+    assert m.values(Sequence(Call(bump), Repeat(3, Call(bump)), Block(Call(bump), "last"))) == (
+        5,
+        10,
+    )
 
 
 def test_a_function_that_calls_itself_is_refused() -> None:
@@ -164,7 +191,9 @@ def test_abort_and_its_kin_say_why() -> None:
     assert str(error.value) == "The program stopped itself: enough."
     with pytest.raises(ApplicationRuntimeError) as error:
         m.run(Sequence(m.below("x", 5), AbortOnCondition(m.flag, "x is small")))
-    assert str(error.value) == "The program stopped itself: x is small.\n  where: 'flag' is not zero"
+    assert (
+        str(error.value) == "The program stopped itself: x is small.\n  where: 'flag' is not zero"
+    )
     assert m.values(Sequence(m.below("x", 0), AbortOnCondition(m.flag))) == (1, 0)
 
 
@@ -182,7 +211,9 @@ def test_an_error_program_runs_its_program_first() -> None:
 def printed(values: Array, fmt: PrintTensorFmt | None = None) -> str:
     device = IPUModel(tiles_per_ipu=1).create_device()
     graph = Graph(device)
-    tensor = graph.add_variable(FLOAT if values.dtype.kind == "f" else UNSIGNED_INT, values.shape, "v")
+    tensor = graph.add_variable(
+        FLOAT if values.dtype.kind == "f" else UNSIGNED_INT, values.shape, "v"
+    )
     graph.set_tile_mapping(tensor, 0)
     graph.set_initial_value(tensor, values)
     engine = Engine(graph, PrintTensor("v", tensor, fmt))
@@ -194,7 +225,10 @@ def printed(values: Array, fmt: PrintTensorFmt | None = None) -> str:
 
 def test_print_tensor_writes_seven_decimals() -> None:
     assert printed(np.array([1, 1.5, 2, 2.5])) == "v: [1.0000000 1.5000000 2.0000000 2.5000000]\n"
-    assert printed(np.array([[0.0, 1], [1.5, 2]])) == "v: [[0.0000000 1.0000000]\n [1.5000000 2.0000000]]\n"
+    assert (
+        printed(np.array([[0.0, 1], [1.5, 2]]))
+        == "v: [[0.0000000 1.0000000]\n [1.5000000 2.0000000]]\n"
+    )
     assert printed(np.arange(3)) == "v: [0 1 2]\n"
     fmt = PrintTensorFmt(digits=2, separator=", ", open_bracket="{", close_bracket="}")
     assert printed(np.array([1, 2.5]), fmt) == "v: {1.00, 2.50}\n"
@@ -284,21 +318,35 @@ def test_execute_answers_with_the_and_of_all_vertices() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda m: If(m.graph.add_variable(INT, 2), Sequence()), "If takes a predicate of one element and was given 2 of INT."),
-        (lambda m: AbortOnCondition(m.graph.add_variable(FLOAT, 1)),
-         "AbortOnCondition takes a predicate of one element and was given 1 of FLOAT."),
+        (
+            lambda m: If(m.graph.add_variable(INT, 2), Sequence()),
+            "If takes a predicate of one element and was given 2 of INT.",
+        ),
+        (
+            lambda m: AbortOnCondition(m.graph.add_variable(FLOAT, 1)),
+            "AbortOnCondition takes a predicate of one element and was given 1 of FLOAT.",
+        ),
         (lambda m: If(True, Sequence()), "If was given True as its predicate."),
         (lambda m: If(m.flag, None), "If was given None, which is no program."),
-        (lambda m: Switch(m.flag, []), "Switch takes a control of one element and was given 1 of BOOL."),
-        (lambda m: Switch(m.numbers["x"], [(0, Sequence()), (0, Sequence())]), "Switch was given the case 0."),
+        (
+            lambda m: Switch(m.flag, []),
+            "Switch takes a control of one element and was given 1 of BOOL.",
+        ),
+        (
+            lambda m: Switch(m.numbers["x"], [(0, Sequence()), (0, Sequence())]),
+            "Switch was given the case 0.",
+        ),
         (lambda m: Switch(m.numbers["x"], 3), "Switch was given the cases 3."),
         (lambda m: Call(Sequence()), "Call was given Sequence(0 programs)."),
         (lambda m: PrintTensor("only a title"), "PrintTensor was given 'only a title'."),
         (lambda m: WriteUndef(3), "WriteUndef was given 3."),
         (lambda m: Sync("INTERNAL"), "Sync was given 'INTERNAL'."),
-        (lambda m: cycle_count(m.graph, m.add("x"), 0), "cycle_count was given Execute(add 1 to x)."),
+        (
+            lambda m: cycle_count(m.graph, m.add("x"), 0),
+            "cycle_count was given Execute(add 1 to x).",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_program_is_refused_when_it_is_made(make, text: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ControlProgramError) as error:
         make(Machine())
@@ -315,11 +363,21 @@ def test_a_predicate_of_another_graph_is_refused() -> None:
 def test_without_arguments_nothing_has_an_address() -> None:
     m = Machine()
     programs = [
-        RepeatWhileTrue(Sequence(), m.flag, m.add("x")), If(m.flag, Sequence()), Switch(m.numbers["x"]), Sync(), Abort("a"),
-        AbortOnCondition(m.flag), ErrorProgram("e", Sequence()), PrintTensor(m.flag), WriteUndef(m.flag), Block(Sync(), "b"),
-    ]  # fmt: skip
+        RepeatWhileTrue(Sequence(), m.flag, m.add("x")),
+        If(m.flag, Sequence()),
+        Switch(m.numbers["x"]),
+        Sync(),
+        Abort("a"),
+        AbortOnCondition(m.flag),
+        ErrorProgram("e", Sequence()),
+        PrintTensor(m.flag),
+        WriteUndef(m.flag),
+        Block(Sync(), "b"),
+    ]
     for program in programs:
-        assert not re.search(r"0x[0-9a-f]{6}", repr(program)) and repr(program).startswith(type(program).__name__)
+        assert not re.search(r"0x[0-9a-f]{6}", repr(program)) and repr(program).startswith(
+            type(program).__name__
+        )
 
 
 # Random programs against a plain interpreter of the same tree.
@@ -327,7 +385,11 @@ def test_without_arguments_nothing_has_an_address() -> None:
 
 @st.composite
 def trees(draw: st.DrawFn, depth: int = 3) -> tuple:  # type: ignore[type-arg]
-    kinds = ["add"] if depth == 0 else ["add", "add", "sequence", "repeat", "if", "while", "switch", "call"]
+    kinds = (
+        ["add"]
+        if depth == 0
+        else ["add", "add", "sequence", "repeat", "if", "while", "switch", "call"]
+    )
     kind = draw(st.sampled_from(kinds))
     name = draw(st.sampled_from(["x", "y"]))
     sub = trees(depth - 1) if depth else st.nothing()
@@ -345,7 +407,9 @@ def trees(draw: st.DrawFn, depth: int = 3) -> tuple:  # type: ignore[type-arg]
         return (
             "switch",
             name,
-            draw(st.lists(st.tuples(st.integers(-2, 4), sub), max_size=3, unique_by=lambda c: c[0])),
+            draw(
+                st.lists(st.tuples(st.integers(-2, 4), sub), max_size=3, unique_by=lambda c: c[0])
+            ),
             draw(sub),
         )
     return ("call", draw(sub))

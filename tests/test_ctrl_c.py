@@ -1,4 +1,5 @@
-"""Ctrl-C at any moment of a compile, a load and a run: what is left agrees with itself, what comes next with a fresh run."""
+"""Ctrl-C at any moment of a compile, a load and a run: what is left agrees with itself, what comes
+next with a fresh run."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from ipu_teach import FLOAT, Device, Engine, Graph, InOut, IPUModel, Tensor, Vec
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows sends Ctrl-C to consoles, not to processes")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows sends Ctrl-C to consoles, not to processes"
+)
 
 
 class Added(Vertex):
@@ -56,7 +59,8 @@ def heard() -> Iterator[None]:
 def interrupted(work: Callable[[], object], after: float) -> None:
     """Do the work, and press Ctrl-C after so many seconds, a real SIGINT, with which it ends.
 
-    Who sees nothing presses again: Python drops one that arrives in a finalizer or in the collector of garbage.
+    Who sees nothing presses again: Python drops one that arrives in a finalizer or in the collector
+    of garbage.
     """
     done = threading.Event()
 
@@ -69,15 +73,19 @@ def interrupted(work: Callable[[], object], after: float) -> None:
     presses = threading.Thread(target=press, daemon=True)
     with pytest.raises(KeyboardInterrupt):
         try:
-            presses.start()  # returns when the thread has begun, and may already meet its first press
+            # returns when the thread has begun, and may already meet its first press
+            presses.start()
             work()
         finally:
             done.set()
     presses.join()
 
 
-def made(second: type[Vertex], times: int = 1_000_000) -> tuple[Device, Graph, Program, list[Tensor]]:
-    """Two variables on four tiles, to which each step adds 1; the second by another codelet, in regions of two lengths."""
+def made(
+    second: type[Vertex], times: int = 1_000_000
+) -> tuple[Device, Graph, Program, list[Tensor]]:
+    """Two variables on four tiles, to which each step adds 1; the second by another codelet, in
+    regions of two lengths."""
     device = IPUModel(tiles_per_ipu=4).create_device()
     graph = Graph(device)
     tensors = [graph.add_variable(FLOAT, (4, 30 + k), f"x{k}") for k in range(2)]
@@ -98,7 +106,11 @@ def steps_in(engine: Engine) -> int:
     return int(values[0])
 
 
-@pytest.mark.parametrize(("second", "loop"), [(Added, False), (Turned, False), (Turned, True)], ids=["batch", "scalar", "loop"])
+@pytest.mark.parametrize(
+    ("second", "loop"),
+    [(Added, False), (Turned, False), (Turned, True)],
+    ids=["batch", "scalar", "loop"],
+)
 def test_a_run_ends_between_two_steps(second: type[Vertex], loop: bool) -> None:
     device, graph, program, _ = made(second)
     engine = Engine(graph, [program, Repeat(3, program.children()[0])], vertex_loop=loop)
@@ -123,7 +135,8 @@ def test_what_never_ends_is_stopped(loop: bool) -> None:
     device, graph, program, _ = made(Never)
     engine = Engine(graph, program, strict={"estimates": False}, vertex_loop=loop)
     engine.load(device)
-    interrupted(engine.run, 0.2)  # where both codelets are loops the first may be done: who asks twice is heard
+    # where both codelets are loops the first may be done: who asks twice is heard
+    interrupted(engine.run, 0.2)
     assert engine.report.num_steps == 0 and (loop or steps_in(engine) == 0)
     engine.load(device)
     assert steps_in(engine) == 0
@@ -154,13 +167,16 @@ def test_a_stream_that_waits_can_be_left() -> None:
     engine = Engine(graph, Repeat(2, Sequence(Copy(stream, x))))
     engine.load(device)
     waiting = threading.Event()
-    engine.connect_stream("in", lambda: [1, 2, 3] if not engine.report.num_steps or not waiting.wait(60) else [])
+    engine.connect_stream(
+        "in", lambda: [1, 2, 3] if not engine.report.num_steps or not waiting.wait(60) else []
+    )
     interrupted(engine.run, 0.2)
     assert engine.report.num_steps == 1 and engine.read_tensor("x").tolist() == [1, 2, 3]
 
 
 def test_whose_handler_it_is() -> None:
-    """Another handler than Python's own stays, a second Ctrl-C is heard at once, and a late one is not lost."""
+    """Another handler than Python's own stays, a second Ctrl-C is heard at once, and a late one is
+    not lost."""
     interrupts, heard = Interrupts(), []
     own: Callable[..., None] = lambda *_: heard.append(1)  # noqa: E731
     signal.signal(signal.SIGINT, own)

@@ -1,4 +1,5 @@
-"""datasets.py: the bundled digits, IDX files, and the download of MNIST against a server on this machine."""
+"""datasets.py: the bundled digits, IDX files, and the download of MNIST against a server on this
+machine."""
 
 from __future__ import annotations
 
@@ -27,12 +28,19 @@ from ipu_teach.errors import DatasetError
 
 ROOT = Path(datasets.__file__).resolve().parent.parent
 REAL_DATA = os.environ.get("IPU_TEACH_DATA", "")  # read before the fixture below takes it away
-FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+FILES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 REPLACE = (
-    "  next:  Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() downloads it again."
+    "  next:  Put a fresh copy in its place; if it is in the cache folder, delete it and "
+    "datasets.mnist() downloads it again."
 )
 AGAIN = (
-    "  next:  Call datasets.mnist() again, which goes on where it stopped; or use datasets.digits(), which comes with the kit."
+    "  next:  Call datasets.mnist() again, which goes on where it stopped; or use "
+    "datasets.digits(), which comes with the kit."
 )
 
 
@@ -52,12 +60,15 @@ def idx(array: np.ndarray[Any, Any], code: int = 0x08) -> bytes:
     return header + array.tobytes()
 
 
-# ------------------------------------------------------------------------------------------ the digits
+# ------------------------------------------------------------------------------------------ the
+# digits
 
 
 def test_digits_have_the_promised_form() -> None:
     data = datasets.digits()
-    assert repr(data) == "Dataset('digits': 1,500 images to train on and 297 to test on, 28x28 uint8)"
+    assert (
+        repr(data) == "Dataset('digits': 1,500 images to train on and 297 to test on, 28x28 uint8)"
+    )
     assert data.name == "digits"
     assert data.train_images.shape == (1500, 28, 28) and data.train_labels.shape == (1500,)
     assert data.test_images.shape == (297, 28, 28) and data.test_labels.shape == (297,)
@@ -69,7 +80,8 @@ def test_digits_have_the_promised_form() -> None:
 
 
 def test_scaling_equals_a_plain_loop_over_pixels() -> None:
-    """Bilinear with centres aligned: pixel i lies at (i + 1/2) 8/28 - 1/2; fractions, so that nothing is rounded."""
+    """Bilinear with centres aligned: pixel i lies at (i + 1/2) 8/28 - 1/2; fractions, so that
+    nothing is rounded."""
     from fractions import Fraction
 
     def along(i: int) -> list[tuple[int, Fraction]]:
@@ -85,7 +97,11 @@ def test_scaling_equals_a_plain_loop_over_pixels() -> None:
         for i in range(28):
             for j in range(28):
                 value = sum(wi * wj * source[a][b] for a, wi in along(i) for b, wj in along(j))
-                assert data.train_images[k, i, j] == int(value * 255 / 16 + Fraction(1, 2)), (k, i, j)
+                assert data.train_images[k, i, j] == int(value * 255 / 16 + Fraction(1, 2)), (
+                    k,
+                    i,
+                    j,
+                )
 
 
 def test_scaling_of_flat_images_is_flat_and_covers_the_range() -> None:
@@ -99,7 +115,11 @@ def test_split_is_disjoint_complete_and_stratified() -> None:
     with np.load(ROOT / "datasets" / "digits8.npz") as file:
         assert file.files == ["images", "labels", "train_index", "test_index"]
         images, labels, train, test = (file[name] for name in file.files)
-    assert images.shape == (1797, 8, 8) and images.dtype == labels.dtype == np.uint8 and images.max() == 16
+    assert (
+        images.shape == (1797, 8, 8)
+        and images.dtype == labels.dtype == np.uint8
+        and images.max() == 16
+    )
     assert sorted([*train.tolist(), *test.tolist()]) == list(range(1797))
     assert (np.diff(train.astype(int)) > 0).all() and (np.diff(test.astype(int)) > 0).all()
     for digit in range(10):
@@ -114,19 +134,27 @@ def test_digits_are_the_bytes_that_source_md_describes() -> None:
     sums = re.findall(r"`([0-9a-f]{64})`", text)
     assert hashlib.sha256((ROOT / "datasets" / "digits8.npz").read_bytes()).hexdigest() == sums[0]
     with np.load(ROOT / "datasets" / "digits8.npz") as file:
-        assert hashlib.sha256(b"".join(file[name].tobytes() for name in file.files)).hexdigest() == sums[1]
+        assert (
+            hashlib.sha256(b"".join(file[name].tobytes() for name in file.files)).hexdigest()
+            == sums[1]
+        )
 
 
 def test_scaled_digits_never_change() -> None:
     data = datasets.digits()
     content = data.train_images.tobytes() + data.test_images.tobytes()
-    assert hashlib.sha256(content).hexdigest() == "a620894fa961a9e9e419c1cf445a4ba9163af746b6d887283973c65f00cceeef"
+    assert (
+        hashlib.sha256(content).hexdigest()
+        == "a620894fa961a9e9e419c1cf445a4ba9163af746b6d887283973c65f00cceeef"
+    )
 
 
 def test_digits_script_reproduces_the_arrays(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is needed only to make digits8.npz again")
     made = tmp_path / "made.npz"
-    subprocess.run([sys.executable, str(ROOT / "datasets" / "make_digits.py"), str(made)], check=True)
+    subprocess.run(
+        [sys.executable, str(ROOT / "datasets" / "make_digits.py"), str(made)], check=True
+    )
     with np.load(made) as new, np.load(ROOT / "datasets" / "digits8.npz") as old:
         assert new.files == old.files
         for name in old.files:
@@ -145,8 +173,8 @@ def test_missing_digits_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         datasets.digits()
     assert str(caught.value) == (
         "The digits that come with the kit are not where they should be: digits8.npz is missing.\n"
-        f"  where: {file}\n"
-        "  next:  Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
+        f"  where: {file}\n  next:  Restore the file with `git checkout datasets/digits8.npz`, or "
+        "install the kit again."
     )
 
 
@@ -177,18 +205,34 @@ def header(text: str) -> bytes:
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("labels", lambda a: a[:1500], "labels has shape (1500,) and dtype '|u1', and not (1797,) and '|u1'"),
+        (
+            "labels",
+            lambda a: a[:1500],
+            "labels has shape (1500,) and dtype '|u1', and not (1797,) and '|u1'",
+        ),
         (
             "images",
             lambda a: a.reshape(1797, 64),
             "images has shape (1797, 64) and dtype '|u1', and not (1797, 8, 8) and '|u1'",
         ),
-        ("train_index", lambda a: a.astype("u1"), "train_index has shape (1500,) and dtype '|u1', and not (1500,) and '<u2'"),
+        (
+            "train_index",
+            lambda a: a.astype("u1"),
+            "train_index has shape (1500,) and dtype '|u1', and not (1500,) and '<u2'",
+        ),
         ("images", lambda a: a.astype("f8"), "images is 920,192 bytes long"),
         ("images", lambda a: a + 1, "images holds 17, and 16 is the most"),
-        ("labels", lambda a: np.where(a == 9, 11, a).astype("u1"), "labels holds 11, and 9 is the most"),
+        (
+            "labels",
+            lambda a: np.where(a == 9, 11, a).astype("u1"),
+            "labels holds 11, and 9 is the most",
+        ),
         ("test_index", lambda a: a + 4, "test_index holds 1797, and 1,796 is the most"),
-        ("test_index", lambda a: np.zeros_like(a), "train_index and test_index hold a number twice"),
+        (
+            "test_index",
+            lambda a: np.zeros_like(a),
+            "train_index and test_index hold a number twice",
+        ),
         (
             "labels",
             lambda a: header(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({2**40},)}}"),
@@ -202,10 +246,17 @@ def header(text: str) -> bytes:
     ],
 )
 def test_digits_that_are_no_digits_are_refused_by_field(
-    name: str, change: Callable[[Any], Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    change: Callable[[Any], Any],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(datasets, "_DIGITS_FILE", tmp_path / "digits8.npz")
-    with np.load(ROOT / "datasets" / "digits8.npz") as file, zipfile.ZipFile(tmp_path / "digits8.npz", "w") as made:
+    with (
+        np.load(ROOT / "datasets" / "digits8.npz") as file,
+        zipfile.ZipFile(tmp_path / "digits8.npz", "w") as made,
+    ):
         for key in file.files:
             member = change(file[key]) if key == name else file[key]
             np.save(out := io.BytesIO(), member)
@@ -214,7 +265,8 @@ def test_digits_that_are_no_digits_are_refused_by_field(
         datasets.digits()
 
 
-# ------------------------------------------------------------------------------------------- the names
+# ------------------------------------------------------------------------------------------- the
+# names
 
 
 def test_load_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,26 +277,25 @@ def test_load_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DatasetError) as caught:
         datasets.load("fashion")
     assert str(caught.value) == (
-        "There is no dataset called 'fashion'.\n"
-        "  where: datasets.load\n"
-        "  next:  Ask for 'digits', which comes with the kit, or for 'mnist', which is downloaded once."
+        "There is no dataset called 'fashion'.\n  where: datasets.load\n  next:  Ask for 'digits', "
+        "which comes with the kit, or for 'mnist', which is downloaded once."
     )
 
 
 def test_import_is_cheap() -> None:
     """The module alone, without the package around it, loads nothing that only a download needs."""
     code = (
-        "import sys, types\n"
-        f"package = types.ModuleType('ipu_teach'); package.__path__ = [{str(ROOT / 'ipu_teach')!r}]\n"
-        "sys.modules['ipu_teach'] = package\n"
-        "import ipu_teach.datasets\n"
-        "print([name for name in ('urllib.request', 'http.client', 'tqdm', 'ssl', 'sklearn') if name in sys.modules])"
+        "import sys, types\npackage = types.ModuleType('ipu_teach'); package.__path__ = "
+        f"[{str(ROOT / 'ipu_teach')!r}]\nsys.modules['ipu_teach'] = package\nimport "
+        "ipu_teach.datasets\nprint([name for name in ('urllib.request', 'http.client', 'tqdm', "
+        "'ssl', 'sklearn') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n"
 
 
-# ------------------------------------------------------------------------------------------- IDX files
+# ------------------------------------------------------------------------------------------- IDX
+# files
 
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (2, 28, 28), (2, 1, 3, 1)])
@@ -255,7 +306,12 @@ def test_read_idx(tmp_path: Path, shape: tuple[int, ...], packed: bool) -> None:
     file.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
     for path in (file, str(file)):
         read = datasets.read_idx(path)
-        assert read.dtype == np.uint8 and read.shape == shape and (read == array).all() and read.flags.writeable
+        assert (
+            read.dtype == np.uint8
+            and read.shape == shape
+            and (read == array).all()
+            and read.flags.writeable
+        )
 
 
 def test_read_idx_sees_gzip_without_the_ending(tmp_path: Path) -> None:
@@ -272,8 +328,18 @@ UNREADABLE = [
     ("empty.gz", "a.gz", b"", "is empty."),
     ("one byte", "a", b"\0", "is cut short: its header has 1 of at least 8 bytes."),
     ("half a header", "a", GOOD[:9], "is cut short: its header has 9 of 12 bytes."),
-    ("no values", "a", GOOD[:12], "is cut short: its header says 3 x 4 values, 12 bytes, and 0 are there."),
-    ("truncated", "a", GOOD[:-1], "is cut short: its header says 3 x 4 values, 12 bytes, and 11 are there."),
+    (
+        "no values",
+        "a",
+        GOOD[:12],
+        "is cut short: its header says 3 x 4 values, 12 bytes, and 0 are there.",
+    ),
+    (
+        "truncated",
+        "a",
+        GOOD[:-1],
+        "is cut short: its header says 3 x 4 values, 12 bytes, and 11 are there.",
+    ),
     (
         "truncated inside",
         "a.gz",
@@ -294,9 +360,24 @@ UNREADABLE = [
         gzip.compress(GOOD + bytes(9)),
         "goes on after its end: its header says 3 x 4 values, 12 bytes, and more are there.",
     ),
-    ("not gzip", "a.gz", b"<html>", "is named .gz but is not packed with gzip: it begins with 3c 68."),
-    ("unpacked but named .gz", "a.gz", GOOD, "is named .gz but is not packed with gzip: it begins with 00 00."),
-    ("not IDX", "a", b"<html>", "is not an IDX file: it begins with 3c 68 74 6d, not with 00 00 08 and a rank."),
+    (
+        "not gzip",
+        "a.gz",
+        b"<html>",
+        "is named .gz but is not packed with gzip: it begins with 3c 68.",
+    ),
+    (
+        "unpacked but named .gz",
+        "a.gz",
+        GOOD,
+        "is named .gz but is not packed with gzip: it begins with 00 00.",
+    ),
+    (
+        "not IDX",
+        "a",
+        b"<html>",
+        "is not an IDX file: it begins with 3c 68 74 6d, not with 00 00 08 and a rank.",
+    ),
     (
         "not IDX inside",
         "a.gz",
@@ -321,29 +402,39 @@ UNREADABLE = [
         idx(np.zeros(2, np.uint8), code=0x07),
         "has dtype code 0x07 (which IDX does not define); only 0x08, unsigned byte, can be read.",
     ),
-    ("zero", "a", struct.pack(">HBB2I", 0, 8, 2, 0, 4), "holds nothing: its header says 0 x 4 values."),
+    (
+        "zero",
+        "a",
+        struct.pack(">HBB2I", 0, 8, 2, 0, 4),
+        "holds nothing: its header says 0 x 4 values.",
+    ),
     (
         "absurd",
         "a",
         HUGE,
-        "cannot be what its header claims: 4000000000 x 28 x 28 values, where 1 GiB in 32 dimensions is the most.",
+        "cannot be what its header claims: 4000000000 x 28 x 28 values, where 1 GiB in 32 "
+        "dimensions is the most.",
     ),
     (
         "absurd inside",
         "a.gz",
         gzip.compress(HUGE),
-        "cannot be what its header claims: 4000000000 x 28 x 28 values, where 1 GiB in 32 dimensions is the most.",
+        "cannot be what its header claims: 4000000000 x 28 x 28 values, where 1 GiB in 32 "
+        "dimensions is the most.",
     ),
     (
         "absurd rank",
         "a",
         struct.pack(">HBB200I", 0, 8, 200, *[1] * 200) + b"\0",
-        "cannot be what its header claims: 1 x 1 x 1 x 1 x ... values, where 1 GiB in 32 dimensions is the most.",
+        "cannot be what its header claims: 1 x 1 x 1 x 1 x ... values, where 1 GiB in 32 "
+        "dimensions is the most.",
     ),
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "text"), [case[1:] for case in UNREADABLE], ids=[c[0] for c in UNREADABLE])
+@pytest.mark.parametrize(
+    ("name", "content", "text"), [case[1:] for case in UNREADABLE], ids=[c[0] for c in UNREADABLE]
+)
 def test_read_idx_refuses(tmp_path: Path, name: str, content: bytes, text: str) -> None:
     file = tmp_path / name
     file.write_bytes(content)
@@ -352,7 +443,8 @@ def test_read_idx_refuses(tmp_path: Path, name: str, content: bytes, text: str) 
     assert str(caught.value) == f"The file {name} {text}\n  where: {file}\n{REPLACE}"
 
 
-@pytest.mark.parametrize("at", [12, 20, -6])  # inside the packed data, and in the checksum behind them
+# inside the packed data, and in the checksum behind them
+@pytest.mark.parametrize("at", [12, 20, -6])
 def test_read_idx_refuses_damaged_gzip(tmp_path: Path, at: int) -> None:
     damaged = bytearray(PACKED)
     damaged[at] ^= 255
@@ -409,12 +501,14 @@ def test_read_idx_on_what_is_no_file(tmp_path: Path) -> None:
     )
 
 
-# ----------------------------------------------------------------------------------- files on the disk
+# ----------------------------------------------------------------------------------- files on the
+# disk
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """A small MNIST: 60 images and 20, with their md5s in place of the real ones. Name with .gz to content."""
+    """A small MNIST: 60 images and 20, with their md5s in place of the real ones. Name with .gz to
+    content."""
     monkeypatch.setattr(datasets, "_COUNTS", {"train": 60, "t10k": 20})
     monkeypatch.setattr(datasets, "_HALF_SPLIT", 16)
     random = np.random.default_rng(1)
@@ -422,8 +516,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     for half, count in (("train", 60), ("t10k", 20)):
         images = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
         content[f"{half}-images-idx3-ubyte.gz"] = gzip.compress(idx(images), mtime=0)
-        content[f"{half}-labels-idx1-ubyte.gz"] = gzip.compress(idx(np.arange(count, dtype=np.uint8) % 10), mtime=0)
-    sums = {name[:-3]: hashlib.md5(packed, usedforsecurity=False).hexdigest() for name, packed in content.items()}
+        content[f"{half}-labels-idx1-ubyte.gz"] = gzip.compress(
+            idx(np.arange(count, dtype=np.uint8) % 10), mtime=0
+        )
+    sums = {
+        name[:-3]: hashlib.md5(packed, usedforsecurity=False).hexdigest()
+        for name, packed in content.items()
+    }
     monkeypatch.setattr(datasets, "_MD5", sums)
     return content
 
@@ -431,18 +530,28 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 def fill(folder: Path, content: dict[str, bytes], *, packed: bool = True) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in content.items():
-        (folder / (name if packed else name[:-3])).write_bytes(data if packed else gzip.decompress(data))
+        (folder / (name if packed else name[:-3])).write_bytes(
+            data if packed else gzip.decompress(data)
+        )
 
 
 def check_small(data: datasets.Dataset, small: dict[str, bytes]) -> None:
     assert repr(data) == "Dataset('mnist': 60 images to train on and 20 to test on, 28x28 uint8)"
-    for name, array in zip(FILES, (data.train_images, data.train_labels, data.test_images, data.test_labels), strict=True):
+    for name, array in zip(
+        FILES,
+        (data.train_images, data.train_labels, data.test_images, data.test_labels),
+        strict=True,
+    ):
         assert gzip.decompress(small[f"{name}.gz"]).endswith(array.tobytes())
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_mnist_from_the_named_folder(
-    tmp_path: Path, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capfd: Any, packed: bool
+    tmp_path: Path,
+    small: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Any,
+    packed: bool,
 ) -> None:
     fill(tmp_path / "data" / "mnist", small, packed=packed)
     monkeypatch.setenv("IPU_TEACH_DATA", str(tmp_path / "data"))
@@ -450,7 +559,9 @@ def test_mnist_from_the_named_folder(
     assert capfd.readouterr() == ("", "")
 
 
-def test_mnist_from_the_cache(cache: Path, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mnist_from_the_cache(
+    cache: Path, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(cache, small)
     check_small(datasets.mnist(download=False), small)
     monkeypatch.setenv("IPU_TEACH_DATA", str(cache / "nothing"))
@@ -458,32 +569,43 @@ def test_mnist_from_the_cache(cache: Path, small: dict[str, bytes], monkeypatch:
 
 
 def test_test_half_alone_is_split(
-    tmp_path: Path, cache: Path, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capfd: Any
+    tmp_path: Path,
+    cache: Path,
+    small: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Any,
 ) -> None:
     folder = tmp_path / "data" / "mnist"
     fill(folder, {name: data for name, data in small.items() if name.startswith("t10k")})
     fill(cache, small)  # the named folder comes first all the same
     monkeypatch.setenv("IPU_TEACH_DATA", str(tmp_path / "data"))
     data = datasets.mnist()
-    assert repr(data) == "Dataset('mnist-t10k': 16 images to train on and 4 to test on, 28x28 uint8)"
+    assert (
+        repr(data) == "Dataset('mnist-t10k': 16 images to train on and 4 to test on, 28x28 uint8)"
+    )
     whole = datasets.read_idx(folder / "t10k-images-idx3-ubyte.gz")
     assert (data.train_images == whole[:16]).all() and (data.test_images == whole[16:]).all()
-    assert data.train_labels.tolist() == [i % 10 for i in range(16)] and data.test_labels.tolist() == [6, 7, 8, 9]
+    assert data.train_labels.tolist() == [
+        i % 10 for i in range(16)
+    ] and data.test_labels.tolist() == [6, 7, 8, 9]
     assert capfd.readouterr() == (
-        f"MNIST: {folder} holds the test half only, so its first 16 images are to train on and its last 4 to test on.\n",
+        f"MNIST: {folder} holds the test half only, so its first 16 images are to train on and its "
+        "last 4 to test on.\n",
         "",
     )
 
 
-def test_no_download_says_where_it_looked(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_download_says_where_it_looked(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("IPU_TEACH_DATA", str(tmp_path / "data"))
     with pytest.raises(DatasetError) as caught:
         datasets.mnist(download=False)
     assert str(caught.value) == (
-        "The four files of MNIST are not on this machine, and download=False forbids to fetch them.\n"
-        f"  where: {tmp_path / 'data' / 'mnist'} or {cache}\n"
-        "  next:  Call datasets.mnist() to download them, copy them into one of these folders, "
-        "or use datasets.digits(), which comes with the kit."
+        "The four files of MNIST are not on this machine, and download=False forbids to fetch "
+        f"them.\n  where: {tmp_path / 'data' / 'mnist'} or {cache}\n  next:  Call datasets.mnist() "
+        "to download them, copy them into one of these folders, or use datasets.digits(), which "
+        "comes with the kit."
     )
 
 
@@ -507,8 +629,16 @@ WRONG = [
         images_of(20, 28, 28),
         "holds an array of shape (20, 28, 28); labels of MNIST have shape (n,).",
     ),
-    ("t10k-labels-idx1-ubyte", images_of(19), "holds 19 labels for the 20 images of t10k-images-idx3-ubyte."),
-    ("train-labels-idx1-ubyte", images_of(61), "holds 61 labels for the 60 images of train-images-idx3-ubyte."),
+    (
+        "t10k-labels-idx1-ubyte",
+        images_of(19),
+        "holds 19 labels for the 20 images of t10k-images-idx3-ubyte.",
+    ),
+    (
+        "train-labels-idx1-ubyte",
+        images_of(61),
+        "holds 61 labels for the 60 images of train-images-idx3-ubyte.",
+    ),
     (
         "train-labels-idx1-ubyte",
         idx(np.array([9] * 7 + [10] * 53, np.uint8)),
@@ -519,7 +649,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "content", "text"), WRONG)
-def test_wrong_files_are_refused_by_name(cache: Path, small: dict[str, bytes], name: str, content: bytes, text: str) -> None:
+def test_wrong_files_are_refused_by_name(
+    cache: Path, small: dict[str, bytes], name: str, content: bytes, text: str
+) -> None:
     fill(cache, small, packed=False)
     (cache / name).write_bytes(content)
     with pytest.raises(DatasetError) as caught:
@@ -528,7 +660,13 @@ def test_wrong_files_are_refused_by_name(cache: Path, small: dict[str, bytes], n
 
 
 def test_exchanged_halves_are_refused(cache: Path, small: dict[str, bytes]) -> None:
-    fill(cache, {name.replace("t10k", "?").replace("train", "t10k").replace("?", "train"): small[name] for name in small})
+    fill(
+        cache,
+        {
+            name.replace("t10k", "?").replace("train", "t10k").replace("?", "train"): small[name]
+            for name in small
+        },
+    )
     with pytest.raises(DatasetError) as caught:
         datasets.mnist()
     assert str(caught.value) == (
@@ -562,7 +700,8 @@ def test_cache_folder_of_each_system(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert datasets.cache_folder().is_dir()
 
 
-# -------------------------------------------------------------------------------------------- download
+# --------------------------------------------------------------------------------------------
+# download
 
 
 class Server(ThreadingHTTPServer):
@@ -635,7 +774,9 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     running = Server(dict(small))
-    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True)
+    thread = threading.Thread(
+        target=running.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True
+    )
     thread.start()
     monkeypatch.setenv("IPU_TEACH_MNIST_URL", running.url)
     yield running
@@ -661,13 +802,17 @@ def test_download(server: Server, cache: Path, small: dict[str, bytes], capfd: A
     assert capfd.readouterr() == ("", "")
 
 
-def test_download_fetches_only_what_is_missing(server: Server, cache: Path, small: dict[str, bytes]) -> None:
+def test_download_fetches_only_what_is_missing(
+    server: Server, cache: Path, small: dict[str, bytes]
+) -> None:
     fill(cache, {"train-labels-idx1-ubyte.gz": small["train-labels-idx1-ubyte.gz"]}, packed=False)
     check_small(datasets.mnist(), small)
     assert ("train-labels-idx1-ubyte.gz", None) not in server.asked and len(server.asked) == 3
 
 
-def test_address_with_a_slash_and_no_length(server: Server, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_with_a_slash_and_no_length(
+    server: Server, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("IPU_TEACH_MNIST_URL", server.url + "/")
     server.mode["*"] = "no length"
     check_small(datasets.mnist(), small)
@@ -692,8 +837,8 @@ def test_truncating_server(server: Server, cache: Path, small: dict[str, bytes])
     for _ in range(3):  # each attempt gets half of what is missing
         have += (size - have) // 2
     assert str(caught.value) == (
-        f"The download of {FIRST} broke off 3 times: the connection closed after {have:,} of {size:,} bytes.\n"
-        f"  where: {server.url}/{FIRST}\n{AGAIN}"
+        f"The download of {FIRST} broke off 3 times: the connection closed after {have:,} of "
+        f"{size:,} bytes.\n  where: {server.url}/{FIRST}\n{AGAIN}"
     )
     assert names(cache) == [f"{FIRST}.part"] and (cache / f"{FIRST}.part").stat().st_size == have
     server.mode.clear()
@@ -704,7 +849,9 @@ def test_truncating_server(server: Server, cache: Path, small: dict[str, bytes])
 
 
 @pytest.mark.parametrize("mode", ["no range", "wrong range"])
-def test_server_that_cannot_go_on_in_the_middle(server: Server, cache: Path, small: dict[str, bytes], mode: str) -> None:
+def test_server_that_cannot_go_on_in_the_middle(
+    server: Server, cache: Path, small: dict[str, bytes], mode: str
+) -> None:
     cache.mkdir(parents=True)
     (cache / f"{FIRST}.part").write_bytes(small[FIRST][:1000])
     server.mode["*"] = mode
@@ -713,13 +860,25 @@ def test_server_that_cannot_go_on_in_the_middle(server: Server, cache: Path, sma
 
 
 @pytest.mark.parametrize("left", ["other", "longer", "whole", "empty"])
-def test_what_an_earlier_call_left(server: Server, cache: Path, small: dict[str, bytes], left: str) -> None:
-    content = {"other": bytes(1000), "longer": bytes(99_000), "whole": small[FIRST], "empty": b""}[left]
+def test_what_an_earlier_call_left(
+    server: Server, cache: Path, small: dict[str, bytes], left: str
+) -> None:
+    content = {"other": bytes(1000), "longer": bytes(99_000), "whole": small[FIRST], "empty": b""}[
+        left
+    ]
     cache.mkdir(parents=True)
     (cache / f"{FIRST}.part").write_bytes(content)
     check_small(datasets.mnist(), small)
     asked = [range_ for name, range_ in server.asked if name == FIRST]
-    assert asked == {"other": ["bytes=1000-", None], "longer": ["bytes=99000-", None], "whole": [], "empty": [None]}[left]
+    assert (
+        asked
+        == {
+            "other": ["bytes=1000-", None],
+            "longer": ["bytes=99000-", None],
+            "whole": [],
+            "empty": [None],
+        }[left]
+    )
     assert names(cache) == sorted(small)
 
 
@@ -750,25 +909,31 @@ def test_two_at_once(server: Server, cache: Path, small: dict[str, bytes]) -> No
 
 
 @pytest.mark.parametrize("mode", ["other bytes", "flip"])
-def test_other_bytes_are_refused(server: Server, cache: Path, small: dict[str, bytes], mode: str) -> None:
+def test_other_bytes_are_refused(
+    server: Server, cache: Path, small: dict[str, bytes], mode: str
+) -> None:
     server.mode[FIRST] = mode
     data = small[FIRST]
     sent = b"<html>log in</html>" if mode == "other bytes" else data[:-1] + bytes([data[-1] ^ 1])
     with pytest.raises(DatasetError) as caught:
         datasets.mnist()
-    seen, right = (hashlib.md5(content, usedforsecurity=False).hexdigest() for content in (sent, data))
+    seen, right = (
+        hashlib.md5(content, usedforsecurity=False).hexdigest() for content in (sent, data)
+    )
     assert str(caught.value) == (
-        f"The download of {FIRST} is not the file of MNIST: its md5 is {seen} and should be {right}.\n"
-        f"  where: {server.url}/{FIRST}\n"
-        "  next:  Try again; if it happens again, something between you and the server changes it (a log-in page, "
-        "a proxy) or the address is wrong: set IPU_TEACH_MNIST_URL to another mirror."
+        f"The download of {FIRST} is not the file of MNIST: its md5 is {seen} and should be "
+        f"{right}.\n  where: {server.url}/{FIRST}\n  next:  Try again; if it happens again, "
+        "something between you and the server changes it (a log-in page, a proxy) or the address "
+        "is wrong: set IPU_TEACH_MNIST_URL to another mirror."
     )
     assert names(cache) == []
     server.mode.clear()
     check_small(datasets.mnist(), small)
 
 
-def test_endless_answer_is_stopped(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_answer_is_stopped(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(datasets, "_LARGEST_DOWNLOAD", 1 << 18)
     server.content[FIRST] = bytes(1 << 19)
     server.mode[FIRST] = "endless"
@@ -777,13 +942,16 @@ def test_endless_answer_is_stopped(server: Server, cache: Path, monkeypatch: pyt
     assert names(cache) == []
 
 
-def test_stall_times_out_and_a_later_call_goes_on(server: Server, cache: Path, small: dict[str, bytes]) -> None:
+def test_stall_times_out_and_a_later_call_goes_on(
+    server: Server, cache: Path, small: dict[str, bytes]
+) -> None:
     half = len(small[FIRST]) // 2
     server.mode[FIRST] = "stall"
     with pytest.raises(DatasetError) as caught:
         datasets.mnist(timeout=0.2)
     assert str(caught.value) == (
-        f"The download of {FIRST} stalled: no byte came for 0.2 s, after {half:,}.\n  where: {server.url}/{FIRST}\n{AGAIN}"
+        f"The download of {FIRST} stalled: no byte came for 0.2 s, after {half:,}.\n  where: "
+        f"{server.url}/{FIRST}\n{AGAIN}"
     )
     assert names(cache) == [f"{FIRST}.part"]
     server.mode.clear()
@@ -796,7 +964,8 @@ def test_server_that_never_answers(server: Server, cache: Path) -> None:
     with pytest.raises(DatasetError) as caught:
         datasets.mnist(timeout=0.2)
     assert str(caught.value) == (
-        f"The download of {FIRST} stalled: no byte came for 0.2 s, after 0.\n  where: {server.url}/{FIRST}\n{AGAIN}"
+        f"The download of {FIRST} stalled: no byte came for 0.2 s, after 0.\n  where: "
+        f"{server.url}/{FIRST}\n{AGAIN}"
     )
     assert names(cache) == []
 
@@ -806,8 +975,8 @@ def test_server_that_hangs_up(server: Server) -> None:
     with pytest.raises(DatasetError) as caught:
         datasets.mnist()
     assert str(caught.value) == (
-        f"The download of {FIRST} broke off 3 times: Remote end closed connection without response.\n"
-        f"  where: {server.url}/{FIRST}\n{AGAIN}"
+        f"The download of {FIRST} broke off 3 times: Remote end closed connection without "
+        f"response.\n  where: {server.url}/{FIRST}\n{AGAIN}"
     )
 
 
@@ -845,7 +1014,9 @@ def test_interrupt_leaves_no_half_file(
     assert server.asked[1] == (FIRST, f"bytes={have}-") and names(cache) == sorted(small)
 
 
-def test_offline_says_so_in_one_line(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+def test_offline_says_so_in_one_line(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
     server.closing.set()
     server.shutdown()
     server.server_close()  # nobody listens at this port any more
@@ -862,17 +1033,25 @@ def test_offline_says_so_in_one_line(server: Server, cache: Path, monkeypatch: p
 
 @pytest.mark.parametrize(
     "address",
-    ["ftp://host/mnist", "mnist", "http://", "http://host:port/", "http://a b/", "http://host/ö", "http://[::"],
+    [
+        "ftp://host/mnist",
+        "mnist",
+        "http://",
+        "http://host:port/",
+        "http://a b/",
+        "http://host/ö",
+        "http://[::",
+    ],
 )
 def test_unusable_address(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("IPU_TEACH_MNIST_URL", address)
     with pytest.raises(DatasetError) as caught:
         datasets.mnist()
     assert str(caught.value) == (
-        f"MNIST cannot be downloaded from {address!r}, which is not an address of the form http://... or https://...\n"
-        "  where: the environment variable IPU_TEACH_MNIST_URL\n"
-        "  next:  Set it to the folder on a server that holds the four .gz files, "
-        "or unset it to use the default address."
+        f"MNIST cannot be downloaded from {address!r}, which is not an address of the form "
+        "http://... or https://...\n  where: the environment variable IPU_TEACH_MNIST_URL\n  "
+        "next:  Set it to the folder on a server that holds the four .gz files, or unset it to use "
+        "the default address."
     )
 
 
@@ -897,23 +1076,32 @@ def test_the_real_md5s_and_address() -> None:
     assert datasets._COUNTS == {"train": 60_000, "t10k": 10_000} and datasets._HALF_SPLIT == 8_000
 
 
-# -------------------------------------------------------------------------------------- the real MNIST
+# -------------------------------------------------------------------------------------- the real
+# MNIST
 
 
-@pytest.mark.skipif(not REAL_DATA, reason="IPU_TEACH_DATA is unset: no MNIST on this machine to test with")
+@pytest.mark.skipif(
+    not REAL_DATA, reason="IPU_TEACH_DATA is unset: no MNIST on this machine to test with"
+)
 def test_real_test_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     folder = tmp_path / "data" / "mnist"
     folder.mkdir(parents=True)
     here = datasets._find(Path(REAL_DATA) / "mnist")
     for stem in FILES[2:]:
-        assert stem in here, f"IPU_TEACH_DATA is {REAL_DATA}, and {REAL_DATA}/mnist does not hold {stem}.gz"
+        assert stem in here, (
+            f"IPU_TEACH_DATA is {REAL_DATA}, and {REAL_DATA}/mnist does not hold {stem}.gz"
+        )
         copy = Path(shutil.copy(here[stem], folder))
         assert copy.suffix != ".gz" or datasets._md5(copy) == datasets._MD5[stem]
     monkeypatch.setenv("IPU_TEACH_DATA", str(tmp_path / "data"))
     data = datasets.mnist(download=False)
-    assert repr(data) == "Dataset('mnist-t10k': 8,000 images to train on and 2,000 to test on, 28x28 uint8)"
+    assert (
+        repr(data)
+        == "Dataset('mnist-t10k': 8,000 images to train on and 2,000 to test on, 28x28 uint8)"
+    )
     assert capfd.readouterr().out == (
-        f"MNIST: {folder} holds the test half only, so its first 8,000 images are to train on and its last 2,000 to test on.\n"
+        f"MNIST: {folder} holds the test half only, so its first 8,000 images are to train on and "
+        "its last 2,000 to test on.\n"
     )
     assert data.train_labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
     counts = np.bincount(np.concatenate([data.train_labels, data.test_labels]))

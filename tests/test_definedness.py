@@ -1,4 +1,5 @@
-"""Strict mode: reading what nothing has written is an error that names the reader and the element."""
+"""Strict mode: reading what nothing has written is an error that names the reader and the
+element."""
 
 from __future__ import annotations
 
@@ -7,12 +8,43 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from lines import without_line
 
-from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Tensor, Vector, Vertex
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Tensor,
+    Vector,
+    Vertex,
+)
 from ipu_teach.device import Device
-from ipu_teach.errors import CodeletError, ComputeSetRaceError, InvalidOptionError, UninitialisedReadError
-from ipu_teach.program import AbortOnCondition, Copy, Execute, If, PrintTensor, Program, Repeat, Sequence, WriteUndef
+from ipu_teach.errors import (
+    CodeletError,
+    ComputeSetRaceError,
+    InvalidOptionError,
+    UninitialisedReadError,
+)
+from ipu_teach.program import (
+    AbortOnCondition,
+    Copy,
+    Execute,
+    If,
+    PrintTensor,
+    Program,
+    Repeat,
+    Sequence,
+    WriteUndef,
+)
 
-NEXT = "  next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor."
+NEXT = (
+    "  next:  write it first: a Copy, a compute set, graph.set_initial_value, or "
+    "Engine.write_tensor."
+)
 
 
 class Move(Vertex):
@@ -79,14 +111,19 @@ def test_so_are_inouts_copies_prints_and_predicates() -> None:
         run(graph, vertex(graph, Both, x=t["a"]))
     with pytest.raises(UninitialisedReadError) as error:
         run(graph, Copy(t["a"], t["b"]))
-    assert without_line(error.value) == "Copy to 'b' reads element [0] of 'a', which nothing has written.\n" + NEXT
+    assert (
+        without_line(error.value)
+        == "Copy to 'b' reads element [0] of 'a', which nothing has written.\n" + NEXT
+    )
     with pytest.raises(UninitialisedReadError, match=r"PrintTensor\('a'\) reads"):
         run(graph, PrintTensor("a", t["a"]))
     flag = graph.add_variable(BOOL, (), "flag")
     graph.set_tile_mapping(flag, 0)
     with pytest.raises(UninitialisedReadError, match=r"If looks at element \[0\] of 'flag'"):
         run(graph, If(flag, Sequence()))
-    with pytest.raises(UninitialisedReadError, match=r"AbortOnCondition looks at element \[0\] of 'flag'"):
+    with pytest.raises(
+        UninitialisedReadError, match=r"AbortOnCondition looks at element \[0\] of 'flag'"
+    ):
         run(graph, AbortOnCondition(flag))
 
 
@@ -103,7 +140,10 @@ def test_what_a_codelet_stores_is_defined_and_no_more() -> None:
 def test_an_earlier_step_defines_for_a_later_one_and_not_the_reverse() -> None:
     graph, t = graph_of(a=4, b=4, c=4)
     graph.set_initial_value(t["a"], 1)
-    move, back = vertex(graph, Move, x=t["a"], out=t["b"]), vertex(graph, Move, x=t["b"], out=t["c"])
+    move, back = (
+        vertex(graph, Move, x=t["a"], out=t["b"]),
+        vertex(graph, Move, x=t["b"], out=t["c"]),
+    )
     assert run(graph, Sequence(move, back)).read_tensor("c").tolist() == [1] * 4
     with pytest.raises(UninitialisedReadError, match="of 'b'"):
         run(graph, Sequence(back, move))
@@ -117,7 +157,12 @@ def test_write_undef_takes_definedness_away_until_the_next_write() -> None:
     graph.set_initial_value(t["a"], 1)
     graph.set_initial_value(t["c"], 2)
     move = vertex(graph, Move, x=t["a"], out=t["b"])
-    assert run(graph, Sequence(move, WriteUndef(t["a"]), Copy(t["c"], t["a"]), move)).read_tensor("b").tolist() == [2] * 4
+    assert (
+        run(graph, Sequence(move, WriteUndef(t["a"]), Copy(t["c"], t["a"]), move))
+        .read_tensor("b")
+        .tolist()
+        == [2] * 4
+    )
     with pytest.raises(UninitialisedReadError, match="Move reads element"):
         run(graph, Sequence(move, WriteUndef(t["a"][1:2]), move))
     with pytest.raises(UninitialisedReadError, match="Move reads element"):
@@ -163,7 +208,8 @@ def test_each_check_can_be_switched_off_by_itself() -> None:
         run(graph, program, strict={"speed": False})
     assert str(error.value) == (
         "strict was given {'speed': False}.\n"
-        '  next:  give True, False, or a dict such as {"races": False}; the checks are races, uninitialised, estimates.'
+        '  next:  give True, False, or a dict such as {"races": False}; the checks are races, '
+        "uninitialised, estimates."
     )
 
 
@@ -178,15 +224,19 @@ def test_a_race_that_is_let_pass_runs_in_vertex_order() -> None:
         run(graph, Execute(cs))
     engine = run(graph, Execute(cs), strict={"races": False})
     assert engine.read_tensor("c").tolist() == [2]
-    assert engine.report.unbatched() == {"Move": "In compute set 'race' element [0] of 'c' is written twice."}
+    assert engine.report.unbatched() == {
+        "Move": "In compute set 'race' element [0] of 'c' is written twice."
+    }
 
 
 @settings(max_examples=100)
 @given(st.data())
 def test_random_programs_against_one_bit_an_element(data: st.DataObject) -> None:
-    """A plain interpreter keeps a bool for each element; the engine must stop at the same step, or not at all.
+    """A plain interpreter keeps a bool for each element; the engine must stop at the same step, or
+    not at all.
 
-    What is not written at the end is NaN, and nothing else. The three tensors are variables, or parts of one.
+    What is not written at the end is NaN, and nothing else. The three tensors are variables, or
+    parts of one.
     """
     length = data.draw(st.integers(1, 6))
     names = ["a", "b", "c"]
@@ -203,9 +253,12 @@ def test_random_programs_against_one_bit_an_element(data: st.DataObject) -> None
             graph.set_initial_value(t[name], 1)
             known[name] = [True] * length
     steps: list[Program] = []
-    does: list[tuple[str, range, str, range, bool]] = []  # what is read; what is written, or no longer so
+    # what is read; what is written, or no longer so
+    does: list[tuple[str, range, str, range, bool]] = []
     for _ in range(data.draw(st.integers(1, 6))):
-        kind = data.draw(st.sampled_from(["move", "move", "first", "both", "copy", "undef", "undef"]))
+        kind = data.draw(
+            st.sampled_from(["move", "move", "first", "both", "copy", "undef", "undef"])
+        )
         x, y = data.draw(st.permutations(names))[:2]
         low = data.draw(st.integers(0, length - 1))
         high = data.draw(st.integers(low + 1, length))
@@ -232,7 +285,9 @@ def test_random_programs_against_one_bit_an_element(data: st.DataObject) -> None
         for i in written:
             known[writes][i] = value
     for loop in (False, True):
-        engine = Engine(graph, Repeat(rounds, Sequence(steps)), vertex_loop=loop, merge_copies=False)
+        engine = Engine(
+            graph, Repeat(rounds, Sequence(steps)), vertex_loop=loop, merge_copies=False
+        )
         engine.load(Device(graph.target))
         if ran < rounds * len(steps):
             with pytest.raises(UninitialisedReadError):
@@ -255,14 +310,19 @@ class Refusing(Vertex):
 
 @pytest.mark.parametrize("loop", [False, True])
 def test_nobody_sees_what_a_write_undef_left_for_later(loop: bool) -> None:
-    """It waits for a step that stores all anew; but not for the host, and not for a step that comes to no end."""
+    """It waits for a step that stores all anew; but not for the host, and not for a step that comes
+    to no end."""
     graph, t = graph_of(a=4, b=4)
     graph.set_initial_value(t["a"], 1)
     graph.set_initial_value(t["b"], 2)
     graph.create_host_write("in", t["b"])
     stream = graph.add_host_to_device_fifo("seen", FLOAT, 4)
     seen: list[list[float]] = []
-    engine = Engine(graph, Sequence(WriteUndef(t["b"]), Copy(stream, t["a"]), Copy(t["b"], t["a"])), vertex_loop=loop)
+    engine = Engine(
+        graph,
+        Sequence(WriteUndef(t["b"]), Copy(stream, t["a"]), Copy(t["b"], t["a"])),
+        vertex_loop=loop,
+    )
 
     def look() -> np.ndarray:
         seen.append(engine.read_tensor("b").tolist())

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, DeviceManager, Engine, Graph, Input, IPUModel, Output, TargetType, Vertex
+from ipu_teach import (
+    FLOAT,
+    DeviceManager,
+    Engine,
+    Graph,
+    Input,
+    IPUModel,
+    Output,
+    TargetType,
+    Vertex,
+)
 from ipu_teach.device import Device
 from ipu_teach.errors import InvalidMachineModelError, InvalidOptionError, NoHardwareError
 from ipu_teach.program import Execute
@@ -43,7 +53,9 @@ def test_hardware_is_said_not_to_be_there() -> None:
 def test_wrong_questions_are_answered() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         DeviceManager().get_devices("IPU")  # type: ignore[arg-type]
-    assert str(caught.value) == ("get_devices() was given 'IPU'.\n  next:  give TargetType.IPU_MODEL or TargetType.CPU.")
+    assert str(caught.value) == (
+        "get_devices() was given 'IPU'.\n  next:  give TargetType.IPU_MODEL or TargetType.CPU."
+    )
     for number in (5, -1, "0"):
         with pytest.raises(InvalidOptionError, match="the pool has the devices 0 to 4."):
             DeviceManager().get_device(number)  # type: ignore[arg-type]
@@ -88,7 +100,15 @@ def test_virtual_devices_have_fewer_tiles_and_nothing_else_changes() -> None:
     assert whole.create_virtual_device(4).target == make_target("bow", tiles_per_ipu=4, num_ipus=2)
     single = IPUModel(tiles_per_ipu=9).create_device()
     assert single.create_virtual_device([8, 2, 5]).target.num_tiles == 3
-    for device, bad in ((single, 0), (single, 10), (single, True), (single, [1, 1]), (single, [9]), (single, []), (whole, [1])):
+    for device, bad in (
+        (single, 0),
+        (single, 10),
+        (single, True),
+        (single, [1, 1]),
+        (single, [9]),
+        (single, []),
+        (whole, [1]),
+    ):
         with pytest.raises(InvalidMachineModelError) as caught:
             device.create_virtual_device(bad)  # type: ignore[arg-type]
         assert "create_virtual_device() was given" in str(caught.value)

@@ -78,29 +78,44 @@ def test_what_is_said_not_to_be_here_is_not_here(row: Row) -> None:
     """Unless all it does is to say so."""
     owner, _, method = row.cpp.partition("::")
     for name in re.findall(r"\w+", method or owner):
-        path = ".".join(([owner] if method else []) + [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()])
+        path = ".".join(
+            ([owner] if method else []) + [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()]
+        )
         try:
             found = table.resolve(path)
         except AttributeError:
             continue
-        source = inspect.getsource(found) if inspect.isroutine(found) or inspect.isclass(found) else ""
+        source = (
+            inspect.getsource(found) if inspect.isroutine(found) or inspect.isclass(found) else ""
+        )
         assert "NotOfferedError" in source, f"{path} exists: give its row a name"
 
 
 @pytest.mark.parametrize(
-    "library", [popops, poplin, popnn, poputil, graphfn], ids=lambda module: module.__name__.split(".")[-1]
+    "library",
+    [popops, poplin, popnn, poputil, graphfn],
+    ids=lambda module: module.__name__.split(".")[-1],
 )
 def test_every_function_of_a_library_has_a_row(library: Any) -> None:
     """Named by it, or by its other form: `add_in_place` beside `add`."""
-    listed = getattr(library, "__all__", None) or [n for n, f in vars(library).items() if inspect.isfunction(f)]
+    listed = getattr(library, "__all__", None) or [
+        n for n, f in vars(library).items() if inspect.isfunction(f)
+    ]
     own = [
         n
         for n in listed
-        if inspect.isfunction(getattr(library, n)) and getattr(library, n).__module__.startswith(library.__name__)
+        if inspect.isfunction(getattr(library, n))
+        and getattr(library, n).__module__.startswith(library.__name__)
     ]
     page = table.page(table.LIBRARIES_HEAD, table.LIBRARIES)
     internal = {"reduce_rows", "tile_pieces", "take", "clone"}
-    missing = [n for n in own if not n.startswith(("_", "check_")) and n not in internal and not re.search(rf"[.`]{n}\b", page)]
+    missing = [
+        n
+        for n in own
+        if not n.startswith(("_", "check_"))
+        and n not in internal
+        and not re.search(rf"[.`]{n}\b", page)
+    ]
     assert missing == []
 
 
@@ -110,9 +125,14 @@ def test_no_name_stands_twice() -> None:
 
 
 LIBRARIES = {
-    "ipu_teach": ipu_teach, "popops": popops, "poplin": poplin, "popnn": popnn, "poprand": poprand, "poputil": poputil,
+    "ipu_teach": ipu_teach,
+    "popops": popops,
+    "poplin": poplin,
+    "popnn": popnn,
+    "poprand": poprand,
+    "poputil": poputil,
     "graphfn": graphfn,
-}  # fmt: skip
+}
 
 
 class Sum(Vertex):
@@ -163,7 +183,14 @@ def sandbox() -> dict[str, Any]:
     return (
         names
         | here
-        | {"target": device.target, "manager": DeviceManager(), "Sum": Sum, "Total": Total, "np": np, "io": io}
+        | {
+            "target": device.target,
+            "manager": DeviceManager(),
+            "Sum": Sum,
+            "Total": Total,
+            "np": np,
+            "io": io,
+        }
         | LIBRARIES
     )
 
@@ -171,7 +198,9 @@ def sandbox() -> dict[str, Any]:
 @pytest.mark.parametrize("row", [row for row in NAMED if row.example], ids=named)
 def test_every_example_runs(row: Row) -> None:
     last = row.ours.split(".")[-1].strip("_")
-    assert last in row.example or row.example.startswith(("t[", "Sum.call")), "the example does not use the name"
+    assert last in row.example or row.example.startswith(("t[", "Sum.call")), (
+        "the example does not use the name"
+    )
     eval(row.example, sandbox())
 
 
@@ -187,14 +216,21 @@ def test_every_function_has_an_example(row: Row) -> None:
 def test_the_table_is_up_to_date() -> None:
     assert table.PAGE.read_text(encoding="utf-8") == table.page(), "run docs/make_poplar_table.py"
     libraries = table.page(table.LIBRARIES_HEAD, table.LIBRARIES)
-    assert table.LIBRARIES_PAGE.read_text(encoding="utf-8") == libraries, "run docs/make_poplar_table.py"
+    assert table.LIBRARIES_PAGE.read_text(encoding="utf-8") == libraries, (
+        "run docs/make_poplar_table.py"
+    )
 
 
-def test_the_check_says_when_the_table_is_not(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_the_check_says_when_the_table_is_not(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
     monkeypatch.setattr(table, "PAGE", tmp_path / "poplar.md")
     assert table.main(["--check"]) == 1
     assert not (tmp_path / "poplar.md").exists()
-    assert capsys.readouterr().err == "docs/poplar.md is not what docs/make_poplar_table.py makes; run it.\n"
+    assert (
+        capsys.readouterr().err
+        == "docs/poplar.md is not what docs/make_poplar_table.py makes; run it.\n"
+    )
     monkeypatch.setattr(table, "LIBRARIES_PAGE", tmp_path / "poplibs.md")
     assert table.main([]) == 0
     assert table.main(["--check"]) == 0
@@ -202,14 +238,19 @@ def test_the_check_says_when_the_table_is_not(tmp_path: Path, monkeypatch: Any, 
 
 def test_the_check_runs_from_a_shell() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, str(DOCS / "make_poplar_table.py"), "--check"], env=env, timeout=120)
+    done = subprocess.run(
+        [sys.executable, str(DOCS / "make_poplar_table.py"), "--check"], env=env, timeout=120
+    )
     assert done.returncode == 0
 
 
 def blocks(path: Path) -> list[tuple[int, str]]:
     """(line, code) of every block marked as Python."""
     text = path.read_text(encoding="utf-8")
-    return [(text[: m.start(1)].count("\n") + 1, m[1]) for m in re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S)]
+    return [
+        (text[: m.start(1)].count("\n") + 1, m[1])
+        for m in re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    ]
 
 
 PAGES = [path for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))] if blocks(path)]

@@ -1,4 +1,5 @@
-"""The engine as a learner meets it: loading, streams, several programs, copies, and what is left after an interruption."""
+"""The engine as a learner meets it: loading, streams, several programs, copies, and what is left
+after an interruption."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ class Counter(Vertex):
 
 
 class Bench:
-    """A small graph: a vector `x` that vertices change, host handles for it, and an engine when the programs are known."""
+    """A small graph: a vector `x` that vertices change, host handles for it, and an engine when the
+    programs are known."""
 
     def __init__(self, length: int = 4, tiles: int = 3, **fields: Any) -> None:
         self.device: Device = IPUModel(tiles_per_ipu=tiles, **fields).create_device()
@@ -94,7 +96,7 @@ class Bench:
         return engine
 
 
-# --- programs ---------------------------------------------------------------------------------------------------------
+# --- programs -------------------------------------------------------------------------------------
 
 
 def test_several_programs_share_one_memory() -> None:
@@ -111,7 +113,9 @@ def test_several_programs_share_one_memory() -> None:
 def test_loading_again_starts_over() -> None:
     bench = Bench()
     out = bench.variable(INT, (), "out")
-    engine = bench.engine(Sequence(bench.execute(AddOne), bench.execute(Counter, out=out)), load=False)
+    engine = bench.engine(
+        Sequence(bench.execute(AddOne), bench.execute(Counter, out=out)), load=False
+    )
     assert repr(engine) == "Engine(1 program, not loaded)"
     for _ in range(2):
         engine.load(bench.device)
@@ -180,7 +184,9 @@ def test_ways_to_write_a_sequence() -> None:
     for index in range(len(ways)):
         engine.load_and_run(bench.device, index)
         assert engine.read_tensor("x").tolist() == [2, 4, 6, 8]
-    assert repr(grown) == "Sequence(grown, 2 programs)" and repr(Sequence()) == "Sequence(0 programs)"
+    assert (
+        repr(grown) == "Sequence(grown, 2 programs)" and repr(Sequence()) == "Sequence(0 programs)"
+    )
     assert repr(Repeat(3, add)) == "Repeat(3, Execute(AddOne))"
     assert repr(Copy(bench.x[:2], bench.x[2:])) == "Copy(a view of 'x' to a view of 'x')"
 
@@ -203,7 +209,7 @@ def test_compute_sets_may_be_empty() -> None:
     assert engine.report.compute_sets[0].vertices == {} and engine.report.num_steps == 1
 
 
-# --- one graph, several engines ---------------------------------------------------------------------------------------
+# --- one graph, several engines -------------------------------------------------------------------
 
 
 def test_two_engines_of_one_graph_are_independent() -> None:
@@ -251,7 +257,7 @@ def test_what_happens_to_the_graph_later_does_not_reach_the_engine() -> None:
     assert engine.report.num_steps == 2 and engine.report.total_cycles < 10**6
 
 
-# --- streams ----------------------------------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------
 
 
 def echo(num_elements: int = 2) -> tuple[Bench, Engine]:
@@ -340,8 +346,11 @@ def test_views_and_lists_of_places_are_streamed() -> None:
     rest = bench.variable(INT, 2, "rest", [-1, -2])
     sides = [matrix.T, matrix[::2, 1], concat([rest, matrix[1, ::-1]]), matrix[1, 2]]
     expected = [
-        np.arange(12).reshape(3, 4).T.tolist(), [1, 9], [-1, -2, 7, 6, 5, 4], 6,
-    ]  # fmt: skip
+        np.arange(12).reshape(3, 4).T.tolist(),
+        [1, 9],
+        [-1, -2, 7, 6, 5, 4],
+        6,
+    ]
     programs: list[Program] = []
     for number, side in enumerate(sides):
         out = bench.graph.add_device_to_host_fifo(f"out{number}", INT, side.num_elements)
@@ -360,7 +369,7 @@ def test_views_and_lists_of_places_are_streamed() -> None:
         assert got[1].tolist() == (got[0] + 100).tolist() and side.shape == got[1].shape
 
 
-# --- tensors read and written whole -----------------------------------------------------------------------------------
+# --- tensors read and written whole ---------------------------------------------------------------
 
 
 def test_write_and_read_tensors() -> None:
@@ -382,7 +391,7 @@ def test_write_and_read_tensors() -> None:
     assert engine.read_tensor("x").tolist() == [1, 2, 3, 4]
 
 
-# --- copies -----------------------------------------------------------------------------------------------------------
+# --- copies ---------------------------------------------------------------------------------------
 
 VIEWS: dict[str, tuple[Any, Any]] = {
     # name: (what it is of the tensor m of shape (4, 6), the same of the array)
@@ -398,8 +407,14 @@ VIEWS: dict[str, tuple[Any, Any]] = {
     "reshaped": (lambda m: m.reshape((3, 8)), lambda a: a.reshape(3, 8)),
     "flat transpose": (lambda m: m.T.flatten(), lambda a: a.T.reshape(-1)),
     "rows joined": (lambda m: concat([m[3], m[0]]), lambda a: np.concatenate([a[3], a[0]])),
-    "columns joined": (lambda m: concat([m[:, 4:], m[:, :2]], 1), lambda a: np.concatenate([a[:, 4:], a[:, :2]], 1)),
-    "slice of a list": (lambda m: concat([m[3], m[0]])[::-2], lambda a: np.concatenate([a[3], a[0]])[::-2]),
+    "columns joined": (
+        lambda m: concat([m[:, 4:], m[:, :2]], 1),
+        lambda a: np.concatenate([a[:, 4:], a[:, :2]], 1),
+    ),
+    "slice of a list": (
+        lambda m: concat([m[3], m[0]])[::-2],
+        lambda a: np.concatenate([a[3], a[0]])[::-2],
+    ),
     "nothing": (lambda m: m[2:2], lambda a: a[2:2]),
 }
 
@@ -440,13 +455,22 @@ def test_copies_between_views_of_every_kind(source: str, destination: str) -> No
 
 @pytest.mark.parametrize("dtype", [HALF, BOOL, CHAR, UNSIGNED_SHORT, INT, LONGLONG], ids=repr)
 def test_copies_of_every_width(dtype: type[DType]) -> None:
-    for source, destination in (("transpose", "whole"), ("rows joined", "flat transpose"), ("column", "column")):
+    for source, destination in (
+        ("transpose", "whole"),
+        ("rows joined", "flat transpose"),
+        ("column", "column"),
+    ):
         if size(source) == size(destination):
             found, expected = copied(source, destination, dtype, 1)
             assert found.dtype == dtype.numpy and found.tobytes() == expected.tobytes()
 
 
-@given(st.lists(st.tuples(st.integers(0, 23), st.integers(1, 6), st.integers(-3, 3)), min_size=1, max_size=4), st.randoms())
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 23), st.integers(1, 6), st.integers(-3, 3)), min_size=1, max_size=4
+    ),
+    st.randoms(),
+)
 @settings(max_examples=60)
 def test_copies_of_random_pieces(pieces: list[tuple[int, int, int]], rng: Any) -> None:
     """A concatenation of strided pieces of one variable goes to a shuffled order of the other."""
@@ -458,7 +482,10 @@ def test_copies_of_random_pieces(pieces: list[tuple[int, int, int]], rng: Any) -
     for tensor in (a, b):
         graph.set_tile_mapping(tensor, rng.randrange(2))
     graph.create_host_read("b", b)
-    keys = [slice(start, None if step < 0 else min(24, start + length), step or 1) for start, length, step in pieces]
+    keys = [
+        slice(start, None if step < 0 else min(24, start + length), step or 1)
+        for start, length, step in pieces
+    ]
     ids = np.concatenate([np.arange(24)[k] for k in keys])[:24]
     source = concat([a[k] for k in keys])[: len(ids)]
     order = rng.sample(range(24), len(ids))
@@ -478,7 +505,7 @@ def test_a_copy_reads_all_before_it_writes() -> None:
     assert engine.read_tensor("x").tolist() == [0, 0, 2, 2, 4, 4]
 
 
-# --- unwritten memory -------------------------------------------------------------------------------------------------
+# --- unwritten memory -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -512,13 +539,16 @@ def test_unwritten_memory(dtype: type[DType]) -> None:
         assert np.all(found == np.iinfo(dtype.numpy).min)
 
 
-# --- interruptions ----------------------------------------------------------------------------------------------------
+# --- interruptions --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("interruption", "seen"), [(KeyboardInterrupt, KeyboardInterrupt), (ZeroDivisionError, StreamConnectionError)]
+    ("interruption", "seen"),
+    [(KeyboardInterrupt, KeyboardInterrupt), (ZeroDivisionError, StreamConnectionError)],
 )
-def test_an_interruption_leaves_the_engine_usable(interruption: type[BaseException], seen: type[BaseException]) -> None:
+def test_an_interruption_leaves_the_engine_usable(
+    interruption: type[BaseException], seen: type[BaseException]
+) -> None:
     bench = Bench(2)
     into = bench.graph.add_host_to_device_fifo("in", FLOAT, 2)
     engine = bench.engine(Repeat(4, Sequence(Copy(into, bench.x), bench.execute(AddOne))))
@@ -556,7 +586,7 @@ def test_a_report_is_a_snapshot() -> None:
     assert (engine.report.num_steps, engine.report.total_cycles) == (2, 2 * cycles)
 
 
-# --- machines ---------------------------------------------------------------------------------------------------------
+# --- machines -------------------------------------------------------------------------------------
 
 
 class Sum(Vertex):
@@ -571,7 +601,11 @@ class Sum(Vertex):
 def test_machines_of_every_size_give_the_same_values(tiles: int, ipus: int) -> None:
     device = IPUModel(tiles_per_ipu=tiles, num_ipus=ipus).create_device()
     graph = Graph(device)
-    x, partial, out = graph.add_variable(FLOAT, (7, 5)), graph.add_variable(FLOAT, 7), graph.add_variable(FLOAT, ())
+    x, partial, out = (
+        graph.add_variable(FLOAT, (7, 5)),
+        graph.add_variable(FLOAT, 7),
+        graph.add_variable(FLOAT, ()),
+    )
     last = tiles * ipus - 1
     for row in range(7):
         graph.set_tile_mapping(x[row], row * last // 6)

@@ -266,7 +266,9 @@ class World:
         self.alien_tensor = self.alien.add_variable(FLOAT, 3, "alien")
         self.alien_set: Any = self.alien.add_compute_set("alien set")
         self.alien_vertex = self.alien.add_vertex(self.alien_set, Bump, x=self.alien_tensor)
-        self.alien_range = self.alien.add_vertices(self.alien_set, Bump, 0, x=self.alien_tensor.reshape((1, 3)))
+        self.alien_range = self.alien.add_vertices(
+            self.alien_set, Bump, 0, x=self.alien_tensor.reshape((1, 3))
+        )
         self.alien_graph: Any = Graph(self.device)
         self.alien_stream = self.alien.add_host_to_device_fifo("into", FLOAT, 3)
 
@@ -323,7 +325,9 @@ def frozen(array: Any) -> Any:
 
 
 def other_clock() -> Any:
-    return IPUModel(tiles_per_ipu=3, memory_bytes_per_tile=4096, tile_clock_frequency=1e9).create_device()
+    return IPUModel(
+        tiles_per_ipu=3, memory_bytes_per_tile=4096, tile_clock_frequency=1e9
+    ).create_device()
 
 
 def single_tile(tile: int) -> None:
@@ -581,19 +585,19 @@ VIEWS: list[Case] = [
     ("a condition", lambda w: bool(w.v), DeviceValueError, r"""
         A tensor was used as if it were a number, in a condition: if, while, and, or, not, bool(). It is a name for memory on the device, and has no value while the program is written.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor as it is."""),  # noqa: E501
+          next:  let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor as it is."""),
     ("compared", lambda w: w.s == 0, DeviceValueError, r"""
         A tensor was used as if it were a number, in tensor == 0. It is a name for memory on the device, and has no value while the program is written.
           where: Tensor('s', FLOAT, shape ())
-          next:  let the device compare: popops.eq(graph, a, b, program) gives a tensor for If. Or to see its value: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run."""),  # noqa: E501
+          next:  let the device compare: popops.eq(graph, a, b, program) gives a tensor for If. Or to see its value: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run."""),
     ("calculated with", lambda w: np.float32(2) * w.v, DeviceValueError, r"""
         A tensor was used as if it were a number, in np.float32(2.0) * tensor. It is a name for memory on the device, and has no value while the program is written.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  let the device do it: popops.mul(graph, a, b, program) returns a tensor."""),  # noqa: E501
+          next:  let the device do it: popops.mul(graph, a, b, program) returns a tensor."""),
     ("gone through", lambda w: list(w.x), DeviceValueError, r"""
         A tensor was used as if it were a list, in a for, in, list(), or a, b = tensor. It is a name for memory on the device, and has no value while the program is written.
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and has no value either."""),  # noqa: E501
+          next:  name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and has no value either."""),
     ("slice()", lambda w: w.x.slice(2, 5), PoplarIndexError, r"""
         slice(2, 5) does not fit dimension 0, which has 4 elements.
           where: Tensor('x', FLOAT, shape (4, 3))
@@ -1545,8 +1549,12 @@ def spelled_out(text: str) -> str:
     return textwrap.dedent(marked).strip()
 
 
-@pytest.mark.parametrize(("call", "kind", "text"), [case[1:] for case in ALL], ids=[case[0] for case in ALL])
-def test_errors_word_for_word(call: Callable[[World], Any], kind: type[IPUTeachError], text: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "kind", "text"), [case[1:] for case in ALL], ids=[case[0] for case in ALL]
+)
+def test_errors_word_for_word(
+    call: Callable[[World], Any], kind: type[IPUTeachError], text: str
+) -> None:
     with pytest.raises(IPUTeachError) as caught:
         call(World())
     assert type(caught.value) is kind
@@ -1605,7 +1613,9 @@ def test_an_error_is_written_as_it_is_printed() -> None:
         "lesson.py:3",
         "take another: as in x[1:2].",
     )
-    by_keywords = IPUTeachError(given.tried, where=given.where, line=given.line, next_step=given.next_step)
+    by_keywords = IPUTeachError(
+        given.tried, where=given.where, line=given.line, next_step=given.next_step
+    )
     assert str(by_keywords) == str(given)
     assert str(given) == (
         "The slice slice(1, 2, None) of a tensor was taken.\n  where: 'x' and 'y'\n  line:  lesson.py:3\n"
@@ -1616,7 +1626,10 @@ def test_an_error_is_written_as_it_is_printed() -> None:
 def test_an_error_may_lack_every_part_but_the_first() -> None:
     nowhere = ""
     assert str(IPUTeachError("It failed.")) == "It failed."
-    assert str(IPUTeachError("It failed.\nAnd how.", next_step="go on.")) == "It failed.\nAnd how.\n  next:  go on."
+    assert (
+        str(IPUTeachError("It failed.\nAnd how.", next_step="go on."))
+        == "It failed.\nAnd how.\n  next:  go on."
+    )
     assert str(IPUTeachError(f"""It failed.
         where: {nowhere}
         next:  go on.""")) == "It failed.\n  next:  go on."  # fmt: skip
@@ -1642,7 +1655,11 @@ def test_values_are_quoted_on_one_short_line() -> None:
     assert shown(np.arange(4).reshape(2, 2)) == "array([[0, 1], [2, 3]])"
     assert shown("x" * 1000) == "'" + "x" * 78 + "…" and len(shown(list(range(10**5)))) == 80
     assert shown(10**5000) == "<int>"
-    assert shown(object()) == "<object object>" and shown(np.float32) == "numpy.float32" and shown(int) == "int"
+    assert (
+        shown(object()) == "<object object>"
+        and shown(np.float32) == "numpy.float32"
+        and shown(int) == "int"
+    )
     assert counted(1, "tile") == "1 tile" and counted(1472, "tile") == "1,472 tiles"
     assert counted(0, "vertex", "vertices") == "0 vertices"
     assert did_you_mean("numIPUs", ["num_ipus", "tiles_per_ipu"]) == "did you mean 'num_ipus'? "
@@ -1651,7 +1668,17 @@ def test_values_are_quoted_on_one_short_line() -> None:
 
 # --- garbage ----------------------------------------------------------------------------------------------------------
 
-NAMES = ("factor", "a", "rows", "bias", "tiles_per_ipu", "num_ipus", "relative_sync_delay", "ipu_version", "nonsense")
+NAMES = (
+    "factor",
+    "a",
+    "rows",
+    "bias",
+    "tiles_per_ipu",
+    "num_ipus",
+    "relative_sync_delay",
+    "ipu_version",
+    "nonsense",
+)
 
 
 def garbage(w: World, owner: Any) -> list[Any]:
@@ -1677,7 +1704,10 @@ def named(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         *first, name, value, other = args
-        return function(*first, **{name if isinstance(name, str) and name in NAMES else "x": value, "out": other})
+        return function(
+            *first,
+            **{name if isinstance(name, str) and name in NAMES else "x": value, "out": other},
+        )
 
     return call
 
@@ -1724,7 +1754,10 @@ def connected(w: World) -> Engine:
 NUMBERS = st.integers(0, 10**6)
 
 
-@given(st.booleans(), st.lists(st.tuples(NUMBERS, st.lists(NUMBERS, min_size=6, max_size=6)), max_size=8))
+@given(
+    st.booleans(),
+    st.lists(st.tuples(NUMBERS, st.lists(NUMBERS, min_size=6, max_size=6)), max_size=8),
+)
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_but_our_errors_comes_out(own: bool, steps: list[tuple[int, list[int]]]) -> None:

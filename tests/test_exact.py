@@ -84,7 +84,15 @@ class Ran:
         return self.values[name]
 
 
-def run(codelet: type[Vertex], loop: bool, /, times: int = 1, runs: int = 1, strict: bool = True, **fields: Any) -> Ran:
+def run(
+    codelet: type[Vertex],
+    loop: bool,
+    /,
+    times: int = 1,
+    runs: int = 1,
+    strict: bool = True,
+    **fields: Any,
+) -> Ran:
     """Run one vertex for each row of the arrays in `fields`; those of an Output are what is there before."""
     graph = Graph(DEVICE.target)
     compute_set = graph.add_compute_set()
@@ -128,7 +136,7 @@ def bits(values: Any) -> list[int]:
     return np.asarray(values, np.float32).view(np.uint32).tolist()
 
 
-# --- state, order of steps, branches ----------------------------------------------------------------------------------
+# --- state, order of steps, branches --------------------------------------------------------------
 
 
 def test_state_lives_from_run_to_run(loop: bool) -> None:
@@ -153,7 +161,13 @@ def test_each_vertex_has_its_own_state(loop: bool) -> None:
     graph.create_host_read("out", out)
     compute_set = graph.add_compute_set()
     for i, factor in enumerate([None, 5, 7]):
-        vertex = graph.add_vertex(compute_set, Scaled, x=x[i], out=out[i], **({} if factor is None else {"factor": factor}))
+        vertex = graph.add_vertex(
+            compute_set,
+            Scaled,
+            x=x[i],
+            out=out[i],
+            **({} if factor is None else {"factor": factor}),
+        )
         graph.set_tile_mapping(vertex, i)
     engine = Engine(graph, Execute(compute_set), vertex_loop=loop)
     engine.load_and_run(DEVICE)
@@ -211,7 +225,9 @@ def test_what_depends_on_data_runs_vertex_by_vertex_and_says_why() -> None:
 
 
 def test_the_referee_says_that_it_went_vertex_by_vertex() -> None:
-    batched, looped = (run(Doubled, way, x=normal(20, 3), out=np.zeros((20, 3))).report for way in (False, True))
+    batched, looped = (
+        run(Doubled, way, x=normal(20, 3), out=np.zeros((20, 3))).report for way in (False, True)
+    )
     assert batched.ways() == {"Doubled": "batch"} and batched.unbatched() == {}
     assert looped.ways() == {"Doubled": "loop"}
     assert looped.unbatched() == {"Doubled": "Engine(vertex_loop=True) asks for it"}
@@ -225,7 +241,10 @@ def test_softmax_against_double_precision(loop: bool) -> None:
     x = normal(6, 3, 10)
     e = np.exp(x.astype(np.float64) - x.max(axis=2, keepdims=True))
     np.testing.assert_allclose(
-        run(Softmax, loop, x=x, out=np.zeros_like(x)).out, e / e.sum(axis=2, keepdims=True), rtol=1e-6, atol=1e-9
+        run(Softmax, loop, x=x, out=np.zeros_like(x)).out,
+        e / e.sum(axis=2, keepdims=True),
+        rtol=1e-6,
+        atol=1e-9,
     )
 
 
@@ -238,13 +257,19 @@ def test_a_list_of_regions(loop: bool) -> None:
     compute_set = graph.add_compute_set()
     given_parts = [[x[0:3], x[7:8]], [x[::-1][0:3], x[5:5], x[::2]], [x[1:4], x[6:7]]]
     for i, parts in enumerate(given_parts):
-        graph.set_tile_mapping(graph.add_vertex(compute_set, SumOfParts, parts=parts, out=out[i]), i)
+        graph.set_tile_mapping(
+            graph.add_vertex(compute_set, SumOfParts, parts=parts, out=out[i]), i
+        )
     engine = Engine(graph, Execute(compute_set), vertex_loop=loop)
     engine.load_and_run(DEVICE)
-    assert engine.read_tensor("out").tolist() == [0 + 1 + 2 + 7, 9 + 8 + 7 + 0 + 2 + 4 + 6 + 8, 1 + 2 + 3 + 6]
+    assert engine.read_tensor("out").tolist() == [
+        0 + 1 + 2 + 7,
+        9 + 8 + 7 + 0 + 2 + 4 + 6 + 8,
+        1 + 2 + 3 + 6,
+    ]
 
 
-# --- expressions whose bits depend on how numpy goes through memory ---------------------------------------------------
+# --- expressions whose bits depend on how numpy goes through memory -------------------------------
 
 EXPRESSIONS = """
 np.exp2(x); np.exp2(x[::-1]); np.expm1(x[::2]); np.log1p(np.abs(x)); np.tanh(x); np.cbrt(x[0]) + x; np.arctan2(x, x[::-1])
@@ -274,7 +299,9 @@ x.std(ddof=1) * x; np.argsort(m[1]); np.std(x[::2]); np.mean(m[0]) + np.var(m[:,
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF], ids=["float", "half"])
-@pytest.mark.parametrize("text", [t.strip() for line in EXPRESSIONS.strip().splitlines() for t in line.split(";")])
+@pytest.mark.parametrize(
+    "text", [t.strip() for line in EXPRESSIONS.strip().splitlines() for t in line.split(";")]
+)
 def test_an_expression_gives_what_numpy_gives_one_vertex(text: str, dtype: Any) -> None:
     """Regions in place (twelve vertices beside each other, inputs and outputs in one variable), backwards, and in disorder."""
     count, n, k = 12, 9, 4
@@ -283,14 +310,23 @@ def test_an_expression_gives_what_numpy_gives_one_vertex(text: str, dtype: Any) 
         f"class Expression(Vertex):\n x: Input[Vector[{t}]]\n m: Input[Vector[Vector[{t}]]]\n u: Input[Vector[{t}]]\n"
         f" y: Output[Vector[{t}]]\n def compute(self):\n  self.y = np.ravel({body})\n"
     )
-    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np, "copy": copy}
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {
+        "np": np,
+        "copy": copy,
+    }
     exec(source, scope)
     values = (RANDOM.standard_normal((count, 200)) * 2).astype(dtype.numpy)
     expected = []
     with np.errstate(all="ignore"):
         for row in values:
-            local = {"x": row[:n].copy(), "m": row[n : n + k * n].reshape(k, n).copy(), "u": row[n + k * n :][:k].copy()}
-            expected.append(np.ravel(eval(text, {"np": np, "copy": copy}, local)).astype(dtype.numpy))
+            local = {
+                "x": row[:n].copy(),
+                "m": row[n : n + k * n].reshape(k, n).copy(),
+                "u": row[n + k * n :][:k].copy(),
+            }
+            expected.append(
+                np.ravel(eval(text, {"np": np, "copy": copy}, local)).astype(dtype.numpy)
+            )
     size = len(expected[0])
     for order in (range(count), range(count)[::-1], RANDOM.permutation(count).tolist()):
         graph = Graph(DEVICE.target)
@@ -302,9 +338,13 @@ def test_an_expression_gives_what_numpy_gives_one_vertex(text: str, dtype: Any) 
         for i in order:
             row, rest = memory[i], n + k * n
             vertex = graph.add_vertex(
-                compute_set, scope["Expression"], x=row[:n], m=row[n:rest].reshape((k, n)), u=row[rest : rest + k],
+                compute_set,
+                scope["Expression"],
+                x=row[:n],
+                m=row[n:rest].reshape((k, n)),
+                u=row[rest : rest + k],
                 y=row[100 : 100 + size],
-            )  # fmt: skip
+            )
             graph.set_tile_mapping(vertex, 0)
         engine = Engine(graph, Execute(compute_set))
         engine.load_and_run(DEVICE)
@@ -354,7 +394,9 @@ def test_one_region_on_two_fields(loop: bool) -> None:
     graph.add_vertices(compute_set, Twins, 0, a=x, b=x, out=out)
     engine = Engine(graph, Execute(compute_set), vertex_loop=loop)
     engine.load_and_run(DEVICE)
-    np.testing.assert_array_equal(engine.read_tensor("out"), [m.copy() @ m.copy().T for m in values])
+    np.testing.assert_array_equal(
+        engine.read_tensor("out"), [m.copy() @ m.copy().T for m in values]
+    )
 
 
 class OneByOne(Vertex):
@@ -367,7 +409,10 @@ class OneByOne(Vertex):
 
 
 def test_a_product_of_single_elements_keeps_numpys_sign_of_zero(loop: bool) -> None:
-    m, x = np.array([[[-0.0]], [[1.0]], [[0.0]]], np.float32), np.array([[1.0], [-0.0], [-1.0]], np.float32)
+    m, x = (
+        np.array([[[-0.0]], [[1.0]], [[0.0]]], np.float32),
+        np.array([[1.0], [-0.0], [-1.0]], np.float32),
+    )
     expected = [np.dot(m[i].copy(), x[i].copy()) for i in range(3)]
     assert bits(run(OneByOne, loop, m=m, x=x, out=np.ones((3, 1))).out) == bits(expected)
 
@@ -391,7 +436,9 @@ def test_a_power_whose_exponent_is_data(loop: bool) -> None:
         expected = [row**exponent for row, exponent in zip(x, k, strict=True)]
     got = run(ToThePower, loop, x=x, k=k, out=x, same=x)
     assert same_bits(got.out, np.array(expected))
-    assert same_bits(got.same, np.array([np.power(row, exponent) for row, exponent in zip(x, k, strict=True)]))
+    assert same_bits(
+        got.same, np.array([np.power(row, exponent) for row, exponent in zip(x, k, strict=True)])
+    )
 
 
 class OneStore(Vertex):
@@ -476,10 +523,25 @@ def test_sums_over_windows_that_overlap(step: int) -> None:
     expected = []
     for i in range(count):
         window = x[i * step : i * step + 100]
-        graph.set_tile_mapping(graph.add_vertex(compute_set, Window, x=window, m=window.reshape((4, 25)), out=out[i]), 0)
-        own, other = values[i * step : i * step + 100].copy(), values[i * step : i * step + 100].copy().reshape(4, 25)
-        single = [np.sum(own), own @ own, np.sum(other), np.mean(own), (other @ other.T)[0, 1], (other.T @ other)[1, 2]]
-        expected.append([*single, *other.sum(axis=1), *other.sum(axis=0), *other[:, ::2].sum(axis=1)])
+        graph.set_tile_mapping(
+            graph.add_vertex(compute_set, Window, x=window, m=window.reshape((4, 25)), out=out[i]),
+            0,
+        )
+        own, other = (
+            values[i * step : i * step + 100].copy(),
+            values[i * step : i * step + 100].copy().reshape(4, 25),
+        )
+        single = [
+            np.sum(own),
+            own @ own,
+            np.sum(other),
+            np.mean(own),
+            (other @ other.T)[0, 1],
+            (other.T @ other)[1, 2],
+        ]
+        expected.append(
+            [*single, *other.sum(axis=1), *other.sum(axis=0), *other[:, ::2].sum(axis=1)]
+        )
     engine = Engine(graph, Execute(compute_set))
     engine.load_and_run(DEVICE)
     np.testing.assert_array_equal(engine.read_tensor("out"), np.array(expected, np.float32))
@@ -511,7 +573,8 @@ class Unusual(Vertex):
     out: Output[Vector[FLOAT]]
 
     def compute(self):
-        product = self.a * self.a[::-1]  # one array for all vertices that share `a`, until it is changed
+        # one array for all vertices that share `a`, until it is changed
+        product = self.a * self.a[::-1]
         product += self.x[0]
         view = self.x[1:]
         view **= 2
@@ -725,13 +788,16 @@ class Inverse(Vertex):
 
 def test_a_function_that_may_fail_does_so_for_its_vertex_only(loop: bool) -> None:
     m = np.stack([np.eye(2), np.eye(2) * 2, np.ones((2, 2))]).astype(np.float32)
-    assert run(Inverse, loop, strict=False, m=m[:2], out=m[:2]).out.tolist() == [[[1, 0], [0, 1]], [[0.5, 0], [0, 0.5]]]
+    assert run(Inverse, loop, strict=False, m=m[:2], out=m[:2]).out.tolist() == [
+        [[1, 0], [0, 1]],
+        [[0.5, 0], [0, 0.5]],
+    ]
     with pytest.raises(CodeletError) as caught:
         run(Inverse, loop, strict=False, m=m, out=m)
     assert "vertex 2 (Inverse" in caught.value.where
 
 
-# --- what was wrong ---------------------------------------------------------------------------------------------------
+# --- what was wrong -------------------------------------------------------------------------------
 
 
 class FirstOf(Vertex):
@@ -747,14 +813,19 @@ class FirstOf(Vertex):
 def test_columns_forwards_and_backwards_are_gathered_whole(loop: bool) -> None:
     graph = Graph(DEVICE.target)
     compute_set = graph.add_compute_set()
-    x, y, out = (graph.add_variable(FLOAT, shape, name) for shape, name in (((3, 4), "x"), ((3, 4), "y"), ((4,), "out")))
+    x, y, out = (
+        graph.add_variable(FLOAT, shape, name)
+        for shape, name in (((3, 4), "x"), ((3, 4), "y"), ((4,), "out"))
+    )
     for tensor in (x, y, out):
         graph.set_tile_mapping(tensor, 0)
         graph.set_initial_value(tensor, 5)
     graph.create_host_read("y", y)
     for i in range(4):
         column = y[:, i].reverse(0) if i % 2 else y[:, i]
-        graph.set_tile_mapping(graph.add_vertex(compute_set, FirstOf, x=x[:, i], y=column, out=out[i]), 0)
+        graph.set_tile_mapping(
+            graph.add_vertex(compute_set, FirstOf, x=x[:, i], y=column, out=out[i]), 0
+        )
     engine = Engine(graph, Execute(compute_set), vertex_loop=loop)
     engine.load(DEVICE)
     engine.run()
@@ -772,7 +843,10 @@ class StoresAnArray(Vertex):
 
 
 def test_an_array_of_constants_is_stored_beside_a_temporary(loop: bool) -> None:
-    assert run(StoresAnArray, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [[2, 5], [6, 9]]
+    assert run(StoresAnArray, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [
+        [2, 5],
+        [6, 9],
+    ]
 
 
 class WhereNot(Vertex):
@@ -791,7 +865,10 @@ def test_where_casts_a_number_that_does_not_fit_or_refuses_it_as_numpy_does(loop
         with pytest.raises(CodeletError, match="-3 out of bounds for uint8"):
             run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2)
     else:
-        assert run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2).y.tolist() == [[1, 2], [253, 253]]
+        assert run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2).y.tolist() == [
+            [1, 2],
+            [253, 253],
+        ]
 
 
 class MostOfMinusOne(Vertex):
@@ -804,7 +881,10 @@ class MostOfMinusOne(Vertex):
 
 
 def test_max_of_a_number_that_the_other_cannot_be(loop: bool) -> None:
-    assert run(MostOfMinusOne, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [[7, 1], [7, 4]]
+    assert run(MostOfMinusOne, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [
+        [7, 1],
+        [7, 4],
+    ]
 
 
 class Powers(Vertex):
@@ -817,13 +897,15 @@ class Powers(Vertex):
 
 
 def test_a_negative_power_of_whole_numbers_names_its_vertex(loop: bool) -> None:
-    assert run(Powers, loop, strict=False, x=[[3, 2]], e=[[2, 5]], y=[[0, 0]]).y.tolist() == [[9, 32]]
+    assert run(Powers, loop, strict=False, x=[[3, 2]], e=[[2, 5]], y=[[0, 0]]).y.tolist() == [
+        [9, 32]
+    ]
     with pytest.raises(CodeletError, match="negative integer powers") as caught:
         run(Powers, loop, strict=False, x=[[3, 2]] * 2, e=[[2, 5], [1, -1]], y=[[0, 0]] * 2)
     assert "vertex 1 (Powers, tile 1)" in caught.value.where
 
 
-# --- random programs against the vertex loop --------------------------------------------------------------------------
+# --- random programs against the vertex loop ------------------------------------------------------
 
 RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -860,13 +942,18 @@ def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
         sizes: dict[str, tuple[int, ...]] = {"n": (n,), "k": (k,), "kn": (k, n), "": ()}
         shapes = {name: sizes[size] for name, size in SHAPES.items()}
         fields = random_fields(rng, space, codelet, shapes, count)
-        placed += [Placed(codelet, rng.randrange(3), {f: [v[i]] for f, v in fields.items()}) for i in range(count)]
+        placed += [
+            Placed(codelet, rng.randrange(3), {f: [v[i]] for f, v in fields.items()})
+            for i in range(count)
+        ]
     rng.shuffle(placed)
     for vertex in placed:
         add(space, compute_set, vertex)
     program = Repeat(2, Execute(compute_set))
     with cut(rng):
-        batched = outcome(space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3]))
+        batched = outcome(
+            space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3])
+        )
         looped = outcome(space, program, vertex_loop=True)
     if isinstance(looped, CodeletError):
         assert isinstance(batched, CodeletError), source
@@ -920,19 +1007,25 @@ def test_random_graphs_equal_the_vertex_loop(rng: Random) -> None:
     for _ in range(rng.randrange(4)):
         shape = [rng.choice([0, 1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))]
         space.variable(rng.choice([FLOAT, FLOAT, HALF, INT, BOOL]), shape)
-    steps: list[Any] = [Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3))]
+    steps: list[Any] = [
+        Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3))
+    ]
     steps += [random_copy(rng, space)[0] for _ in range(rng.randrange(3))]
     rng.shuffle(steps)
     program = Sequence(*steps[1:], Repeat(2, steps[0]))
     with cut(rng):
-        batched, looped = (contents(space, program, vertex_loop=way, runs=2) for way in (False, True))
+        batched, looped = (
+            contents(space, program, vertex_loop=way, runs=2) for way in (False, True)
+        )
     assert differences(batched, looped) == []
 
 
-# --- one by one or in bulk --------------------------------------------------------------------------------------------
+# --- one by one or in bulk ------------------------------------------------------------------------
 
 
-def whole(rng: Random, space: Space, dtype: Any, shape: tuple[int, ...], count: int, written: bool) -> View:
+def whole(
+    rng: Random, space: Space, dtype: Any, shape: tuple[int, ...], count: int, written: bool
+) -> View:
     """The regions of `count` vertices as one view whose leading axis is theirs; of length 1 if they share one region."""
     way = rng.randrange(4 if written else 5)
     if way == 0:
@@ -941,19 +1034,32 @@ def whole(rng: Random, space: Space, dtype: Any, shape: tuple[int, ...], count: 
         order = list(range(len(shape) + 1))
         rng.shuffle(order)
         lengths = [(count, *shape)[axis] for axis in order]
-        return space.variable(dtype, lengths).shuffled([order.index(axis) for axis in range(len(order))])
+        return space.variable(dtype, lengths).shuffled(
+            [order.index(axis) for axis in range(len(order))]
+        )
     if way == 2:
         return space.variable(dtype, (count + 2, *shape))[1:-1][::-1]
     if way == 3:
-        flat = space.variable(dtype, (*shape, count)).shuffled([len(shape), *range(len(shape))]).flat()
+        flat = (
+            space.variable(dtype, (*shape, count)).shuffled([len(shape), *range(len(shape))]).flat()
+        )
         return flat.reshaped((count, *shape))
     return space.variable(dtype, (1, *shape))
 
 
 def figures(report: Report) -> Any:
-    parts = [(s.name, s.executions, s.vertices, s.cycles_per_tile.tolist()) for s in report.compute_sets]
+    parts = [
+        (s.name, s.executions, s.vertices, s.cycles_per_tile.tolist()) for s in report.compute_sets
+    ]
     moved = [array.tolist() for array in report.exchange_bytes_per_tile]
-    return parts, moved, report.total_cycles, report.cycles_by_codelet(), report.graph_size(), report.memory.by_variable()
+    return (
+        parts,
+        moved,
+        report.total_cycles,
+        report.cycles_by_codelet(),
+        report.graph_size(),
+        report.memory.by_variable(),
+    )
 
 
 @settings(RANDOMLY, max_examples=60)
@@ -972,21 +1078,36 @@ def test_bulk_is_one_by_one(rng: Random) -> None:
             if field.kind == "state":
                 continue
             if codelet is SumOfParts and name == "parts":
-                views[name] = [whole(again, space, field.dtype, (n + i,), count, False) for i in range(k)]
+                views[name] = [
+                    whole(again, space, field.dtype, (n + i,), count, False) for i in range(k)
+                ]
             else:
-                views[name] = whole(again, space, field.dtype, ((), (n,), (k, n))[field.depth], count, field.written)
+                views[name] = whole(
+                    again, space, field.dtype, ((), (n,), (k, n))[field.depth], count, field.written
+                )
         compute_set = space.graph.add_compute_set()
         if bulk:
-            edges = {f: [w.tensor for w in v] if isinstance(v, list) else v.tensor for f, v in views.items()}
+            edges = {
+                f: [w.tensor for w in v] if isinstance(v, list) else v.tensor
+                for f, v in views.items()
+            }
             space.graph.add_vertices(compute_set, codelet, tiles, **edges)
         else:
             for i in range(count):
                 tile = tiles if isinstance(tiles, int) else tiles[i]
                 rows = {f: v if isinstance(v, list) else [v] for f, v in views.items()}
-                add(space, compute_set, Placed(codelet, tile, {f: [w[i % len(w.ids)] for w in v] for f, v in rows.items()}))
+                add(
+                    space,
+                    compute_set,
+                    Placed(
+                        codelet, tile, {f: [w[i % len(w.ids)] for w in v] for f, v in rows.items()}
+                    ),
+                )
         engine = Engine(space.graph, Repeat(2, Execute(compute_set)))
         engine.load_and_run(DEVICE)
-        seen.append(({name: engine.read_tensor(name) for name in space.variables}, figures(engine.report)))
+        seen.append(
+            ({name: engine.read_tensor(name) for name in space.variables}, figures(engine.report))
+        )
     assert differences(seen[0][0], seen[1][0]) == []
     assert seen[0][1] == seen[1][1]
 
@@ -1010,6 +1131,8 @@ def test_a_million_vertices_in_bulk() -> None:
     values = normal(count, 3)
     engine.write_tensor("x", values)
     engine.run()
-    np.testing.assert_array_equal(engine.read_tensor("out"), (values[:, 0] + values[:, 1]) + values[:, 2])
+    np.testing.assert_array_equal(
+        engine.read_tensor("out"), (values[:, 0] + values[:, 1]) + values[:, 2]
+    )
     assert engine.report.graph_size()["vertices"] == count
     assert engine.report.exchange_bytes_per_tile[0].sum() == 0

@@ -28,7 +28,7 @@ from ipu_teach.program import Copy, Execute
 from ipu_teach.target import changed, make_target
 from ipu_teach.types import Array
 
-# --- who hears what ---------------------------------------------------------------------------------------------------
+# --- who hears what -------------------------------------------------------------------------------
 
 
 def together(space: Space, wanted: list[set[int]], per_ipu: int) -> list[list[int]]:
@@ -45,7 +45,10 @@ def together(space: Space, wanted: list[set[int]], per_ipu: int) -> list[list[in
 
     fast = {e for e, tiles in listeners.items() if all(partner(t) in tiles for t in tiles)}
     received = [space.bytes_of({e for e in fast if t in listeners[e]}) for t in range(len(wanted))]
-    return [received, [space.bytes_of({e for e in fast if space.tile[e] == t}) for t in range(len(wanted))]]
+    return [
+        received,
+        [space.bytes_of({e for e in fast if space.tile[e] == t}) for t in range(len(wanted))],
+    ]
 
 
 @RANDOMLY
@@ -54,10 +57,17 @@ def test_what_pairs_of_tiles_hear_together(rng: Random) -> None:
     device = some_device(rng)
     space = some_space(rng, device)
     step = random_superstep(rng, space)
-    everywhere = random_view(rng, rng.choice([v for v in space.variables.values() if v.tensor.dtype is FLOAT] or
-                                             [space.variable(FLOAT, (7,))])).flat()  # fmt: skip
+    everywhere = random_view(
+        rng,
+        rng.choice(
+            [v for v in space.variables.values() if v.tensor.dtype is FLOAT]
+            or [space.variable(FLOAT, (7,))]
+        ),
+    ).flat()
     out = space.variable(FLOAT, (space.tiles,))
-    if not everywhere.elements & {e for v in step.vertices for part in v.touched(("output", "inout")) for e in part}:
+    if not everywhere.elements & {
+        e for v in step.vertices for part in v.touched(("output", "inout")) for e in part
+    }:
         for tile in range(space.tiles):
             placed = Placed(Sum, tile, {"x": [everywhere], "out": [out[tile]]})
             add(space, step.compute_set, placed)
@@ -71,7 +81,9 @@ def test_what_pairs_of_tiles_hear_together(rng: Random) -> None:
 
 def test_a_pair_of_tiles_hears_one_thing_at_twice_the_rate() -> None:
     """Tile 0 owns 100 numbers. Tiles 2 and 3 read all of them, or tile 5 alone reads half of them as well."""
-    model = IPUModel(tiles_per_ipu=6, exchange_latency_cycles=0, exchange_cycles_per_row=0, shared_bus_speedup=2)
+    model = IPUModel(
+        tiles_per_ipu=6, exchange_latency_cycles=0, exchange_cycles_per_row=0, shared_bus_speedup=2
+    )
     space = Space(model.create_device(), Random(0))
     x, out = space.variable(FLOAT, (100,)), space.variable(FLOAT, (8,))
     space.map(x, 0)
@@ -85,7 +97,7 @@ def test_a_pair_of_tiles_hears_one_thing_at_twice_the_rate() -> None:
     assert cost_of(space, Execute(both)).exchange_cycles.tolist() == [75, 0, 75, 75, 0, 50]
 
 
-# --- instructions and distance ----------------------------------------------------------------------------------------
+# --- instructions and distance --------------------------------------------------------------------
 
 
 def local_addresses(space: Space) -> list[int]:
@@ -106,27 +118,39 @@ def test_sends_and_turns_are_counted(rng: Random) -> None:
     copy, source, destination = random_copy(rng, space)
     found = cost_of(space, copy).exchange[0]
     wanted: list[set[int]] = [set() for _ in range(space.tiles)]
-    for s, d in zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True):
+    for s, d in zip(
+        source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True
+    ):
         wanted[space.tile[d]].add(s)
     address = local_addresses(space)
     for tile in range(space.tiles):
         senders = [space.tile[e] for e in sorted(wanted[tile]) if space.tile[e] != tile]
         assert found.sources[tile] == len(list(groupby(senders)))
-        sent = sorted({e for t, elements in enumerate(wanted) for e in elements if space.tile[e] == tile != t})
+        sent = sorted(
+            {e for t, elements in enumerate(wanted) for e in elements if space.tile[e] == tile != t}
+        )
         count, stretch, end = 0, 0, -1
         for e in sent:
             # The same stretch of memory, as long as no other element of the tile comes between.
             stretch = stretch + space.size[e] if address[e] == end else space.size[e]
             end = address[e] + space.size[e]
-            count += stretch <= space.size[e] or (stretch - space.size[e]) // 256 < (stretch - 1) // 256
+            count += (
+                stretch <= space.size[e] or (stretch - space.size[e]) // 256 < (stretch - 1) // 256
+            )
         assert found.sends[tile] == count
         size = sum(space.size[e] for e in sent)
-        assert -(-size // 4) <= found.words[tile] <= -(-size // 4) + 2 * len(sent)  # and parts of words at the ends
+        # and parts of words at the ends
+        assert -(-size // 4) <= found.words[tile] <= -(-size // 4) + 2 * len(sent)
 
 
 def test_instructions_hold_up_a_tile_that_gathers_crumbs() -> None:
     """Ten numbers from ten tiles: three instructions each, which take longer than the words."""
-    space = Space(IPUModel(tiles_per_ipu=11, exchange_latency_cycles=0, exchange_cycles_per_row=0).create_device(), Random(0))
+    space = Space(
+        IPUModel(
+            tiles_per_ipu=11, exchange_latency_cycles=0, exchange_cycles_per_row=0
+        ).create_device(),
+        Random(0),
+    )
     x, y = space.variable(FLOAT, (10,)), space.variable(FLOAT, (10,))
     for i in range(10):
         space.map(x[i], i)
@@ -139,21 +163,29 @@ def test_far_tiles_hear_later() -> None:
     """Pairs of tiles stand on 23 rows, up and down again; the first word comes after 54 cycles and 2 for each row."""
     found = arrival_cycles(make_target("ipu2"))
     assert found[:4].tolist() == [54, 54, 56, 56]
-    assert found[44:48].tolist() == [98, 98, 98, 98]  # the last pair of the first block, and the first of the second
+    # the last pair of the first block, and the first of the second
+    assert found[44:48].tolist() == [98, 98, 98, 98]
     assert (found.min(), found.max(), len(found)) == (54, 98, 1472)
     assert arrival_cycles(make_target("ipu1")).max() == 54 + 2 * 18
-    assert arrival_cycles(make_target("ipu2", num_ipus=2, tiles_per_ipu=3)).tolist() == [54, 54, 56] * 2
+    assert (
+        arrival_cycles(make_target("ipu2", num_ipus=2, tiles_per_ipu=3)).tolist()
+        == [54, 54, 56] * 2
+    )
 
 
 def test_the_way_from_a_sender_is_as_long_as_published() -> None:
     """osmarks/ipu-stack's tests hold programs for four ways of 1,472 tiles: a sender waits 111 cycles less its way's."""
     target = make_target("ipu2")
     waits = {(0, 1286): 0x86, (736, 100): 0x3E, (1286, 1471): 0x7D, (32, 0): 0x6C}
-    assert {way: 111 - int(lag(*(np.array([tile]) for tile in way), target)[0]) for way in waits} == waits
+    assert {
+        way: 111 - int(lag(*(np.array([tile]) for tile in way), target)[0]) for way in waits
+    } == waits
     every = np.arange(1472)
     found = lag(np.repeat(every, 1472), np.tile(every, 1472), target)
-    assert (found.min(), found.max()) == (-78, 112)  # the farthest sender's word takes as long again as a near one's
-    assert np.all(lag(np.repeat(every[:13], 13), np.tile(every[:13], 13), target) < 0)  # the machine of the lessons
+    # the farthest sender's word takes as long again as a near one's
+    assert (found.min(), found.max()) == (-78, 112)
+    # the machine of the lessons
+    assert np.all(lag(np.repeat(every[:13], 13), np.tile(every[:13], 13), target) < 0)
 
 
 def one_way(source: int, destination: int, **fields: Any) -> int:
@@ -175,7 +207,10 @@ def test_a_far_sender_is_heard_later() -> None:
     assert one_way(0, 1286) == 54 + 100  # the receiver turns to the sender before that has to send
     assert one_way(736, 100) == 54 + 2 * 4 + 49 + 100
     assert one_way(736, 100, exchange_cycles_per_row=0) == 54 + 57 + 100
-    assert one_way(45, 0) == 54 + (2 * 22 + 1 + 1 - 31) + 100 and one_way(0, 45) == 54 + 2 * 22 + 100  # a column's ends
+    # a column's ends
+    assert (
+        one_way(45, 0) == 54 + (2 * 22 + 1 + 1 - 31) + 100 and one_way(0, 45) == 54 + 2 * 22 + 100
+    )
 
 
 def test_what_is_near_comes_first() -> None:
@@ -190,18 +225,27 @@ def test_what_is_near_comes_first() -> None:
         assert cost.step(0).exchange_cycles[100] == 54 + 2 * 4 + cycles
 
 
-# --- the host's data --------------------------------------------------------------------------------------------------
+# --- the host's data ------------------------------------------------------------------------------
 
 
 def plain_host_traffic(space: Space, view: View, target: Target) -> dict[tuple[int, int], int]:
     """Bytes from the tile where a packet lands to that where they belong, byte for byte."""
     moves: dict[tuple[int, int], int] = defaultdict(int)
     for ipu in range(target.num_ipus):
-        owners = [space.tile[e] for e in view.ids.reshape(-1).tolist() for _ in range(space.size[e])]
+        owners = [
+            space.tile[e] for e in view.ids.reshape(-1).tolist() for _ in range(space.size[e])
+        ]
         owners = [t for t in owners if t // target.tiles_per_ipu == ipu]
-        packets = [owners[i : i + target.host_packet_bytes] for i in range(0, len(owners), target.host_packet_bytes)]
+        packets = [
+            owners[i : i + target.host_packet_bytes]
+            for i in range(0, len(owners), target.host_packet_bytes)
+        ]
         mixed = [p for p in packets if len(set(p)) > 1]
-        places = [t for t in range(target.tiles_per_ipu) for _ in range(len(range(t, len(mixed), target.tiles_per_ipu)))]
+        places = [
+            t
+            for t in range(target.tiles_per_ipu)
+            for _ in range(len(range(t, len(mixed), target.tiles_per_ipu)))
+        ]
         for packet, place in zip(mixed, places, strict=True):
             for owner in packet:
                 moves[ipu * target.tiles_per_ipu + place, owner] += 1
@@ -236,11 +280,17 @@ def test_whole_packets_need_no_rearrangement() -> None:
     graph = FrozenGraph(space.graph)
     assert host_traffic(graph, whole.tensor, True).total == 0
     found = host_traffic(graph, rows.tensor, True)
-    # The first packet lands on tile 0, which keeps a half; the second on tile 1, which passes both on.
-    assert found.received.tolist() == [0, 512, 512, 512] and found.sent.tolist() == [512, 1024, 0, 0]
+    # The first packet lands on tile 0, which keeps a half; the second on tile 1, which passes both
+    # on.
+    assert found.received.tolist() == [0, 512, 512, 512] and found.sent.tolist() == [
+        512,
+        1024,
+        0,
+        0,
+    ]
 
 
-# --- links ------------------------------------------------------------------------------------------------------------
+# --- links ----------------------------------------------------------------------------------------
 
 
 def test_messages_take_the_ladder() -> None:
@@ -278,21 +328,34 @@ def test_what_an_ipu_wants_crosses_to_it_once() -> None:
     compute_set = space.graph.add_compute_set()
     for tile in range(9):
         space.map(out[tile], tile)
-        add(space, compute_set, Placed(Sum, tile, {"x": [x if tile % 3 else x[:4]], "out": [out[tile]]}))
+        add(
+            space,
+            compute_set,
+            Placed(Sum, tile, {"x": [x if tile % 3 else x[:4]], "out": [out[tile]]}),
+        )
     found = cost_of(space, Execute(compute_set)).exchange[0]
     assert found.links.tolist() == [[0, 40, 40], [0, 0, 0], [0, 0, 0]]
 
 
 def test_a_sync_of_many_ipus_takes_longer() -> None:
-    assert [make_target("ipu1", num_ipus=n).external_sync_cycles for n in (2, 3, 4, 8, 16)] == [48, 48, 96, 144, 240]
+    assert [make_target("ipu1", num_ipus=n).external_sync_cycles for n in (2, 3, 4, 8, 16)] == [
+        48,
+        48,
+        96,
+        144,
+        240,
+    ]
 
 
-# --- laws -------------------------------------------------------------------------------------------------------------
+# --- laws -----------------------------------------------------------------------------------------
 
 
 def random_moves(rng: Random, target: Target, count: int) -> tuple[Array, Array, Array]:
     tiles = target.num_tiles
-    return tuple(np.array([rng.randrange(most) for _ in range(count)], np.int64) for most in (tiles, tiles, 999))  # type: ignore[return-value]
+    return tuple(
+        np.array([rng.randrange(most) for _ in range(count)], np.int64)
+        for most in (tiles, tiles, 999)
+    )  # type: ignore[return-value]
 
 
 @RANDOMLY
@@ -303,7 +366,13 @@ def test_more_bytes_are_never_cheaper(rng: Random, count: int) -> None:
     before = moved(target, source, destination, size)
     for after in (
         moved(
-            target, *(np.append(a, b) for a, b in zip((source, destination, size), random_moves(rng, target, 1), strict=True))
+            target,
+            *(
+                np.append(a, b)
+                for a, b in zip(
+                    (source, destination, size), random_moves(rng, target, 1), strict=True
+                )
+            ),
         ),
         moved(target, source, destination, size + rng.randrange(50)),
     ):
@@ -314,7 +383,10 @@ def test_more_bytes_are_never_cheaper(rng: Random, count: int) -> None:
 def heard_by(receivers: int, sizes: Sequence[int], target: Target) -> int:
     """Cycles of a phase in which tile 0 sends `sizes[i]` numbers of its own to each receiver, and the last 100 to all."""
     space = Space(Device(target), Random(0))
-    x, y = space.variable(FLOAT, (sum(sizes) + 100,)), space.variable(FLOAT, (receivers, max(sizes) + 100))
+    x, y = (
+        space.variable(FLOAT, (sum(sizes) + 100,)),
+        space.variable(FLOAT, (receivers, max(sizes) + 100)),
+    )
     space.map(x, 0)
     first, copies = 0, []
     for tile, size in zip(range(receivers), sizes, strict=False):
@@ -330,8 +402,14 @@ def heard_by(receivers: int, sizes: Sequence[int], target: Target) -> int:
 
 
 @settings(RANDOMLY, max_examples=20)
-@given(st.lists(st.integers(1, 40), min_size=2, max_size=9), st.sampled_from(["ipu1", "ipu2"]), st.integers(0, 8))
-def test_a_further_receiver_or_a_longer_message_is_never_faster(sizes: list[int], version: str, longer: int) -> None:
+@given(
+    st.lists(st.integers(1, 40), min_size=2, max_size=9),
+    st.sampled_from(["ipu1", "ipu2"]),
+    st.integers(0, 8),
+)
+def test_a_further_receiver_or_a_longer_message_is_never_faster(
+    sizes: list[int], version: str, longer: int
+) -> None:
     target = IPUModel(version, tiles_per_ipu=60).create_device().target
     by_count = [heard_by(count, sizes, target) for count in range(1, len(sizes) + 1)]
     assert by_count == sorted(by_count)
@@ -347,9 +425,14 @@ def test_a_scatters_last_word_arrives_after_it_left() -> None:
 
 
 FASTER = {
-    "exchange_bytes_per_cycle": 8, "shared_bus_speedup": 4, "exchange_latency_cycles": 0, "exchange_cycles_per_row": 0,
-    "exchange_setup_instructions": 0, "link_bytes_per_cycle": 1e6, "rail_bytes_per_cycle": 1e6,
-}  # fmt: skip
+    "exchange_bytes_per_cycle": 8,
+    "shared_bus_speedup": 4,
+    "exchange_latency_cycles": 0,
+    "exchange_cycles_per_row": 0,
+    "exchange_setup_instructions": 0,
+    "link_bytes_per_cycle": 1e6,
+    "rail_bytes_per_cycle": 1e6,
+}
 
 
 @RANDOMLY
@@ -358,13 +441,15 @@ def test_faster_is_never_slower(rng: Random, field: str) -> None:
     device = some_device(rng)
     space = some_space(rng, device)
     quick = changed(device.target, **{field: FASTER[field]})
-    exchanges: tuple[Traffic, ...] = cost_of(space, Execute(random_superstep(rng, space).compute_set)).exchange
+    exchanges: tuple[Traffic, ...] = cost_of(
+        space, Execute(random_superstep(rng, space).compute_set)
+    ).exchange
     for found in exchanges:
         assert np.all(found.tile_cycles(quick) <= found.tile_cycles(device.target))
         assert found.link_cycles(quick) <= found.link_cycles(device.target)
 
 
-# --- published --------------------------------------------------------------------------------------------------------
+# --- published ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -380,7 +465,8 @@ def test_the_published_halo_exchange(halo: Report) -> None:
     steps = [profile.cost for profile in halo.compute_sets]
     assert len(steps) == 2
     forth = steps[0].exchange[0]
-    # Inside the grid: 99 numbers from the north, 99 from the one neighbour at the side, 1 from the south, 2 corners.
+    # Inside the grid: 99 numbers from the north, 99 from the one neighbour at the side, 1 from the
+    # south, 2 corners.
     assert int(forth.received[600]) == 4 * (99 + 99 + 1 + 2)
     exchange = 10 * sum(float(s.exchange_cycles.mean()) for s in steps)
     assert exchange == pytest.approx(5_682.0, rel=0.05)

@@ -34,7 +34,12 @@ from ipu_teach import (
     Vertex,
     compile_graph,
 )
-from ipu_teach.errors import ControlProgramError, ExecutableLoadError, InvalidOptionError, NotOfferedError
+from ipu_teach.errors import (
+    ControlProgramError,
+    ExecutableLoadError,
+    InvalidOptionError,
+    NotOfferedError,
+)
 from ipu_teach.graph.vertex import template
 from ipu_teach.poplibs import popnn, popops
 from ipu_teach.program import (
@@ -107,7 +112,7 @@ def loaded(executable: Executable) -> Engine:
     return engine
 
 
-# --- compile once -----------------------------------------------------------------------------------------------------
+# --- compile once ---------------------------------------------------------------------------------
 
 
 def test_an_executable_runs_in_many_engines() -> None:
@@ -156,11 +161,14 @@ def test_what_belongs_to_compiling_is_not_given_again() -> None:
         )
     with pytest.raises(InvalidOptionError) as odd:
         compile_graph(graph, program, progress=3)  # type: ignore[arg-type]
-    assert str(odd.value) == "compile_graph() was given 3 as its progress.\n  next:  give a function of (step, total)."
+    assert (
+        str(odd.value)
+        == "compile_graph() was given 3 as its progress.\n  next:  give a function of (step, total)."
+    )
     assert Engine(executable, {"debug.instrument": False}).options["debug.instrument"] is False
 
 
-# --- there and back ---------------------------------------------------------------------------------------------------
+# --- there and back -------------------------------------------------------------------------------
 
 
 def test_a_saved_executable_gives_the_same_in_another_process(tmp_path: Path) -> None:
@@ -209,7 +217,9 @@ def test_a_saved_executable_gives_the_same_in_another_process(tmp_path: Path) ->
     assert sorted(os.listdir(tmp_path)) == ["adder.ipu", "program.py"]
 
 
-def test_codelets_of_templates_are_made_again_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codelets_of_templates_are_made_again_in_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They exist only once a call has made them, with plain values and functions of numpy: who loads a file has made none."""
     text = """if True:
         from ipu_teach import FLOAT, Input, Output, Vector, Vertex
@@ -223,7 +233,9 @@ def test_codelets_of_templates_are_made_again_in_another_process(tmp_path: Path,
     """
     (tmp_path / "folding.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    fold = template(importlib.import_module("folding").Fold, "Fold<maximum>", {}, by=np.maximum, times=2.5)
+    fold = template(
+        importlib.import_module("folding").Fold, "Fold<maximum>", {}, by=np.maximum, times=2.5
+    )
     graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
     x = graph.add_constant(FLOAT, (4,), [1, 2, 3, 4])
     graph.set_tile_mapping(x, 1)
@@ -233,7 +245,9 @@ def test_codelets_of_templates_are_made_again_in_another_process(tmp_path: Path,
         graph.set_tile_mapping(part, 0)
     prog.add(Execute(step))
     graph.create_host_read("folded", folded)
-    graph.create_host_read("y", popops.sqrt(graph, popnn.relu(graph, popops.mul(graph, x, 4.0, prog), prog), prog))
+    graph.create_host_read(
+        "y", popops.sqrt(graph, popnn.relu(graph, popops.mul(graph, x, 4.0, prog), prog), prog)
+    )
     compile_graph(graph, prog).save(tmp_path / "roots.ipu")
     code = f"""if True:
         import folding
@@ -244,7 +258,9 @@ def test_codelets_of_templates_are_made_again_in_another_process(tmp_path: Path,
         engine.load_and_run(IPUModel(tiles_per_ipu=2).create_device())
         print(engine.read_tensor("y").tolist(), engine.read_tensor("folded"))
     """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    ).stdout
     assert said == f"{np.sqrt(4 * np.arange(1, 5, dtype=np.float32)).tolist()} 10.0\n"
 
 
@@ -277,7 +293,12 @@ def everything() -> tuple[Graph, list[Program]]:
         Sync(SyncType.GLOBAL),
         WriteUndef(go),
     )
-    return graph, [first, AbortOnCondition(ok, "ok"), ErrorProgram("boom", shown), Switch.switch_with_bounds_checking(x, [])]
+    return graph, [
+        first,
+        AbortOnCondition(ok, "ok"),
+        ErrorProgram("boom", shown),
+        Switch.switch_with_bounds_checking(x, []),
+    ]
 
 
 def played(executable: Executable) -> list[Any]:
@@ -313,7 +334,9 @@ def test_random_graphs_come_back(seed: int) -> None:
     steps: list[Program] = []
     for _ in range(3):
         steps += [Execute(random_superstep(rng, space).compute_set), random_copy(rng, space)[0]]
-    executable = compile_graph(space.graph, [Sequence(*steps), Repeat(2, Sequence(*steps[:2]))], strict=False)
+    executable = compile_graph(
+        space.graph, [Sequence(*steps), Repeat(2, Sequence(*steps[:2]))], strict=False
+    )
     data = executable.serialize()
     used = {codelet for cs in space.graph.compute_sets for codelet in cs.tables}
     again = Executable.deserialize(data, codelets=used)
@@ -327,7 +350,9 @@ def test_random_graphs_come_back(seed: int) -> None:
         report = engine.report
         memory = {name: engine.read_tensor(name) for name in space.variables}
         steps_run = [(s.kind, s.name, s.cycles) for s in report.steps()]
-        found.append((memory, steps_run, report.memory.bytes_per_tile.tolist(), report.graph_size()))
+        found.append(
+            (memory, steps_run, report.memory.bytes_per_tile.tolist(), report.graph_size())
+        )
     assert not differences(found[0][0], found[1][0])
     assert found[0][1:] == found[1][1:]
 
@@ -341,7 +366,9 @@ def test_the_library_comes_back() -> None:
         poputil.map_tensor_linearly(graph, tensor)
         graph.set_initial_value(tensor, np.random.default_rng(number).standard_normal(tensor.shape))
     program = Sequence()
-    result = popops.reduce(graph, popops.mul(graph, poplin.mat_mul(graph, a, b, program), 2.5, program), [0], program)
+    result = popops.reduce(
+        graph, popops.mul(graph, poplin.mat_mul(graph, a, b, program), 2.5, program), [0], program
+    )
     graph.create_host_read("result", result)
     executable = compile_graph(graph, program)
     engines = [loaded(executable), loaded(Executable.deserialize(executable.serialize()))]
@@ -354,7 +381,12 @@ def test_the_library_comes_back() -> None:
 def test_options_and_checks_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "archive.ipu"
     graph, program = adder()
-    Engine(graph, program, {"target.saveArchive": str(path), "debug.instrument": False}, strict={"uninitialised": False})
+    Engine(
+        graph,
+        program,
+        {"target.saveArchive": str(path), "debug.instrument": False},
+        strict={"uninitialised": False},
+    )
     executable = Executable.load(path)
     assert executable.checks == {"races": True, "uninitialised": False, "estimates": True}
     assert Engine(executable).options["debug.instrument"] is False
@@ -362,7 +394,7 @@ def test_options_and_checks_are_kept(tmp_path: Path) -> None:
     assert Engine(executable, {"debug.instrument": True}).options["debug.instrument"] is True
 
 
-# --- codelets ---------------------------------------------------------------------------------------------------------
+# --- codelets -------------------------------------------------------------------------------------
 
 
 def saved_with(codelet: type[Vertex]) -> bytes:
@@ -459,19 +491,29 @@ def test_codelets_of_two_modules_that_both_fit() -> None:
         f"  where: modules elsewhere, {first.__module__}\n"
         "  next:  pass the one that is meant: Executable.load(path, codelets=[…])."
     )
-    assert loaded(Executable.deserialize(data, [second])).executable.compiled.graph.compute_sets[0].tables[0].codelet is second
+    assert (
+        loaded(Executable.deserialize(data, [second]))
+        .executable.compiled.graph.compute_sets[0]
+        .tables[0]
+        .codelet
+        is second
+    )
 
 
 @pytest.mark.parametrize("codelets", ["Double", Vertex, [3], 7])
 def test_codelets_are_a_list_of_classes(codelets: Any) -> None:
-    with pytest.raises(ExecutableLoadError, match="next:  give a list of vertex classes: codelets="):
+    with pytest.raises(
+        ExecutableLoadError, match="next:  give a list of vertex classes: codelets="
+    ):
         Executable.deserialize(compile_graph(*adder()).serialize(), codelets)
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
-def test_saving_replaces_a_file_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_replaces_a_file_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.ipu"
     executable = compile_graph(*adder())
     executable.save(path)
@@ -509,7 +551,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
 
 
-# --- files that are wrong ---------------------------------------------------------------------------------------------
+# --- files that are wrong -------------------------------------------------------------------------
 
 
 def refusal(data: bytes) -> str:
@@ -520,13 +562,19 @@ def refusal(data: bytes) -> str:
 
 def test_what_is_no_executable() -> None:
     again = "\n  next:  load a file that Executable.save wrote; if it was copied, copy it again."
-    assert refusal(b"GIF89a") == (f"This is no executable, or it is damaged: BadZipFile: 'File is not a zip file'.{again}")
+    assert refusal(b"GIF89a") == (
+        f"This is no executable, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+    )
     assert refusal(b"") == refusal(b"GIF89a")
     assert refusal(whole({"format": "other"}, {})) == (
         "This is a zip file, and no executable of this kit.\n  next:  load a file that Executable.save wrote."
     )
-    assert refusal(whole("{", {})).startswith("This is no executable, or it is damaged: JSONDecodeError: ")
-    assert refusal(whole("[" * 10**6, {})).startswith("This is no executable, or it is damaged: RecursionError: ")
+    assert refusal(whole("{", {})).startswith(
+        "This is no executable, or it is damaged: JSONDecodeError: "
+    )
+    assert refusal(whole("[" * 10**6, {})).startswith(
+        "This is no executable, or it is damaged: RecursionError: "
+    )
     for odd in (3, None, "x.ipu"):
         with pytest.raises(ExecutableLoadError, match=r"^deserialize\(\) was given "):
             Executable.deserialize(odd)  # type: ignore[arg-type]
@@ -545,20 +593,29 @@ def test_a_zip_bomb() -> None:
         "This zip file was not written by the kit: its members are compressed, doubled or overlap.\n"
         "  next:  load a file that Executable.save wrote."
     )
-    assert refusal(whole(header, {**arrays, "values.npy": bytes(10**7)}, zipfile.ZIP_DEFLATED)) == text
+    assert (
+        refusal(whole(header, {**arrays, "values.npy": bytes(10**7)}, zipfile.ZIP_DEFLATED)) == text
+    )
     stored = whole(header, arrays)
-    with zipfile.ZipFile(buffer := io.BytesIO(stored), "a") as file, pytest.warns(UserWarning, match="Duplicate"):
+    with (
+        zipfile.ZipFile(buffer := io.BytesIO(stored), "a") as file,
+        pytest.warns(UserWarning, match="Duplicate"),
+    ):
         file.writestr("values.npy", b"")
     assert refusal(buffer.getvalue()) == text
 
 
 def test_truncated_files() -> None:
-    refuses_truncated(compile_graph(*everything()).serialize(), Executable.deserialize, ExecutableLoadError, 97)
+    refuses_truncated(
+        compile_graph(*everything()).serialize(), Executable.deserialize, ExecutableLoadError, 97
+    )
 
 
 def test_flipped_bits() -> None:
     """A checksum covers what is stored; elsewhere in the container a flip may change nothing."""
-    survives_flips(compile_graph(*everything()).serialize(), Executable.deserialize, ExecutableLoadError, 3)
+    survives_flips(
+        compile_graph(*everything()).serialize(), Executable.deserialize, ExecutableLoadError, 3
+    )
 
 
 Change = Callable[[dict[str, Any]], None]
@@ -579,30 +636,63 @@ def _set(*path: Any) -> Change:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (_set("tensors", 0, 1, 10**9), f"{DAMAGED}: ['FLOAT', 1000000000, 0] is not a view of the variables."),
-        (_set("tensors", 0, 1, -1), f"{DAMAGED}: -1 is not a whole number from 0 to 281,474,976,710,656."),
+        (
+            _set("tensors", 0, 1, 10**9),
+            f"{DAMAGED}: ['FLOAT', 1000000000, 0] is not a view of the variables.",
+        ),
+        (
+            _set("tensors", 0, 1, -1),
+            f"{DAMAGED}: -1 is not a whole number from 0 to 281,474,976,710,656.",
+        ),
         (_set("tensors", 0, 2, 99), f"{DAMAGED}: 99 is not a whole number from 0 to 1."),
-        (_set("tensors", 0, 0, "DOUBLE"), f"{DAMAGED}: 'DOUBLE' is not a dtype (known are FLOAT, HALF, BOOL, "),
+        (
+            _set("tensors", 0, 0, "DOUBLE"),
+            f"{DAMAGED}: 'DOUBLE' is not a dtype (known are FLOAT, HALF, BOOL, ",
+        ),
         (_set("layouts", 1, "shape", [2**40]), f"{DAMAGED}: "),
         (_set("layouts", 1, "strides", [2**47]), f"{DAMAGED}: "),
-        (_set("layouts", 1, {"parts": [[0, 1]]}), f"{DAMAGED}: 1 is not a whole number from 0 to 0."),
-        (_set("variables", 0, 2, [2**50]), f"{DAMAGED}: 1125899906842624 is not a whole number from 0 to 281,474,976,710,656."),
-        (_set("variables", 0, 2, [2**47]), f"{DAMAGED}: The variable 'x' of shape (140737488355328,) is too large."),
-        (_set("variables", 0, 2, [64]), f"{DAMAGED}: 192 is not the size of its variables, 384 bytes."),
+        (
+            _set("layouts", 1, {"parts": [[0, 1]]}),
+            f"{DAMAGED}: 1 is not a whole number from 0 to 0.",
+        ),
+        (
+            _set("variables", 0, 2, [2**50]),
+            f"{DAMAGED}: 1125899906842624 is not a whole number from 0 to 281,474,976,710,656.",
+        ),
+        (
+            _set("variables", 0, 2, [2**47]),
+            f"{DAMAGED}: The variable 'x' of shape (140737488355328,) is too large.",
+        ),
+        (
+            _set("variables", 0, 2, [64]),
+            f"{DAMAGED}: 192 is not the size of its variables, 384 bytes.",
+        ),
         (_set("variables", 0, 3, 1), f"{DAMAGED}: 1 is not true or false."),
         (_set("mapping", 1, 2**60), f"{DAMAGED}: "),
         (_set("compute_sets", 0, "tables", 0, "vertices", 2**60), f"{DAMAGED}: "),
-        (_set("compute_sets", 0, "tables", 0, "codelet", 1), f"{DAMAGED}: 1 is not a whole number from 0 to 0."),
-        (_set("codelets", 0, "fields", 0, 3, 2**40), f"{DAMAGED}: 1099511627776 is not a whole number from 0 to 2."),
+        (
+            _set("compute_sets", 0, "tables", 0, "codelet", 1),
+            f"{DAMAGED}: 1 is not a whole number from 0 to 0.",
+        ),
+        (
+            _set("codelets", 0, "fields", 0, 3, 2**40),
+            f"{DAMAGED}: 1099511627776 is not a whole number from 0 to 2.",
+        ),
         (_set("steps", 0, "kind", "Fly"), f"{DAMAGED}: 'Fly' is not a step that this kit knows."),
         (_set("nodes", 0, "step", 7), f"{DAMAGED}: 7 is not a whole number from 0 to 0."),
         (_set("programs", []), f"{DAMAGED}: [] is not a list of at least one program."),
         (_set("programs", {}), f"{DAMAGED}: {{}} is not a list."),
         (_set("host_accesses", 0, 0, 3), f"{DAMAGED}: 3 is not text."),
         (_set("initial_values", 0, 2, 3), f"{DAMAGED}: "),
-        (_set("target", "fields", {"tiles_per_ipu": 2**40}), f"{DAMAGED}: tiles_per_ipu is 1099511627776."),
+        (
+            _set("target", "fields", {"tiles_per_ipu": 2**40}),
+            f"{DAMAGED}: tiles_per_ipu is 1099511627776.",
+        ),
         (_set("target", "version", "ipu9"), f"{DAMAGED}: There is no machine 'ipu9'."),
-        (_set("options", {"debug.fly": True}), f"{DAMAGED}: There is no engine option 'debug.fly'."),
+        (
+            _set("options", {"debug.fly": True}),
+            f"{DAMAGED}: There is no engine option 'debug.fly'.",
+        ),
         (_set("alignment", 32), f"{DAMAGED}: 32 is not the alignment of this kit, 64."),
         (_set("checks", {}), f"{DAMAGED}: something is missing."),
         (_set("version", 0), f"{DAMAGED}: 0 is not a whole number from 1 to 1,000,000."),
@@ -628,10 +718,16 @@ def test_a_program_that_unfolds_without_end() -> None:
     header, arrays = parts(compile_graph(*adder()).serialize())
     header["nodes"] += [{"kind": "Sequence", "name": "", "children": [i, i]} for i in range(60)]
     header["programs"] = [60]
-    assert "is not a program of at most 1,000,000 parts.\n  where: header.nodes[19]" in refusal(whole(header, arrays))
-    header["nodes"] = header["nodes"][:1] + [{"kind": "Sequence", "name": "", "children": [i]} for i in range(5000)]
+    assert "is not a program of at most 1,000,000 parts.\n  where: header.nodes[19]" in refusal(
+        whole(header, arrays)
+    )
+    header["nodes"] = header["nodes"][:1] + [
+        {"kind": "Sequence", "name": "", "children": [i]} for i in range(5000)
+    ]
     header["programs"] = [5000]
-    assert refusal(whole(header, arrays)).startswith("The executable holds a program that does not compile: ")
+    assert refusal(whole(header, arrays)).startswith(
+        "The executable holds a program that does not compile: "
+    )
 
 
 def test_a_graph_that_does_not_compile() -> None:
@@ -650,11 +746,33 @@ def test_a_file_whose_program_does_not_fit_is_named(tmp_path: Path) -> None:
     file.write_bytes(whole(header, arrays))
     with pytest.raises(ExecutableLoadError) as caught:
         Executable.load(file)
-    assert str(caught.value).startswith("The executable holds a program that does not compile: Out of memory: ")
+    assert str(caught.value).startswith(
+        "The executable holds a program that does not compile: Out of memory: "
+    )
     assert f"\n  where: {file}, the fullest is tile 0: " in str(caught.value)
 
 
-HOSTILE = [-1, 0, 1, 2, 10**6, 2**31, 2**40, 2**63, 2**70, None, True, "x", "FLOAT", [], {}, [1], [[]], 1.5, [2**40] * 2]
+HOSTILE = [
+    -1,
+    0,
+    1,
+    2,
+    10**6,
+    2**31,
+    2**40,
+    2**63,
+    2**70,
+    None,
+    True,
+    "x",
+    "FLOAT",
+    [],
+    {},
+    [1],
+    [[]],
+    1.5,
+    [2**40] * 2,
+]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -666,7 +784,9 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
         numbers = bytearray(arrays["numbers.npy"])
         if rng.randrange(3) == 0:
             at = 128 + 8 * rng.randrange((len(numbers) - 128) // 8)
-            numbers[at : at + 8] = rng.choice([-1, 0, 1, 5, 2**31, 2**40, -(2**63), 10**6]).to_bytes(8, "little", signed=True)
+            numbers[at : at + 8] = rng.choice(
+                [-1, 0, 1, 5, 2**31, 2**40, -(2**63), 10**6]
+            ).to_bytes(8, "little", signed=True)
         try:
             Executable.deserialize(whole(changed, {**arrays, "numbers.npy": bytes(numbers)}))
         except (ExecutableLoadError, NotOfferedError) as error:

@@ -1,4 +1,5 @@
-"""Floating-point exceptions: what stops a run, where it says so, and what a half that overflows becomes."""
+"""Floating-point exceptions: what stops a run, where it says so, and what a half that overflows
+becomes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ STOPS = {"debug.nanOverflowException": True}
 INF = float("inf")
 
 
-def computed(name: str, a: object, b: object, dtype: type[DType], options: dict[str, bool] | None) -> Array:
+def computed(
+    name: str, a: object, b: object, dtype: type[DType], options: dict[str, bool] | None
+) -> Array:
     """What popops makes of two vectors."""
     graph, prog = Graph(DEVICE.target), Sequence()
     tensors = []
@@ -42,7 +45,9 @@ def computed(name: str, a: object, b: object, dtype: type[DType], options: dict[
         ("mul", [1.0, 6e4], [2.0, 6e34], "overflow"),
     ],
 )
-def test_each_exception_stops_the_run_and_only_if_asked(name: str, a: list[float], b: list[float], what: str) -> None:
+def test_each_exception_stops_the_run_and_only_if_asked(
+    name: str, a: list[float], b: list[float], what: str
+) -> None:
     b16 = np.minimum(b, 6e4) if INF not in b else b
     for dtype, second in ((FLOAT, b if what != "overflow" else [2.0, 6e34]), (HALF, b16)):
         first = [1.0, 6e30] if what == "overflow" and dtype is FLOAT else a
@@ -54,7 +59,11 @@ def test_each_exception_stops_the_run_and_only_if_asked(name: str, a: list[float
 
 def test_what_is_exact_or_only_small_goes_on() -> None:
     for dtype in (FLOAT, HALF):
-        assert computed("div", [1.0, INF, 1e-7], [2.0, 3, 6e4], dtype, TRAPS).tolist() == [0.5, INF, pytest.approx(0, abs=1e-7)]
+        assert computed("div", [1.0, INF, 1e-7], [2.0, 3, 6e4], dtype, TRAPS).tolist() == [
+            0.5,
+            INF,
+            pytest.approx(0, abs=1e-7),
+        ]
     assert computed("mul", [2**30], [4], INT, TRAPS).tolist() == [0]  # integers wrap
 
 
@@ -62,8 +71,10 @@ def test_halves_that_overflow_become_nan() -> None:
     got = computed("add", [6e4, -6e4, 1, 65504], [6e4, -6e4, 1, 0], HALF, NAN)
     np.testing.assert_array_equal(got, [np.nan, np.nan, 2, 65504])
     np.testing.assert_array_equal(computed("add", [6e4, 1], [6e4, 1], HALF, None), [INF, 2])
-    np.testing.assert_array_equal(computed("add", [INF, 1], [1, 1], HALF, NAN), [INF, 2])  # an infinity is no overflow
-    np.testing.assert_array_equal(computed("mul", [3e38], [10], FLOAT, NAN), [INF])  # singles keep theirs
+    # an infinity is no overflow
+    np.testing.assert_array_equal(computed("add", [INF, 1], [1, 1], HALF, NAN), [INF, 2])
+    # singles keep theirs
+    np.testing.assert_array_equal(computed("mul", [3e38], [10], FLOAT, NAN), [INF])
 
 
 class Narrow(Vertex):
@@ -108,14 +119,18 @@ def test_the_error_names_the_place(options: dict[str, bool], more: dict[str, boo
     engine = narrowed({**options, **more})
     with pytest.raises(FloatingPointTrapError) as caught:
         engine.load_and_run(DEVICE)
-    what = "overflow encountered in a store of halves" if more or options is STOPS else "overflow encountered in cast"
+    what = (
+        "overflow encountered in a store of halves"
+        if more or options is STOPS
+        else "overflow encountered in cast"
+    )
     number = Narrow.compute.__code__.co_firstlineno + 2
     assert str(caught.value) == (
-        f"A floating-point exception stopped the run: {what}.\n"
-        f"  where: test_floating.py, line {number} (Narrow.compute), vertex 0 (Narrow, tile 2) of compute set 'narrow'; "
-        "fields x, single; single[2] becomes inf\n"
-        "  next:  look at what the vertex was given; without debug.floatPointOpException and debug.nanOverflowException, or "
-        "with set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN."
+        f"A floating-point exception stopped the run: {what}.\n  where: test_floating.py, line "
+        f"{number} (Narrow.compute), vertex 0 (Narrow, tile 2) of compute set 'narrow'; fields x, "
+        "single; single[2] becomes inf\n  next:  look at what the vertex was given; without "
+        "debug.floatPointOpException and debug.nanOverflowException, or with "
+        "set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN."
     )
 
 

@@ -24,7 +24,7 @@ from tests.test_views import told
 
 F143, F152 = QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, -3]
 
-# --- sweep ------------------------------------------------------------------------------------------------------------
+# --- sweep ----------------------------------------------------------------------------------------
 
 
 def lengths(scene: Any, drawing: int) -> dict[str, list[int]]:
@@ -48,7 +48,10 @@ def trend_of(view: show.View) -> Trend:
 
 def parts_of(view: show.View) -> dict[str, list[int]]:
     """By the name of its code, how high each part under the line is."""
-    return {view.scene.codes[int(code)].name: part.tolist() for code, part in trend_of(view).parts.items()}
+    return {
+        view.scene.codes[int(code)].name: part.tolist()
+        for code, part in trend_of(view).parts.items()
+    }
 
 
 def test_a_sweep_is_a_curve_over_what_each_report_holds() -> None:
@@ -60,9 +63,15 @@ def test_a_sweep_is_a_curve_over_what_each_report_holds() -> None:
             assert drawn.get(name, [0] * 3)[i] == pytest.approx(share * report.total_cycles, abs=1)
         assert sum(row[i] for row in drawn.values()) == report.total_cycles
     trend = trend_of(view)
-    assert trend.labels == tuple(reports) and trend.heights.tolist() == totals and trend.top >= 1.15 * max(totals)
+    assert (
+        trend.labels == tuple(reports)
+        and trend.heights.tolist() == totals
+        and trend.top >= 1.15 * max(totals)
+    )
     assert trend.marked == ((0, f"quickest, {totals[0]:,}"), (1, f"slowest, {totals[1]:,}"))
-    assert trend.told[0] == f"13 rows, quickest: {totals[0]:,} modelled cycles; the average tile: " + (
+    assert trend.told[
+        0
+    ] == f"13 rows, quickest: {totals[0]:,} modelled cycles; the average tile: " + (
         ", ".join(f"{name} {row[0]:,}" for name, row in drawn.items()) + "."
     )
     assert repr(view) == (
@@ -75,14 +84,26 @@ def test_a_sweep_is_a_curve_over_what_each_report_holds() -> None:
 def test_a_sweep_over_numbers_stands_in_their_order() -> None:
     found = {65: programs.uneven(rows=65), 13: programs.uneven(rows=13)}
     trend = trend_of(show.sweep(found, parameter="rows"))
-    assert trend.labels == ("13", "65") and trend.foot == "rows" and trend.told[0].startswith("rows = 13, quickest: ")
+    assert (
+        trend.labels == ("13", "65")
+        and trend.foot == "rows"
+        and trend.told[0].startswith("rows = 13, quickest: ")
+    )
     assert trend.heights.tolist() == [found[13].total_cycles, found[65].total_cycles]
 
 
 def test_a_sweep_of_figures_is_a_line() -> None:
     view = show.sweep({4: 2.5, 1: 10, 2: 4.0, 8: 2.5}, parameter="tiles", unit="ms")
-    assert not trend_of(view).parts and trend_of(view).heights.tolist() == [10_000, 4_000, 2_500, 2_500]
-    assert repr(view) == "4 runs side by side: least tiles = 4, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
+    assert not trend_of(view).parts and trend_of(view).heights.tolist() == [
+        10_000,
+        4_000,
+        2_500,
+        2_500,
+    ]
+    assert (
+        repr(view)
+        == "4 runs side by side: least tiles = 4, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
+    )
     assert view.data[1] == {"run": "tiles = 2", "ms": "4"} and not view.scene.legend
     assert repr(show.sweep({"a": 0})) == "1 run side by side: each 0 modelled cycles."
 
@@ -95,27 +116,43 @@ def test_a_sweep_draws_its_line_through_its_figures() -> None:
     for k, line in enumerate(lines):
         for place, (x, y) in zip((k, k + 1), line.points, strict=True):
             assert x == pytest.approx(trend.x + (place + 0.5) * trend.width / 6)
-            assert (trend.y + trend.height - y) / trend.height * trend.top == pytest.approx(trend.heights[place])
+            assert (trend.y + trend.height - y) / trend.height * trend.top == pytest.approx(
+                trend.heights[place]
+            )
 
 
 def test_a_sweep_of_tiles_says_what_does_not_fit() -> None:
     def build(device: Any) -> Any:
         graph = Graph(device)
-        a, b = graph.add_variable(FLOAT, (200_000,), "a"), graph.add_variable(FLOAT, (200_000,), "b")
+        a, b = (
+            graph.add_variable(FLOAT, (200_000,), "a"),
+            graph.add_variable(FLOAT, (200_000,), "b"),
+        )
         graph.set_initial_value(a, 0.0)
         for tensor in (a, b):
             for tile in range(device.target.num_tiles):
                 part = 200_000 // device.target.num_tiles
                 graph.set_tile_mapping(
-                    tensor[tile * part : 200_000 if tile + 1 == device.target.num_tiles else (tile + 1) * part], tile
+                    tensor[
+                        tile * part : 200_000
+                        if tile + 1 == device.target.num_tiles
+                        else (tile + 1) * part
+                    ],
+                    tile,
                 )
         return graph, Copy(a, b)
 
     found = sweep(build, num_tiles=[1, 4, 8], progress=False)
     view = show.sweep(found)
     trend = trend_of(view)
-    assert trend.told[0] == "1 tile, does not fit." and trend.labels == ("1", "4", "8") and trend.foot == "tiles"
-    assert view.data[0] == {"run": "1 tile, does not fit"} | dict.fromkeys(list(view.data[0])[1:], "")
+    assert (
+        trend.told[0] == "1 tile, does not fit."
+        and trend.labels == ("1", "4", "8")
+        and trend.foot == "tiles"
+    )
+    assert view.data[0] == {"run": "1 tile, does not fit"} | dict.fromkeys(
+        list(view.data[0])[1:], ""
+    )
     assert trend.heights.tolist() == [-1, *(r.total_cycles for r in found.reports[1:])]
     assert sum(isinstance(s, Line) and s.width == 2 for s in paint(view.scene, 0)) == 1
 
@@ -130,31 +167,45 @@ def test_machines_of_different_clocks_are_compared_in_time() -> None:
     ]
 
 
-# --- host -------------------------------------------------------------------------------------------------------------
+# --- host -----------------------------------------------------------------------------------------
 
 
 def test_the_host_stands_beside_the_device() -> None:
     report = programs.uneven()
     view = show.host(report)
     device, host = (m for m in view.scene.marks if isinstance(m, Lanes))
-    assert device.labels == ("device", "to device: rows") and host.labels == ("run 0", "rows: StreamCopy")
+    assert device.labels == ("device", "to device: rows") and host.labels == (
+        "run 0",
+        "rows: StreamCopy",
+    )
     drawn = lengths(view.scene, 0)
     spent: dict[str, int] = {}
     for number in report.step_numbers.tolist():
         for phase in report.phases(number):
             spent[phase.kind] = spent.get(phase.kind, 0) + phase.cycles
     assert {name: row[0] for name, row in drawn.items() if row[0]} == spent
-    assert drawn["host exchange"] == [report.host_exchange_cycles] * 2 and view.scene.drawings[0].span == report.total_cycles
+    assert (
+        drawn["host exchange"] == [report.host_exchange_cycles] * 2
+        and view.scene.drawings[0].span == report.total_cycles
+    )
     assert repr(view).startswith(
         f"The host beside the device: 6,656 bytes cross the link in {report.host_exchange_cycles:,} of "
         f"{report.total_cycles:,} modelled cycles, {100 * report.host_exchange_cycles / report.total_cycles:.1f} %. 4 events of"
     )
     assert view.data == [
-        {"stream": "to device: rows", "transfers": "1", "bytes": "6,656", "modelled cycles": f"{report.host_exchange_cycles:,}"}
+        {
+            "stream": "to device: rows",
+            "transfers": "1",
+            "bytes": "6,656",
+            "modelled cycles": f"{report.host_exchange_cycles:,}",
+        }
     ]
     events = {e.name: e for e in report.host.events}
     measured = lengths(view.scene, 1)
-    for code, name, lane in (("the host runs a program", "run 0", 0), ("host exchange", "rows: StreamCopy", 1)):
+    for code, name, lane in (
+        ("the host runs a program", "run 0", 0),
+        ("host exchange", "rows: StreamCopy", 1),
+    ):
         assert measured[code][lane] == pytest.approx(1e6 * events[name].duration, abs=1)
 
 
@@ -166,7 +217,7 @@ def test_a_report_without_the_hosts_times_shows_the_device_alone() -> None:
     assert isinstance(report.host, HostTrace) and not scene.sentence.endswith("measured")
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------
 
 
 def every(dtype: Any) -> Any:
@@ -180,12 +231,15 @@ def every(dtype: Any) -> Any:
 
 @settings(max_examples=60)
 @given(st.sampled_from([HALF, F143, F152]), st.floats(-70_000, 70_000), st.floats(0, 3))
-def test_a_number_line_has_the_numbers_that_there_are(dtype: Any, value: float, wide: float) -> None:
+def test_a_number_line_has_the_numbers_that_there_are(
+    dtype: Any, value: float, wide: float
+) -> None:
     line, known = _line(dtype, value), every(dtype)
     positive = known[known > 0]
     assert (line.smallest, line.largest) == (positive[0], positive[-1])
     gaps = np.diff(positive)
-    assert line.normal == positive[np.flatnonzero(gaps > gaps[0])[0]] / 2  # where spacing doubles first
+    # where spacing doubles first
+    assert line.normal == positive[np.flatnonzero(gaps > gaps[0])[0]] / 2
     if np.isfinite(line.lands):
         assert line.lands in known and abs(line.lands - value) == np.abs(known - value).min()
     half = wide * line.spacing(value)
@@ -204,7 +258,10 @@ def test_the_spacing_of_singles_is_numpys(value: float) -> None:
 
 def test_where_a_value_lands() -> None:
     view = show.numbers(FLOAT, HALF, F143, value=0.1)
-    assert "HALF holds 0.0999755859, off by 2.44e-05, 0.0244 %; the next number is 6.1e-05 further" in repr(view)
+    assert (
+        "HALF holds 0.0999755859, off by 2.44e-05, 0.0244 %; the next number is 6.1e-05 further"
+        in repr(view)
+    )
     assert "QUARTER[F143, 0] holds 0.1015625, off by 0.00156, 1.56 %" in repr(view)
     assert [row["lands"] for row in view.data] == ["0.100000001", "0.0999755859", "0.1015625"]
     reach = lengths(view.scene, 0)
@@ -219,29 +276,45 @@ def test_where_a_value_lands() -> None:
     assert "HALF holds -0.0999755859, off by 2.44e-05" in repr(show.numbers(HALF, value=-0.1))
 
 
-# --- machine ----------------------------------------------------------------------------------------------------------
+# --- machine --------------------------------------------------------------------------------------
 
 
 def test_a_machine_is_as_wide_as_its_figures() -> None:
     target = IPUModel("ipu2").create_device().target
     assert pipes(target, 0) == [8 * 1_330_000_000, 4 * 1_330_000_000, 0, 0]
     assert pipes(target, 4) == [
-        4 * 1472 * 8 * 1_330_000_000, 4 * 1472 * 4 * 1_330_000_000, round(4 * 61.2 * 1.33e9), 8_000_000_000,
-    ]  # fmt: skip
+        4 * 1472 * 8 * 1_330_000_000,
+        4 * 1472 * 4 * 1_330_000_000,
+        round(4 * 61.2 * 1.33e9),
+        8_000_000_000,
+    ]
     view = show.machine(target)
-    assert "an IPU: 897.0 MiB of memory, modelled memory 15.7 TB/s, exchange 7.83 TB/s, host 8 GB/s" in repr(view)
+    assert (
+        "an IPU: 897.0 MiB of memory, modelled memory 15.7 TB/s, exchange 7.83 TB/s, host 8 GB/s"
+        in repr(view)
+    )
     rows = {(row["machine"], row["pipe"]): row for row in view.data}
-    assert len(rows) == 2 + 3 + 3 * 4 and rows["16 IPUs", "links"]["bandwidth"] == rate(16 * 61.2 * 1.33e9) == "1.3 TB/s"
+    assert (
+        len(rows) == 2 + 3 + 3 * 4
+        and rows["16 IPUs", "links"]["bandwidth"] == rate(16 * 61.2 * 1.33e9) == "1.3 TB/s"
+    )
     assert rows["a tile", "exchange"]["figure"] == "4 bytes a cycle and tile, each way"
     assert rows["a tile", "exchange"]["source"].startswith("derived from tut6")
-    for level, ipus in enumerate((0, 1, 4, 16, 64)):  # of each size a picture, its pipes as wide as their bandwidth
+    # of each size a picture, its pipes as wide as their bandwidth
+    for level, ipus in enumerate((0, 1, 4, 16, 64)):
         scale, drawn = 24 / max(pipes(target, ipus)), {}
         for shape in paint(view.scene, level):
             if isinstance(shape, Boxes) and shape.code < 4:
                 drawn[shape.code] = float(shape.boxes[0, 3])
-        assert drawn == {i: pytest.approx(max(1, scale * wide), rel=1e-3) for i, wide in enumerate(pipes(target, ipus)) if wide}
+        assert drawn == {
+            i: pytest.approx(max(1, scale * wide), rel=1e-3)
+            for i, wide in enumerate(pipes(target, ipus))
+            if wide
+        }
     zoom = view.scene.marks[0]
-    assert isinstance(zoom, Zoom) and zoom.counts == (6, 1472, 4, 16, 64) and len(zoom.told) == 5 * 4
+    assert (
+        isinstance(zoom, Zoom) and zoom.counts == (6, 1472, 4, 16, 64) and len(zoom.told) == 5 * 4
+    )
     assert zoom.told[5] == (
         "an IPU, exchange: 7.83 TB/s, modelled; 4 bytes a cycle and tile, each way; derived from tut6: its planner costs come "
         "out only with 4."
@@ -252,17 +325,24 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
 def test_a_machine_of_another_size_is_among_them() -> None:
     device = IPUModel("ipu1", num_ipus=2, tiles_per_ipu=10).create_device()
     view = show.machine(device)
-    assert {"a tile", "an IPU", "2 IPUs", "4 IPUs", "16 IPUs", "64 IPUs"} == {row["machine"] for row in view.data}
+    assert {"a tile", "an IPU", "2 IPUs", "4 IPUs", "16 IPUs", "64 IPUs"} == {
+        row["machine"] for row in view.data
+    }
     poster = view.scene.stills[view.scene.poster]
     assert poster.label == "2 IPUs" and poster.note.startswith("5.0 MiB of memory")
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 
 def test_errors() -> None:
-    empty = Engine(Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()).report
-    assert told(lambda: show.sweep({})) == "show.sweep() was given nothing that has run.\n  next:  give it a report at least."
+    empty = Engine(
+        Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()
+    ).report
+    assert (
+        told(lambda: show.sweep({}))
+        == "show.sweep() was given nothing that has run.\n  next:  give it a report at least."
+    )
     assert told(lambda: show.sweep({3: empty})) == (
         "show.sweep() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."
     )
@@ -277,7 +357,9 @@ def test_errors() -> None:
         "show.host() was given a run in which nothing goes between host and device.\n"
         "  next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves the host."
     )
-    assert told(lambda: show.host(empty)).startswith("show.host() was given a report in which nothing has run.")
+    assert told(lambda: show.host(empty)).startswith(
+        "show.host() was given a report in which nothing has run."
+    )
     assert told(lambda: show.numbers()) == (
         "show.numbers() was given no dtype.\n  next:  give dtypes and a finite number: show.numbers(FLOAT, HALF, value=0.1)."
     )

@@ -61,20 +61,31 @@ def test_of_a_race_and_a_copy_of_what_nothing_wrote_either_may_be_told_first() -
     assert compare.difference(lines, "batched") == ("ComputeSetRaceError", None)
     names = compare.built(lines)
     for merge, expected in ((False, ComputeSetRaceError), (True, UninitialisedReadError)):
-        engine = Engine(names["graph"], names["program"], strict={"estimates": False}, merge_copies=merge)
+        engine = Engine(
+            names["graph"], names["program"], strict={"estimates": False}, merge_copies=merge
+        )
         engine.load(names["device"])
         with pytest.raises(expected):
             engine.run()
 
 
 def test_random_programs_end_in_all_the_ways_they_may() -> None:
-    ends = Counter(compare.difference(writer.Writer(seed).lines, "batched")[0] for seed in range(80))
-    errors = {"ComputeSetRaceError", "UninitialisedReadError", "ApplicationRuntimeError", "CodeletError"}
+    ends = Counter(
+        compare.difference(writer.Writer(seed).lines, "batched")[0] for seed in range(80)
+    )
+    errors = {
+        "ComputeSetRaceError",
+        "UninitialisedReadError",
+        "ApplicationRuntimeError",
+        "CodeletError",
+    }
     assert ends.keys() >= {"", *errors} and ends[""] >= 40, ends
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_numba)])
-def test_random_codelets_by_cpython_and_by_numba(compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_codelets_by_cpython_and_by_numba(
+    compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("IPU_TEACH_CACHE", str(tmp_path))
     for seed in range(2 if compiled else 60):
         _, wrong = one_codelet(seed, compiled)
@@ -88,9 +99,13 @@ def test_the_model_of_time_keeps_its_laws_on_random_programs_and_machines() -> N
 
 def test_a_law_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """An exchange that is faster by a cycle with each byte."""
-    monkeypatch.setattr(Traffic, "duration", lambda self, target: 100_000 - int(self.received.sum()))
+    monkeypatch.setattr(
+        Traffic, "duration", lambda self, target: 100_000 - int(self.received.sum())
+    )
     assert {"a longer message", "a further receiver"} <= {
-        line.partition(":")[0] for seed in range(4) for line in one_cost(seed, compiled=False)[1].splitlines()
+        line.partition(":")[0]
+        for seed in range(4)
+        for line in one_cost(seed, compiled=False)[1].splitlines()
     }
 
 
@@ -101,7 +116,9 @@ def test_damaged_files_are_read_or_refused_by_name(kind: str, tmp_path: Path) ->
         assert not wrong, (seed, wrong)
 
 
-def test_what_goes_wrong_with_a_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_with_a_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Readers that run what stands in a file, take for ever, fail in a way of their own, or do not say which file it is."""
 
     def tried(read: Callable[[Path], object]) -> str:
@@ -112,9 +129,15 @@ def test_what_goes_wrong_with_a_file_is_told(tmp_path: Path, monkeypatch: pytest
         raise DatasetError("This file is damaged.", next_step="take another")
 
     monkeypatch.setattr(files, "LONGEST", 0.05)
-    assert tried(lambda file: (file.parent / files.MARK).mkdir()).endswith("what stands in the file was run")
-    assert tried(lambda file: time.sleep(5)).endswith("takes more than 0.05 s") or not hasattr(signal, "setitimer")
-    assert tried(lambda file: int(file.read_text())).endswith("ValueError: invalid literal for int() with base 10: 'text'")
+    assert tried(lambda file: (file.parent / files.MARK).mkdir()).endswith(
+        "what stands in the file was run"
+    )
+    assert tried(lambda file: time.sleep(5)).endswith("takes more than 0.05 s") or not hasattr(
+        signal, "setitimer"
+    )
+    assert tried(lambda file: int(file.read_text())).endswith(
+        "ValueError: invalid literal for int() with base 10: 'text'"
+    )
     assert "does not name the file, or what to do: This file is damaged." in tried(refuse)
 
 
@@ -130,7 +153,11 @@ def test_a_program_that_differs_is_made_small_and_printed(monkeypatch: pytest.Mo
         return came
 
     monkeypatch.setattr(compare, "ran", wrong)
-    seed = next(s for s in range(100) if compare.difference(writer.Writer(s).lines, "batched")[1] is not None)
+    seed = next(
+        s
+        for s in range(100)
+        if compare.difference(writer.Writer(s).lines, "batched")[1] is not None
+    )
     lines = writer.Writer(seed).lines
     found = compare.difference(lines, "batched")[1]
     assert found is not None and found.kind == "batched: bytes"
@@ -160,9 +187,17 @@ def test_an_error_that_is_not_the_kits_is_a_difference(monkeypatch: pytest.Monke
             patch.setattr(owner, name, broken)
             for spoiled in (False, True):
                 wrong = compare.difference(lines, "batched", spoiled=spoiled)[1]
-                assert wrong is not None and wrong.kind.endswith("ZeroDivisionError leaves the kit"), wrong
-    assert compare.difference([*lines, "t1 = 1 / 0"], "batched", spoiled=True) == ("ZeroDivisionError", None)
-    assert compare.difference([*lines, "t1 = t1[3]"], "batched", spoiled=True) == ("PoplarIndexError", None)
+                assert wrong is not None and wrong.kind.endswith(
+                    "ZeroDivisionError leaves the kit"
+                ), wrong
+    assert compare.difference([*lines, "t1 = 1 / 0"], "batched", spoiled=True) == (
+        "ZeroDivisionError",
+        None,
+    )
+    assert compare.difference([*lines, "t1 = t1[3]"], "batched", spoiled=True) == (
+        "PoplarIndexError",
+        None,
+    )
 
 
 def test_a_codelet_that_differs_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,12 +221,23 @@ def test_smallest_leaves_out_all_that_can_go() -> None:
 
 
 def test_the_command_says_what_it_did() -> None:
-    for what, noun in (("--graphs", "programs"), ("--codelets", "codelets"), ("--costs", "programs"), ("--tests", "tests")):
+    for what, noun in (
+        ("--graphs", "programs"),
+        ("--codelets", "codelets"),
+        ("--costs", "programs"),
+        ("--tests", "tests"),
+    ):
         said = subprocess.run(
-            [sys.executable, str(FUZZ), "--seed", "5", what, "3"], capture_output=True, text=True, timeout=200
+            [sys.executable, str(FUZZ), "--seed", "5", what, "3"],
+            capture_output=True,
+            text=True,
+            timeout=200,
         )
         assert said.returncode == 0, said.stdout + said.stderr
-        assert said.stdout.splitlines()[0] == "seed 5" and ("none fails" if noun == "tests" else "none differs") in said.stdout
+        assert (
+            said.stdout.splitlines()[0] == "seed 5"
+            and ("none fails" if noun == "tests" else "none differs") in said.stdout
+        )
         assert f"3 {noun} from seed 5" in said.stdout and f"{noun}, of 3" in said.stderr
 
 

@@ -1,4 +1,5 @@
-"""`ipu-teach golden`: what the table promises, row by row, and what it says when a row is outside."""
+"""`ipu-teach golden`: what the table promises, row by row, and what it says when a row is
+outside."""
 
 from __future__ import annotations
 
@@ -29,17 +30,30 @@ from ipu_teach.golden.row import (
     VERDICTS,
     Row,
     not_modelled,
-)  # fmt: skip
+)
 from ipu_teach.golden.tut6 import LoopDotProduct
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
-KEYS = ["name", "work", "kind", "source", "published", "modelled", "error", "tolerance", "verdict", "why"]
+KEYS = [
+    "name",
+    "work",
+    "kind",
+    "source",
+    "published",
+    "modelled",
+    "error",
+    "tolerance",
+    "verdict",
+    "why",
+]
 
 
 @pytest.fixture(scope="module")
 def families() -> tuple[tuple[str, Any], ...]:
     """`printed.FAMILIES`, worked out once."""
-    return tuple((title, found[0].work, partial(list, found)) for title, found in printed.families())
+    return tuple(
+        (title, found[0].work, partial(list, found)) for title, found in printed.families()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +61,7 @@ def rows(families: tuple[tuple[str, Any], ...]) -> list[Row]:
     return [row for _, _, found in families for row in found()]
 
 
-# --- a row ------------------------------------------------------------------------------------------------------------
+# --- a row ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -64,23 +78,34 @@ def rows(families: tuple[tuple[str, Any], ...]) -> list[Row]:
     ],
 )
 def test_the_verdict_on_a_row(
-    published: float, modelled: float | None, tolerance: float, calibrates: bool, error: float | None, verdict: str
+    published: float,
+    modelled: float | None,
+    tolerance: float,
+    calibrates: bool,
+    error: float | None,
+    verdict: str,
 ) -> None:
-    row = Row("figure", "silicon", "somewhere", published, modelled, tolerance, "because", calibrates)
+    row = Row(
+        "figure", "silicon", "somewhere", published, modelled, tolerance, "because", calibrates
+    )
     assert (row.error, row.verdict) == (error, verdict)
     assert list(row.as_dict()) == KEYS
     # A reason makes a row that is outside explained, and no other.
     assert replace(row, explained=True).verdict == (EXPLAINED if verdict == OUTSIDE else verdict)
 
 
-# Rows with a wider tolerance of their own: figures that were printed with one or two digits, or for another clock.
+# Rows with a wider tolerance of their own: figures that were printed with one or two digits, or for
+# another clock.
 OLDER = {
-    "Bow: memory (GB)", "Bow-2000: memory (GB)", "GC2: memory bandwidth, nominal (TB/s)", "GC200: memory bandwidth (TB/s)",
+    "Bow: memory (GB)",
+    "Bow-2000: memory (GB)",
+    "GC2: memory bandwidth, nominal (TB/s)",
+    "GC200: memory bandwidth (TB/s)",
     "GC200: exchange, any pattern (TB/s)",
-}  # fmt: skip
+}
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 
 def test_every_row_has_a_source_and_a_reason(rows: list[Row]) -> None:
@@ -88,7 +113,8 @@ def test_every_row_has_a_source_and_a_reason(rows: list[Row]) -> None:
         assert row.kind in KINDS and row.verdict in VERDICTS, row.name
         assert len(row.source) >= 10 and len(row.why) >= 5, row.name
         assert "to be set" not in row.why
-        # No row has more room than its class of work, but for those that are older than the classes.
+        # No row has more room than its class of work, but for those that are older than the
+        # classes.
         assert row.tolerance <= TOLERANCES[row.work] or row.name in OLDER, row.name
         # An exact figure may be counted; whatever may differ says why, in more words.
         assert row.tolerance <= 0.005 or len(row.why) >= 15, row.name
@@ -126,18 +152,26 @@ def test_no_row_is_outside(rows: list[Row]) -> None:
 def test_what_fixed_a_constant_says_which(rows: list[Row]) -> None:
     for row in rows:
         if row.calibrates:
-            assert re.search(r"[a-z]+_[a-z_0-9]+", row.why) or "fixed a constant" in row.why, row.name
+            assert re.search(r"[a-z]+_[a-z_0-9]+", row.why) or "fixed a constant" in row.why, (
+                row.name
+            )
 
 
 def test_a_published_figure_that_a_machine_was_made_from_is_no_proof(rows: list[Row]) -> None:
     """Every constant of a machine that says "derived from" a profile has a row that says so."""
     named = " ".join(row.why for row in rows if row.calibrates)
-    for constant in ("exchange_bytes_per_cycle", "host_bytes_per_second", "tile_clock_frequency", "auto_sync_delay of ipu1",
-                     "conv_units_fp32 of ipu1", "conv_units_fp32 of ipu2"):  # fmt: skip
+    for constant in (
+        "exchange_bytes_per_cycle",
+        "host_bytes_per_second",
+        "tile_clock_frequency",
+        "auto_sync_delay of ipu1",
+        "conv_units_fp32 of ipu1",
+        "conv_units_fp32 of ipu2",
+    ):
         assert constant in named
 
 
-# --- the command ------------------------------------------------------------------------------------------------------
+# --- the command ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -155,13 +189,19 @@ def test_the_rows_as_data(known: None, rows: list[Row], capsys: pytest.CaptureFi
     assert found["rows"] == json.loads(json.dumps([row.as_dict() for row in rows]))
 
 
-def test_the_table_as_text(known: None, rows: list[Row], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_as_text(
+    known: None, rows: list[Row], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["golden"]) == 0
     text = capsys.readouterr().out
     for row in rows:
         assert f"{row.verdict:13}  {row.name}\n" in text
         assert row.source in text and row.why in text
-    said = [f"{n} {verdict}" for verdict in VERDICTS if (n := sum(row.verdict == verdict for row in rows))]
+    said = [
+        f"{n} {verdict}"
+        for verdict in VERDICTS
+        if (n := sum(row.verdict == verdict for row in rows))
+    ]
     assert text.endswith(f"{len(rows)} rows: {', '.join(said)}\n")
     assert "\n".join(printed.classes(rows)) in text
 
@@ -175,7 +215,9 @@ BAD = Row("another", "silicon", "a thesis", 1000, 1030, 0.02, "not so")
 UNKNOWN = not_modelled("a third", "datasheet", "a sheet", 7.5, "no model")
 
 
-def test_a_row_outside_ends_in_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_outside_ends_in_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(printed, "FAMILIES", planted(GOOD, UNKNOWN))
     assert golden.main([]) == 0
     monkeypatch.setattr(printed, "FAMILIES", planted(GOOD, BAD, UNKNOWN))
@@ -209,7 +251,9 @@ def test_a_word_that_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> Non
     assert "unrecognized arguments: --jason" in capsys.readouterr().err
 
 
-def test_a_bar_shows_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bar_shows_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(printed, "FAMILIES", planted(GOOD))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     golden.main(["--json"])
@@ -230,7 +274,7 @@ def test_it_runs_from_a_shell() -> None:
     assert {row["work"] for row in json.loads(done.stdout)["rows"]} == {"vertices"}
 
 
-# --- the programs behind it -------------------------------------------------------------------------------------------
+# --- the programs behind it -----------------------------------------------------------------------
 
 
 def test_a_profile_without_a_run_is_that_of_a_run() -> None:
@@ -278,7 +322,8 @@ def test_the_operations_are_what_they_are_said_to_be() -> None:
 
 
 def test_a_loop_is_dearer_by_what_silicon_showed() -> None:
-    """tut6: 28,300.3 cycles a tile for the plain C++ vertex on a chip, 3,801.8 for the hand-written one that was assumed."""
+    """tut6: 28,300.3 cycles a tile for the plain C++ vertex on a chip, 3,801.8 for the hand-written
+    one that was assumed."""
     loop = single_vertices.traced_cycles(LoopDotProduct, 143, "compiled")
     one = single_vertices.traced_cycles(matrix_vector.tut6.DotProduct, 143)
     assert loop / one == pytest.approx(28_300.3 / 3_801.8, rel=0.05)

@@ -1,4 +1,5 @@
-"""Tensors are views: every call on one is held against the same call on a numpy array of element ids."""
+"""Tensors are views: every call on one is held against the same call on a numpy array of element
+ids."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def new_graph(tiles: int = 4) -> Graph:
     return Graph(IPUModel(tiles_per_ipu=tiles).create_device())
 
 
-# --- views against numpy ----------------------------------------------------------------------------------------------
+# --- views against numpy --------------------------------------------------------------------------
 
 
 class Pair:
@@ -85,11 +86,17 @@ class Pair:
             assert np.array_equal(flat, np.arange(flat.size)) or flat.size == 1
         starts, lengths = layout.runs
         assert np.array_equal(
-            np.concatenate([np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)] or [flat]), flat
+            np.concatenate(
+                [np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)] or [flat]
+            ),
+            flat,
         )
         starts, lengths = layout.extent
         assert np.array_equal(
-            np.concatenate([np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)] or [flat]), np.unique(flat)
+            np.concatenate(
+                [np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)] or [flat]
+            ),
+            np.unique(flat),
         )
         assert np.all(starts[1:] > (starts + lengths)[:-1])
         assert layout.aliased == (len(np.unique(flat)) < flat.size)
@@ -106,8 +113,13 @@ def slices(draw: st.DrawFn, length: int) -> slice:
 def indexed(draw: st.DrawFn, pair: Pair) -> Pair:
     key: list[Any] = []
     for length in pair.ids.shape[: draw(st.integers(0, pair.ids.ndim))]:
-        key.append(draw(slices(length)) if length == 0 or draw(st.booleans()) else draw(st.integers(-length, length - 1)))
-    if key and pair.ids.shape[0] and draw(st.integers(0, 2)) == 0:  # an array, or a list, in the place of the first
+        key.append(
+            draw(slices(length))
+            if length == 0 or draw(st.booleans())
+            else draw(st.integers(-length, length - 1))
+        )
+    # an array, or a list, in the place of the first
+    if key and pair.ids.shape[0] and draw(st.integers(0, 2)) == 0:
         numbers = st.lists(st.integers(-pair.ids.shape[0], pair.ids.shape[0] - 1), max_size=4)
         bools = st.lists(st.booleans(), min_size=pair.ids.shape[0], max_size=pair.ids.shape[0])
         key[0] = draw(numbers | numbers.map(lambda n: np.array(n, np.int64)) | bools)
@@ -115,10 +127,15 @@ def indexed(draw: st.DrawFn, pair: Pair) -> Pair:
         key.insert(draw(st.integers(0, len(key))), Ellipsis)
         rest = pair.ids.ndim - (len(key) - 1)
         where = [part is Ellipsis for part in key].index(True)
-        for i, part in enumerate(key[where + 1 :], where + 1):  # these now meet other axes: shorten what no longer fits
+        # these now meet other axes: shorten what no longer fits
+        for i, part in enumerate(key[where + 1 :], where + 1):
             length = pair.ids.shape[i - 1 + rest]
-            key[i] = slice(None) if length == 0 or not isinstance(part, slice) else draw(slices(length))
-    chosen: Any = tuple(np.int64(k) if isinstance(k, int) and draw(st.booleans()) else k for k in key)
+            key[i] = (
+                slice(None) if length == 0 or not isinstance(part, slice) else draw(slices(length))
+            )
+    chosen: Any = tuple(
+        np.int64(k) if isinstance(k, int) and draw(st.booleans()) else k for k in key
+    )
     if len(chosen) == 1 and draw(st.booleans()):
         chosen = chosen[0]
     return Pair(pair.tensor[chosen], np.asarray(pair.ids[chosen]))
@@ -141,7 +158,8 @@ def flattened(draw: st.DrawFn, pair: Pair) -> Pair:
     shape = pair.ids.shape
     stop = len(shape) if end is None else end
     return Pair(
-        pair.tensor.flatten(begin, end), pair.ids.reshape((*shape[:begin], math.prod(shape[begin:stop]), *shape[stop:]))
+        pair.tensor.flatten(begin, end),
+        pair.ids.reshape((*shape[:begin], math.prod(shape[begin:stop]), *shape[stop:])),
     )
 
 
@@ -175,7 +193,9 @@ def joined(draw: st.DrawFn, pair: Pair, other: Pair) -> Pair:
     if pair.ids.size and pair.ids.size <= other.ids.size and draw(st.booleans()):
         flat = Pair(other.tensor[: pair.ids.size], other.ids[: pair.ids.size])
         parts.append(Pair(flat.tensor.reshape(pair.ids.shape), flat.ids.reshape(pair.ids.shape)))
-    return Pair(concat([p.tensor for p in parts], axis), np.concatenate([p.ids for p in parts], axis))
+    return Pair(
+        concat([p.tensor for p in parts], axis), np.concatenate([p.ids for p in parts], axis)
+    )
 
 
 def sliced_along(draw: st.DrawFn, pair: Pair, axis: int) -> Pair:
@@ -184,7 +204,14 @@ def sliced_along(draw: st.DrawFn, pair: Pair, axis: int) -> Pair:
     return Pair(pair.tensor[key], pair.ids[key])
 
 
-STEPS: list[Callable[[st.DrawFn, Pair], Pair]] = [indexed, reshaped, flattened, shuffled, transposed, sliced]
+STEPS: list[Callable[[st.DrawFn, Pair], Pair]] = [
+    indexed,
+    reshaped,
+    flattened,
+    shuffled,
+    transposed,
+    sliced,
+]
 
 
 @given(st.data(), st.lists(st.integers(0, 5), max_size=4))
@@ -266,7 +293,12 @@ def test_equal_tensors_are_the_same_view() -> None:
 
 def test_slices_end_where_the_tensor_does() -> None:
     vector = new_graph().add_variable(INT, (7,))
-    assert [vector[a:b].shape[0] for a, b in ((5, 99), (9, 12), (-99, 2), (3, None))] == [2, 0, 2, 4]
+    assert [vector[a:b].shape[0] for a, b in ((5, 99), (9, 12), (-99, 2), (3, None))] == [
+        2,
+        0,
+        2,
+        4,
+    ]
     assert vector.slice(4) == vector[4:] and vector.reshape((7, 1)).slice(0, dim=1).shape == (7, 1)
 
 
@@ -287,7 +319,8 @@ def test_layouts_are_interned() -> None:
 
 
 def test_large_views_need_no_list() -> None:
-    """A transpose of a whole chip's memory is described, sliced and mapped without a list of its elements."""
+    """A transpose of a whole chip's memory is described, sliced and mapped without a list of its
+    elements."""
     graph = Graph(IPUModel().create_device())
     huge = graph.add_variable(FLOAT, (20_000, 10_000), "huge")
     turned = huge.T
@@ -307,13 +340,17 @@ def test_extent_of_any_strides(axes: list[tuple[int, int]]) -> None:
     """Strides that interleave or repeat elements, as a broadcast would make them, too."""
     shape, strides = tuple(n for n, _ in axes), tuple(s for _, s in axes)
     layout = Layout(0, shape, strides, None)
-    found = [p for a, n in zip(*(x.tolist() for x in layout.extent), strict=True) for p in range(a, a + n)]
+    found = [
+        p
+        for a, n in zip(*(x.tolist() for x in layout.extent), strict=True)
+        for p in range(a, a + n)
+    ]
     assert found == np.unique(layout.positions).tolist()
     assert layout.bounds == (layout.positions.min(), layout.positions.max())
     assert layout.aliased == (len(found) < layout.size)
 
 
-# --- variables --------------------------------------------------------------------------------------------------------
+# --- variables ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [5, (5,), [5], np.array([5]), (np.int64(5),), range(5, 6)])
@@ -323,7 +360,10 @@ def test_a_shape_may_be_written_in_many_ways(shape: Any) -> None:
 
 def test_variables_do_not_overlap() -> None:
     graph = new_graph()
-    tensors = [graph.add_variable(dtype, n, f"v{n}") for n, dtype in enumerate([CHAR, FLOAT, HALF, INT] * 8)]
+    tensors = [
+        graph.add_variable(dtype, n, f"v{n}")
+        for n, dtype in enumerate([CHAR, FLOAT, HALF, INT] * 8)
+    ]
     spans = sorted((v.start, v.stop) for v in graph.variables)
     assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
     assert all(v.start % v.dtype.size == 0 for v in graph.variables)
@@ -376,7 +416,7 @@ def test_initial_values_are_copies() -> None:
         assert [v.tolist() for t, v in graph.initial_values if t is tensor] == [[0, 1, 2]]
 
 
-# --- tile mapping -----------------------------------------------------------------------------------------------------
+# --- tile mapping ---------------------------------------------------------------------------------
 
 
 def tiles_of(graph: Graph, tensor: Tensor) -> list[int]:
@@ -395,7 +435,12 @@ def test_mapping_the_whole_and_parts() -> None:
     graph.set_tile_mapping(matrix[:, 1], 1)
     graph.set_tile_mapping(matrix[2, ::-2], np.int32(3))
     assert tiles_of(graph, matrix) == [0, 1, 0, 0, 0, 1, 0, 0, 0, 3, 0, 3]
-    assert graph.get_tile_mapping(matrix) == [[(0, 1), (2, 5), (6, 9), (10, 11)], [(1, 2), (5, 6)], [], [(9, 10), (11, 12)]]
+    assert graph.get_tile_mapping(matrix) == [
+        [(0, 1), (2, 5), (6, 9), (10, 11)],
+        [(1, 2), (5, 6)],
+        [],
+        [(9, 10), (11, 12)],
+    ]
 
 
 def test_mapping_by_intervals_of_the_view() -> None:
@@ -409,14 +454,24 @@ def test_mapping_by_intervals_of_the_view() -> None:
     assert graph.get_tile_mapping(matrix.T[1:]) == [[], [(0, 1), (3, 4)], [], [(1, 3)]]
 
 
-@given(st.integers(0, 6), st.integers(0, 3), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
-def test_a_tile_for_each_row_is_as_row_by_row(rows: int, columns: int, turned: bool, back: bool, random: Random) -> None:
+@given(
+    st.integers(0, 6),
+    st.integers(0, 3),
+    st.booleans(),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_a_tile_for_each_row_is_as_row_by_row(
+    rows: int, columns: int, turned: bool, back: bool, random: Random
+) -> None:
     found = []
     tiles = [random.randrange(4) for _ in range(rows)]
     for at_once in (False, True):
         graph = new_graph()
         graph.add_variable(INT, 3)
-        tensor = graph.add_variable(FLOAT, (columns, 2, rows) if turned else (rows, 2, columns), "t")
+        tensor = graph.add_variable(
+            FLOAT, (columns, 2, rows) if turned else (rows, 2, columns), "t"
+        )
         view = tensor.dim_shuffle([2, 1, 0]) if turned else tensor
         view = view.reverse(0) if back else view
         if at_once:
@@ -429,19 +484,31 @@ def test_a_tile_for_each_row_is_as_row_by_row(rows: int, columns: int, turned: b
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=6), st.integers(1, 4), st.booleans())
-def test_pieces_from_anywhere_in_bulk_are_as_one_by_one(starts: list[int], length: int, ragged: bool) -> None:
+def test_pieces_from_anywhere_in_bulk_are_as_one_by_one(
+    starts: list[int], length: int, ragged: bool
+) -> None:
     found = []
     for bulk in (False, True):
         graph = new_graph()
-        x, out = graph.add_variable(FLOAT, 24, "x"), graph.add_variable(FLOAT, (len(starts), length), "out")
+        x, out = (
+            graph.add_variable(FLOAT, 24, "x"),
+            graph.add_variable(FLOAT, (len(starts), length), "out"),
+        )
         step = [2 if ragged and start % 2 and start + 2 * length <= 24 else 1 for start in starts]
-        pieces = [x[start : min(start + length * by, 24) : by] for start, by in zip(starts, step, strict=True)]
+        pieces = [
+            x[start : min(start + length * by, 24) : by]
+            for start, by in zip(starts, step, strict=True)
+        ]
         compute_set = graph.add_compute_set()
         if bulk:
-            graph.add_vertices(compute_set, Scale, 0, x=concat([piece.expand(0) for piece in pieces]), out=out)
+            graph.add_vertices(
+                compute_set, Scale, 0, x=concat([piece.expand(0) for piece in pieces]), out=out
+            )
         else:
             for row, piece in enumerate(pieces):
-                graph.set_tile_mapping(graph.add_vertex(compute_set, Scale, x=piece, out=out[row]), 0)
+                graph.set_tile_mapping(
+                    graph.add_vertex(compute_set, Scale, x=piece, out=out[row]), 0
+                )
         found.append(columns(graph))
     assert found[0] == found[1]
 
@@ -463,7 +530,12 @@ def test_an_incomplete_mapping_can_be_asked_for() -> None:
     assert caught.value.tried == "2 of the 4 elements of 'v' are on no tile."
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 3), st.integers(0, 3)), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 3), st.integers(0, 3)),
+        max_size=12,
+    )
+)
 def test_the_last_mapping_wins(calls: list[tuple[int, int, int, int]]) -> None:
     graph = new_graph()
     graph.add_variable(FLOAT, 5)
@@ -496,7 +568,7 @@ def test_vertices_on_tiles() -> None:
     assert [repr(v) for v in vertices][1] == "vertex 1 (Scale) of compute set 'cs'"
 
 
-# --- vertices, one at a time and in bulk ------------------------------------------------------------------------------
+# --- vertices, one at a time and in bulk ----------------------------------------------------------
 
 
 def columns(graph: Graph, number: int = 0) -> dict[str, Any]:
@@ -506,7 +578,9 @@ def columns(graph: Graph, number: int = 0) -> dict[str, Any]:
         layout = graph.layouts[number] if number >= 0 else None
         if isinstance(layout, Layout):
             return layout.shape, layout.positions.tolist()
-        return layout and [(delta, part.shape, part.positions.tolist()) for delta, part in layout.parts]
+        return layout and [
+            (delta, part.shape, part.positions.tolist()) for delta, part in layout.parts
+        ]
 
     found = {}
     for codelet, table in graph.compute_sets[number].tables.items():
@@ -514,7 +588,10 @@ def columns(graph: Graph, number: int = 0) -> dict[str, Any]:
             found[codelet.__name__] = {
                 "offsets": {n: c.tolist() for n, c in table.offsets.items()},
                 "layouts": {n: [spell(i) for i in c] for n, c in table.layouts.items()},
-                "state": {n: [None if v is None else v.item() for v in c] for n, c in table.state_values.items()},
+                "state": {
+                    n: [None if v is None else v.item() for v in c]
+                    for n, c in table.state_values.items()
+                },
                 "tiles": table.tiles.tolist(),
                 "order": table.order.tolist(),
                 "estimates": None if table.estimates is None else table.estimates.tolist(),
@@ -555,7 +632,10 @@ def test_bulk_with_lists_and_shared_regions() -> None:
     def tensors(graph: Graph) -> list[Tensor]:
         return [
             Tensor.of(
-                graph, v.dtype, v.start // v.dtype.size, graph.strided(v.shape, (v.shape[1], 1) if len(v.shape) > 1 else (1,))
+                graph,
+                v.dtype,
+                v.start // v.dtype.size,
+                graph.strided(v.shape, (v.shape[1], 1) if len(v.shape) > 1 else (1,)),
             )
             for v in graph.variables
         ]
@@ -570,7 +650,8 @@ def test_bulk_with_lists_and_shared_regions() -> None:
 
 
 def test_bulk_rows_of_a_list_of_places() -> None:
-    """The leading axis of a concatenation, whose rows lie this way and that; a field and a state left for later."""
+    """The leading axis of a concatenation, whose rows lie this way and that; a field and a state
+    left for later."""
     singly, bulk = new_graph(), new_graph()
     for graph in (singly, bulk):
         x, y = graph.add_variable(FLOAT, (4, 3), "x"), graph.add_variable(FLOAT, (4, 3), "y")
@@ -621,7 +702,7 @@ def test_connections_in_a_dict_and_later() -> None:
     assert rows["offsets"]["x"] == [x.offset] * 2 and rows["state"]["factor"] == [7, 7]
 
 
-# --- a failed call changes nothing ------------------------------------------------------------------------------------
+# --- a failed call changes nothing ----------------------------------------------------------------
 
 
 def state_of(graph: Graph) -> Any:
@@ -658,12 +739,18 @@ def test_what_does_not_fit_is_refused_after_many_that_did() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"x": whole[0], "out": x[3, 0]}, "Move.x holds FLOAT and was given a tensor of INT."),
         ({"x": foreign[0], "out": x[3, 0]}, "Move.x was given a tensor of another graph."),
-        ({"x": x[0], "out": x[3]}, "Move.out is declared as Output[FLOAT], which takes a single element, and was given"),
+        (
+            {"x": x[0], "out": x[3]},
+            "Move.out is declared as Output[FLOAT], which takes a single element, and was given",
+        ),
         (
             {"x": x[0, 0], "out": x[3, 0]},
             "Move.x is declared as Input[Vector[FLOAT]], which takes one dimension, and was given",
         ),
-        ({"x": [x[0]], "out": x[3, 0]}, "Move.x is declared as Input[Vector[FLOAT]] and was given [Tensor("),
+        (
+            {"x": [x[0]], "out": x[3, 0]},
+            "Move.x is declared as Input[Vector[FLOAT]] and was given [Tensor(",
+        ),
         ({"x": x[0], "oot": x[3, 0]}, "Move has no field 'oot'."),
         ({"x": x[0], "out": x[3, 0], "more": x[0]}, "Move has no field 'more'."),
     ]
@@ -675,7 +762,9 @@ def test_what_does_not_fit_is_refused_after_many_that_did() -> None:
         assert state_of(graph) == before
     graph.add_vertex(cs, Move, x=x[0])  # to be connected later
     table = cs.tables[Move]
-    assert [len(c) for c in (*table.offsets.values(), *table.layouts.values(), table.tiles, table.order)] == [4] * 6
+    assert [
+        len(c) for c in (*table.offsets.values(), *table.layouts.values(), table.tiles, table.order)
+    ] == [4] * 6
     assert table.offsets["out"][3] == -1
 
 
@@ -747,7 +836,7 @@ def test_a_failed_call_leaves_the_graph_as_it_was() -> None:
         assert state_of(graph) == before, number
 
 
-# --- what things print ------------------------------------------------------------------------------------------------
+# --- what things print ----------------------------------------------------------------------------
 
 
 def test_reprs() -> None:
@@ -767,8 +856,14 @@ def test_reprs() -> None:
     assert repr(x[:0]) == "Tensor(empty tensor, FLOAT, shape (0, 3))"
     out = graph.add_device_to_host_fifo("out", HALF, 12_000)
     assert repr(out) == "DataStream('out', device to host, 12,000 HALF)"
-    assert repr(IPUModel("bow", tiles_per_ipu=13, num_ipus=2)) == "IPUModel('bow', tiles_per_ipu=13, num_ipus=2)"
-    assert repr(IPUModel("bow", tiles_per_ipu=13, num_ipus=2).create_device()) == "Device(bow model, 2 IPUs, 26 tiles)"
+    assert (
+        repr(IPUModel("bow", tiles_per_ipu=13, num_ipus=2))
+        == "IPUModel('bow', tiles_per_ipu=13, num_ipus=2)"
+    )
+    assert (
+        repr(IPUModel("bow", tiles_per_ipu=13, num_ipus=2).create_device())
+        == "Device(bow model, 2 IPUs, 26 tiles)"
+    )
     assert repr(FLOAT) == str(FLOAT) == "FLOAT"
     assert "0x" not in repr((graph, cs, x, out))
 

@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Tensor, Vector, Vertex
+from ipu_teach import (
+    FLOAT,
+    INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Tensor,
+    Vector,
+    Vertex,
+)
 from ipu_teach.errors import PoplibsError
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.poputil import graphfn
@@ -42,11 +54,19 @@ class World:
         self.built = 0
         self.alien = Graph(self.device.target)
 
-    def variable(self, name: str, value: float | None = None, shape: tuple[int, ...] = (5,), dtype: Any = FLOAT) -> Tensor:
+    def variable(
+        self,
+        name: str,
+        value: float | None = None,
+        shape: tuple[int, ...] = (5,),
+        dtype: Any = FLOAT,
+    ) -> Tensor:
         tensor = self.graph.add_variable(dtype, shape, name)
         poputil.map_tensor_linearly(self.graph, tensor, 1, 1)
         if value is not None:
-            self.graph.set_initial_value(tensor, np.arange(tensor.num_elements).reshape(shape) + value)
+            self.graph.set_initial_value(
+                tensor, np.arange(tensor.num_elements).reshape(shape) + value
+            )
         return tensor
 
     def step(self, args: list[Any], prog: Sequence) -> None:
@@ -78,7 +98,9 @@ def test_a_void_function_on_three_sets_of_tensors(w: World, vertex_loop: bool) -
     signature = [graphfn.input(a, "a"), graphfn.output(b, "b"), graphfn.inout(c, "c")]
     step = graphfn.VoidFunction(w.graph, signature, w.step, "step")
     assert repr(step) == "VoidFunction(input('a'), output('b'), inout('c'))"
-    sets = [(w.variable(f"x{i}", 10 * i), w.variable(f"y{i}"), w.variable(f"z{i}", i)) for i in range(3)]
+    sets = [
+        (w.variable(f"x{i}", 10 * i), w.variable(f"y{i}"), w.variable(f"z{i}", i)) for i in range(3)
+    ]
     for several in sets:
         step(several, w.prog)
     step(sets[1], w.prog)
@@ -100,7 +122,9 @@ def test_an_inlined_function_builds_its_body_at_each_call(w: World) -> None:
     signature = [graphfn.input(a, "a"), graphfn.output(b, "b"), graphfn.inout(c, "c")]
     step = graphfn.VoidFunction(w.graph, signature, w.step, "step", inlined=True)
     assert w.built == 0
-    sets = [(w.variable(f"x{i}", 10 * i), w.variable(f"y{i}"), w.variable(f"z{i}", i)) for i in range(2)]
+    sets = [
+        (w.variable(f"x{i}", 10 * i), w.variable(f"y{i}"), w.variable(f"z{i}", i)) for i in range(2)
+    ]
     for several in sets:
         step(several, w.prog)
     assert w.built == 2 and w.graph.num_vertices == 2
@@ -124,14 +148,18 @@ def test_an_inlined_function_builds_its_body_at_each_call(w: World) -> None:
 def test_the_clones_lie_where_the_signature_does_and_bear_its_names(w: World) -> None:
     a = w.variable("a", shape=(8,))
     seen: list[Tensor] = []
-    graphfn.VoidFunction(w.graph, [graphfn.input(a, "x")], lambda args, prog: seen.extend(args), "layer")
+    graphfn.VoidFunction(
+        w.graph, [graphfn.input(a, "x")], lambda args, prog: seen.extend(args), "layer"
+    )
     assert w.graph.get_tile_mapping(seen[0]) == w.graph.get_tile_mapping(a)
     assert repr(seen[0]) == "Tensor('layer/x', FLOAT, shape (8,))"
 
 
 def test_a_tensor_function_hands_out_a_new_tensor_each_time(w: World) -> None:
     x = w.variable("x", 0.5, (2, 3))
-    function = graphfn.TensorFunction(w.graph, [graphfn.input(x)], lambda args, prog: popops.add(w.graph, args[0], 1, prog))
+    function = graphfn.TensorFunction(
+        w.graph, [graphfn.input(x)], lambda args, prog: popops.add(w.graph, args[0], 1, prog)
+    )
     sets = len(w.graph.compute_sets)
     once = function([x], w.prog)
     twice = function([once], w.prog)
@@ -148,7 +176,9 @@ def test_a_created_argument_takes_the_place_of_none(w: World) -> None:
     def double(args: list[Any], prog: Sequence) -> None:
         args[1] = popops.mul(w.graph, args[0], 2, prog)
 
-    function = graphfn.VoidFunction(w.graph, [graphfn.input(x, "x"), graphfn.created("twice")], double)
+    function = graphfn.VoidFunction(
+        w.graph, [graphfn.input(x, "x"), graphfn.created("twice")], double
+    )
     args: list[Any] = [x, None]
     function(args, w.prog)
     mine = w.variable("mine")
@@ -183,69 +213,145 @@ def built(w: World, fn: Any, kind: Any = graphfn.VoidFunction) -> Any:
 
 
 REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
-    ("no tensor", lambda w: graphfn.input("a"), """
+    (
+        "no tensor",
+        lambda w: graphfn.input("a"),
+        """
         input() was given 'a'.
-          next:  give a tensor like the ones of the calls."""),
-    ("no name", lambda w: graphfn.created(w.variable("a")), """
+          next:  give a tensor like the ones of the calls.""",
+    ),
+    (
+        "no name",
+        lambda w: graphfn.created(w.variable("a")),
+        """
         created() was given the name Tensor('a', FLOAT, shape (5,)).
-          next:  a name is text, in quotes."""),
-    ("no graph", lambda w: graphfn.VoidFunction(w.prog, [], print), """
+          next:  a name is text, in quotes.""",
+    ),
+    (
+        "no graph",
+        lambda w: graphfn.VoidFunction(w.prog, [], print),
+        """
         VoidFunction() was given Sequence(0 programs) as its graph.
-          next:  give the Graph first."""),
-    ("no signature", lambda w: graphfn.TensorFunction(w.graph, [w.variable("a")], print), """
+          next:  give the Graph first.""",
+    ),
+    (
+        "no signature",
+        lambda w: graphfn.TensorFunction(w.graph, [w.variable("a")], print),
+        """
         TensorFunction() was given the signature [Tensor('a', FLOAT, shape (5,))].
-          next:  give a list of arguments: [input(x, "x"), output(y, "y")]."""),
-    ("no function", lambda w: graphfn.VoidFunction(w.graph, [], w.prog), """
+          next:  give a list of arguments: [input(x, "x"), output(y, "y")].""",
+    ),
+    (
+        "no function",
+        lambda w: graphfn.VoidFunction(w.graph, [], w.prog),
+        """
         VoidFunction() was given Sequence(0 programs) as its function.
-          next:  give a function."""),
-    ("another graph", lambda w: graphfn.VoidFunction(w.alien, [graphfn.input(w.variable("a"))], print), """
+          next:  give a function.""",
+    ),
+    (
+        "another graph",
+        lambda w: graphfn.VoidFunction(w.alien, [graphfn.input(w.variable("a"))], print),
+        """
         VoidFunction() was given a tensor of another graph as argument0.
           where: Tensor('a', FLOAT, shape (5,))
-          next:  use one graph throughout."""),
-    ("created nothing", lambda w: built(w, lambda args, prog: None), """
+          next:  use one graph throughout.""",
+    ),
+    (
+        "created nothing",
+        lambda w: built(w, lambda args, prog: None),
+        """
         The function of VoidFunction left the created argument 'made' without a tensor.
-          next:  put it there: args[1] = tensor."""),
-    ("replaced an input", lambda w: built(w, lambda args, prog: args.__setitem__(slice(2), [w.variable("b")] * 2)), """
+          next:  put it there: args[1] = tensor.""",
+    ),
+    (
+        "replaced an input",
+        lambda w: built(w, lambda args, prog: args.__setitem__(slice(2), [w.variable("b")] * 2)),
+        """
         The function of VoidFunction replaced its argument 'a', which is input.
-          next:  write into the tensor that it is given, by a program; or make the argument created()."""),
-    ("changed the list", lambda w: built(w, lambda args, prog: args.pop()), """
+          next:  write into the tensor that it is given, by a program; or make the argument created().""",
+    ),
+    (
+        "changed the list",
+        lambda w: built(w, lambda args, prog: args.pop()),
+        """
         The function of VoidFunction was handed 2 arguments and left 1.
-          next:  replace nothing but the places of created arguments: args[2] = tensor."""),
-    ("created no tensor", lambda w: built(w, lambda args, prog: args.__setitem__(1, 4)), """
+          next:  replace nothing but the places of created arguments: args[2] = tensor.""",
+    ),
+    (
+        "created no tensor",
+        lambda w: built(w, lambda args, prog: args.__setitem__(1, 4)),
+        """
         VoidFunction() was given 4 as made.
-          next:  give a tensor."""),
-    ("no result", lambda w: built(w, lambda args, prog: None, graphfn.TensorFunction), """
+          next:  give a tensor.""",
+    ),
+    (
+        "no result",
+        lambda w: built(w, lambda args, prog: None, graphfn.TensorFunction),
+        """
         The function of TensorFunction returned None.
-          next:  return the tensor that holds the result, or use VoidFunction."""),
-    ("no program", lambda w: built(w, lambda args: None, graphfn.ProgramFunction), """
+          next:  return the tensor that holds the result, or use VoidFunction.""",
+    ),
+    (
+        "no program",
+        lambda w: built(w, lambda args: None, graphfn.ProgramFunction),
+        """
         The function of ProgramFunction returned None.
-          next:  return a program, such as a Sequence, or use VoidFunction."""),
-    ("arity", lambda w: made(w)([w.variable("x")], w.prog), """
+          next:  return a program, such as a Sequence, or use VoidFunction.""",
+    ),
+    (
+        "arity",
+        lambda w: made(w)([w.variable("x")], w.prog),
+        """
         VoidFunction takes 2 arguments and was given 1 argument.
           where: its signature is [input('a'), created('made')]
-          next:  give a list with one tensor for each, and None for one that is created."""),
-    ("no list", lambda w: made(w)(w.variable("x"), w.prog), """
+          next:  give a list with one tensor for each, and None for one that is created.""",
+    ),
+    (
+        "no list",
+        lambda w: made(w)(w.variable("x"), w.prog),
+        """
         VoidFunction takes 2 arguments and was given Tensor('x', FLOAT, shape (5,)).
           where: its signature is [input('a'), created('made')]
-          next:  give a list with one tensor for each, and None for one that is created."""),
-    ("a tuple", lambda w: made(w)((w.variable("x"), None), w.prog), """
+          next:  give a list with one tensor for each, and None for one that is created.""",
+    ),
+    (
+        "a tuple",
+        lambda w: made(w)((w.variable("x"), None), w.prog),
+        """
         VoidFunction makes 'made', and was given a tuple, which cannot receive it.
-          next:  give a list; the new tensor takes the place of None."""),
-    ("none", lambda w: made(w)([None, None], w.prog), """
+          next:  give a list; the new tensor takes the place of None.""",
+    ),
+    (
+        "none",
+        lambda w: made(w)([None, None], w.prog),
+        """
         VoidFunction() was given None as a.
-          next:  give a tensor."""),
-    ("shape", lambda w: made(w)([w.variable("x", shape=(5, 1)), None], w.prog), """
+          next:  give a tensor.""",
+    ),
+    (
+        "shape",
+        lambda w: made(w)([w.variable("x", shape=(5, 1)), None], w.prog),
+        """
         VoidFunction() was given two shapes that differ: (5,) and (5, 1).
           where: argument 'a'
-          next:  a body is built for one shape and one dtype; make another function for another."""),
-    ("dtype", lambda w: made(w)([w.variable("x", dtype=INT), None], w.prog), """
+          next:  a body is built for one shape and one dtype; make another function for another.""",
+    ),
+    (
+        "dtype",
+        lambda w: made(w)([w.variable("x", dtype=INT), None], w.prog),
+        """
         VoidFunction() was given two dtypes that differ: FLOAT and INT.
           where: argument 'a'
-          next:  a body is built for one shape and one dtype; make another function for another."""),
-    ("no prog", lambda w: made(w)([w.variable("x"), None], w.graph), """
+          next:  a body is built for one shape and one dtype; make another function for another.""",
+    ),
+    (
+        "no prog",
+        lambda w: made(w)([w.variable("x"), None], w.graph),
+        """
         VoidFunction() was given Graph(3 variables, 0 compute sets, 0 vertices) as prog.
-          next:  give a Sequence; the call appends to it."""),
-]  # fmt: skip
+          next:  give a Sequence; the call appends to it.""",
+    ),
+]
 
 
 @pytest.mark.parametrize(("make", "text"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])

@@ -26,7 +26,17 @@ PACKAGE = ROOT / "ipu_teach"
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
     ("errors", "types", "target", "progress", "interrupts", "flags", "tracebacks"),
-    ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places", "outcomes"),
+    (
+        "device",
+        "graph",
+        "program",
+        "register_steps",
+        "datasets",
+        "archive",
+        "schema",
+        "places",
+        "outcomes",
+    ),
     ("compile",),
     ("cost",),
     ("report", "saved"),
@@ -39,7 +49,8 @@ FLOORS = (
     ("cli", "__main__"),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-# Doors that stay shut although the floors would allow them: PopLibs builds graphs, and knows nothing of running them.
+# Doors that stay shut although the floors would allow them: PopLibs builds graphs, and knows
+# nothing of running them.
 SHUT = {
     ("poplibs", "engine"),
     ("engine", "poplibs"),
@@ -56,7 +67,9 @@ LONGEST_OUTPUT = 15
 HEAVIEST_NOTEBOOK = 300 * 1024  # bytes
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
-NOTEBOOKS = [p for p in sorted((ROOT / "notebooks").rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts]
+NOTEBOOKS = [
+    p for p in sorted((ROOT / "notebooks").rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts
+]
 
 
 def label(path: Path) -> str:
@@ -76,10 +89,16 @@ def imported_rooms(path: Path, source: str) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             base = list(package[: len(package) - node.level + 1]) if node.level else []
             base += node.module.split(".") if node.module else []
-            modules = [[*base, alias.name] for alias in node.names] if base == ["ipu_teach"] else [base]
+            modules = (
+                [[*base, alias.name] for alias in node.names] if base == ["ipu_teach"] else [base]
+            )
         else:
             continue
-        yield from ((module[1], node.lineno) for module in modules if module[0] == "ipu_teach" and len(module) > 1)
+        yield from (
+            (module[1], node.lineno)
+            for module in modules
+            if module[0] == "ipu_teach" and len(module) > 1
+        )
 
 
 def faults_in(path: Path, source: str) -> list[str]:
@@ -89,7 +108,11 @@ def faults_in(path: Path, source: str) -> list[str]:
         for there, line in imported_rooms(path, source)
         if there in FLOOR
         and there != here
-        and (FLOOR[there] > FLOOR[here] or (here, there) in SHUT or (there == "tiny" and here != "lessons"))
+        and (
+            FLOOR[there] > FLOOR[here]
+            or (here, there) in SHUT
+            or (there == "tiny" and here != "lessons")
+        )
     ]
 
 
@@ -136,13 +159,20 @@ def test_no_room_takes_what_another_keeps_to_itself() -> None:
 
 def test_the_page_draws_the_rooms_as_they_are() -> None:
     """`python tests/rooms.py` prints the drawing."""
-    assert f"```text\n{rooms.table()}\n```" in (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
+    assert f"```text\n{rooms.table()}\n```" in (ROOT / "docs" / "inside.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_page_says_what_every_room_is_for() -> None:
     page = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
-    named = {name for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
-    assert named == {room for rooms in FLOORS for room in rooms} - {"tiny", "frontends", "__main__"}  # tiny: above it
+    named = {
+        name
+        for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+    # tiny: above it
+    assert named == {room for rooms in FLOORS for room in rooms} - {"tiny", "frontends", "__main__"}
 
 
 def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,16 +190,28 @@ def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.Mon
     assert rooms.back_doors() == ["ipu_teach.graph.a, line 2: ipu_teach.cost.b._own"]
 
 
-# Functions of engine and compile that have a parameter `group`: how far vertices that run alike are handed on. `Site` has one.
+# Functions of engine and compile that have a parameter `group`: how far vertices that run alike are
+# handed on. `Site` has one.
 MOST_HANDED_ON = 17
 
 
 def test_the_way_of_a_group_grows_no_longer() -> None:
     trees = [
-        ast.parse(path.read_text(encoding="utf-8")) for room in ("engine", "compile") for path in (PACKAGE / room).rglob("*.py")
+        ast.parse(path.read_text(encoding="utf-8"))
+        for room in ("engine", "compile")
+        for path in (PACKAGE / room).rglob("*.py")
     ]
-    made = [n.args for tree in trees for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
-    taken = [args for args in made if any(a.arg == "group" for a in (*args.posonlyargs, *args.args, *args.kwonlyargs))]
+    made = [
+        n.args
+        for tree in trees
+        for n in ast.walk(tree)
+        if isinstance(n, (ast.FunctionDef, ast.Lambda))
+    ]
+    taken = [
+        args
+        for args in made
+        if any(a.arg == "group" for a in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+    ]
     assert 10 < len(taken) <= MOST_HANDED_ON
 
 
@@ -193,12 +235,17 @@ ROOMS = [
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_says_in_five_lines_what_it_adds_to_tiny(room: str) -> None:
-    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8"))) or ""
-    (lines,) = [part.splitlines() for part in text.split("\n\n") if part.startswith("Beside `tiny`")]
+    text = (
+        ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
+        or ""
+    )
+    (lines,) = [
+        part.splitlines() for part in text.split("\n\n") if part.startswith("Beside `tiny`")
+    ]
     assert 3 <= len(lines) <= 5
 
 
-# --- budgets ----------------------------------------------------------------------------------------------------------
+# --- budgets --------------------------------------------------------------------------------------
 
 
 def test_rooms_keep_to_their_budgets() -> None:
@@ -229,12 +276,17 @@ def test_files_are_counted_in_their_rooms() -> None:
 
 
 def test_the_table_shows_budgets_and_changes() -> None:
-    now, before = size.sizes([("ipu_teach/graph/a.py", "x = 1\ny = 2\n")]), size.sizes([("ipu_teach/graph/a.py", "x = 1\n")])
+    now, before = (
+        size.sizes([("ipu_teach/graph/a.py", "x = 1\ny = 2\n")]),
+        size.sizes([("ipu_teach/graph/a.py", "x = 1\n")]),
+    )
     assert size.table(now, None).splitlines()[-1].split() == ["all", "Python", "2"]
-    assert ["graph", "2", f"{size.BUDGETS['graph']:,}", "+1"] in [line.split() for line in size.table(now, before).splitlines()]
+    assert ["graph", "2", f"{size.BUDGETS['graph']:,}", "+1"] in [
+        line.split() for line in size.table(now, before).splitlines()
+    ]
 
 
-# --- notebooks --------------------------------------------------------------------------------------------------------
+# --- notebooks ------------------------------------------------------------------------------------
 
 
 def text_of(value: Any) -> str:
@@ -269,14 +321,20 @@ def test_notebooks_are_light(path: Path) -> None:
     assert faults == []
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 KINDS = ("*.md", "*.py", "*.toml", "*.yml", "*.cfg", "*.lock", "*.ipynb")
 FOLDERS = (".github", "bench", "datasets", "docs", "ipu_teach", "notebooks", "tests")
 TEXTS = [path for kind in (*KINDS, "*.cff", "*.yaml") for path in ROOT.glob(kind)]
 TEXTS += [path for kind in KINDS for folder in FOLDERS for path in (ROOT / folder).rglob(kind)]
 # Put together here, so that this file does not hold them.
-UNWANTED = ("../" + "shared", "pypi" + ".org", "python" + "hosted.org", "anaconda" + ".org", "anaconda" + ".com")
+UNWANTED = (
+    "../" + "shared",
+    "pypi" + ".org",
+    "python" + "hosted.org",
+    "anaconda" + ".org",
+    "anaconda" + ".com",
+)
 
 
 @pytest.mark.parametrize("path", sorted(TEXTS), ids=label)
@@ -287,7 +345,11 @@ def test_texts_stand_alone(path: Path) -> None:
 
 
 def test_every_error_is_the_kits_and_explains_itself() -> None:
-    own = [value for _, value in inspect.getmembers(errors, inspect.isclass) if value.__module__ == errors.__name__]
+    own = [
+        value
+        for _, value in inspect.getmembers(errors, inspect.isclass)
+        if value.__module__ == errors.__name__
+    ]
     classes = [value for value in own if issubclass(value, BaseException)]
     assert errors.IPUTeachError in classes and len(classes) >= 5
     for kind in classes:
@@ -295,7 +357,7 @@ def test_every_error_is_the_kits_and_explains_itself() -> None:
         assert "__doc__" in vars(kind) and (kind.__doc__ or "").strip(), kind
 
 
-# --- errors as they are printed ---------------------------------------------------------------------------------------
+# --- errors as they are printed -------------------------------------------------------------------
 
 ERRORS = {name for name, _ in inspect.getmembers(errors, inspect.isclass)} | {"refused"}
 LABELS = {"where": "where: ", "line": "line:  ", "next": "next:  "}
@@ -305,7 +367,12 @@ def faults_of_errors(source: str) -> list[str]:
     """What is wrong with the errors in `source` that are written as they are printed."""
     lines, faults = source.splitlines(), []
     for call in ast.walk(ast.parse(source)):
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ERRORS and call.args):
+        if not (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id in ERRORS
+            and call.args
+        ):
             continue
         text = call.args[0]
         if not re.match('f?"""', lines[text.lineno - 1].encode()[text.col_offset :].decode()):
@@ -364,13 +431,19 @@ def test_the_check_sees_labels_that_go_wrong(number: int, line: str) -> None:
     assert faults_of_errors("\n".join([*GOOD[:number], line, *GOOD[number + 1 :]])) != []
 
 
-# --- tools ------------------------------------------------------------------------------------------------------------
+# --- tools ----------------------------------------------------------------------------------------
 
 
 def said(*command: str) -> tuple[int, str]:
     env = dict(os.environ, NO_COLOR="1")
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=env, text=True, encoding="utf-8", capture_output=True, timeout=600
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=env,
+        text=True,
+        encoding="utf-8",
+        capture_output=True,
+        timeout=600,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -381,12 +454,14 @@ def test_import_is_light() -> None:
     assert said("-c", probe) == (0, "[]\n")
 
 
-# --- how much of it a program enters ----------------------------------------------------------------------------------
+# --- how much of it a program enters --------------------------------------------------------------
 
-# Files of the package in which the smallest program calls a function, without streams and reports. 40 and 30 were aimed at.
-# What is left is an idea each that such a program has use for, and these are not put together for this count: what it is built
-# of (graph, 12), what is looked at before it runs (compile, 8; cost, 2), what runs it (engine, 10), a batch of views, chunks
-# and products (8), and what is around every run (target, program, options, flags, progress, Ctrl-C, log, host's timeline: 10).
+# Files of the package in which the smallest program calls a function, without streams and reports.
+# 40 and 30 were aimed at. What is left is an idea each that such a program has use for, and these
+# are not put together for this count: what it is built of (graph, 12), what is looked at before it
+# runs (compile, 8; cost, 2), what runs it (engine, 10), a batch of views, chunks and products (8),
+# and what is around every run (target, program, options, flags, progress, Ctrl-C, log, host's
+# timeline: 10).
 MOST_FILES = {"batch": 50, "plain vertex loop": 41}
 ENTERED = """
 import os, sys
@@ -433,7 +508,11 @@ print(len(seen), *sorted(seen))
 def test_a_small_program_enters_few_files(way: str) -> None:
     status, text = said("-c", ENTERED, way)
     count, *names = text.split()
-    assert status == 0 and os.path.join("graph", "tensor.py") in names and os.path.join("engine", "machine.py") in names
+    assert (
+        status == 0
+        and os.path.join("graph", "tensor.py") in names
+        and os.path.join("engine", "machine.py") in names
+    )
     assert int(count) <= MOST_FILES[way], text
 
 
@@ -448,7 +527,11 @@ def test_ruff_format() -> None:
 
 
 # From 3.12 on the lock has a numpy whose annotations no older Python reads.
-MYPY = ("-m", "mypy", *(("--python-version", f"3.{sys.version_info[1]}") if sys.version_info >= (3, 12) else ()))
+MYPY = (
+    "-m",
+    "mypy",
+    *(("--python-version", f"3.{sys.version_info[1]}") if sys.version_info >= (3, 12) else ()),
+)
 
 
 @pytest.mark.slow
@@ -466,7 +549,9 @@ def test_a_caller_of_a_library_has_the_types_of_all_its_names(tmp_path: Path) ->
         "reveal_type(tanh)",
     ]
     lines += [
-        f"reveal_type({library.__name__.split('.')[-1]}.{n})" for library in (poplin, popnn, popops) for n in library.__all__
+        f"reveal_type({library.__name__.split('.')[-1]}.{n})"
+        for library in (poplin, popnn, popops)
+        for n in library.__all__
     ]
     caller = tmp_path / "caller.py"
     caller.write_text("\n".join(lines), encoding="utf-8")
@@ -474,4 +559,8 @@ def test_a_caller_of_a_library_has_the_types_of_all_its_names(tmp_path: Path) ->
     assert status == 0, text
     types = re.findall(r'Revealed type is "(.*)"', text)
     assert len(types) == len(lines) - 2 and "Any" not in types
-    assert types[0] == types[len(poplin.__all__) + len(popnn.__all__) + 1 + popops.__all__.index("tanh")] != "types.ModuleType"
+    assert (
+        types[0]
+        == types[len(poplin.__all__) + len(popnn.__all__) + 1 + popops.__all__.index("tanh")]
+        != "types.ModuleType"
+    )

@@ -28,7 +28,7 @@ from ipu_teach.lessons.shelf import find_lesson  # noqa: E402
 LANDING = f"/lab/tree/{find_lesson(None).name}"
 
 
-# --- what the configurations say --------------------------------------------------------------------------------------
+# --- what the configurations say ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -51,48 +51,77 @@ def set_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Config, dict[
     return config, runpy.run_path(str(HUB / "jupyterhub_config.py"), {"get_config": lambda: config})
 
 
-def test_a_learner_gets_her_own_folder_and_limits(set_up: tuple[Config, dict[str, Any]], folder: Path) -> None:
+def test_a_learner_gets_her_own_folder_and_limits(
+    set_up: tuple[Config, dict[str, Any]], folder: Path
+) -> None:
     c, _ = set_up
-    assert c.Spawner.cmd == [sys.executable, "-m", "ipu_teach", "lab"] and c.Spawner.default_url == LANDING
+    assert (
+        c.Spawner.cmd == [sys.executable, "-m", "ipu_teach", "lab"]
+        and c.Spawner.default_url == LANDING
+    )
     assert c.Spawner.environment["IPU_TEACH_WORK"] == "~/work"
-    assert c.SimpleLocalProcessSpawner.home_dir_template.format(username="ada") == str(folder / "homes" / "ada")
+    assert c.SimpleLocalProcessSpawner.home_dir_template.format(username="ada") == str(
+        folder / "homes" / "ada"
+    )
     assert c.Spawner.mem_limit and c.Spawner.cpu_limit
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_only_this_machine_is_served_and_only_admins_see_the_class(set_up: tuple[Config, dict[str, Any]]) -> None:
+def test_only_this_machine_is_served_and_only_admins_see_the_class(
+    set_up: tuple[Config, dict[str, Any]],
+) -> None:
     c, _ = set_up
     assert c.JupyterHub.bind_url.startswith("http://127.0.0.1:")
     services = {service["name"]: service for service in c.JupyterHub.services}
     assert "jupyterhub_idle_culler" in services["idle"]["command"]
-    assert services["class"]["url"].startswith("http://127.0.0.1:") and Path(services["class"]["command"][1]).is_file()
-    assert not any("access:services" in scope for role in c.JupyterHub.load_roles for scope in role["scopes"])
+    assert (
+        services["class"]["url"].startswith("http://127.0.0.1:")
+        and Path(services["class"]["command"][1]).is_file()
+    )
+    assert not any(
+        "access:services" in scope for role in c.JupyterHub.load_roles for scope in role["scopes"]
+    )
 
 
 def test_a_name_is_a_name_of_a_folder(set_up: tuple[Config, dict[str, Any]]) -> None:
     from jupyterhub.auth import DummyAuthenticator
 
     names = DummyAuthenticator(config=set_up[0])
-    assert names.validate_username("ada-2") and not names.validate_username("../ada") and not names.validate_username(".ssh")
+    assert (
+        names.validate_username("ada-2")
+        and not names.validate_username("../ada")
+        and not names.validate_username(".ssh")
+    )
 
 
-def test_the_limit_is_on_the_process_that_becomes_the_server(set_up: tuple[Config, dict[str, Any]], tmp_path: Path) -> None:
+def test_the_limit_is_on_the_process_that_becomes_the_server(
+    set_up: tuple[Config, dict[str, Any]], tmp_path: Path
+) -> None:
     import resource
     import subprocess
 
     spawner = set_up[1]["RoomSpawner"](mem_limit=3 << 30, home_dir=str(tmp_path / "ada"))
     code = "import os, resource; print(resource.getrlimit(resource.RLIMIT_AS), os.getcwd())"
     begin = spawner.make_preexec_fn("ada")
-    said = subprocess.run([sys.executable, "-c", code], preexec_fn=begin, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], preexec_fn=begin, capture_output=True, text=True, check=True
+    ).stdout
     assert said.split("\n")[0] == f"({3 << 30}, {3 << 30}) {tmp_path / 'ada'}"
     assert resource.getrlimit(resource.RLIMIT_AS)[0] != 3 << 30
 
 
-def test_sockets_have_short_names(set_up: tuple[Config, dict[str, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = set_up[0].Spawner.environment["JUPYTER_RUNTIME_DIR"](SimpleNamespace(user=SimpleNamespace(id=100)))
+def test_sockets_have_short_names(
+    set_up: tuple[Config, dict[str, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = set_up[0].Spawner.environment["JUPYTER_RUNTIME_DIR"](
+        SimpleNamespace(user=SimpleNamespace(id=100))
+    )
     assert Path(place).parents[1] == folder
     monkeypatch.setenv("IPU_TEACH_HUB", str(folder / ("x" * 40)))
-    with pytest.raises(SystemExit, match="too long a name, for sockets lie in it: set IPU_TEACH_HUB to another folder"):
+    with pytest.raises(
+        SystemExit,
+        match="too long a name, for sockets lie in it: set IPU_TEACH_HUB to another folder",
+    ):
         runpy.run_path(str(HUB / "jupyterhub_config.py"), {"get_config": Config})
 
 
@@ -100,7 +129,9 @@ def test_without_passwords_the_hub_does_not_start(
     set_up: tuple[Config, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("IPU_TEACH_HUB_ADMIN_PASSWORD")
-    with pytest.raises(SystemExit, match="IPU_TEACH_HUB_ADMIN_PASSWORD is not set: docs/hub.md says what it is for"):
+    with pytest.raises(
+        SystemExit, match="IPU_TEACH_HUB_ADMIN_PASSWORD is not set: docs/hub.md says what it is for"
+    ):
         runpy.run_path(str(HUB / "jupyterhub_config.py"), {"get_config": Config})
 
 
@@ -109,7 +140,9 @@ def test_the_littlest_jupyterhub_gets_the_same() -> None:
     runpy.run_path(str(HUB / "tljh.py"), {"c": c})
     assert c.Spawner.cmd[1:] == ["-m", "ipu_teach", "lab"] and c.Spawner.default_url == LANDING
     (service,) = c.JupyterHub.services.get_value([])
-    assert service["name"] == "class" and service["command"][1].endswith("deploy/jupyterhub/class_page.py")
+    assert service["name"] == "class" and service["command"][1].endswith(
+        "deploy/jupyterhub/class_page.py"
+    )
     assert c.Spawner.environment.get_value({})["IPU_TEACH_WORK"] == "~/work"
 
 
@@ -119,16 +152,24 @@ def test_kubernetes_gets_the_same() -> None:
     assert server["cmd"] == ["ipu-teach", "lab"] and server["defaultUrl"] == LANDING
     assert all(isinstance(value, str) for value in server["extraEnv"].values())
     assert server["extraEnv"]["IPU_TEACH_WORK"] == "~/work" and values["cull"]["enabled"]
-    claim, page = yaml.safe_load_all((HUB / "kubernetes" / "homes.yaml").read_text(encoding="utf-8"))
+    claim, page = yaml.safe_load_all(
+        (HUB / "kubernetes" / "homes.yaml").read_text(encoding="utf-8")
+    )
     assert claim["metadata"]["name"] == server["storage"]["static"]["pvcName"] == "class-homes"
     (container,) = page["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"{server['image']['name']}:{server['image']['tag']}"
     (mount,) = container["volumeMounts"]
-    assert container["command"] == ["ipu-teach", "class", "/class/homes", "--serve"] and mount["readOnly"] is True
-    assert f"{mount['mountPath']}/{server['storage']['static']['subPath']}" == "/class/homes/{username}"
+    assert (
+        container["command"] == ["ipu-teach", "class", "/class/homes", "--serve"]
+        and mount["readOnly"] is True
+    )
+    assert (
+        f"{mount['mountPath']}/{server['storage']['static']['subPath']}"
+        == "/class/homes/{username}"
+    )
 
 
-# --- the arithmetic ---------------------------------------------------------------------------------------------------
+# --- the arithmetic -------------------------------------------------------------------------------
 
 
 def test_a_quantile_is_one_of_the_values() -> None:
@@ -137,19 +178,32 @@ def test_a_quantile_is_one_of_the_values() -> None:
 
 
 def test_a_class_beside_one_who_is_alone() -> None:
-    cells = figures.compared({0: [1.0, 3.0, 2.0], 1: [0.1]}, [(0, 2.0), (0, 4.0), (1, 0.1), (1, 0.7)])
+    cells = figures.compared(
+        {0: [1.0, 3.0, 2.0], 1: [0.1]}, [(0, 2.0), (0, 4.0), (1, 0.1), (1, 0.7)]
+    )
     assert cells.answers == 4 and cells.seconds == (0.7, 4.0, 4.0)
-    assert cells.times == (1.0, pytest.approx(7), pytest.approx(7)) and cells.worst_cell == (1, pytest.approx(7))
+    assert cells.times == (1.0, pytest.approx(7), pytest.approx(7)) and cells.worst_cell == (
+        1,
+        pytest.approx(7),
+    )
 
 
-@pytest.mark.parametrize("lesson", [lesson for lesson in catalogue() if lesson.number.isdecimal()], ids=lambda one: one.number)
+@pytest.mark.parametrize(
+    "lesson",
+    [lesson for lesson in catalogue() if lesson.number.isdecimal()],
+    ids=lambda one: one.number,
+)
 def test_a_scripted_learner_takes_the_lessons_minutes_and_answers_wrong_once(lesson: Any) -> None:
     steps = list(plan.steps(lesson.number))
-    assert abs(sum(step.minutes for step in steps) - lesson.minutes) <= 7  # questions that come again count here
+    # questions that come again count here
+    assert abs(sum(step.minutes for step in steps) - lesson.minutes) <= 7
     for exercise in lesson.exercises:
         mine = [step for step in steps if step.exercise == exercise.name]
         assert [step.right for step in mine] == [False, False, True, True], exercise.name
-        assert mine[0].cell == mine[2].cell < mine[1].cell == mine[3].cell and mine[0].code != mine[2].code
+        assert (
+            mine[0].cell == mine[2].cell < mine[1].cell == mine[3].cell
+            and mine[0].code != mine[2].code
+        )
 
 
 def test_the_rehearsal_keeps_to_the_timetable() -> None:

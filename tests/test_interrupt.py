@@ -12,10 +12,13 @@ import pytest
 
 from ipu_teach.engine.scalar.compiled import numba_is_here
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a kernel is interrupted otherwise there")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="a kernel is interrupted otherwise there"
+)
 needs_numba = pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
 
-# With n beyond 1,000 the loop has no end. The first run is so short that it is over before anybody waits for it.
+# With n beyond 1,000 the loop has no end. The first run is so short that it is over before anybody
+# waits for it.
 BUILT = """
 from ipu_teach import *
 from ipu_teach.engine.scalar import run as scalar_run
@@ -81,7 +84,9 @@ class Notebook:
         """Wait until a cell has printed `text`."""
         while True:
             message = self.client.get_iopub_msg(timeout=60)
-            if message["parent_header"].get("msg_id") == number and text in message["content"].get("text", ""):
+            if message["parent_header"].get("msg_id") == number and text in message["content"].get(
+                "text", ""
+            ):
                 return
 
 
@@ -112,12 +117,20 @@ def test_the_interrupt_button_stops_an_endless_loop(way: str, notebook: Notebook
     stopped = notebook.reply(endless)
     assert (stopped["status"], stopped["ename"]) == ("error", "KeyboardInterrupt")
     # What the loop had written is as it was; and the next cell runs.
-    asked = {"n": "int(engine.read_tensor('n'))", "seen": "engine.read_tensor('seen').tolist()", "at": "over"}
+    asked = {
+        "n": "int(engine.read_tensor('n'))",
+        "seen": "engine.read_tensor('seen').tolist()",
+        "at": "over",
+    }
     after = notebook.reply(notebook.begin("", **asked))
     assert float(after["user_expressions"]["at"]["data"]["text/plain"]) - sent < 1
     assert after["user_expressions"]["n"]["data"]["text/plain"] == "5000"
     assert after["user_expressions"]["seen"]["data"]["text/plain"].startswith("[5, ")
-    after = notebook.reply(notebook.begin("engine.write_tensor('turns', 8)\nengine.run()", n="int(engine.read_tensor('n'))"))
+    after = notebook.reply(
+        notebook.begin(
+            "engine.write_tensor('turns', 8)\nengine.run()", n="int(engine.read_tensor('n'))"
+        )
+    )
     assert (after["status"], after["user_expressions"]["n"]["data"]["text/plain"]) == ("ok", "8")
 
 
@@ -135,7 +148,12 @@ verdict = check("01.1", endless)
 
 def test_a_check_in_a_notebook_stops_it_too(notebook: Notebook) -> None:
     assert notebook.reply(notebook.begin(BUILT.replace("{way}", "python")))["status"] == "ok"
-    checked = notebook.reply(notebook.begin(CHECKED, verdict="repr(verdict)", n="int(engine.read_tensor('n'))"))
+    checked = notebook.reply(
+        notebook.begin(CHECKED, verdict="repr(verdict)", n="int(engine.read_tensor('n'))")
+    )
     assert checked["status"] == "ok", checked
-    assert "after 0.5 seconds it was stopped" in checked["user_expressions"]["verdict"]["data"]["text/plain"]
+    assert (
+        "after 0.5 seconds it was stopped"
+        in checked["user_expressions"]["verdict"]["data"]["text/plain"]
+    )
     assert checked["user_expressions"]["n"]["data"]["text/plain"] == "5000"

@@ -79,14 +79,19 @@ class StencilLoop(Vertex):
 @pytest.mark.parametrize("codelet", [Stencil, StencilLoop])
 @pytest.mark.parametrize("side", [1, 3, 8])
 @pytest.mark.parametrize("chunk", [1, 3000, 524288])
-def test_pieces_of_a_picture(codelet: type[Vertex], side: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_a_picture(
+    codelet: type[Vertex], side: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Windows that overlap, read in place, and pieces written in place between their neighbours."""
     monkeypatch.setattr(plan, "CHUNK_BYTES", chunk)
     monkeypatch.setattr(plan, "LANES", 7)
     down, across = 5, 6
     picture = normal(down * side + 2, across * side + 2)
     graph = Graph(DEVICE.target)
-    x, out = graph.add_constant(FLOAT, picture.shape, picture), graph.add_variable(FLOAT, (down * side, across * side))
+    x, out = (
+        graph.add_constant(FLOAT, picture.shape, picture),
+        graph.add_variable(FLOAT, (down * side, across * side)),
+    )
     graph.set_tile_mapping(x, 0)
     graph.set_tile_mapping(out, 1)
     graph.create_host_read("out", out)
@@ -94,7 +99,10 @@ def test_pieces_of_a_picture(codelet: type[Vertex], side: int, chunk: int, monke
     for i in reversed(range(down)):
         for j in range(across):
             top, left = i * side, j * side
-            edges = {"x": x[top : top + side + 2, left : left + side + 2], "out": out[top : top + side, left : left + side]}
+            edges = {
+                "x": x[top : top + side + 2, left : left + side + 2],
+                "out": out[top : top + side, left : left + side],
+            }
             graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges), 2)
     engine = Engine(graph, Repeat(2, Execute(compute_set)))
     engine.load_and_run(DEVICE)
@@ -116,12 +124,16 @@ class Elementwise(Vertex):
 
 @pytest.mark.parametrize("chunk", [1, 100, 524288])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_vertices_of_uneven_sizes_side_by_side(chunk: int, gaps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vertices_of_uneven_sizes_side_by_side(
+    chunk: int, gaps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plan, "CHUNK_BYTES", chunk)
     count, size = 40, 1003
     x, y, scale = normal(size), normal(size), normal(1)
     graph = Graph(DEVICE.target)
-    tensors: dict[str, Any] = {n: graph.add_variable(FLOAT, v.shape, n) for n, v in (("x", x), ("y", y), ("scale", scale))}
+    tensors: dict[str, Any] = {
+        n: graph.add_variable(FLOAT, v.shape, n) for n, v in (("x", x), ("y", y), ("scale", scale))
+    }
     for name, values in (("x", x), ("y", y), ("scale", scale)):
         graph.set_initial_value(tensors[name], values)
         graph.set_tile_mapping(tensors[name], 0)
@@ -129,9 +141,16 @@ def test_vertices_of_uneven_sizes_side_by_side(chunk: int, gaps: bool, monkeypat
     compute_set = graph.add_compute_set()
     touched = np.zeros(size, bool)
     for number in reversed(range(count)):
-        begin, end = size * number // count, size * (number + 1) // count - (gaps and number % 16 == 0)
+        begin, end = (
+            size * number // count,
+            size * (number + 1) // count - (gaps and number % 16 == 0),
+        )
         touched[begin:end] = True
-        edges = {"x": tensors["x"][begin:end], "y": tensors["y"][begin:end], "scale": tensors["scale"][0]}
+        edges = {
+            "x": tensors["x"][begin:end],
+            "y": tensors["y"][begin:end],
+            "scale": tensors["scale"][0],
+        }
         graph.set_tile_mapping(graph.add_vertex(compute_set, Elementwise, edges), 1)
     engine = Engine(graph, Execute(compute_set))
     engine.load_and_run(DEVICE)
@@ -167,7 +186,9 @@ class Dot(Vertex):
         self.out = self.a @ self.b
 
 
-def product(codelet: type[Vertex], a: Array, b: Array, rows: int, columns: int, **how: Any) -> tuple[Array, Engine]:
+def product(
+    codelet: type[Vertex], a: Array, b: Array, rows: int, columns: int, **how: Any
+) -> tuple[Array, Engine]:
     """a @ b in blocks of so many rows and columns."""
     graph = Graph(DEVICE.target)
     left, right = graph.add_constant(FLOAT, a.shape, a), graph.add_constant(FLOAT, b.shape, b)
@@ -181,8 +202,11 @@ def product(codelet: type[Vertex], a: Array, b: Array, rows: int, columns: int, 
             block = slice(i, i + rows)
             across = (slice(j, j + columns),) if b.ndim > 1 else ()
             place = out[(block, *across)]
-            edges = {"a": left[block] if codelet is not Dot else left[i], "b": right[(slice(None), *across)],
-                     "out": place if codelet is not Dot else out[i]}  # fmt: skip
+            edges = {
+                "a": left[block] if codelet is not Dot else left[i],
+                "b": right[(slice(None), *across)],
+                "out": place if codelet is not Dot else out[i],
+            }
             graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges), 1)
     engine = Engine(graph, Execute(compute_set), **how)
     engine.load_and_run(DEVICE)
@@ -190,13 +214,18 @@ def product(codelet: type[Vertex], a: Array, b: Array, rows: int, columns: int, 
 
 
 @pytest.mark.parametrize(("codelet", "rows"), [(BlockProduct, 8), (BlockTimesVector, 4), (Dot, 1)])
-def test_joined_products_are_within_rounding_and_exact_ones_are_the_loops(codelet: type[Vertex], rows: int) -> None:
+def test_joined_products_are_within_rounding_and_exact_ones_are_the_loops(
+    codelet: type[Vertex], rows: int
+) -> None:
     """The bound that Engine's docstring gives: k * 6e-8 of the sum of the terms' sizes."""
     k = 65
     a, b = normal(32, k), normal(k, 24) if codelet is BlockProduct else normal(k)
     wide = a.astype(np.float64) @ b.astype(np.float64)
     bound = k * 6e-8 * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
-    loop, exact, joined = (product(codelet, a, b, rows, 8, **how) for how in ({"vertex_loop": True}, {}, {"exact": False}))
+    loop, exact, joined = (
+        product(codelet, a, b, rows, 8, **how)
+        for how in ({"vertex_loop": True}, {}, {"exact": False})
+    )
     assert same_bits(exact[0], loop[0])
     assert np.all(np.abs(joined[0] - wide) <= bound)
     calls = [sum(f is np.matmul for f, _ in calls_of(engine)) for _, engine in (exact, joined)]
@@ -219,7 +248,9 @@ def test_a_joined_product_is_one_large_one() -> None:
 
 
 @pytest.mark.parametrize("prefix", [2, 16, 256, 4096])
-def test_nests_do_not_depend_on_how_many_vertices_are_looked_at_first(prefix: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nests_do_not_depend_on_how_many_vertices_are_looked_at_first(
+    prefix: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Pictures cut into tiles, rows of several lengths, and a nest that ends just where a prefix does."""
     i, j, k = np.indices((11, 24, 8)).reshape(3, -1)
     lone = np.random.default_rng(1).permutation(40)
@@ -269,6 +300,8 @@ def test_vertices_that_reach_places_of_their_own(codelet: type[Vertex], trapping
         for i, j in zip(a, b, strict=True):
             expected[j] += 2.5 * (i - 4) if codelet is Axpy else max(i - 4, 0)
     for vertex_loop in (False, True):
-        engine = Engine(graph, Execute(cs), {"debug.floatPointOpException": trapping}, vertex_loop=vertex_loop)
+        engine = Engine(
+            graph, Execute(cs), {"debug.floatPointOpException": trapping}, vertex_loop=vertex_loop
+        )
         engine.load_and_run(DEVICE)
         np.testing.assert_array_equal(engine.read_tensor("y"), expected)

@@ -1,4 +1,5 @@
-"""Library functions of PopLibs: what stands in a signature is checked, and errors have the name of the call they are of."""
+"""Library functions of PopLibs: what stands in a signature is checked, and errors have the name of
+the call they are of."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ import pytest
 
 from ipu_teach import FLOAT, Graph, IPUModel, Tensor
 from ipu_teach.errors import PoplibsError
-from ipu_teach.poplibs import graphfn, library, poplin, popnn, popops, poprand, poputil, unit_scaling
+from ipu_teach.poplibs import (
+    graphfn,
+    library,
+    poplin,
+    popnn,
+    popops,
+    poprand,
+    poputil,
+    unit_scaling,
+)
 from ipu_teach.poplibs.library import OWN, Row, calling
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.program import Sequence
@@ -29,17 +39,25 @@ def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     """The public functions of all libraries, and the methods of their classes."""
     for module in (popops, poplin, popnn, poprand, poputil, graphfn, unit_scaling):
         for name, found in inspect.getmembers(module):
-            if name.startswith(("_", "check_")) or not getattr(found, "__module__", "").startswith("ipu_teach.poplibs."):
+            if name.startswith(("_", "check_")) or not getattr(found, "__module__", "").startswith(
+                "ipu_teach.poplibs."
+            ):
                 continue
             place = f"{module.__name__.split('.')[-1]}.{name}"
             if inspect.isfunction(found):
                 yield place, found
             elif inspect.isclass(found):
                 methods = inspect.getmembers(found, inspect.isfunction)
-                yield from ((f"{place}.{n}", f) for n, f in methods if not n.startswith("_") or n in ("__init__", "__call__"))
+                yield from (
+                    (f"{place}.{n}", f)
+                    for n, f in methods
+                    if not n.startswith("_") or n in ("__init__", "__call__")
+                )
 
 
-FUNCTIONS = {name: function for name, function in callables() if not function.__module__.endswith(".library")}
+FUNCTIONS = {
+    name: function for name, function in callables() if not function.__module__.endswith(".library")
+}
 LIBRARY = {name: function for name, function in FUNCTIONS.items() if made(function)}
 
 
@@ -57,40 +75,59 @@ def graph_with(*shapes: tuple[int, ...]) -> tuple[Any, ...]:
 
 def test_every_public_function_of_a_graph_is_a_library_function() -> None:
     assert len(LIBRARY) > 300
-    plain = {function.__name__ for function in FUNCTIONS.values() if takes_a_graph(function) and not made(function)}
-    assert plain == {"tile_pieces", "like"}  # for the libraries themselves, of what they have checked
+    plain = {
+        function.__name__
+        for function in FUNCTIONS.values()
+        if takes_a_graph(function) and not made(function)
+    }
+    # for the libraries themselves, of what they have checked
+    assert plain == {"tile_pieces", "like"}
 
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_a_library_function_can_be_checked(name: str) -> None:
     function = LIBRARY[name]
     inner = function.__wrapped__  # type: ignore[attr-defined]
-    assert not (inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner)), "it would run after its name is gone"
+    assert not (inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner)), (
+        "it would run after its name is gone"
+    )
     get_type_hints(inner, include_extras=True)  # every name in the signature is there at run time
     parameters = inspect.signature(function).parameters
-    assert {p.kind for p in parameters.values()} <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    assert {p.kind for p in parameters.values()} <= {
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    }
     assert OWN not in [p.default for p in parameters.values()]
-    assert not {"Row", "Matrix", "Rows", "Loose", "Free"} & {p.annotation for p in parameters.values()}, "a Tensor for a caller"
+    assert not {"Row", "Matrix", "Rows", "Loose", "Free"} & {
+        p.annotation for p in parameters.values()
+    }, "a Tensor for a caller"
     assert (function.__doc__ or "").strip() or inner.__name__ == "__init__"
 
 
 def test_what_is_wrong_with_a_call_is_said_by_python() -> None:
     graph, prog, x = graph_with((4,))
 
-    def plain(graph: Graph, x: Row, prog: Sequence, debug_context: str = OWN, *, twice: bool = False) -> None: ...
+    def plain(
+        graph: Graph, x: Row, prog: Sequence, debug_context: str = OWN, *, twice: bool = False
+    ) -> None: ...
 
     checked: Any = library.library(plain)
     checked(graph, x, prog, "name", twice=True)
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-        ((graph, x), {}), ((graph, x, prog, "name", True), {}), ((graph, x, prog), {"x": x}), ((graph, x, prog), {"scale": 2}),
-    ]  # fmt: skip
+        ((graph, x), {}),
+        ((graph, x, prog, "name", True), {}),
+        ((graph, x, prog), {"x": x}),
+        ((graph, x, prog), {"scale": 2}),
+    ]
     for args, kwargs in calls:
         with pytest.raises(TypeError) as wanted:
             plain(*args, **kwargs)
         with pytest.raises(TypeError, match=r"plain\(\) ") as found:
             checked(*args, **kwargs)
         assert str(found.value) == str(wanted.value)
-    with pytest.raises(TypeError, match=re.escape("fill() missing 1 required positional argument: 'value'")):
+    with pytest.raises(
+        TypeError, match=re.escape("fill() missing 1 required positional argument: 'value'")
+    ):
         popops.fill(graph, x, prog)  # type: ignore[call-arg]
 
 
@@ -100,8 +137,12 @@ def test_a_variant_has_the_signature_of_its_core_and_a_name_of_its_own() -> None
     assert names[:5] == ["graph", "a", "b", "prog", "debug_context"]
     assert inspect.signature(poplin.mat_mul).return_annotation == "Tensor"
     assert inspect.signature(poplin.mat_mul).parameters["debug_context"].default == "mat_mul"
-    assert poplin.mat_mul.__name__ == "mat_mul" and str(poplin.mat_mul.__doc__).startswith("The matrix product [m, n]")
-    assert "def _multiplied(" in inspect.getsource(inspect.unwrap(poplin.mat_mul)), "what it does is to be seen"
+    assert poplin.mat_mul.__name__ == "mat_mul" and str(poplin.mat_mul.__doc__).startswith(
+        "The matrix product [m, n]"
+    )
+    assert "def _multiplied(" in inspect.getsource(inspect.unwrap(poplin.mat_mul)), (
+        "what it does is to be seen"
+    )
     with pytest.raises(PoplibsError, match=r"^mat_mul_grouped\(\) wants a with 3 dimensions"):
         poplin.mat_mul_grouped(graph, a, b, prog)
     with pytest.raises(TypeError, match=r"^mat_mul\(\) missing a required argument: 'prog'"):

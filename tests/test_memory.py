@@ -32,14 +32,27 @@ from ipu_teach import (
 )
 from ipu_teach.cost.memory import CATEGORIES, MemoryLedger, at_most
 from ipu_teach.errors import GraphMemoryAllocationError
-from ipu_teach.program import Call, Copy, Execute, If, Program, Repeat, RepeatWhileTrue, Sequence, Switch, WriteUndef
+from ipu_teach.program import (
+    Call,
+    Copy,
+    Execute,
+    If,
+    Program,
+    Repeat,
+    RepeatWhileTrue,
+    Sequence,
+    Switch,
+    WriteUndef,
+)
 
 
 def memory_of(space: Space, *programs: Program) -> MemoryLedger:
-    return compile_graph(space.graph, list(programs), strict=False, merge_copies=False).report.memory
+    return compile_graph(
+        space.graph, list(programs), strict=False, merge_copies=False
+    ).report.memory
 
 
-# --- an interpreter of programs ---------------------------------------------------------------------------------------
+# --- an interpreter of programs -------------------------------------------------------------------
 
 
 @dataclass
@@ -60,7 +73,11 @@ class Part:
     count: int = 1
 
     def leaves(self) -> list[Part]:
-        return [self] if self.kind == "leaf" else [leaf for part in self.parts for leaf in part.leaves()]
+        return (
+            [self]
+            if self.kind == "leaf"
+            else [leaf for part in self.parts for leaf in part.leaves()]
+        )
 
     def ways(self) -> Iterator[list[Part | str]]:
         """Every way through: leaves, and names of predicates where they are read. A while loop runs at most twice."""
@@ -156,11 +173,20 @@ class Maker:
         return self.does(Execute(compute_set), reads, writes)
 
     def does(self, program: Program, reads: list[View], writes: list[View]) -> Part:
-        return Part(program, self.names(*reads), self.names(*writes), self.whole(*writes) - self.names(*reads))
+        return Part(
+            program,
+            self.names(*reads),
+            self.names(*writes),
+            self.whole(*writes) - self.names(*reads),
+        )
 
     def part(self, depth: int) -> Part:
         rng = self.rng
-        kind = rng.choice(["leaf", "sequence", "repeat", "choice", "while", "call"]) if depth else "leaf"
+        kind = (
+            rng.choice(["leaf", "sequence", "repeat", "choice", "while", "call"])
+            if depth
+            else "leaf"
+        )
         flag = rng.choice(self.flags)
         (name,) = self.names(flag)
         if kind == "leaf":
@@ -178,9 +204,17 @@ class Maker:
         other = self.part(depth - 1)
         if kind == "while":
             return Part(
-                RepeatWhileTrue(body.program, flag.tensor, other.program), kind=kind, parts=[body, other], predicate=name
+                RepeatWhileTrue(body.program, flag.tensor, other.program),
+                kind=kind,
+                parts=[body, other],
+                predicate=name,
             )
-        return Part(If(flag.tensor, body.program, other.program), kind=kind, parts=[body, other], predicate=name)
+        return Part(
+            If(flag.tensor, body.program, other.program),
+            kind=kind,
+            parts=[body, other],
+            predicate=name,
+        )
 
 
 @pytest.mark.slow
@@ -190,7 +224,11 @@ def test_liveness_is_what_an_interpreter_finds(rng: Random) -> None:
     """Every way through the programs is walked backwards; what a place needs on any of them is live there."""
     space = Space(some_device(rng), rng)
     maker = Maker(rng, space)
-    roots = [root for root in (maker.part(3) for _ in range(rng.randint(1, 2))) if number_of_ways(root) <= 300]
+    roots = [
+        root
+        for root in (maker.part(3) for _ in range(rng.randint(1, 2)))
+        if number_of_ways(root) <= 300
+    ]
     if not roots:
         return
     memory = memory_of(space, *(root.program for root in roots))
@@ -203,23 +241,40 @@ def test_liveness_is_what_an_interpreter_finds(rng: Random) -> None:
         for leaf, names in needed(way, always)[1]:
             live[id(leaf)] |= names - always
     found = memory.liveness
-    assert {n for n, flag in zip(memory.names, found.always, strict=True) if flag and n in space.variables} == always
+    assert {
+        n
+        for n, flag in zip(memory.names, found.always, strict=True)
+        if flag and n in space.variables
+    } == always
     assert len(found.places) == len(leaves)
     for place, leaf in enumerate(leaves):
-        assert {n for n, flag in zip(memory.names, found.live[place], strict=True) if flag} == live[id(leaf)]
+        assert {n for n, flag in zip(memory.names, found.live[place], strict=True) if flag} == live[
+            id(leaf)
+        ]
         sizes = {n: 4 * space.variables[n].ids.size for n in live[id(leaf)]}
         assert memory.live_at(place) == sizes
 
     # And the bytes, tile by tile and place by place.
     def held(names: set[str], tile: int) -> int:
-        return sum(space.size[e] for n in names for e in space.variables[n].elements if space.tile[e] == tile)
+        return sum(
+            space.size[e]
+            for n in names
+            for e in space.variables[n].elements
+            if space.tile[e] == tile
+        )
 
     for tile in range(space.tiles):
-        passing = [sum(int(a[tile]) for a in memory.passing[place].values()) for place in range(len(leaves))]
+        passing = [
+            sum(int(a[tile]) for a in memory.passing[place].values())
+            for place in range(len(leaves))
+        ]
         moments = [held(live[id(leaf)], tile) + passing[place] for place, leaf in enumerate(leaves)]
         assert memory.not_always_live_bytes_per_tile[tile] == max(moments, default=0)
-        state = sum(int(s) for s, v, t in zip(memory.size, memory.variable, memory.tile, strict=True)
-                    if t == tile and memory.categories[v] == "Vertex state")  # fmt: skip
+        state = sum(
+            int(s)
+            for s, v, t in zip(memory.size, memory.variable, memory.tile, strict=True)
+            if t == tile and memory.categories[v] == "Vertex state"
+        )
         besides = sum(int(a[tile]) for a in memory.always.values())
         assert memory.always_live_bytes_per_tile[tile] == held(always, tile) + state + besides
     assert sum(memory.by_category().values()) == memory.bytes_per_tile.sum()
@@ -228,7 +283,7 @@ def test_liveness_is_what_an_interpreter_finds(rng: Random) -> None:
     assert sum(memory.by_region().values()) == (memory.bytes_per_tile + memory.gaps_per_tile).sum()
 
 
-# --- by hand ----------------------------------------------------------------------------------------------------------
+# --- by hand --------------------------------------------------------------------------------------
 
 
 def chain(rng: Random, count: int, **fields: Any) -> tuple[Space, list[View], Sequence]:
@@ -238,7 +293,11 @@ def chain(rng: Random, count: int, **fields: Any) -> tuple[Space, list[View], Se
     for view in views:
         space.map(view, 0)
     space.graph.host_accesses.clear()
-    return space, views, Sequence(*(Copy(a.tensor, b.tensor) for a, b in zip(views, views[1:], strict=False)))
+    return (
+        space,
+        views,
+        Sequence(*(Copy(a.tensor, b.tensor) for a, b in zip(views, views[1:], strict=False))),
+    )
 
 
 def test_dead_variables_leave_their_bytes_to_others() -> None:
@@ -246,7 +305,8 @@ def test_dead_variables_leave_their_bytes_to_others() -> None:
     space, views, program = chain(Random(0), 10)
     memory = memory_of(space, program)
     assert memory.variable_bytes_per_tile.tolist() == [10_000, 0]
-    # The supervisor's stack; nine steps, in which tile 1 only syncs; a copy vertex in each, and once what they run.
+    # The supervisor's stack; nine steps, in which tile 1 only syncs; a copy vertex in each, and
+    # once what they run.
     overhead = 128 + 9 * 16 + 9 * 12 + 440
     assert memory.always_live_bytes_per_tile.tolist() == [1000 + overhead, 128 + 9 * 4]
     assert memory.not_always_live_bytes_per_tile.tolist() == [2000, 0]
@@ -258,7 +318,10 @@ def test_dead_variables_leave_their_bytes_to_others() -> None:
     # Read by the host at the end, the last one is always live.
     space.graph.create_host_read("end", views[-1].tensor)
     later = memory_of(space, program)
-    assert later.always_live_bytes_per_tile[0] == 2000 + overhead and later.not_always_live_bytes_per_tile[0] == 2000
+    assert (
+        later.always_live_bytes_per_tile[0] == 2000 + overhead
+        and later.not_always_live_bytes_per_tile[0] == 2000
+    )
 
 
 def test_a_program_that_reuses_memory_fits_where_its_variables_do_not() -> None:
@@ -285,7 +348,10 @@ def test_the_error_names_ten_variables() -> None:
     with pytest.raises(GraphMemoryAllocationError) as caught:
         Engine(space.graph, Sequence())
     line = str(caught.value).splitlines()[1]
-    assert "Its variables: 't13' 113, 't12' 112, " in line and "'t4' 104, and 4 smaller ones. Besides: stacks 128." in line
+    assert (
+        "Its variables: 't13' 113, 't12' 112, " in line
+        and "'t4' 104, and 4 smaller ones. Besides: stacks 128." in line
+    )
     assert line.count("'t") == 10
 
 
@@ -315,7 +381,10 @@ def test_packets_that_land_elsewhere_need_room() -> None:
     stream = space.graph.add_host_to_device_fifo("in", FLOAT, 512)
     back = space.graph.add_device_to_host_fifo("out", FLOAT, 512)
     memory = memory_of(space, Sequence(Copy(stream, x.tensor), Copy(x.tensor, back)))
-    assert [passing["Host buffers"].tolist() for passing in memory.passing] == [[512, 512], [512, 512]]
+    assert [passing["Host buffers"].tolist() for passing in memory.passing] == [
+        [512, 512],
+        [512, 512],
+    ]
     assert memory.always["Host packet headers"].tolist() == [8, 8]
 
 
@@ -340,13 +409,16 @@ def test_pointers_take_what_their_layouts_say() -> None:
     tensor = x.tensor
     same = dict.fromkeys(("span", "short", "pointer", "scaled"), tensor)
     rows, scattered = x.reshaped((4, 2)).tensor, [tensor[3], tensor[0], tensor[7]]
-    v = graph.add_vertex(compute_set, Layouts, {**same, "rows": rows, "scattered": scattered, "out": out[0].tensor})
+    v = graph.add_vertex(
+        compute_set, Layouts, {**same, "rows": rows, "scattered": scattered, "out": out[0].tensor}
+    )
     graph.set_tile_mapping(v, 0)
     add(space, compute_set, Placed(DotProduct, 1, {"a": [x], "b": [x], "out": [out[1]]}))
     add(space, compute_set, Placed(SumOfParts, 1, {"parts": [x[:3], x[3:]], "out": [out[2]]}))
     memory = memory_of(space, Execute(compute_set))
-    # A span is two words, a short span and a pointer one, a scaled pointer half of one; a number has a pointer. A VectorList
-    # has a word for each vector, a Vector of Vectors a span, one of Inputs a pointer, and all three a span of their own.
+    # A span is two words, a short span and a pointer one, a scaled pointer half of one; a number
+    # has a pointer. A VectorList has a word for each vector, a Vector of Vectors a span, one of
+    # Inputs a pointer, and all three a span of their own.
     assert memory.always["Edge pointers"].tolist() == [
         8 + 4 + 4 + 2 + (4 * 4 + 8) + (3 * 4 + 8) + 4,
         (8 + 8 + 4) + (2 * 8 + 8 + 4),
@@ -362,9 +434,18 @@ def test_interleaved_memory_is_filled_last() -> None:
         return executable.report.memory.by_region()
 
     assert regions(1000) == {"Non-interleaved": 1128, "Interleaved": 0, "Overflow": 0}
-    assert regions(212_993) == {"Non-interleaved": 212_992, "Interleaved": 136, "Overflow": 0}  # and a gap of 7
-    assert regions(700_000) == {"Non-interleaved": 212_992, "Interleaved": 425_984, "Overflow": 700_128 - 638_976}
-    assert regions(1000, memory_bytes_per_tile=500) == {"Non-interleaved": 500, "Interleaved": 0, "Overflow": 628}
+    # and a gap of 7
+    assert regions(212_993) == {"Non-interleaved": 212_992, "Interleaved": 136, "Overflow": 0}
+    assert regions(700_000) == {
+        "Non-interleaved": 212_992,
+        "Interleaved": 425_984,
+        "Overflow": 700_128 - 638_976,
+    }
+    assert regions(1000, memory_bytes_per_tile=500) == {
+        "Non-interleaved": 500,
+        "Interleaved": 0,
+        "Overflow": 628,
+    }
 
 
 def test_gaps_fill_up_whole_data_paths() -> None:
@@ -406,10 +487,16 @@ def test_memory_in_a_report_at_another_size() -> None:
     assert (stacked.memory.bytes_per_tile - report.memory.bytes_per_tile).tolist() == [872, 872]
 
 
-@pytest.mark.parametrize("scattered", [False, True], ids=["in one piece", "each number from another tile"])
-def test_a_small_program_passes_by_a_bound_and_has_no_ledger_until_somebody_asks(scattered: bool) -> None:
+@pytest.mark.parametrize(
+    "scattered", [False, True], ids=["in one piece", "each number from another tile"]
+)
+def test_a_small_program_passes_by_a_bound_and_has_no_ledger_until_somebody_asks(
+    scattered: bool,
+) -> None:
     """1,000 numbers that a vertex of another tile changes: they are there twice, and so is the code that moves them."""
-    space = Space(IPUModel(tiles_per_ipu=3, exchange_setup_instructions=50).create_device(), Random(0))
+    space = Space(
+        IPUModel(tiles_per_ipu=3, exchange_setup_instructions=50).create_device(), Random(0)
+    )
     x = space.variable(FLOAT, (1000,))
     for i in range(1000):
         space.map(x[i], i % 2 if scattered else 0)

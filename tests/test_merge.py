@@ -1,4 +1,5 @@
-"""Copies that do not disturb each other are one superstep, and a compute set that they leave alone takes them along."""
+"""Copies that do not disturb each other are one superstep, and a compute set that they leave alone
+takes them along."""
 
 from __future__ import annotations
 
@@ -42,15 +43,21 @@ def test_what_disturbs_begins_a_new_run() -> None:
     assert runs_of(Sequence(Copy(a, b), Copy(b, c)), graph) == [1, 1]  # read after write
     assert runs_of(Sequence(Copy(a, b), Copy(c, a)), graph) == [1, 1]  # write after read
     assert runs_of(Sequence(Copy(a, c), Copy(b, c)), graph) == [1, 1]  # write after write
-    assert runs_of(Sequence(Copy(a[:4], b[:4]), Copy(b[4:], c[4:]), Copy(b[3:4], c[3:4]), Copy(a[5:], b[5:])), graph) == [2, 2]
+    assert runs_of(
+        Sequence(Copy(a[:4], b[:4]), Copy(b[4:], c[4:]), Copy(b[3:4], c[3:4]), Copy(a[5:], b[5:])),
+        graph,
+    ) == [2, 2]
     assert runs_of(Sequence(apart[0], apart[0]), graph) == [1, 1]
 
 
 def test_the_order_in_which_copies_stand_matters() -> None:
-    """Here, there and on, four times: side by side they are two steps, one after the other eight."""
+    """Here, there and on, four times: side by side they are two steps, one after the other
+    eight."""
     graph, (a, b, c) = variables()
     pairs = [(Copy(a[i], b[i]), Copy(b[i], c[i])) for i in range(4)]
-    assert runs_of(Sequence(*(copy for both in zip(*pairs, strict=True) for copy in both)), graph) == [4, 4]
+    assert runs_of(
+        Sequence(*(copy for both in zip(*pairs, strict=True) for copy in both)), graph
+    ) == [4, 4]
     assert runs_of(Sequence(*(copy for pair in pairs for copy in pair)), graph) == [1, 2, 2, 2, 1]
 
 
@@ -65,11 +72,14 @@ def test_what_is_no_copy_on_one_ipu_ends_a_run() -> None:
     assert runs_of(Repeat(3, Sequence(first, second)), graph) == [2]
     graph, (a, b, _) = variables(tiles=2, num_ipus=2)  # elements 0, 1, 4 and 5 on the first
     within, across = [Copy(a[i], b[i]) for i in (0, 2)], Copy(a[4], b[3])
-    assert runs_of(Sequence(*within), graph) == [2] and runs_of(Sequence(within[0], across, within[1]), graph) == [1, 1, 1]
+    assert runs_of(Sequence(*within), graph) == [2] and runs_of(
+        Sequence(within[0], across, within[1]), graph
+    ) == [1, 1, 1]
 
 
 def summing(tiles: int = 4) -> tuple[Space, Execute, Execute, list[View]]:
-    """A compute set that sums a in the first of b, one that sums b in the first of c, and a to e, ten numbers on each tile."""
+    """A compute set that sums a in the first of b, one that sums b in the first of c, and a to e,
+    ten numbers on each tile."""
     space = Space(IPUModel(tiles_per_ipu=tiles).create_device(), Random(0))
     made = [space.variable(FLOAT, (10,)) for _ in range(5)]
     sets = []
@@ -77,7 +87,11 @@ def summing(tiles: int = 4) -> tuple[Space, Execute, Execute, list[View]]:
         space.map(view, tile % tiles)
     for number in range(2):
         sets.append(space.graph.add_compute_set(f"sum{number}"))
-        add(space, sets[-1], Placed(Sum, number + 1, {"x": [made[number]], "out": [made[number + 1][0]]}))
+        add(
+            space,
+            sets[-1],
+            Placed(Sum, number + 1, {"x": [made[number]], "out": [made[number + 1][0]]}),
+        )
     return space, Execute(sets[0]), Execute(sets[1]), made
 
 
@@ -87,21 +101,38 @@ def test_a_copy_goes_with_the_compute_set_before_it_if_it_disturbs_none_on_eithe
 
     def kinds(*parts: Program) -> list[tuple[str, int]]:
         executable = compile_graph(space.graph, Sequence(*parts), strict=False)
-        return [(leaf.kind, len(leaf.children)) for leaf in executable.compiled.programs[0].leaves()]
+        return [
+            (leaf.kind, len(leaf.children)) for leaf in executable.compiled.programs[0].leaves()
+        ]
 
     assert kinds(first, Copy(d, e)) == [("Execute", 1)]
-    assert kinds(first, Copy(a, e), Copy(b[1:], d[1:])) == [("Execute", 2)]  # both read a; of b only the first is written
-    assert kinds(first, Copy(b, e)) == kinds(first, Copy(e, b)) == kinds(first, Copy(e, a)) == [("Execute", 0), ("Copy", 0)]
+    # both read a; of b only the first is written
+    assert kinds(first, Copy(a, e), Copy(b[1:], d[1:])) == [("Execute", 2)]
+    assert (
+        kinds(first, Copy(b, e))
+        == kinds(first, Copy(e, b))
+        == kinds(first, Copy(e, a))
+        == [("Execute", 0), ("Copy", 0)]
+    )
     assert kinds(first, Copy(d, e), second) == [("Execute", 1), ("Execute", 0)]
-    assert kinds(first, Copy(e[1:], b[1:]), second) == [("Execute", 0), ("Copy", 0), ("Execute", 0)]  # for the one behind it
+    # for the one behind it
+    assert kinds(first, Copy(e[1:], b[1:]), second) == [("Execute", 0), ("Copy", 0), ("Execute", 0)]
     assert kinds(first, Copy(c, d), second) == [("Execute", 0), ("Copy", 0), ("Execute", 0)]
     # One that stays where it is holds up no other, but what it writes is not read before.
     assert kinds(first, Copy(b, e), Copy(c, d)) == [("Execute", 1), ("Copy", 0)]
     assert kinds(first, Copy(b, e), Copy(e, d)) == [("Execute", 0), ("Copy", 0), ("Copy", 0)]
     assert kinds(first, Copy(d, e), Copy(e, c)) == [("Execute", 1), ("Copy", 0)]
     # Nothing in front of it, or something else.
-    assert kinds(Copy(d, e), first) == kinds(WriteUndef(c), Copy(d, e), first)[1:] == [("Copy", 0), ("Execute", 0)]
-    assert kinds(first, Sequence(Copy(d, e))) == kinds(first, Repeat(1, Copy(d, e))) == [("Execute", 0), ("Copy", 0)]
+    assert (
+        kinds(Copy(d, e), first)
+        == kinds(WriteUndef(c), Copy(d, e), first)[1:]
+        == [("Copy", 0), ("Execute", 0)]
+    )
+    assert (
+        kinds(first, Sequence(Copy(d, e)))
+        == kinds(first, Repeat(1, Copy(d, e)))
+        == [("Execute", 0), ("Copy", 0)]
+    )
     assert kinds(Repeat(3, Sequence(first, Copy(d, e))), first) == [("Execute", 1), ("Execute", 0)]
 
 
@@ -113,20 +144,32 @@ def test_the_answer_of_a_compute_set_is_written_by_it() -> None:
 
 
 def test_what_a_copy_brings_comes_with_the_exchange_of_the_compute_set() -> None:
-    """Tile 0 sends its ten numbers to tile 1, and tile 3 ten to tile 0: 54 and 56 cycles until the first word, and 10.
+    """Tile 0 sends its ten numbers to tile 1, and tile 3 ten to tile 0: 54 and 56 cycles until the
+    first word, and 10.
 
-    Apart the copy takes a sync of 100 and its own 64. It lands where it stays: only a's numbers pass through a buffer.
+    Apart the copy takes a sync of 100 and its own 64. It lands where it stays: only a's numbers
+    pass through a buffer.
     """
     space, first, _, made = summing()
     program = Sequence(first, Copy(made[3].tensor, made[4].tensor))
-    one, apart = (compile_graph(space.graph, program, merge_copies=merge) for merge in (True, False))
+    one, apart = (
+        compile_graph(space.graph, program, merge_copies=merge) for merge in (True, False)
+    )
     compute = 6 * (5 + 10 * 2 + 1)  # a vertex starts; a load and a sum for each number, and a store
     assert [apart.cost.step(n).cycles for n in (0, 1)] == [100 + 64 + compute, 100 + 64]
     cost = one.cost.step(0)
     assert (cost.cycles, cost.kind, cost.name) == (100 + 64 + compute, "Execute", "sum0")
     assert cost.exchange[0].received.tolist() == [40, 40, 0, 0]
-    assert [one.report.memory.by_category(tile)["Exchange buffers"] for tile in range(4)] == [0, 40, 0, 0]
-    assert [sorted(r.tolist() for r in t.receivers) for t in one.report.profile.transfers(0)] == [[[0], [1]], []]
+    assert [one.report.memory.by_category(tile)["Exchange buffers"] for tile in range(4)] == [
+        0,
+        40,
+        0,
+        0,
+    ]
+    assert [sorted(r.tolist() for r in t.receivers) for t in one.report.profile.transfers(0)] == [
+        [[0], [1]],
+        [],
+    ]
 
 
 def test_a_report_shows_a_compute_set_with_its_copies() -> None:
@@ -138,20 +181,29 @@ def test_a_report_shows_a_compute_set_with_its_copies() -> None:
         assert [(s.kind, s.name) for s in report.steps()] == [("Execute", "sum0")] * 3
         (leaf,) = report.profile.programs[0].leaves()
         assert (leaf.name, [(p.kind, p.name, p.step) for p in leaf.children]) == (
-            "sum0, with 1 copy", [("Copy", "'t3' to 't4'", -1)]
-        )  # fmt: skip
+            "sum0, with 1 copy",
+            [("Copy", "'t3' to 't4'", -1)],
+        )
         assert "test_merge.py" in report.profile.steps[0].line
-        assert re.search(r"Execute sum0, with 1 copy\n +Copy &#x27;t3&#x27; to", report._repr_html_())
+        assert re.search(
+            r"Execute sum0, with 1 copy\n +Copy &#x27;t3&#x27; to", report._repr_html_()
+        )
         assert [row[2] for row in show.program(report).scene.table[1][-2:]] == ["3", "3"]
 
 
 def test_an_error_names_the_copy_that_went_with_a_compute_set() -> None:
     space, first, _, made = summing()
     new = space.variable(FLOAT, (10,), values=False)
-    engine = Engine(space.graph, Sequence(first, Copy(made[3].tensor, made[4].tensor), Copy(new.tensor, made[2].tensor)))
+    engine = Engine(
+        space.graph,
+        Sequence(first, Copy(made[3].tensor, made[4].tensor), Copy(new.tensor, made[2].tensor)),
+    )
     assert len(engine.executable.compiled.steps) == 1
     engine.load(space.device)
-    with pytest.raises(UninitialisedReadError, match="^Copy to 't2' reads element .0. of 't5', which nothing has written."):
+    with pytest.raises(
+        UninitialisedReadError,
+        match="^Copy to 't2' reads element .0. of 't5', which nothing has written.",
+    ):
         engine.run()
 
 
@@ -174,7 +226,9 @@ def test_random_copies_go_with_the_compute_sets_that_they_leave_alone(rng: Rando
         return bool(copy[1].elements & written or copy[2].elements & (read | written))
 
     expected: list[list[Any]] = []  # a compute set and its copies, or copies
-    for alone, found in groupby(enumerate(parts), lambda numbered: isinstance(numbered[1], Superstep)):
+    for alone, found in groupby(
+        enumerate(parts), lambda numbered: isinstance(numbered[1], Superstep)
+    ):
         group = list(found)
         if alone:
             expected += [[step] for _, step in group]
@@ -183,30 +237,46 @@ def test_random_copies_go_with_the_compute_sets_that_they_leave_alone(rng: Rando
         runs: list[list[Any]] = [[]]
         for _, copy in group:
             _, source, destination = copy
-            reads, writes = (set().union(*(other[side].elements for other in runs[-1])) for side in (1, 2))
+            reads, writes = (
+                set().union(*(other[side].elements for other in runs[-1])) for side in (1, 2)
+            )
             if source.elements & writes or destination.elements & (reads | writes):
                 runs.append([])
             runs[-1].append(copy)
         if group[0][0]:
-            expected[-1] += [copy for copy in runs[0] if not any(disturbs(copy, step) for step in around)]
+            expected[-1] += [
+                copy for copy in runs[0] if not any(disturbs(copy, step) for step in around)
+            ]
             runs[0] = [copy for copy in runs[0] if any(disturbs(copy, step) for step in around)]
         expected += [run for run in runs if run]
-    program = Sequence(*(Execute(p.compute_set) if isinstance(p, Superstep) else p[0] for p in parts))
-    engines = [Engine(space.graph, program, merge_copies=merge, strict=False) for merge in (True, False)]
+    program = Sequence(
+        *(Execute(p.compute_set) if isinstance(p, Superstep) else p[0] for p in parts)
+    )
+    engines = [
+        Engine(space.graph, program, merge_copies=merge, strict=False) for merge in (True, False)
+    ]
     steps = list(engines[0].executable.compiled.programs[0].leaves())
-    assert [len(step.children) + (step.kind == "Execute") or 1 for step in steps] == [len(group) for group in expected]
+    assert [len(step.children) + (step.kind == "Execute") or 1 for step in steps] == [
+        len(group) for group in expected
+    ]
     for group, step in zip(expected, steps, strict=True):
         wanted: list[set[int]] = [set() for _ in range(space.tiles)]
         if isinstance(group[0], Superstep):
             wanted = touched_by_tile(space, group[0], ("input", "inout"))
         for _, source, destination in group[isinstance(group[0], Superstep) :]:
-            for there, here in zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True):
+            for there, here in zip(
+                source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True
+            ):
                 wanted[space.tile[here]].add(there)
-        assert figures(engines[0].executable.cost.step(step.step).exchange[0]) == moved(space, wanted, space.tiles)
+        assert figures(engines[0].executable.cost.step(step.step).exchange[0]) == moved(
+            space, wanted, space.tiles
+        )
     for engine in engines:
         engine.load(device)
         engine.run()
-    memories = [engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None]
+    memories = [
+        engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None
+    ]
     assert memories[0] == memories[1]
     assert engines[0].report.total_cycles <= engines[1].report.total_cycles
 
@@ -214,39 +284,59 @@ def test_random_copies_go_with_the_compute_sets_that_they_leave_alone(rng: Rando
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_random_copies_merge_as_far_as_they_may_and_move_each_byte_once(rng: Random) -> None:
-    """Element by element: a run ends at the first copy that meets what it wrote or writes what it read."""
+    """Element by element: a run ends at the first copy that meets what it wrote or writes what it
+    read."""
     device = some_device(rng)
     space, per_ipu = some_space(rng, device), device.target.tiles_per_ipu
     copies = [random_copy(rng, space) for _ in range(rng.randint(2, 9))]
-    sides = [(set(s.ids.reshape(-1).tolist()), set(d.ids.reshape(-1).tolist())) for _, s, d in copies]
+    sides = [
+        (set(s.ids.reshape(-1).tolist()), set(d.ids.reshape(-1).tolist())) for _, s, d in copies
+    ]
     within = [len({space.tile[e] // per_ipu for e in s | d}) <= 1 for s, d in sides]
     runs: list[list[int]] = []
     for number, (read, written) in enumerate(sides):
-        so_far = [sides[i] for i in runs[-1]] if runs and within[number] and within[runs[-1][0]] else [(written, read)]
-        if any(written & (r | w) or read & w for r, w in so_far) or not within[number] or not runs or not within[runs[-1][0]]:
+        so_far = (
+            [sides[i] for i in runs[-1]]
+            if runs and within[number] and within[runs[-1][0]]
+            else [(written, read)]
+        )
+        if (
+            any(written & (r | w) or read & w for r, w in so_far)
+            or not within[number]
+            or not runs
+            or not within[runs[-1][0]]
+        ):
             runs.append([])
         runs[-1].append(number)
     program = Sequence(*(copy for copy, _, _ in copies))
-    engines = [Engine(space.graph, program, merge_copies=merge, strict=False) for merge in (True, False)]
+    engines = [
+        Engine(space.graph, program, merge_copies=merge, strict=False) for merge in (True, False)
+    ]
     steps = list(engines[0].executable.compiled.programs[0].leaves())
     assert [len(step.children) or 1 for step in steps] == [len(run) for run in runs]
     for run, step in zip(runs, steps, strict=True):
         wanted: list[set[int]] = [set() for _ in range(space.tiles)]
         for s, d in [copies[i][1:] for i in run]:
-            for there, here in zip(s.ids.reshape(-1).tolist(), d.ids.reshape(-1).tolist(), strict=True):
+            for there, here in zip(
+                s.ids.reshape(-1).tolist(), d.ids.reshape(-1).tolist(), strict=True
+            ):
                 wanted[space.tile[here]].add(there)
-        assert figures(engines[0].executable.cost.step(step.step).exchange[0]) == moved(space, wanted, per_ipu)
+        assert figures(engines[0].executable.cost.step(step.step).exchange[0]) == moved(
+            space, wanted, per_ipu
+        )
     for engine in engines:
         engine.load(device)
         engine.run()
-    memories = [engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None]
+    memories = [
+        engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None
+    ]
     assert memories[0] == memories[1]
     assert engines[0].report.total_cycles <= engines[1].report.total_cycles
 
 
 def test_one_sync_and_one_latency() -> None:
-    """Four numbers to the next tile each: 100 of sync, 54 until the first word (56 on the second row), a word, or the three
-    instructions that turn to the sender and the one that sends."""
+    """Four numbers to the next tile each: 100 of sync, 54 until the first word (56 on the second
+    row), a word, or the three instructions that turn to the sender and the one that sends."""
     graph, (a, b, _) = variables()
     program = Sequence(*(Copy(a[i], b[i + 1]) for i in range(3)))
     costs = [compile_graph(graph, program, merge_copies=merge).cost for merge in (True, False)]
@@ -261,7 +351,9 @@ def test_an_error_names_the_copy_that_was_written() -> None:
     engine.load(IPUModel(tiles_per_ipu=4).create_device())
     with pytest.raises(UninitialisedReadError) as caught:
         engine.run()
-    assert str(caught.value).startswith("Copy to a view of 'c' reads element [5] of 'c', which nothing has written.")
+    assert str(caught.value).startswith(
+        "Copy to a view of 'c' reads element [5] of 'c', which nothing has written."
+    )
     assert "Copy(c[5], c[2])" in str(caught.value)
 
 
@@ -273,14 +365,19 @@ def test_a_report_shows_the_parts() -> None:
     engine.run()
     live = engine.report
     for report in (live, Report.deserialize(live.serialize())):
-        assert [(s.kind, s.name) for s in report.steps()] == [("Copy", "2 copies: 'a' to 'b', …")] * 3
+        assert [(s.kind, s.name) for s in report.steps()] == [
+            ("Copy", "2 copies: 'a' to 'b', …")
+        ] * 3
         (leaf,) = report.profile.programs[0].leaves()
         assert [(part.kind, part.name, part.step) for part in leaf.children] == [
-            ("Copy", "'a' to 'b'", -1), ("Copy", "'a' to 'c'", -1)
-        ]  # fmt: skip
+            ("Copy", "'a' to 'b'", -1),
+            ("Copy", "'a' to 'c'", -1),
+        ]
         assert "test_merge.py" in report.profile.steps[0].line
         page = report._repr_html_()
-        assert re.search(r"2 copies: &#x27;a&#x27; to &#x27;b&#x27;, …\n +Copy &#x27;a&#x27; to", page)
+        assert re.search(
+            r"2 copies: &#x27;a&#x27; to &#x27;b&#x27;, …\n +Copy &#x27;a&#x27; to", page
+        )
         rows = show.program(report).scene.table[1]
         assert [row[2] for row in rows[-3:]] == ["3", "3", "3"]
 
@@ -298,7 +395,8 @@ def test_a_saved_program_keeps_its_copies() -> None:
 
 @pytest.mark.parametrize("merge", [True, False])
 def test_twelve_thousand_copies_fit(merge: bool) -> None:
-    """A step costs code on the tiles that take part; on the others it is one instruction, to sync."""
+    """A step costs code on the tiles that take part; on the others it is one instruction, to
+    sync."""
     count, tiles = 12_000 if merge else 1200, 16
     device = IPUModel(tiles_per_ipu=tiles).create_device()
     graph = Graph(device)

@@ -1,4 +1,5 @@
-"""Lesson 07's training against plain numpy: bit for bit in single precision, and near double precision.
+"""Lesson 07's training against plain numpy: bit for bit in single precision, and near double
+precision.
 
 The numpy loop takes from the kit nothing but where the plans cut, and the order in which they add.
 """
@@ -62,13 +63,17 @@ class Trainer:
 
 
 def planned_product(a: Array, b: Array, target: Target) -> Array:
-    """a @ b in float32 as the plan cuts it: block products, then the partial sums from first to last."""
+    """a @ b in float32 as the plan cuts it: block products, then the partial sums from first to
+    last."""
     plan = poplin.plan_mat_mul(a.shape[0], a.shape[1], b.shape[1], target)
     partials = np.empty((plan.inner_blocks, plan.m, plan.n), np.float32)
     for r0, r1 in plan.rows():
         for c0, c1 in plan.columns():
             for i, (k0, k1) in enumerate(plan.inner()):
-                left, right = np.ascontiguousarray(a[r0:r1, k0:k1]), np.ascontiguousarray(b[k0:k1, c0:c1])
+                left, right = (
+                    np.ascontiguousarray(a[r0:r1, k0:k1]),
+                    np.ascontiguousarray(b[k0:k1, c0:c1]),
+                )
                 partials[i, r0:r1, c0:c1] = left @ right
     total = partials[0].copy()
     for partial in partials[1:]:
@@ -77,7 +82,8 @@ def planned_product(a: Array, b: Array, target: Target) -> Array:
 
 
 def planned_sum(rows: Array, target: Target) -> Array:
-    """The sum over the first axis in float32, row after row within each block of the plan, then block after block."""
+    """The sum over the first axis in float32, row after row within each block of the plan, then
+    block after block."""
     blocks = popops.plan_reduce(rows.shape[0], rows.shape[1], FLOAT, target).row_blocks
     parts = []
     for begin, end in poputil.balanced_partition(len(rows), blocks):
@@ -91,7 +97,9 @@ def planned_sum(rows: Array, target: Target) -> Array:
     return total
 
 
-def numpy_step(weights: Array, bias: Array, images: Array, labels: Array, target: Target) -> tuple[Array, Array, Array]:
+def numpy_step(
+    weights: Array, bias: Array, images: Array, labels: Array, target: Target
+) -> tuple[Array, Array, Array]:
     """One training step in float32."""
     scores = planned_product(images, weights, target) + bias
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -115,7 +123,9 @@ def double_step(weights: Array, bias: Array, images: Array, labels: Array) -> tu
 def data() -> tuple[Array, Array]:
     digits = datasets.digits()
     images = digits.train_images.reshape(-1, PIXELS).astype(np.float32) / np.float32(255)
-    return images.reshape(-1, BATCH, PIXELS), digits.train_labels.astype(np.uint32).reshape(-1, BATCH)
+    return images.reshape(-1, BATCH, PIXELS), digits.train_labels.astype(np.uint32).reshape(
+        -1, BATCH
+    )
 
 
 @pytest.mark.parametrize("tiles", [1, 13, 1472])
@@ -127,9 +137,13 @@ def test_every_step_equals_numpy_bit_for_bit(tiles: int, data: tuple[Array, Arra
     for step in range(60 if tiles == 13 else 12):
         trainer.engine.run()
         batch = step % len(images)
-        weights, bias, loss = numpy_step(weights, bias, images[batch], labels[batch], trainer.target)
+        weights, bias, loss = numpy_step(
+            weights, bias, images[batch], labels[batch], trainer.target
+        )
         got = trainer.state()
-        assert [a.tobytes() for a in got] == [a.tobytes() for a in (weights, bias, loss)], f"step {step}"
+        assert [a.tobytes() for a in got] == [a.tobytes() for a in (weights, bias, loss)], (
+            f"step {step}"
+        )
 
 
 def test_training_stays_within_single_precision_of_double(data: tuple[Array, Array]) -> None:
@@ -191,5 +205,8 @@ def test_accuracy_is_counted_on_the_device() -> None:
     popnn.calc_accuracy(graph, outputs, expected, hits, program)
     engine = Engine(graph, program)
     engine.load_and_run(device)
-    wanted = sum(int(np.argmax(row)) == label for row, label in zip(values, [0, 1, 2, 0, 1, 2, 9], strict=True))
+    wanted = sum(
+        int(np.argmax(row)) == label
+        for row, label in zip(values, [0, 1, 2, 0, 1, 2, 9], strict=True)
+    )
     assert engine.read_tensor("hits") == 100 + wanted

@@ -38,16 +38,20 @@ def view(name: str, report: Report) -> View:
     return made
 
 
-# --- the programs and what ran of them --------------------------------------------------------------------------------
+# --- the programs and what ran of them ------------------------------------------------------------
 
 
 def test_every_part_of_a_program_ran_as_often_as_the_device_counted() -> None:
     report, counted = programs.branching()
     places = [p for root in Walk(report).roots for p in root.walk()]
     for name, times in counted.items():
-        assert sum(p.runs for p in places if p.node.kind == "Execute" and p.node.name == name) == times, name
+        assert (
+            sum(p.runs for p in places if p.node.kind == "Execute" and p.node.name == name) == times
+        ), name
     titles = {p.title: p for p in places}
-    assert titles["RepeatWhileTrue 'left'"].runs == 2 and titles["condition: Execute down"].runs == 10
+    assert (
+        titles["RepeatWhileTrue 'left'"].runs == 2 and titles["condition: Execute down"].runs == 10
+    )
     assert titles["If 'odd'"].runs == 8 and titles["then: Execute uneven"].runs == 4
     assert titles["case 0: Execute zero"].runs == titles["default: Execute one"].runs == 4
 
@@ -69,18 +73,31 @@ def test_spans_are_the_steps_of_the_run_nested() -> None:
     leaves = [s for s in walk.spans if s.place.node.step >= 0]
     assert [s.place.node.step for s in leaves] == report.step_numbers.tolist()
     assert [s.first for s in leaves] == list(range(report.num_steps))
-    for i, span in enumerate(walk.spans):  # each lies within the nearest one above that is less deep
-        around = next((s for s in reversed(walk.spans[:i]) if s.place.depth == span.place.depth - 1), None)
+    # each lies within the nearest one above that is less deep
+    for i, span in enumerate(walk.spans):
+        around = next(
+            (s for s in reversed(walk.spans[:i]) if s.place.depth == span.place.depth - 1), None
+        )
         assert (around is None) == (span.place.depth == 0)
         if around is not None:
-            assert around.first <= span.first < span.last <= around.last and span.place in around.place.children
+            assert (
+                around.first <= span.first < span.last <= around.last
+                and span.place in around.place.children
+            )
 
 
 def test_a_run_that_stopped_half_way_is_followed_to_there() -> None:
     report = programs.uneven(repeats=50)
-    short = Report(report.profile, Ran(report.step_numbers[:40].copy(), np.bincount(report.step_numbers[:40]).astype(np.int64)))
+    short = Report(
+        report.profile,
+        Ran(
+            report.step_numbers[:40].copy(), np.bincount(report.step_numbers[:40]).astype(np.int64)
+        ),
+    )
     for walk in (Walk(short), Walk(short, 40)):
-        assert walk.unplaced == 0 and sum(root.cycles for root in walk.roots) == pytest.approx(short.total_cycles)
+        assert walk.unplaced == 0 and sum(root.cycles for root in walk.roots) == pytest.approx(
+            short.total_cycles
+        )
         places = {p.title: p.runs for root in walk.roots for p in root.walk()}
         assert places["Execute total"] == 20 and places["Execute everywhere"] == 19
 
@@ -89,7 +106,10 @@ def test_runs_of_several_programs_are_told_apart() -> None:
     report = two_programs()
     first, second = Walk(report).roots
     assert (first.runs, second.runs) == (1, 2)
-    assert [r["runs"] for r in show.program(report).data if r["part"].startswith("Execute")] == ["1", "6"]
+    assert [r["runs"] for r in show.program(report).data if r["part"].startswith("Execute")] == [
+        "1",
+        "6",
+    ]
 
 
 def two_programs() -> Report:
@@ -101,7 +121,9 @@ def two_programs() -> Report:
     graph.set_initial_value(values, 1.0)
     one, two = graph.add_compute_set("one"), graph.add_compute_set("two")
     for compute_set in (one, two):
-        graph.set_tile_mapping(graph.add_vertex(compute_set, programs.Total, values=values, out=out), 1)
+        graph.set_tile_mapping(
+            graph.add_vertex(compute_set, programs.Total, values=values, out=out), 1
+        )
     engine = Engine(graph, [Execute(one), Repeat(3, Execute(two))])
     engine.load(device)
     for number in (1, 0, 1):
@@ -114,10 +136,18 @@ def test_sources_are_named_by_class_and_method() -> None:
     step = next(n for n in report.step_numbers.tolist() if report.step_cost(n).name == "total")
     text = "def compute(self) -> None:\n    self.out = np.sum(self.values)"
     assert sources(report, step) == (("Total.compute", text),)
-    assert sources(report, next(n for n in report.step_numbers.tolist() if report.step_cost(n).kind == "StreamCopy")) == ()
+    assert (
+        sources(
+            report,
+            next(
+                n for n in report.step_numbers.tolist() if report.step_cost(n).kind == "StreamCopy"
+            ),
+        )
+        == ()
+    )
 
 
-# --- timeline ---------------------------------------------------------------------------------------------------------
+# --- timeline -------------------------------------------------------------------------------------
 
 
 def test_the_timeline_is_the_run() -> None:
@@ -128,18 +158,25 @@ def test_the_timeline_is_the_run() -> None:
     assert [s.label for s in stills] == [f"{step.kind} {step.name}" for step in report.steps()]
     flame, tape, _ = scene.marks
     assert isinstance(flame, Flame) and isinstance(tape, Tape)
-    boxes = [(flame.names[t], d, a, b) for t, d, a, b in zip(flame.title, flame.depth, flame.first, flame.last, strict=True)]
+    boxes = [
+        (flame.names[t], d, a, b)
+        for t, d, a, b in zip(flame.title, flame.depth, flame.first, flame.last, strict=True)
+    ]
     assert boxes[:4] == [
         ("Sequence", 0, 0, 7),
         ("Copy rows to 'matrix'", 1, 0, 1),
         ("Repeat 3", 1, 1, 7),
         ("Sequence", 2, 1, 3),
     ]
-    assert [b for b in boxes if b[1] == 3] == [(n, 3, 1 + i, 2 + i) for i, n in enumerate(["total", "everywhere"] * 3)]
+    assert [b for b in boxes if b[1] == 3] == [
+        (n, 3, 1 + i, 2 + i) for i, n in enumerate(["total", "everywhere"] * 3)
+    ]
     total = next(s for s in scene.stills if s.label == "Execute total")
     profile = next(c for c in report.compute_sets if c.name == "total")
     assert total.values["compute"].tolist() == profile.cycles_per_tile.tolist()
-    assert scene.sources == ("Total.compute\n  1  def compute(self) -> None:\n  2      self.out = np.sum(self.values)",)
+    assert scene.sources == (
+        "Total.compute\n  1  def compute(self) -> None:\n  2      self.out = np.sum(self.values)",
+    )
     assert total.source == 0 and "codelet Total.compute" in total.note
 
 
@@ -165,14 +202,18 @@ def test_many_tiles_share_lanes() -> None:
     profile = next(c for c in report.compute_sets if c.name == "total")
     ranked = np.sort(profile.cycles_per_tile)[::-1].reshape(64, 23)
     assert np.abs(total.values["compute"] - ranked.mean(axis=1)).max() <= 1
-    assert view_.scene.notes[0].startswith("The 64 lanes are the tiles sorted by time, in each phase anew, 23 to a lane, ")
+    assert view_.scene.notes[0].startswith(
+        "The 64 lanes are the tiles sorted by time, in each phase anew, 23 to a lane, "
+    )
 
 
 def test_a_long_run_is_cut_and_deep_programs_too() -> None:
     report = programs.uneven(tiles=2, rows=2, repeats=2_000)
     scene = show.timeline(report).scene
     assert len(scene.frames) <= 3_000 and len(scene.json()) <= 150_000
-    assert scene.notes[0] == f"The picture shows the first {len(scene.frames):,} of 4,001 supersteps."
+    assert (
+        scene.notes[0] == f"The picture shows the first {len(scene.frames):,} of 4,001 supersteps."
+    )
     assert f"In the first {len(scene.frames):,}, most of the time goes to" in scene.sentence
     flame = scene.marks[0]
     assert isinstance(flame, Flame) and flame.last.max() == len(scene.frames)
@@ -200,7 +241,7 @@ def run(graph: Graph, program: Program) -> Report:
     return engine.report
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tiles", [1, 13, 1472])
@@ -215,10 +256,13 @@ def test_the_memory_adds_up(tiles: int) -> None:
     for tile in {0, tiles // 2, tiles - 1}:
         here = ledger.by_category(tile)
         assert {n.lower(): v for n, v in here.items() if v and n != "Variables"} == {
-            n: int(v[tile]) for n, v in held.items() if v[tile] and "variables" not in n and n != "gaps"
+            n: int(v[tile])
+            for n, v in held.items()
+            if v[tile] and "variables" not in n and n != "gaps"
         }
         assert here["Variables"] == sum(int(v[tile]) for n, v in held.items() if "variables" in n)
-    # What is always live is known from elsewhere: the ledger sums variables and categories by themselves.
+    # What is always live is known from elsewhere: the ledger sums variables and categories by
+    # themselves.
     passing = {"variables that come and go", "exchange buffers", "host buffers", "gaps"}
     steady = sum(v for n, v in held.items() if n not in passing)
     assert np.asarray(steady).tolist() == ledger.always_live_bytes_per_tile.tolist()
@@ -232,7 +276,9 @@ def test_the_variables_of_a_tile_are_listed(tiles: int) -> None:
     for tile, kind in enumerate(unpack(packed, tiles).tolist()):
         *listed, few, left = kinds[kind]
         expected = report.memory.at_fullest(tile)
-        assert {names[i]: size for i, size in zip(listed[::2], listed[1::2], strict=True)} == expected
+        assert {
+            names[i]: size for i, size in zip(listed[::2], listed[1::2], strict=True)
+        } == expected
         assert (few, left) == (0, 0)
 
 
@@ -254,7 +300,9 @@ def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
     text = f"the fullest tile is {fullest}: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), {always:,} always live"
     view_ = show.memory(report)
     assert repr(view_).endswith(text + ".") and view_.scene.stills[0].note == text
-    assert repr(view_).startswith(f"The memory of 13 tiles, modelled: {int(used.sum()):,} bytes, most of all stacks ")
+    assert repr(view_).startswith(
+        f"The memory of 13 tiles, modelled: {int(used.sum()):,} bytes, most of all stacks "
+    )
     assert view_.data[0]["tile"] == f"{fullest}" and view_.data[0]["bytes"] == f"{used[fullest]:,}"
     assert len(view_.data) == 13
 
@@ -278,8 +326,10 @@ def test_tiles_are_coloured_by_fifths_of_the_limit_and_those_over_it_apart() -> 
     }
     assert "1 tile over the limit" in repr(view_)
     stack = view_.scene.marks[-1]
-    assert isinstance(stack, Stack) and stack.limit < view_.scene.drawings[2].span  # the line is in the picture
-    empty = show.memory(programs.uneven()).scene  # the fullest tile of a machine that is nearly empty is nearly empty
+    # the line is in the picture
+    assert isinstance(stack, Stack) and stack.limit < view_.scene.drawings[2].span
+    # the fullest tile of a machine that is nearly empty is nearly empty
+    empty = show.memory(programs.uneven()).scene
     assert [empty.codes[c].name for c in empty.legend] == ["up to 20 % of the limit"]
 
 
@@ -291,7 +341,10 @@ def test_a_tile_over_its_limit_goes_past_the_line() -> None:
     assert stop == scene.drawings[number].span > gauge.limit  # all of it is drawn, live too
     shapes = list(paint(scene, 0))
     line = gauge.x + gauge.width * gauge.limit / stop
-    assert any(isinstance(s, Line) and s.points[0][0] == s.points[1][0] == pytest.approx(line) for s in shapes)
+    assert any(
+        isinstance(s, Line) and s.points[0][0] == s.points[1][0] == pytest.approx(line)
+        for s in shapes
+    )
 
 
 def test_many_ipus_show_the_fullest_of_several_tiles() -> None:
@@ -301,7 +354,9 @@ def test_many_ipus_show_the_fullest_of_several_tiles() -> None:
     scene = show.memory(Engine(graph, Sequence()).report).scene
     cells = scene.marks[0]
     assert isinstance(cells, Cells) and cells.count == 2944
-    assert scene.stills[0].values["tile"][1] == 3 and any("up to 2 tiles" in note for note in scene.notes)
+    assert scene.stills[0].values["tile"][1] == 3 and any(
+        "up to 2 tiles" in note for note in scene.notes
+    )
 
 
 @pytest.mark.parametrize("tiles", [13, 64, 400, 1472])
@@ -311,20 +366,27 @@ def test_stacks_have_the_shares_that_the_words_say(tiles: int) -> None:
     stack, drawing = scene.marks[-1], scene.drawings[2]
     assert isinstance(stack, Stack) and stack.count == min(tiles, 172)
     scale = stack.height / drawing.span
-    area: dict[str, float] = dict.fromkeys((scene.codes[int(b.code)].name for b in drawing.bars), 0.0)
+    area: dict[str, float] = dict.fromkeys(
+        (scene.codes[int(b.code)].name for b in drawing.bars), 0.0
+    )
     for shape in paint(scene, 0):
         if isinstance(shape, Boxes) and shape.upright:
             area[scene.codes[shape.code].name] += float(shape.boxes[:, 3].sum()) / scale
         if isinstance(shape, Raster) and shape.y == stack.y:
             for code in np.unique(shape.codes[shape.codes >= 0]).tolist():
-                area[scene.codes[code].name] += float((shape.codes == code).sum()) / shape.codes.shape[0] * drawing.span
-    sums = {name: int(np.asarray(scene.stills[0].values[f"part{i}"]).sum()) for i, name in enumerate(area)}
+                area[scene.codes[code].name] += (
+                    float((shape.codes == code).sum()) / shape.codes.shape[0] * drawing.span
+                )
+    sums = {
+        name: int(np.asarray(scene.stills[0].values[f"part{i}"]).sum())
+        for i, name in enumerate(area)
+    }
     whole = sum(sums.values())
     for name, size in sums.items():
         assert area[name] * tiles / stack.count == pytest.approx(size, abs=0.002 * whole), name
 
 
-# --- liveness ---------------------------------------------------------------------------------------------------------
+# --- liveness -------------------------------------------------------------------------------------
 
 
 def by_hand(report: Report) -> tuple[list[int], list[int], list[int]]:
@@ -344,7 +406,10 @@ def by_hand(report: Report) -> tuple[list[int], list[int], list[int]]:
             -int(ledger.size[row]) % 8
             for row in range(len(ledger.tile))
             if ledger.tile[row] == tile[-1]
-            and (ledger.liveness.live[place, ledger.variable[row]] or ledger.liveness.always[ledger.variable[row]])
+            and (
+                ledger.liveness.live[place, ledger.variable[row]]
+                or ledger.liveness.always[ledger.variable[row]]
+            )
         ]
         most.append(max(here) + sum(gaps))
     return whole, tile, most
@@ -357,14 +422,21 @@ def test_the_curves_are_the_ledgers(which: str) -> None:
     whole, tile, most = by_hand(report)
     all_tiles, fullest = view_.scene.marks[:2]
     assert isinstance(all_tiles, Curve) and isinstance(fullest, Curve)
-    assert all_tiles.series[-1].values.tolist() == whole and fullest.series[-1].values.tolist() == most
+    assert (
+        all_tiles.series[-1].values.tolist() == whole and fullest.series[-1].values.tolist() == most
+    )
     assert [row["fullest tile"] for row in view_.data] == [str(t) for t in tile]
     assert [row["bytes there"] for row in view_.data] == [f"{b:,}" for b in most]
     for row, total in zip(view_.data, whole, strict=True):
-        parts = [int(row[k].replace(",", "")) for k in ("always live", "variables that come and go", "buffers")]
+        parts = [
+            int(row[k].replace(",", ""))
+            for k in ("always live", "variables that come and go", "buffers")
+        ]
         assert sum(parts) == total
     peak = max(whole)
-    assert f"most at step {whole.index(peak) + 1} (" in repr(view_) and f"{peak:,} bytes on all tiles" in repr(view_)
+    assert f"most at step {whole.index(peak) + 1} (" in repr(
+        view_
+    ) and f"{peak:,} bytes on all tiles" in repr(view_)
 
 
 def test_the_lanes_are_the_live_ranges() -> None:
@@ -375,7 +447,10 @@ def test_the_lanes_are_the_live_ranges() -> None:
         live = ledger.liveness.live[:, ledger.names.index(name)]
         drawn = np.zeros(len(live), bool)
         for bar in scene.drawings[0].bars:
-            start, length = np.broadcast_to(bar.start, lanes.count)[lane], np.broadcast_to(bar.length, lanes.count)[lane]
+            start, length = (
+                np.broadcast_to(bar.start, lanes.count)[lane],
+                np.broadcast_to(bar.length, lanes.count)[lane],
+            )
             drawn[int(start) : int(start + length)] = True
         assert drawn.tolist() == live.tolist(), name
     assert lanes.labels == ("matrix", "sums", "totals")
@@ -389,10 +464,13 @@ def test_two_reports_over_each_other() -> None:
     assert repr(view_).endswith(f", {100 * (b - a) / a:+.1f} % at the peak.")
     curve = view_.scene.marks[0]
     assert isinstance(curve, Curve) and [s.values.max() for s in curve.series] == [a, b]
-    assert curve.series[0].base is not None and curve.series[1].base is None  # an area and a line: not by colour alone
+    # an area and a line: not by colour alone
+    assert curve.series[0].base is not None and curve.series[1].base is None
     assert view_.data[0]["bytes on all tiles (b)"] == f"{by_hand(large)[0][0]:,}"
     longer = show.liveness(small, programs.branching()[0])
-    assert "a has no such step" in longer.scene.stills[-1].note and longer.data[-1]["what (a)"] == ""
+    assert (
+        "a has no such step" in longer.scene.stills[-1].note and longer.data[-1]["what (a)"] == ""
+    )
 
 
 def test_long_programs_share_places() -> None:
@@ -401,7 +479,10 @@ def test_long_programs_share_places() -> None:
     scene = show.liveness(report).scene
     assert len(scene.json()) <= 150_000
     each = -(-2_500 // len(scene.frames))
-    assert scene.notes[0] == f"A place stands for {each} steps of the programs and shows the fullest of them."
+    assert (
+        scene.notes[0]
+        == f"A place stands for {each} steps of the programs and shows the fullest of them."
+    )
     curve = scene.marks[0]
     assert isinstance(curve, Curve) and curve.series[-1].values.max() == max(by_hand(report)[0])
     assert len(show.liveness(report).data) == 2_500
@@ -419,7 +500,11 @@ def test_the_list_of_live_variables_is_the_reports(which: str) -> None:
     [[title, rows, less]] = scene.data["live"]
     assert title == "Live" and not less
     for place in range(len(scene.frames)):
-        here = {name.removesuffix(", always"): size for name, size, parts in rows if any(a <= place < b for a, b in parts)}
+        here = {
+            name.removesuffix(", always"): size
+            for name, size, parts in rows
+            if any(a <= place < b for a, b in parts)
+        }
         assert here == listed_by_hand(report, place)
     sizes = [size for _, size, _ in rows]
     assert sizes == sorted(sizes, reverse=True)
@@ -450,7 +535,7 @@ def test_steps_have_names_on_the_axis() -> None:
     ]
 
 
-# --- program ----------------------------------------------------------------------------------------------------------
+# --- program --------------------------------------------------------------------------------------
 
 
 def test_the_tree_says_runs_cycles_and_shares() -> None:
@@ -471,7 +556,14 @@ def test_the_tree_says_runs_cycles_and_shares() -> None:
             for kind in ("sync", "exchange", "compute", "host exchange")
         },
     }
-    assert rows["Repeat 3"]["runs"] == "1" and [r["depth"] for r in view_.data] == ["0", "1", "1", "2", "3", "3"]
+    assert rows["Repeat 3"]["runs"] == "1" and [r["depth"] for r in view_.data] == [
+        "0",
+        "1",
+        "1",
+        "2",
+        "3",
+        "3",
+    ]
     everywhere = next(c for c in report.compute_sets if c.name == "everywhere")
     assert f"{3 * everywhere.cycles:,} in 3 runs" in repr(view_)
 
@@ -482,12 +574,24 @@ def test_bars_of_the_tree_are_split_by_what_takes_the_time() -> None:
     tree = scene.marks[0]
     assert isinstance(tree, Tree)
     boxes = {s.code: s.boxes for s in paint(scene, 0) if isinstance(s, Boxes)}
-    assert {scene.codes[code].name for code in boxes} == {"sync", "exchange", "compute", "host exchange"}
+    assert {scene.codes[code].name for code in boxes} == {
+        "sync",
+        "exchange",
+        "compute",
+        "host exchange",
+    }
     for row, title in enumerate(tree.labels):
-        steps = [s for s in report.steps() if title.startswith(("Sequence", "Repeat")) or s.name in title]
+        steps = [
+            s for s in report.steps() if title.startswith(("Sequence", "Repeat")) or s.name in title
+        ]
         steps = steps[1:] if row in (2, 3) else steps  # the loop begins after the stream's copy
         for code, drawn in boxes.items():
-            cycles = sum(p.cycles for s in steps for p in report.phases(s.step) if p.kind == scene.codes[code].name)
+            cycles = sum(
+                p.cycles
+                for s in steps
+                for p in report.phases(s.step)
+                if p.kind == scene.codes[code].name
+            )
             here = drawn[np.isclose(drawn[:, 1], tree.y + (row + 0.2) * tree.pitch)]
             assert here[:, 2].sum() / BAR == pytest.approx(cycles / report.total_cycles, abs=0.001)
 
@@ -501,13 +605,17 @@ def test_where_cycles_depend_on_data_the_split_is_what_was_measured() -> None:
         for phase in report.phases(number):
             spent[phase.kind] = spent.get(phase.kind, 0) + 1000 * phase.cycles / report.total_cycles
     names = [code.name for code in show.program(report).scene.codes]
-    assert {names[int(code)]: part[0] for code, part in tree.parts.items()} == pytest.approx(spent, abs=1)
+    assert {names[int(code)]: part[0] for code, part in tree.parts.items()} == pytest.approx(
+        spent, abs=1
+    )
 
 
 def test_a_program_that_has_not_run_is_a_tree_all_the_same() -> None:
     graph, a, b = two_variables()
     view_ = show.program(Engine(graph, Repeat(4, Copy(a, b))).report)
-    assert repr(view_) == "1 program of 2 parts, 0 modelled cycles: nothing that takes time has run."
+    assert (
+        repr(view_) == "1 program of 2 parts, 0 modelled cycles: nothing that takes time has run."
+    )
     assert [row["runs"] for row in view_.data] == ["0", "0"]
 
 
@@ -516,19 +624,23 @@ def test_large_trees_are_folded_and_cut() -> None:
     wide = run(graph, Sequence(*(Sequence(Copy(a, b), Copy(b, a)) for _ in range(400))))
     view_ = show.program(wide)
     tree = view_.scene.marks[0]
-    assert isinstance(tree, Tree) and tree.count == 1000 and tree.visible() == [0]  # 400 below: folded at first
+    # 400 below: folded at first
+    assert isinstance(tree, Tree) and tree.count == 1000 and tree.visible() == [0]
     assert view_.scene.notes == ("The picture shows the first 1,000 of 1,201 parts.",)
     assert len(view_._repr_html_()) < 150_000
     graph, a, b = two_variables()
-    few = show.program(run(graph, Sequence(*(Sequence(Copy(a, b)) for _ in range(20))))).scene.marks[0]
-    assert isinstance(few, Tree) and len(few.visible()) == 21  # one level is open, the next would be too many
+    few = show.program(
+        run(graph, Sequence(*(Sequence(Copy(a, b)) for _ in range(20))))
+    ).scene.marks[0]
+    # one level is open, the next would be too many
+    assert isinstance(few, Tree) and len(few.visible()) == 21
 
 
 def test_the_player_lays_out_trees_as_the_poster_does() -> None:
     assert f"const BAR={BAR:.0f},columns" in own_script("program")
 
 
-# --- exchange ---------------------------------------------------------------------------------------------------------
+# --- exchange -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tiles", [13, 64, 1472])
@@ -540,9 +652,13 @@ def test_the_matrix_is_what_was_sent(tiles: int) -> None:
     assert isinstance(matrix, Matrix) and (matrix.each, matrix.bins) == (each, -(-tiles // each))
     expected = []
     for number in np.unique(report.step_numbers).tolist():
-        for sent, traffic in zip(report.transfers(number), report.step_cost(number).exchange, strict=True):
+        for sent, traffic in zip(
+            report.transfers(number), report.step_cost(number).exchange, strict=True
+        ):
             sizes, messages = np.zeros((2, matrix.bins, matrix.bins), np.int64)
-            for source, size, receivers in zip(sent.source.tolist(), sent.size.tolist(), sent.receivers, strict=True):
+            for source, size, receivers in zip(
+                sent.source.tolist(), sent.size.tolist(), sent.receivers, strict=True
+            ):
                 for to in receivers.tolist():
                     sizes[to // each, source // each] += size
                     messages[to // each, source // each] += 1
@@ -552,7 +668,9 @@ def test_the_matrix_is_what_was_sent(tiles: int) -> None:
     for still, (sizes, messages, traffic) in zip(scene.stills, expected, strict=True):
         assert still.values["bytes"].tolist() == sizes.reshape(-1).tolist()
         assert still.values["messages"].tolist() == messages.reshape(-1).tolist()
-        out, into = (np.asarray(bar.length) for bar in scene.drawings[still.lanes["matrix"][0]].bars)
+        out, into = (
+            np.asarray(bar.length) for bar in scene.drawings[still.lanes["matrix"][0]].bars
+        )
         edges = np.arange(0, tiles, each)
         assert into.tolist() == np.add.reduceat(traffic.received, edges).tolist()
         assert out.tolist() == np.add.reduceat(traffic.sent, edges).tolist()
@@ -560,8 +678,14 @@ def test_the_matrix_is_what_was_sent(tiles: int) -> None:
         for code in np.unique(codes).tolist():
             here = still.values["bytes"][codes == code]
             words = scene.codes[code].name
-            assert here.max() == 0 if words == "nothing" else here.max() <= int(words.split()[2].replace(",", "")), words
-            assert code == 0 or here.min() > (0 if code == 1 else int(scene.codes[code - 1].name.split()[2].replace(",", "")))
+            assert (
+                here.max() == 0
+                if words == "nothing"
+                else here.max() <= int(words.split()[2].replace(",", ""))
+            ), words
+            assert code == 0 or here.min() > (
+                0 if code == 1 else int(scene.codes[code - 1].name.split()[2].replace(",", ""))
+            )
     longest = max(range(3), key=lambda i: scene.stills[i].cycles)
     assert scene.poster == longest
     assert repr(show.exchange(report)).lower().startswith(scene.stills[longest].note.split(":")[0])
@@ -584,7 +708,8 @@ PATTERNS = {
 def test_a_pattern_has_a_name(name: str) -> None:
     source, to = np.array(PATTERNS[name]).T
     assert pattern(source, to)[0] == name
-    assert pattern(np.repeat(source, 2), np.repeat(to, 2))[0] == name  # several messages between two tiles are one pair
+    # several messages between two tiles are one pair
+    assert pattern(np.repeat(source, 2), np.repeat(to, 2))[0] == name
 
 
 def test_the_partners_are_those_of_the_busiest_tile() -> None:
@@ -611,19 +736,23 @@ def test_who_sends_most_is_one_or_several() -> None:
 
 def test_many_exchanges_are_cut() -> None:
     graph, a, b = two_variables()
-    scene = show.exchange(run(graph, Sequence(*(Copy(a[: 1 + i % 8], b[: 1 + i % 8]) for i in range(50))))).scene
+    scene = show.exchange(
+        run(graph, Sequence(*(Copy(a[: 1 + i % 8], b[: 1 + i % 8]) for i in range(50))))
+    ).scene
     assert len(scene.frames) == 40
     assert "The picture shows the 40 of 50 exchanges in which most bytes arrive." in scene.notes
 
 
-# --- balance ----------------------------------------------------------------------------------------------------------
+# --- balance --------------------------------------------------------------------------------------
 
 
 def waiting_of(report: Report) -> float:
     """The share of the tiles' time that is waiting, step by step."""
     lost = 0.0
     for number in report.step_numbers.tolist():
-        lost += sum(float((p.cycles - p.busy).mean()) for p in report.phases(number) if p.busy is not None)
+        lost += sum(
+            float((p.cycles - p.busy).mean()) for p in report.phases(number) if p.busy is not None
+        )
     return lost / report.total_cycles
 
 
@@ -646,19 +775,31 @@ def test_the_balance_is_the_reports(tiles: int) -> None:
     tape = scene.marks[0]
     assert isinstance(tape, Tape)
     if tiles == 1472:  # drawn as one box under all, and the bars over it
-        boxes = [s for s in paint(scene, 0) if isinstance(s, Boxes) and tape.y <= s.boxes[0, 1] < tape.y + tape.height]
+        boxes = [
+            s
+            for s in paint(scene, 0)
+            if isinstance(s, Boxes) and tape.y <= s.boxes[0, 1] < tape.y + tape.height
+        ]
         names = [scene.codes[s.code].name for s in boxes]
         area = {
-            n: sum(float((s.boxes[:, 2] * s.boxes[:, 3]).sum()) for s, m in zip(boxes, names, strict=True) if m == n)
+            n: sum(
+                float((s.boxes[:, 2] * s.boxes[:, 3]).sum())
+                for s, m in zip(boxes, names, strict=True)
+                if m == n
+            )
             for n in names
         }
         whole = tape.width * tape.height
-        assert 1 - (area["sync"] + area["exchange"] + area["compute"]) / whole == pytest.approx(share, abs=0.003)
+        assert 1 - (area["sync"] + area["exchange"] + area["compute"]) / whole == pytest.approx(
+            share, abs=0.003
+        )
     waits = still.about["tiles of run"][1]["waits"]
     assert waits.mean() == pytest.approx(share * report.total_cycles, abs=1)
     code = np.broadcast_to(still.cells["tiles of run"][0], tiles)
     fifths = [int(scene.codes[c].letter) for c in code.tolist()]
-    assert fifths == [max(1, int(np.ceil(5 * w / report.total_cycles - 1e-9))) for w in waits.tolist()]
+    assert fifths == [
+        max(1, int(np.ceil(5 * w / report.total_cycles - 1e-9))) for w in waits.tolist()
+    ]
     histogram = np.asarray(scene.drawings[1].bars[0].length)
     assert histogram.sum() == tiles and histogram[-1] >= 1
 
@@ -678,14 +819,16 @@ def test_balanced_work_is_said() -> None:
     graph, a, b = two_variables()
     compute_set = graph.add_compute_set("even")
     for tile, (values, out) in enumerate(((a[:4], a[7]), (b[:4], b[7]))):
-        graph.set_tile_mapping(graph.add_vertex(compute_set, programs.Total, values=values, out=out), tile)
+        graph.set_tile_mapping(
+            graph.add_vertex(compute_set, programs.Total, values=values, out=out), tile
+        )
     graph.set_initial_value(b, 0.0)
     report = run(graph, Execute(compute_set))
     assert show.balance(report).scene.stills[0].note == "no tile waits for another"
     assert "0.0 % of their time is waiting" in repr(show.balance(report))
 
 
-# --- the contract -----------------------------------------------------------------------------------------------------
+# --- the contract ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", (*NAMES, "exchange", "balance"))
@@ -703,10 +846,16 @@ def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
     assert "modelled" in text
 
 
-@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "\"quoted\" & 'so'", "😀\n\x00", "long " * 2_000, ""])
+@pytest.mark.parametrize(
+    "name",
+    ["</script><script>alert(1)</script>", "\"quoted\" & 'so'", "😀\n\x00", "long " * 2_000, ""],
+)
 def test_any_name_is_text(name: str) -> None:
     report = programs.uneven(name=name)
-    for made in (*(view(n, report) for n in (*NAMES, "exchange", "balance")), show.liveness(report, report)):
+    for made in (
+        *(view(n, report) for n in (*NAMES, "exchange", "balance")),
+        show.liveness(report, report),
+    ):
         page = made._repr_html_()
         assert len(Tags(page).tags["script"]) == 1 and len(page) < 80_000
         assert "<script>alert" not in page and "<script>" not in svg(made.scene)
@@ -764,9 +913,14 @@ def test_the_lanes_of_the_timeline_have_the_shares_of_the_run(repeats: int) -> N
         for phase in report.phases(number):
             busy = phase.cycles if phase.busy is None else float(phase.busy.mean())
             truth[phase.kind] = truth.get(phase.kind, 0.0) + busy / report.total_cycles
-            truth["waiting"] = truth.get("waiting", 0.0) + (phase.cycles - busy) / report.total_cycles
+            truth["waiting"] = (
+                truth.get("waiting", 0.0) + (phase.cycles - busy) / report.total_cycles
+            )
     [raster] = [s for s in paint(scene, 0) if isinstance(s, Raster) and s.y == tape.y]
-    drawn = {scene.codes[c].name: float((raster.codes == c).mean()) for c in np.unique(raster.codes).tolist()}
+    drawn = {
+        scene.codes[c].name: float((raster.codes == c).mean())
+        for c in np.unique(raster.codes).tolist()
+    }
     assert drawn == pytest.approx(truth, abs=0.004)
 
 
@@ -796,14 +950,20 @@ def test_words_can_be_read_on_everything_and_no_two_parts_look_alike() -> None:
         for colour in (code.light, code.dark):
             assert contrast(palette.ink_on(colour), colour) >= 4.5, code.name
     assert len({(c.light, c.pattern) for c in codes}) == len({c.name for c in codes}) == len(codes)
-    assert len({c.letter for c in palette.FILL}) == len({c.light for c in palette.FILL}) == len(palette.FILL)
+    assert (
+        len({c.letter for c in palette.FILL})
+        == len({c.light for c in palette.FILL})
+        == len(palette.FILL)
+    )
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 
 def test_errors() -> None:
-    empty = Engine(Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()).report
+    empty = Engine(
+        Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()
+    ).report
     calls: dict[str, Callable[..., View]] = {name: getattr(show, name) for name in NAMES}
     for name, call in calls.items():
         for wrong in (7, None, "report"):
@@ -813,7 +973,10 @@ def test_errors() -> None:
     assert told(lambda: show.liveness(programs.uneven(), 7)) == (  # type: ignore[arg-type]
         "show.liveness() was given 7, which is no report.\n  next:  give it engine.report."
     )
-    assert told(lambda: show.exchange(7)) == "show.exchange() was given 7, which is no report.\n  next:  give it engine.report."  # type: ignore[arg-type]
+    assert (
+        told(lambda: show.exchange(7))
+        == "show.exchange() was given 7, which is no report.\n  next:  give it engine.report."
+    )  # type: ignore[arg-type]
     graph, a, _ = two_variables()
     assert told(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
         "show.exchange() was given a run in which nothing crosses between tiles.\n"

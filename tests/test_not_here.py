@@ -20,14 +20,30 @@ def test_names_of_poplar_that_are_not_here_say_what_to_use(graph: Graph) -> None
     graph.set_tile_mapping(tensor, 0)
     engine = Engine(graph, Sequence())
     for owner, name, text in (
-        (graph, "get_replication_factor", "Graph.get_replication_factor is not offered by this kit.\n"
-         "  next:  use instead: there is one replica; build the graph once."),
-        (tensor, "associate_metadata", "Tensor.associate_metadata is not offered by this kit.\n"
-         "  next:  use instead: tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype."),
-        (engine, "prepare", "Engine.prepare is not offered by this kit.\n  next:  use instead: load(device) does all of it."),
-        (ipu_teach.program, "CrossReplicaCopy", "ipu_teach.program.CrossReplicaCopy is not offered by this kit.\n"
-         "  next:  use instead: there is one replica; Copy between tensors."),
-    ):  # fmt: skip
+        (
+            graph,
+            "get_replication_factor",
+            "Graph.get_replication_factor is not offered by this kit.\n"
+            "  next:  use instead: there is one replica; build the graph once.",
+        ),
+        (
+            tensor,
+            "associate_metadata",
+            "Tensor.associate_metadata is not offered by this kit.\n"
+            "  next:  use instead: tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype.",
+        ),
+        (
+            engine,
+            "prepare",
+            "Engine.prepare is not offered by this kit.\n  next:  use instead: load(device) does all of it.",
+        ),
+        (
+            ipu_teach.program,
+            "CrossReplicaCopy",
+            "ipu_teach.program.CrossReplicaCopy is not offered by this kit.\n"
+            "  next:  use instead: there is one replica; Copy between tensors.",
+        ),
+    ):
         with pytest.raises(NotOfferedError) as caught:
             getattr(owner, name)
         assert str(caught.value) == text
@@ -35,7 +51,11 @@ def test_names_of_poplar_that_are_not_here_say_what_to_use(graph: Graph) -> None
 
 
 def test_every_advice_ends_in_a_full_stop_and_its_name_is_really_not_here(graph: Graph) -> None:
-    for owner, table in ((Graph, Graph.not_here), (type(graph.add_variable(FLOAT, 1)), None), (Engine, Engine.not_here)):
+    for owner, table in (
+        (Graph, Graph.not_here),
+        (type(graph.add_variable(FLOAT, 1)), None),
+        (Engine, Engine.not_here),
+    ):
         for name, advice in (table if table is not None else owner.not_here).items():
             assert advice.endswith(".") and not hasattr(owner, name), name
     for name, advice in ipu_teach.program.NOT_HERE.items():
@@ -44,9 +64,21 @@ def test_every_advice_ends_in_a_full_stop_and_its_name_is_really_not_here(graph:
 
 def test_a_name_that_nobody_has_is_answered_with_the_nearest(graph: Graph) -> None:
     for owner, name, text in (
-        (graph, "add_variabel", "Graph has no attribute 'add_variabel'.\n  next:  did you mean 'add_variable'?"),
-        (graph.add_variable(FLOAT, 2), "addd", "Tensor has no attribute 'addd'.\n  next:  help(Tensor) lists what it has."),
-        (ipu_teach.program, "Repeats", "ipu_teach.program has no attribute 'Repeats'.\n  next:  did you mean 'Repeat'?"),
+        (
+            graph,
+            "add_variabel",
+            "Graph has no attribute 'add_variabel'.\n  next:  did you mean 'add_variable'?",
+        ),
+        (
+            graph.add_variable(FLOAT, 2),
+            "addd",
+            "Tensor has no attribute 'addd'.\n  next:  help(Tensor) lists what it has.",
+        ),
+        (
+            ipu_teach.program,
+            "Repeats",
+            "ipu_teach.program has no attribute 'Repeats'.\n  next:  did you mean 'Repeat'?",
+        ),
     ):
         with pytest.raises(UnknownNameError) as caught:
             getattr(owner, name)
@@ -77,7 +109,9 @@ def test_a_program_as_text(graph: Graph) -> None:
     flag = graph.add_variable(BOOL, (), "flag")
     copy = Copy(x, y)
     program = Sequence(
-        Repeat(3, Sequence(copy, Sync(), name="inner")), If(flag, copy), RepeatWhileTrue(Sequence(), flag, Block(copy, "b"))
+        Repeat(3, Sequence(copy, Sync(), name="inner")),
+        If(flag, copy),
+        RepeatWhileTrue(Sequence(), flag, Block(copy, "b")),
     )
     assert program.to_string() == "\n".join(
         [

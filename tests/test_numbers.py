@@ -1,7 +1,7 @@
 """The chip's numbers: rounding to half and to 8 bits, and the workers' random numbers.
 
-Rounding is compared with a search through the list of all numbers of a format, in exact fractions; the generator with a
-plain loop over Python's whole numbers, and with the published figures.
+Rounding is compared with a search through the list of all numbers of a format, in exact fractions;
+the generator with a plain loop over Python's whole numbers, and with the published figures.
 """
 
 from __future__ import annotations
@@ -18,14 +18,25 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ipu_teach.errors import TensorMetadataError
-from ipu_teach.types import Overflow, QuarterFormat, QuarterMetadata, from_quarter, generator, to_half, to_quarter
+from ipu_teach.types import (
+    Overflow,
+    QuarterFormat,
+    QuarterMetadata,
+    from_quarter,
+    generator,
+    to_half,
+    to_quarter,
+)
 from ipu_teach.types.half import HALF_GRID
 from ipu_teach.types.quarter import numbers
 from ipu_teach.types.rounding import Array, Grid
 
 F143, F152 = QuarterFormat.F143, QuarterFormat.F152
 FORMATS = pytest.mark.parametrize("form", [F143, F152], ids=lambda f: f.name)
-THEIRS: dict[QuarterFormat, Any] = {F143: ml_dtypes.float8_e4m3fnuz, F152: ml_dtypes.float8_e5m2fnuz}
+THEIRS: dict[QuarterFormat, Any] = {
+    F143: ml_dtypes.float8_e4m3fnuz,
+    F152: ml_dtypes.float8_e5m2fnuz,
+}
 HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
 LAST = 2**32 - 1  # the largest random word
 
@@ -34,12 +45,13 @@ def random_words(count: int, seed: int = 1) -> Array:
     return generator.draw(generator.seeded(seed), count).astype(np.uint32)
 
 
-# --- the grids by search ----------------------------------------------------------------------------------------------
+# --- the grids by search --------------------------------------------------------------------------
 
 
 @cache
 def magnitudes(name: str) -> tuple[Fraction, ...]:
-    """All numbers of a format from zero up, and what would be the next one if there were more exponents."""
+    """All numbers of a format from zero up, and what would be the next one if there were more
+    exponents."""
     found = HALVES[:0x7C00] if name == "half" else numbers(QuarterFormat[name])[:128]
     exact = [Fraction(float(v)) for v in found]
     return (*exact, 2 * exact[-1] - exact[-2])
@@ -68,7 +80,8 @@ def by_search(name: str, value: float, word: int | None, scale: int = 0) -> floa
 
 
 def floats(width: int) -> st.SearchStrategy[float]:
-    """Any finite number, and those on, halfway between and a hair beside the numbers of the formats."""
+    """Any finite number, and those on, halfway between and a hair beside the numbers of the
+    formats."""
     near = [
         float(value)
         for name in ("half", "F143", "F152")
@@ -77,21 +90,31 @@ def floats(width: int) -> st.SearchStrategy[float]:
     ]
     beside = st.builds(
         lambda v, up, sign: sign * float(np.nextafter(np.float32(v), np.float32(up)) if up else v),
-        st.sampled_from(near), st.sampled_from([0.0, -1e30, 1e30]), st.sampled_from([-1, 1]),
-    )  # fmt: skip
-    return beside | st.floats(-70000, 70000, width=width) | st.floats(width=width, allow_nan=False, allow_infinity=False)
+        st.sampled_from(near),
+        st.sampled_from([0.0, -1e30, 1e30]),
+        st.sampled_from([-1, 1]),
+    )
+    return (
+        beside
+        | st.floats(-70000, 70000, width=width)
+        | st.floats(width=width, allow_nan=False, allow_infinity=False)
+    )
 
 
 WORDS = st.none() | st.integers(0, LAST) | st.sampled_from([0, 1, 2**19, 2**31, LAST - 1, LAST])
 
 
-# --- half -------------------------------------------------------------------------------------------------------------
+# --- half -----------------------------------------------------------------------------------------
 
 
 def test_halves_stay_what_they_are() -> None:
     words = random_words(65536)
     for values in (HALVES, HALVES.astype(np.float32), HALVES.astype(np.float64)):
-        for rounded in (to_half(values), to_half(values, words=words), to_half(values, words=np.full(65536, LAST, np.uint32))):
+        for rounded in (
+            to_half(values),
+            to_half(values, words=words),
+            to_half(values, words=np.full(65536, LAST, np.uint32)),
+        ):
             np.testing.assert_array_equal(rounded, HALVES)
             np.testing.assert_array_equal(np.signbit(rounded), np.signbit(HALVES))
 
@@ -114,7 +137,9 @@ def test_half_of_doubles_by_search(value: float, word: int | None) -> None:
 def test_the_quick_way_from_single_precision_gives_the_bits_of_the_grid() -> None:
     source = np.random.default_rng(3)
     patterns = source.integers(0, 2**32, 400_000, dtype=np.uint32).view(np.float32)
-    wide = (source.standard_normal(400_000) * 10.0 ** source.integers(-8, 5, 400_000)).astype(np.float32)
+    wide = (source.standard_normal(400_000) * 10.0 ** source.integers(-8, 5, 400_000)).astype(
+        np.float32
+    )
     values = np.concatenate([patterns, wide])
     words = random_words(len(values))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -127,7 +152,8 @@ OFF = [0.1, 1 + 2**-12, 1000.3, -3.14159, 2**-14 * 0.9999, 3e-5, 6e-8, 2e-8, 1e-
 
 @pytest.mark.parametrize("value", OFF)
 def test_the_mean_of_many_roundings_is_the_value(value: float) -> None:
-    """Four standard errors, also below 2**-14, where halves are subnormal, and below 2**-24, where there is only zero."""
+    """Four standard errors, also below 2**-14, where halves are subnormal, and below 2**-24, where
+    there is only zero."""
     count = 400_000
     single = np.float32(value)
     got = to_half(np.full(count, single), words=random_words(count, seed=11)).astype(np.float64)
@@ -139,7 +165,8 @@ def test_the_mean_of_many_roundings_is_the_value(value: float) -> None:
 
 
 def test_two_bits_as_on_the_slide() -> None:
-    """Of 0.25 and 0.5, stochastic rounding takes 0.5 for 0.4 in 6 of 10 cases: ten additions of it give 4, not 2.5 or 5."""
+    """Of 0.25 and 0.5, stochastic rounding takes 0.5 for 0.4 in 6 of 10 cases: ten additions of it
+    give 4, not 2.5 or 5."""
     grid = Grid(mantissa_bits=0, least_exponent=-2, largest=4.0)
     got = grid.round(np.full(100_000, 0.4), random_words(100_000))
     assert set(got.tolist()) == {0.25, 0.5}
@@ -163,10 +190,13 @@ def test_what_is_too_large_for_half() -> None:
 
 def test_whole_numbers_and_lists_are_rounded_too() -> None:
     assert to_half([2049, 2051, -7]).tolist() == [2048, 2052, -7]
-    assert to_half(np.arange(4).reshape(2, 2), words=np.zeros((2, 2), np.uint32)).tolist() == [[0, 1], [2, 3]]
+    assert to_half(np.arange(4).reshape(2, 2), words=np.zeros((2, 2), np.uint32)).tolist() == [
+        [0, 1],
+        [2, 3],
+    ]
 
 
-# --- quarter ----------------------------------------------------------------------------------------------------------
+# --- quarter --------------------------------------------------------------------------------------
 
 
 @FORMATS
@@ -176,7 +206,9 @@ def test_all_256_codes(form: QuarterFormat) -> None:
     for scale in range(-32, 32):
         got = from_quarter(np.arange(256), QuarterMetadata(form, scale))
         assert got.dtype == np.float32
-        np.testing.assert_array_equal(got.astype(np.float64), theirs.astype(np.float64) * 2.0**scale)
+        np.testing.assert_array_equal(
+            got.astype(np.float64), theirs.astype(np.float64) * 2.0**scale
+        )
 
 
 @FORMATS
@@ -184,14 +216,21 @@ def test_all_65536_halves(form: QuarterFormat) -> None:
     with np.errstate(invalid="ignore"):
         expected = HALVES.astype(np.float32).astype(THEIRS[form]).view(np.uint8)
     np.testing.assert_array_equal(to_quarter(HALVES, QuarterMetadata(form)), expected)
-    np.testing.assert_array_equal(to_quarter(HALVES.astype(np.float64), QuarterMetadata(form)), expected)
+    np.testing.assert_array_equal(
+        to_quarter(HALVES.astype(np.float64), QuarterMetadata(form)), expected
+    )
 
 
 @FORMATS
 @pytest.mark.parametrize("scale", [-32, -7, 3, 31])
 def test_halves_at_a_scale(form: QuarterFormat, scale: int) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
-        expected = (HALVES.astype(np.float64) * 2.0**-scale).astype(np.float32).astype(THEIRS[form]).view(np.uint8)
+        expected = (
+            (HALVES.astype(np.float64) * 2.0**-scale)
+            .astype(np.float32)
+            .astype(THEIRS[form])
+            .view(np.uint8)
+        )
     np.testing.assert_array_equal(to_quarter(HALVES, QuarterMetadata(form, scale)), expected)
 
 
@@ -201,7 +240,9 @@ def test_codes_stay_what_they_are(form: QuarterFormat) -> None:
     for scale in range(-32, 32):
         metadata = QuarterMetadata(form, scale)
         np.testing.assert_array_equal(to_quarter(from_quarter(codes, metadata), metadata), codes)
-        np.testing.assert_array_equal(to_quarter(from_quarter(codes, metadata), metadata, words=random_words(256)), codes)
+        np.testing.assert_array_equal(
+            to_quarter(from_quarter(codes, metadata), metadata, words=random_words(256)), codes
+        )
 
 
 @FORMATS
@@ -212,14 +253,20 @@ def test_quarter_by_search(form: QuarterFormat, value: float, word: int | None, 
     wanted = by_search(form.name, value, word, scale) * 2.0**scale
     largest = form.grid.largest * 2.0**scale
     as_nan = float(from_quarter(to_quarter(np.float32(value), metadata, words=words), metadata))
-    clipped = float(from_quarter(to_quarter(np.float32(value), metadata, words=words, overflow=Overflow.SATURATE), metadata))
+    clipped = float(
+        from_quarter(
+            to_quarter(np.float32(value), metadata, words=words, overflow=Overflow.SATURATE),
+            metadata,
+        )
+    )
     if wanted == float("inf"):
         assert np.isnan(as_nan) and clipped == np.copysign(largest, value)
     else:
         assert as_nan == clipped == np.copysign(wanted, value)
 
 
-# (format, value, scale of the cast, read back with scale 0), from PopLibs' tests, popops/QuarterTypeArithmeticTests.cpp
+# (format, value, scale of the cast, read back with scale 0), from PopLibs' tests,
+# popops/QuarterTypeArithmeticTests.cpp
 PUBLISHED = [
     (F143, 2.0**-12, 0, 0.0),
     (F143, 2.0**33, 0, np.nan),
@@ -239,18 +286,25 @@ PUBLISHED = [
 def test_published_casts(form: QuarterFormat, value: float, scale: int, expected: float) -> None:
     for sign in (1, -1):
         code = to_quarter(np.float32(sign * value), QuarterMetadata(form, scale))
-        np.testing.assert_array_equal(from_quarter(code, QuarterMetadata(form)), np.float32(sign * expected))
+        np.testing.assert_array_equal(
+            from_quarter(code, QuarterMetadata(form)), np.float32(sign * expected)
+        )
         assert expected != 0 or code == 0  # never minus zero, whose code is NaN's
 
 
 def test_published_saturation() -> None:
     for form, value, largest in ((F143, 2.0**33, 240), (F152, 2.0**46, 57344)):
-        codes = to_quarter([value, -value, np.inf, np.nan], QuarterMetadata(form), overflow=Overflow.SATURATE)
-        np.testing.assert_array_equal(from_quarter(codes, QuarterMetadata(form)), [largest, -largest, np.nan, np.nan])
+        codes = to_quarter(
+            [value, -value, np.inf, np.nan], QuarterMetadata(form), overflow=Overflow.SATURATE
+        )
+        np.testing.assert_array_equal(
+            from_quarter(codes, QuarterMetadata(form)), [largest, -largest, np.nan, np.nan]
+        )
 
 
 def test_ranges_as_published() -> None:
-    """F143 from 2**-10 to 240, F152 from 2**-17 to 57,344 (PopLibs' tests; osmarks/ipu-stack, docs/FP8.md)."""
+    """F143 from 2**-10 to 240, F152 from 2**-17 to 57,344 (PopLibs' tests; osmarks/ipu-stack,
+    docs/FP8.md)."""
     for form, least, largest in ((F143, 2.0**-10, 240), (F152, 2.0**-17, 57344)):
         assert (numbers(form)[1], numbers(form)[127]) == (least, largest)
         assert np.flatnonzero(np.isnan(numbers(form))).tolist() == [0x80]
@@ -261,29 +315,43 @@ def test_the_mean_of_many_casts_is_the_value(form: QuarterFormat) -> None:
     count = 200_000
     for value in (3.3, -0.017, 2.0**-11, 100.1):
         metadata = QuarterMetadata(form)
-        got = from_quarter(to_quarter(np.full(count, value), metadata, words=random_words(count, 5)), metadata).astype(
-            np.float64
-        )
+        got = from_quarter(
+            to_quarter(np.full(count, value), metadata, words=random_words(count, 5)), metadata
+        ).astype(np.float64)
         below, way = neighbours(form.name, abs(Fraction(value)))
         low, high = (float(v) for v in magnitudes(form.name)[below : below + 2])
         assert set(np.unique(abs(got))) <= {low, high}
-        assert abs(got.mean() - value) <= 4 * (high - low) * float(way * (1 - way)) ** 0.5 / count**0.5
+        assert (
+            abs(got.mean() - value) <= 4 * (high - low) * float(way * (1 - way)) ** 0.5 / count**0.5
+        )
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: QuarterMetadata(F143, 32), """QuarterMetadata() was given the scale 32.
-  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale."""),
-        (lambda: QuarterMetadata(F152, True), """QuarterMetadata() was given the scale True.
-  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale."""),
-        (lambda: QuarterMetadata("F143"), """QuarterMetadata() was given the format 'F143'.
-  next:  give QuarterFormat.F143 or QuarterFormat.F152."""),
-        (lambda: to_quarter(1, QuarterMetadata(), overflow=Overflow.INFINITY), """\
+        (
+            lambda: QuarterMetadata(F143, 32),
+            """QuarterMetadata() was given the scale 32.
+  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale.""",
+        ),
+        (
+            lambda: QuarterMetadata(F152, True),
+            """QuarterMetadata() was given the scale True.
+  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale.""",
+        ),
+        (
+            lambda: QuarterMetadata("F143"),
+            """QuarterMetadata() was given the format 'F143'.
+  next:  give QuarterFormat.F143 or QuarterFormat.F152.""",
+        ),
+        (
+            lambda: to_quarter(1, QuarterMetadata(), overflow=Overflow.INFINITY),
+            """\
 to_quarter() was asked for infinities, which no 8-bit float has.
-  next:  use Overflow.NAN or Overflow.SATURATE."""),
+  next:  use Overflow.NAN or Overflow.SATURATE.""",
+        ),
     ],
-)  # fmt: skip
+)
 def test_metadata_that_cannot_be(call: Callable[[], object], text: str) -> None:
     with pytest.raises(TensorMetadataError) as caught:
         call()
@@ -294,7 +362,7 @@ def test_metadata_as_text() -> None:
     assert repr(QuarterMetadata(F152, -3)) == "QuarterMetadata(F152, scale -3)"
 
 
-# --- the generator ----------------------------------------------------------------------------------------------------
+# --- the generator --------------------------------------------------------------------------------
 
 WORD = 2**64 - 1
 
@@ -319,7 +387,14 @@ def state(s0: int, s1: int) -> Array:
 
 def test_published_words() -> None:
     """The six words that follow from the published definition and the state (1, 2)."""
-    wanted = [0x3, 0x8000300000C003, 0x13840E038000363, 0xA080FED030C4C36E, 0x1AC0684F18388404, 0x310283837B21945]
+    wanted = [
+        0x3,
+        0x8000300000C003,
+        0x13840E038000363,
+        0xA080FED030C4C36E,
+        0x1AC0684F18388404,
+        0x310283837B21945,
+    ]
     assert generator.draw(state(1, 2), 6).tolist() == wanted == plain(1, 2, 6)[0]
 
 
@@ -351,7 +426,10 @@ def test_skipping_ahead(s0: int, s1: int, steps: int) -> None:
 @given(st.integers(0, WORD), st.integers(0, WORD), st.integers(0, 2**127), st.integers(0, 2**127))
 def test_skips_add_up(s0: int, s1: int, a: int, b: int) -> None:
     first = state(s0, s1)
-    assert generator.advance(generator.advance(first, a), b).tolist() == generator.advance(first, a + b).tolist()
+    assert (
+        generator.advance(generator.advance(first, a), b).tolist()
+        == generator.advance(first, a + b).tolist()
+    )
 
 
 def test_a_full_period_leads_back() -> None:
@@ -361,7 +439,8 @@ def test_a_full_period_leads_back() -> None:
 
 
 def test_the_published_jump() -> None:
-    """2**64 draws at once, as the polynomial that Vigna's xoroshiro128plus.c of 2016 gives for the shifts 55, 14, 36."""
+    """2**64 draws at once, as the polynomial that Vigna's xoroshiro128plus.c of 2016 gives for the
+    shifts 55, 14, 36."""
     s0, s1, t0, t1 = 1, 2, 0, 0
     for constant in (0xBEAC0467EBA5FACB, 0xD86B048B86AA9922):
         for bit in range(64):
@@ -404,7 +483,10 @@ def test_words_are_evenly_distributed() -> None:
 
 
 def test_workers_are_not_correlated() -> None:
-    words = generator.draw(generator.worker_states(3, 4, 6), 2**14).reshape(24, -1).astype(np.float64) / 2**64
+    words = (
+        generator.draw(generator.worker_states(3, 4, 6), 2**14).reshape(24, -1).astype(np.float64)
+        / 2**64
+    )
     matrix = np.corrcoef(words)[np.triu_indices(24, 1)]
     assert abs(matrix).max() <= 5 / 2**7  # the largest of 276
 
@@ -413,7 +495,9 @@ def test_uniform_numbers() -> None:
     got = generator.uniform(generator.seeded(9), COUNT)
     words = generator.draw(generator.seeded(9), COUNT // 2)
     low, high = (words & np.uint64(0xFFFFFFFF)) >> np.uint64(8), words >> np.uint64(40)
-    np.testing.assert_array_equal(got, np.stack([low, high], 1).reshape(-1).astype(np.float64) / 2**24)
+    np.testing.assert_array_equal(
+        got, np.stack([low, high], 1).reshape(-1).astype(np.float64) / 2**24
+    )
     assert got.dtype == np.float32 and got.min() >= 0 and got.max() < 1
     wide = got.astype(np.float64)
     assert abs(wide.mean() - 0.5) <= 4 * (1 / 12 / COUNT) ** 0.5
@@ -434,7 +518,8 @@ def test_kept_elements() -> None:
 
 
 def test_normal_numbers() -> None:
-    """The sum of twelve 5-bit numbers: its distribution is known exactly, and close to the normal one."""
+    """The sum of twelve 5-bit numbers: its distribution is known exactly, and close to the normal
+    one."""
     got = generator.normal(generator.seeded(9), COUNT)
     chances = np.ones(1)
     for _ in range(12):
@@ -448,4 +533,6 @@ def test_normal_numbers() -> None:
     assert abs(chi - often.sum()) <= 4 * (2 * often.sum()) ** 0.5
     assert got.dtype == np.float32 and set(np.unique(got)) <= set(values)
     assert abs(got.astype(np.float64).mean()) <= 4 * deviation / COUNT**0.5
-    np.testing.assert_array_equal(generator.normal(generator.seeded(9), 5, mean=3, deviation=2), got[:5] * 2 + 3)
+    np.testing.assert_array_equal(
+        generator.normal(generator.seeded(9), 5, mean=3, deviation=2), got[:5] * 2 + 3
+    )

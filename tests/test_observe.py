@@ -20,7 +20,20 @@ from student_codelets import CASES
 from test_pricing import STUDENTS
 from test_scalar import Built, values_of
 
-from ipu_teach import FLOAT, HALF, INT, InOut, Input, MultiVertex, Output, SupervisorVertex, Vector, VectorList, Vertex, observe
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    INT,
+    InOut,
+    Input,
+    MultiVertex,
+    Output,
+    SupervisorVertex,
+    Vector,
+    VectorList,
+    Vertex,
+    observe,
+)
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.cost.codelets import vertex_cycles
 from ipu_teach.cost.lines import Observed, line_cycles
@@ -32,7 +45,10 @@ TARGET = make_target()
 
 
 def regions_of(codelet: type[Vertex], values: dict[str, Array], row: int) -> dict[str, Any]:
-    return {name: np.array(array[row], codelet.fields[name].dtype.numpy) for name, array in values.items()}
+    return {
+        name: np.array(array[row], codelet.fields[name].dtype.numpy)
+        for name, array in values.items()
+    }
 
 
 def seen(name: str, row: int, count: int = 3, prices: str = COMPILED) -> Observed:
@@ -61,11 +77,17 @@ def test_lines_cost_what_a_third_counter_says(name: str, prices: str) -> None:
         assert +lines == +expected
 
 
-# Whose statements stand on a line each, without comprehensions: Python itself can count how often they run.
-PLAIN = [name for name in STUDENTS if not any(
-    isinstance(n, (ast.GeneratorExp, ast.ListComp, ast.Lambda)) or (isinstance(n, ast.stmt) and not hasattr(n, "body")
-                                                                   and n.end_lineno != n.lineno)
-    for n in ast.walk(ast.parse(dedent(inspect.getsource(getattr(students, name))))))]  # fmt: skip
+# Whose statements stand on a line each, without comprehensions: Python itself can count how often
+# they run.
+PLAIN = [
+    name
+    for name in STUDENTS
+    if not any(
+        isinstance(n, (ast.GeneratorExp, ast.ListComp, ast.Lambda))
+        or (isinstance(n, ast.stmt) and not hasattr(n, "body") and n.end_lineno != n.lineno)
+        for n in ast.walk(ast.parse(dedent(inspect.getsource(getattr(students, name)))))
+    )
+]
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -122,16 +144,24 @@ def test_the_walk_says_of_traced_codelets_what_their_traces_say() -> None:
             if name not in CASES
             else values_of(name, 3, 7)
         )
-        found, code = observed(codelet, regions_of(codelet, values, 0), TARGET), scalar_code(codelet)
+        found, code = (
+            observed(codelet, regions_of(codelet, values, 0), TARGET),
+            scalar_code(codelet),
+        )
         if isinstance(code, str) or codelet.context != "worker":
             continue
         (watch,) = room._watched(code, regions_of(codelet, values, 0), TARGET, 1)
-        walked, costly = {line: cycles for line, _, cycles in watch.by_line(TARGET)}, [x for x in found.lines if x.cycles]
+        walked, costly = (
+            {line: cycles for line, _, cycles in watch.by_line(TARGET)},
+            [x for x in found.lines if x.cycles],
+        )
         assert watch.cycles == found.cycles and {line: cycles for line, _, cycles in costly} == {
             line: cycles for line, cycles in walked.items() if cycles
         }
         seen_parts = watch.by_line(TARGET).parts
-        assert {line: seen_parts[line] for line, *_ in costly} == {line: found.lines.parts[line] for line, *_ in costly}
+        assert {line: seen_parts[line] for line, *_ in costly} == {
+            line: found.lines.parts[line] for line, *_ in costly
+        }
         checked += 1
     assert checked > 40
 
@@ -142,8 +172,7 @@ class Stencil(Vertex):
 
     def compute(self):
         middle = (self.x[:-2] + self.x[2:]) * 0.5
-        self.y[1:-1] = (middle
-                        - self.x[1:-1])  # fmt: skip
+        self.y[1:-1] = middle - self.x[1:-1]
         self.y[0] = self.x[0] * -1
         self.y[9] = 2
 
@@ -170,9 +199,14 @@ def test_a_line_is_named_by_its_method_and_where_it_stands_there() -> None:
         ("Stencil.compute", 5, "self.y[0] = self.x[0] * -1"),
         ("Stencil.compute", 6, "self.y[9] = 2"),
     ]
-    # Eight elements are four data paths: of two loads, add and multiply; of a load, subtract and a store, and six cycles for
-    # the loop. Single elements: a load, a product, two stores.
-    assert [(times, cycles) for _, times, cycles in found.lines] == [(1, 16), (1, 12 + 6), (1, 3), (1, 1)]
+    # Eight elements are four data paths: of two loads, add and multiply; of a load, subtract and a
+    # store, and six cycles for the loop. Single elements: a load, a product, two stores.
+    assert [(times, cycles) for _, times, cycles in found.lines] == [
+        (1, 16),
+        (1, 12 + 6),
+        (1, 3),
+        (1, 1),
+    ]
     assert found.turns == [] and found.cycles == 5 + 38
 
 
@@ -234,18 +268,49 @@ def test_turns_are_those_of_a_plain_count() -> None:
     assert [(turn.line.text, turn.number, turn.depth) for turn in found.turns] == expected
     assert found.turned == len(expected) and found.result["y"].tolist() == y
     outer = [turn for turn in found.turns if turn.line.number == 3]
-    assert [turn.values["left"] for turn in outer] == lefts and [turn.values["i"] for turn in outer] == [0, 1, 2, 3]
-    assert [turn.stored for turn in outer] == [{"y": [0, 3]}, {"y": [1, 3]}, {"y": [2, 3]}, {"y": [3]}]
-    assert found.wrote("y", 2) == [outer[2]] and found.wrote("y", 3) == outer and found.wrote("m") == []
+    assert [turn.values["left"] for turn in outer] == lefts and [
+        turn.values["i"] for turn in outer
+    ] == [0, 1, 2, 3]
+    assert [turn.stored for turn in outer] == [
+        {"y": [0, 3]},
+        {"y": [1, 3]},
+        {"y": [2, 3]},
+        {"y": [3]},
+    ]
+    assert (
+        found.wrote("y", 2) == [outer[2]]
+        and found.wrote("y", 3) == outer
+        and found.wrote("m") == []
+    )
     assert found.wrote("total") == found.turns[-1:] and found.turns[-1].stored == {"total": [()]}
     for turn, after in zip(found.turns, found.turns[1:], strict=False):
         if after.depth > turn.depth:
             assert turn.cycles > after.cycles
-    assert 0 < sum(turn.cycles for turn in found.turns if turn.depth == 0) < found.cycles - found.start
+    assert (
+        0 < sum(turn.cycles for turn in found.turns if turn.depth == 0) < found.cycles - found.start
+    )
     assert str(found).splitlines()[-1].split() == ["2", "5", "Steps.compute", "15"] + LAST
 
 
-LAST = ["total", "=", "4;", "i", "=", "3;", "left", "=", "-1;", "a", "=", "0;", "b", "=", "0;", "stores", "total"]
+LAST = [
+    "total",
+    "=",
+    "4;",
+    "i",
+    "=",
+    "3;",
+    "left",
+    "=",
+    "-1;",
+    "a",
+    "=",
+    "0;",
+    "b",
+    "=",
+    "0;",
+    "stores",
+    "total",
+]
 
 
 class Marks(Vertex):
@@ -299,11 +364,22 @@ class Alone(SupervisorVertex):
 
 def test_vertices_of_the_whole_tile_count_its_cycles() -> None:
     found = observe(Shared, x=[1, 2, 9, 4, 5, 6, 7])
-    assert found.worker == 2 and found.start == 6 * 5 + 11 and found.result.tolist() == [1, 2, 3, 2, 3, 2, 3]
+    assert (
+        found.worker == 2
+        and found.start == 6 * 5 + 11
+        and found.result.tolist() == [1, 2, 3, 2, 3, 2, 3]
+    )
     assert [turn.number for turn in found.turns] == [1, 1, 2, 3]
     # A turn of the inner loop: load, compare, decide; load, subtract, store.
-    assert [turn.cycles for turn in found.turns] == [6 * (3 * 6 + 3), 36, 36, 36] and found.cycles == 41 + 6 * 21
-    assert observe(Alone, x=[1, 2, 3]).lines == [(("Alone.compute", 2, "self.x *= 3"), 1, 6 * (3 * 2 + 6))]
+    assert [turn.cycles for turn in found.turns] == [
+        6 * (3 * 6 + 3),
+        36,
+        36,
+        36,
+    ] and found.cycles == 41 + 6 * 21
+    assert observe(Alone, x=[1, 2, 3]).lines == [
+        (("Alone.compute", 2, "self.x *= 3"), 1, 6 * (3 * 2 + 6))
+    ]
 
 
 class Said(Vertex):
@@ -331,9 +407,15 @@ class Grows(Vertex):
 
 def test_what_nobody_counts_has_no_lines() -> None:
     said = observe(Said, x=[1, 2])
-    assert (said.cycles, said.lines, [turn.values for turn in said.turns]) == (77, [], [{"i": 0}, {"i": 1}])
+    assert (said.cycles, said.lines, [turn.values for turn in said.turns]) == (
+        77,
+        [],
+        [{"i": 0}, {"i": 1}],
+    )
     grows = observe(Grows, x=[1, 2, 3])
-    assert (grows.cycles, grows.lines, grows.turns, grows.result) == (-1, [], [], 2) and str(grows) == "Grows: no estimate"
+    assert (grows.cycles, grows.lines, grows.turns, grows.result) == (-1, [], [], 2) and str(
+        grows
+    ) == "Grows: no estimate"
 
 
 class Kinds(Vertex):

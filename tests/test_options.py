@@ -52,7 +52,7 @@ def message(given: Any, kind: type[IPUTeachError] = InvalidOptionError) -> str:
     return str(caught.value)
 
 
-# --- names and values -------------------------------------------------------------------------------------------------
+# --- names and values -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["debug.allowOutOfMemory", "debug.allow_out_of_memory"])
@@ -83,15 +83,16 @@ def test_numbers_words_and_what_is_only_recorded() -> None:
 
 def test_wrong_options() -> None:
     assert message({"debug.alowOutOfMemory": True}) == (
-        "There is no engine option 'debug.alowOutOfMemory'.\n"
-        "  next:  did you mean 'debug.allow_out_of_memory'? The names are those of Poplar's Engine, such as "
+        "There is no engine option 'debug.alowOutOfMemory'.\n  next:  did you mean "
+        "'debug.allow_out_of_memory'? The names are those of Poplar's Engine, such as "
         "debug.allowOutOfMemory."
     )
     assert message({"debug.allowOutOfMemory": 1}) == (
         "The engine option 'debug.allowOutOfMemory' was given 1.\n  next:  give True or False."
     )
     assert message({"target.hostSyncTimeout": -1}) == (
-        "The engine option 'target.hostSyncTimeout' was given -1.\n  next:  give a whole number, 0 or more."
+        "The engine option 'target.hostSyncTimeout' was given -1.\n  next:  give a whole number, 0 "
+        "or more."
     )
     assert message({"exchange.streamBufferOverlap": "some"}) == (
         "The engine option 'exchange.streamBufferOverlap' was given 'some'.\n"
@@ -101,10 +102,12 @@ def test_wrong_options() -> None:
         "The engine option 'autoReport.directory' was given None.\n  next:  give text."
     )
     assert message(["debug.verify"]) == (
-        "The engine's options are ['debug.verify'].\n  next:  give a dict: options={\"debug.allowOutOfMemory\": True}."
+        "The engine's options are ['debug.verify'].\n  next:  give a dict: "
+        'options={"debug.allowOutOfMemory": True}.'
     )
     assert message({"debug.checkUninitialised": True, "debug.check_uninitialised": True}) == (
-        "The option 'debug.checkUninitialised' was given twice.\n  next:  give it once: both spellings mean the same."
+        "The option 'debug.checkUninitialised' was given twice.\n  next:  give it once: both "
+        "spellings mean the same."
     )
     for odd in ({3: 4}, {None: 1}, {("a",): 1}, {"opt.": 1}, {"opt.x": [1]}, 5, "debug.verify"):
         assert message(odd)
@@ -134,18 +137,25 @@ def test_stochastic_rounding_and_its_seed() -> None:
     )
 
 
-# --- the environment --------------------------------------------------------------------------------------------------
+# --- the environment ------------------------------------------------------------------------------
 
 
 def test_the_environment_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("IPU_TEACH_ENGINE_OPTIONS", '{"debug.allowOutOfMemory": "true", "target.hostSyncTimeout": 5}')
+    monkeypatch.setenv(
+        "IPU_TEACH_ENGINE_OPTIONS",
+        '{"debug.allowOutOfMemory": "true", "target.hostSyncTimeout": 5}',
+    )
     assert options(None)["debug.allowOutOfMemory"] is True
     found = options({"debug.allow_out_of_memory": False})
     assert (found["debug.allowOutOfMemory"], found["target.hostSyncTimeout"]) == (False, 5)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "3", "[" * 100_000, '{"debug.verify": ' + "9" * 5000 + "}"])
-def test_an_environment_that_cannot_be_read_names_the_variable(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "3", "[" * 100_000, '{"debug.verify": ' + "9" * 5000 + "}"]
+)
+def test_an_environment_that_cannot_be_read_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setenv("IPU_TEACH_ENGINE_OPTIONS", text)
     found = message(None)
     assert found.endswith(
@@ -163,7 +173,7 @@ def test_a_wrong_option_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-# --- what they do -----------------------------------------------------------------------------------------------------
+# --- what they do ---------------------------------------------------------------------------------
 
 
 def test_out_of_memory_is_refused_with_the_report() -> None:
@@ -185,7 +195,9 @@ def test_out_of_memory_may_be_compiled_and_not_loaded(elements: int) -> None:
     assert repr(executable) == "Executable(1 program, 2 tiles, out of memory)"
     engine = Engine(executable)
     assert engine.report.memory.by_variable(1)["big"] == 12000
-    with pytest.raises(GraphMemoryAllocationError, match="Out of memory: Cannot fit all variable data") as caught:
+    with pytest.raises(
+        GraphMemoryAllocationError, match="Out of memory: Cannot fit all variable data"
+    ) as caught:
         engine.load(IPUModel(tiles_per_ipu=TILES, memory_bytes_per_tile=4096).create_device())
     assert caught.value.report is not None
 
@@ -216,7 +228,9 @@ def test_verify_checks_for_races() -> None:
         Engine(graph, program, {"debug.verify": True}, strict=False)
 
 
-@pytest.mark.parametrize("given", [{"debug.instrument": False}, {"debug.computeInstrumentationLevel": "off"}])
+@pytest.mark.parametrize(
+    "given", [{"debug.instrument": False}, {"debug.computeInstrumentationLevel": "off"}]
+)
 def test_instrumentation_may_be_off(given: dict[str, Any]) -> None:
     graph, program = total()
     engine = Engine(graph, program, given)

@@ -1,4 +1,5 @@
-"""Several IPUs, each with a row of steps of its own: times by hand, and against a plain loop over clocks."""
+"""Several IPUs, each with a row of steps of its own: times by hand, and against a plain loop over
+clocks."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ class Machine:
     """Two tiles an IPU, a number on each; a clock of 1 GHz, and host links of 4 bytes a cycle."""
 
     def __init__(self, ipus: int = 2) -> None:
-        model = IPUModel(tiles_per_ipu=2, num_ipus=ipus, tile_clock_frequency=1e9, host_bytes_per_second=4e9)
+        model = IPUModel(
+            tiles_per_ipu=2, num_ipus=ipus, tile_clock_frequency=1e9, host_bytes_per_second=4e9
+        )
         self.device = model.create_device()
         self.graph = Graph(self.device)
         self.numbers = self.variable("numbers", *range(2 * ipus))
@@ -68,7 +71,8 @@ class Machine:
         return tensor
 
     def work(self, name: str, **cycles: int) -> Execute:
-        """Vertices on tiles `t0`, `t1` and so on, each alone with these worker cycles: its tile takes six times as many."""
+        """Vertices on tiles `t0`, `t1` and so on, each alone with these worker cycles: its tile
+        takes six times as many."""
         cs = self.graph.add_compute_set(name)
         for key, count in cycles.items():
             tile = int(key[1:])
@@ -91,7 +95,10 @@ class Machine:
 
 def times(report: Report) -> list[tuple[Any, ...]]:
     """The name of each step, and on each IPU that takes part in it (IPU, start, end)."""
-    return [(s.name, *((k, i.start, i.start + i.cycles) for k, i in enumerate(s.ipus) if i.cycles)) for s in report.steps()]
+    return [
+        (s.name, *((k, i.start, i.start + i.cycles) for k, i in enumerate(s.ipus) if i.cycles))
+        for s in report.steps()
+    ]
 
 
 def test_ipus_do_not_wait_for_each_other_inside() -> None:
@@ -102,7 +109,11 @@ def test_ipus_do_not_wait_for_each_other_inside() -> None:
         ("b", (1, 0, INSIDE + 300)),
         ("c", (0, 160, 160 + INSIDE + 120), (1, 400, 400 + INSIDE + 30)),
     ]
-    assert report.total_cycles == 530 and [(s.start, s.end) for s in report.steps()] == [(0, 160), (0, 400), (160, 530)]
+    assert report.total_cycles == 530 and [(s.start, s.end) for s in report.steps()] == [
+        (0, 160),
+        (0, 400),
+        (160, 530),
+    ]
     assert report.overlap.waits.tolist() == [[0, 150], [0, 0]]
     # What a tile does not work it waits or syncs: 530 less 60, less 120, less 300, less 30.
     assert report.sync_cycles_per_tile.tolist() == [470, 410, 230, 500]
@@ -111,16 +122,22 @@ def test_ipus_do_not_wait_for_each_other_inside() -> None:
 
 def test_a_copy_across_is_one_step_of_all() -> None:
     m = Machine()
-    report = m.run(m.work("a", t0=10), Copy(m.numbers[0], m.numbers[2]), m.work("b", t2=50), m.work("c", t1=1))
-    # A word reaches row 0 in 54 cycles, and to turn to its sender takes 3; a link takes 15, which is 15 ns at 1 GHz, and 1 for
-    # 4 bytes.
+    report = m.run(
+        m.work("a", t0=10), Copy(m.numbers[0], m.numbers[2]), m.work("b", t2=50), m.work("c", t1=1)
+    )
+    # A word reaches row 0 in 54 cycles, and to turn to its sender takes 3; a link takes 15, which
+    # is 15 ns at 1 GHz, and 1 for 4 bytes.
     across = TOGETHER + 54 + 3 + 15 + 1
     assert times(report) == [
         ("a", (0, 0, 160)),
-        ("a view of 'numbers' to a view of 'numbers'", (0, 160, 160 + across), (1, 160, 160 + across)),
+        (
+            "a view of 'numbers' to a view of 'numbers'",
+            (0, 160, 160 + across),
+            (1, 160, 160 + across),
+        ),
         ("b", (1, 160 + across, 560 + across)),
         ("c", (0, 160 + across, 266 + across)),
-    ]  # fmt: skip
+    ]
     assert report.total_cycles == 560 + across
     assert report.overlap.waits.tolist() == [[0, 294], [160, 0]]
     assert report.global_exchange_cycles == 16
@@ -136,21 +153,28 @@ def test_an_edge_across_holds_up_all() -> None:
     _, (_, *far), last = times(report)
     assert [ipu for ipu, *_ in far] == [0, 1, 2] and {start for _, start, _ in far} == {160}
     (end,) = {end for *_, end in far}
-    assert last == ("b", (0, end, end + 160), (2, end, end + 220)) and report.total_cycles == end + 220
+    assert (
+        last == ("b", (0, end, end + 160), (2, end, end + 220)) and report.total_cycles == end + 220
+    )
 
 
 @pytest.mark.parametrize(("tiles", "busiest"), [((0, 2), 256), ((0, 0), 512), ((1, 2, 3), 512)])
 def test_each_ipu_has_a_host_link_of_its_own(tiles: tuple[int, ...], busiest: int) -> None:
-    """1,024 bytes, a packet, on each of some tiles, at 4 bytes a cycle: what one IPU gets goes over its own link."""
+    """1,024 bytes, a packet, on each of some tiles, at 4 bytes a cycle: what one IPU gets goes over
+    its own link."""
     m = Machine()
     x = m.graph.add_variable(FLOAT, (len(tiles) * 256,), "x")
     for i, tile in enumerate(tiles):
         m.graph.set_tile_mapping(x[i * 256 : (i + 1) * 256], tile)
     m.graph.create_host_write("write", x)
     stream = m.graph.add_host_to_device_fifo("in", FLOAT, len(tiles) * 256)
-    report = m.run(m.work("a", t3=10), Copy(stream, x), **{"in": np.zeros(len(tiles) * 256, np.float32)})
+    report = m.run(
+        m.work("a", t3=10), Copy(stream, x), **{"in": np.zeros(len(tiles) * 256, np.float32)}
+    )
     step = report.steps()[1]
-    assert (step.start, step.cycles) == (160, TOGETHER + busiest) and step.cost.host_bytes == len(tiles) * 1024
+    assert (step.start, step.cycles) == (160, TOGETHER + busiest) and step.cost.host_bytes == len(
+        tiles
+    ) * 1024
     assert all(i.cycles == step.cycles for i in step.ipus)
     halved = report.what_if(host_bytes_per_second=8e9)
     assert halved.steps()[1].cycles == TOGETHER + busiest // 2
@@ -181,13 +205,20 @@ def test_a_while_tells_all_ipus_each_time_and_a_repeat_never() -> None:
     m.graph.set_tile_mapping(v, 0)
     m.graph.set_perf_estimate(v, 5)
     slow, quick = m.work("slow", t2=50), m.work("quick", t0=10)
-    # 100 + 30 on IPU 0, 400 on IPU 1 and 160 on IPU 0; the last decision waits for the last turn's body.
-    report = m.run(RepeatWhileTrue(Sequence(), count[0], Sequence(slow, quick, Execute(down))), quick)
+    # 100 + 30 on IPU 0, 400 on IPU 1 and 160 on IPU 0; the last decision waits for the last turn's
+    # body.
+    report = m.run(
+        RepeatWhileTrue(Sequence(), count[0], Sequence(slow, quick, Execute(down))), quick
+    )
     assert times(report) == [
-        ("slow", (1, 0, 400)), ("quick", (0, 0, 160)), ("down", (0, 160, 290)),
-        ("slow", (1, 400, 800)), ("quick", (0, 400, 560)), ("down", (0, 560, 690)),
+        ("slow", (1, 0, 400)),
+        ("quick", (0, 0, 160)),
+        ("down", (0, 160, 290)),
+        ("slow", (1, 400, 800)),
+        ("quick", (0, 400, 560)),
+        ("down", (0, 560, 690)),
         ("quick", (0, 800, 960)),
-    ]  # fmt: skip
+    ]
     m = Machine()
     report = m.run(Repeat(3, Sequence(m.work("slow", t2=50), m.work("quick", t0=10))))
     assert times(report)[4:] == [("slow", (1, 800, 1200)), ("quick", (0, 320, 480))]
@@ -202,15 +233,21 @@ def test_syncs_inside_and_outside() -> None:
     for kind in (SyncType.EXTERNAL, SyncType.GLOBAL):
         report = m.run(a, b, Sync(kind), a)
         assert times(report)[2:] == [
-            (kind.value, (0, 400, 400 + TOGETHER), (1, 400, 400 + TOGETHER)), ("a", (0, 400 + TOGETHER, 560 + TOGETHER)),
-        ]  # fmt: skip
+            (kind.value, (0, 400, 400 + TOGETHER), (1, 400, 400 + TOGETHER)),
+            ("a", (0, 400 + TOGETHER, 560 + TOGETHER)),
+        ]
 
 
 def test_a_run_begins_on_all_ipus_at_once() -> None:
     m = Machine()
     report = m.run(m.work("a", t0=10), m.work("b", t2=50), runs=2)
-    assert times(report)[2:] == [("a", (0, 400, 560)), ("b", (1, 400, 800))] and report.total_cycles == 800
-    assert "  2 x           4 steps             800 cycles, 0 of them host copies" in summary_text(report, ["Runs"])
+    assert (
+        times(report)[2:] == [("a", (0, 400, 560)), ("b", (1, 400, 800))]
+        and report.total_cycles == 800
+    )
+    assert "  2 x           4 steps             800 cycles, 0 of them host copies" in summary_text(
+        report, ["Runs"]
+    )
 
 
 def test_what_nobody_does_and_what_all_do() -> None:
@@ -218,9 +255,17 @@ def test_what_nobody_does_and_what_all_do() -> None:
     empty = Execute(m.graph.add_compute_set("empty"))
     report = m.run(m.work("a", t0=10), WriteUndef(m.numbers[3]), empty)
     assert [row[1:] for row in times(report)] == [((0, 0, 160),), (), ((0, 160, 260), (1, 0, 100))]
-    assert [(s.start, s.end, s.cycles) for s in report.steps()] == [(0, 160, 160), (0, 0, 0), (0, 260, 100)]
+    assert [(s.start, s.end, s.cycles) for s in report.steps()] == [
+        (0, 160, 160),
+        (0, 0, 0),
+        (0, 260, 100),
+    ]
     never = m.run(Repeat(0, empty))
-    assert never.total_cycles == 0 and never.steps() == [] and never.overlap.waits.tolist() == [[0, 0], [0, 0]]
+    assert (
+        never.total_cycles == 0
+        and never.steps() == []
+        and never.overlap.waits.tolist() == [[0, 0], [0, 0]]
+    )
 
 
 def test_a_stamp_reads_the_clock_of_its_ipu() -> None:
@@ -239,7 +284,11 @@ def test_a_stamp_reads_the_clock_of_its_ipu() -> None:
     # Two internal syncs before the second stamp and the branch.
     assert [engine.read_tensor(f"stamp{i}")[0] for i in range(3)] == [260, 600, 600 + TOGETHER]
     engine.run()
-    assert [engine.read_tensor(f"stamp{i}")[0] - 600 - TOGETHER for i in range(3)] == [260, 600, 600 + TOGETHER]
+    assert [engine.read_tensor(f"stamp{i}")[0] - 600 - TOGETHER for i in range(3)] == [
+        260,
+        600,
+        600 + TOGETHER,
+    ]
     assert engine.report.total_cycles == 2 * (600 + TOGETHER)
 
 
@@ -247,7 +296,10 @@ def test_blocks_follow_the_clock_of_their_tile() -> None:
     m = Machine()
     a, b = m.work("a", t0=10, t1=5), m.work("b", t2=50)
     report = m.run(Block(a, "first"), Block(b, "second"), Block(Sequence(a, b), "third"))
-    told = [[(x.name, x.cycles_from, x.cycles_to) for x in report.execution.blocks(tile)] for tile in (0, 1, 2)]
+    told = [
+        [(x.name, x.cycles_from, x.cycles_to) for x in report.execution.blocks(tile)]
+        for tile in (0, 1, 2)
+    ]
     assert told[0] == [("first", 0, 160), ("second", 160, 160), ("third", 160, 320)]
     assert told[1] == [("first", 0, 130), ("second", 130, 160), ("third", 160, 320)]
     assert told[2] == [("first", 0, 0), ("second", 0, 400), ("third", 400, 800)]
@@ -259,7 +311,13 @@ def test_the_first_of_four_ipus_takes_as_long_as_one_alone() -> None:
         x, y = m.variable("x", 0, 1, each=50), m.variable("y", 1, 0, each=50)
         m.graph.set_initial_value(x, 2)
         m.graph.set_initial_value(y, 2)
-        body = Sequence(m.work("a", t0=7, t1=9), Copy(x, y), Copy(y[::2], x[:50]), m.work("b", t1=3), Sync(SyncType.INTERNAL))
+        body = Sequence(
+            m.work("a", t0=7, t1=9),
+            Copy(x, y),
+            Copy(y[::2], x[:50]),
+            m.work("b", t1=3),
+            Sync(SyncType.INTERNAL),
+        )
         return m.run(Repeat(3, body))
 
     one, four = run(1), run(4)
@@ -280,29 +338,43 @@ def test_the_phases_of_an_ipu_are_its_share_of_a_step() -> None:
             found = report.phases(step.step, ipu)
             assert sum(p.cycles for p in found) == share.cycles
             external = bool(report.profile.external[step.step])
-            assert external or all(p.busy is None or not p.busy.reshape(2, 2)[1 - ipu].any() for p in found)
-    assert [p.cycles for p in report.phases(0, 1)] == [100, 30] and [p.cycles for p in report.phases(0)] == [100, 120]
+            assert external or all(
+                p.busy is None or not p.busy.reshape(2, 2)[1 - ipu].any() for p in found
+            )
+    assert [p.cycles for p in report.phases(0, 1)] == [100, 30] and [
+        p.cycles for p in report.phases(0)
+    ] == [100, 120]
 
 
-# --- what reports and pictures say of it ------------------------------------------------------------------------------
+# --- what reports and pictures say of it ----------------------------------------------------------
 
 
 def uneven() -> Report:
-    """160 cycles on IPU 0 and 400 on IPU 1, a copy of 773 across, and 220 on IPU 0 beside 130 on IPU 1; twice."""
+    """160 cycles on IPU 0 and 400 on IPU 1, a copy of 773 across, and 220 on IPU 0 beside 130 on
+    IPU 1; twice."""
     m = Machine()
     body = Sequence(
-        m.work("quick", t0=10), m.work("slow", t2=50), Copy(m.numbers[0], m.numbers[2]), m.work("both", t1=20, t3=5)
+        m.work("quick", t0=10),
+        m.work("slow", t2=50),
+        Copy(m.numbers[0], m.numbers[2]),
+        m.work("both", t1=20, t3=5),
     )
     return m.run(Repeat(2, body))
 
 
 def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others() -> None:
     report = uneven()
-    # Between the copies "both" and "quick" take 380 cycles on IPU 0, "both" and "slow" 530 on IPU 1.
+    # Between the copies "both" and "quick" take 380 cycles on IPU 0, "both" and "slow" 530 on IPU
+    # 1.
     assert report.total_cycles == 400 + 773 + 530 + 773 + 220
-    found = [(r.ipu, r.busy_cycles, r.waiting_cycles, r.waits_for, r.held_cycles, r.held_by) for r in report.ipus]
+    found = [
+        (r.ipu, r.busy_cycles, r.waiting_cycles, r.waits_for, r.held_cycles, r.held_by)
+        for r in report.ipus
+    ]
     assert found == [(0, 2306, 390, 1, 90, "both"), (1, 2606, 90, 0, 390, "slow")]
-    assert [row.busy for row in report.ipus] == [2306 / 2696, 2606 / 2696] and report.data["IPUs"] == report.ipus.records()
+    assert [row.busy for row in report.ipus] == [2306 / 2696, 2606 / 2696] and report.data[
+        "IPUs"
+    ] == report.ipus.records()
     text = summary_text(report, ["Execution"])
     assert (
         """
@@ -313,15 +385,21 @@ def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others
         in text
     )
     (insight,) = [i for i in report.insights() if i.kind == "IPUs"]
-    assert (insight.name, insight.figure, insight.unit, insight.advice) == ("IPU 1", 390, "cycles", "")
+    assert (insight.name, insight.figure, insight.unit, insight.advice) == (
+        "IPU 1",
+        390,
+        "cycles",
+        "",
+    )
     assert insight.text == (
-        "IPU 1 holds up the others: they wait for it 7.2 % of the time of all IPUs, longest while it is in 'slow'. "
-        "At work are IPU 1 97 %, IPU 0 86 % of the run."
+        "IPU 1 holds up the others: they wait for it 7.2 % of the time of all IPUs, longest while "
+        "it is in 'slow'. At work are IPU 1 97 %, IPU 0 86 % of the run."
     )
     m = Machine()
     slow = m.run(m.work("slow", t2=50))
-    assert "IPU 0 is at work:                                     0 (0.0% of total; waits longest for IPU 1)" in summary_text(
-        slow
+    assert (
+        "IPU 0 is at work:                                     0 (0.0% of total; waits longest for "
+        "IPU 1)" in summary_text(slow)
     )
     (insight,) = [i for i in slow.insights() if i.kind == "IPUs"]
     assert insight.advice.startswith("give each IPU as much to do") and insight.lesson
@@ -339,17 +417,36 @@ def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others
 def test_a_trace_has_the_clock_of_each_ipu() -> None:
     report = uneven()
     events = json.loads(chrome_trace(report))["traceEvents"]
-    rows = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    rows = {
+        e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"
+    }
     spans: dict[str, list[tuple[str, int, int]]] = {}
     for e in events:
         if e["ph"] == "X":  # at 1 GHz a cycle is a nanosecond, and a trace counts in microseconds
-            spans.setdefault(rows[e["tid"]], []).append((e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000)))
+            spans.setdefault(rows[e["tid"]], []).append(
+                (e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000))
+            )
     copy = "a view of 'numbers' to a view of 'numbers'"
-    assert spans["steps of IPU 0"][:4] == [("quick", 0, 160), (copy, 400, 773), ("both", 1173, 220), ("quick", 1393, 160)]
-    assert spans["steps of IPU 1"][:4] == [("slow", 0, 400), (copy, 400, 773), ("both", 1173, 130), ("slow", 1303, 400)]
+    assert spans["steps of IPU 0"][:4] == [
+        ("quick", 0, 160),
+        (copy, 400, 773),
+        ("both", 1173, 220),
+        ("quick", 1393, 160),
+    ]
+    assert spans["steps of IPU 1"][:4] == [
+        ("slow", 0, 400),
+        (copy, 400, 773),
+        ("both", 1173, 130),
+        ("slow", 1303, 400),
+    ]
     assert spans["phases of IPU 1"][:2] == [("sync", 0, 100), ("compute", 100, 300)]
-    assert spans["tile 2"][0] == ("compute", 100, 300) and spans["tile 1"] == [("compute", 1273, 120), ("compute", 2576, 120)]
-    assert all(b[1] >= a[1] + a[2] for row in spans.values() for a, b in zip(row, row[1:], strict=False))
+    assert spans["tile 2"][0] == ("compute", 100, 300) and spans["tile 1"] == [
+        ("compute", 1273, 120),
+        ("compute", 2576, 120),
+    ]
+    assert all(
+        b[1] >= a[1] + a[2] for row in spans.values() for a, b in zip(row, row[1:], strict=False)
+    )
 
 
 def test_the_timeline_has_a_row_for_each_ipu() -> None:
@@ -357,30 +454,60 @@ def test_the_timeline_has_a_row_for_each_ipu() -> None:
     scene = show.timeline(report).scene
     flame, tape = scene.mark("programs"), scene.mark("tiles")
     assert isinstance(flame, Flame) and isinstance(tape, Tape) and flame.timed
-    boxes = list(zip(flame.depth.tolist(), (flame.names[t] for t in flame.title), flame.first.tolist(), flame.last.tolist(),
-                     strict=True))  # fmt: skip
+    boxes = list(
+        zip(
+            flame.depth.tolist(),
+            (flame.names[t] for t in flame.title),
+            flame.first.tolist(),
+            flame.last.tolist(),
+            strict=True,
+        )
+    )
     assert [box for box in boxes if box[0] == 0][:4] == [
-        (0, "IPU 0: quick", 0, 160), (0, "IPU 0 waits for IPU 1", 160, 400),
-        (0, "IPU 0: a view of 'numbers' to a view of 'number…", 400, 1173), (0, "IPU 0: both", 1173, 1393),
-    ]  # fmt: skip
-    assert (1, "IPU 1 waits for IPU 0", 2606, 2696) in boxes and max(box[3] for box in boxes) == report.total_cycles
+        (0, "IPU 0: quick", 0, 160),
+        (0, "IPU 0 waits for IPU 1", 160, 400),
+        (0, "IPU 0: a view of 'numbers' to a view of 'number…", 400, 1173),
+        (0, "IPU 0: both", 1173, 1393),
+    ]
+    assert (1, "IPU 1 waits for IPU 0", 2606, 2696) in boxes and max(
+        box[3] for box in boxes
+    ) == report.total_cycles
     # What is chosen are stretches, each as long as the IPU that takes longest in it.
-    assert scene.group == "stretch" and [scene.stills[i].cycles for i in scene.frames] == [400, 773, 530, 773, 220]
+    assert scene.group == "stretch" and [scene.stills[i].cycles for i in scene.frames] == [
+        400,
+        773,
+        530,
+        773,
+        220,
+    ]
     told = scene.stills[int(scene.frames[2])]
     assert told.note == "at work are IPU 0 380, IPU 1 530; the last is IPU 1, longest with slow"
     assert told.values["compute"].tolist() == [60, 120, 300, 30]
-    # Every lane is filled from the beginning to the end of each stretch, and nothing is drawn over something else.
+    # Every lane is filled from the beginning to the end of each stretch, and nothing is drawn over
+    # something else.
     for still in scene.stills:
         drawing = scene.drawings[still.lanes["tiles"][0]]
         for lane in range(4):
             pieces = []
             for bar in drawing.bars:
-                start, length = (int(v[lane]) if isinstance(v, np.ndarray) else int(v) for v in (bar.start, bar.length))
+                start, length = (
+                    int(v[lane]) if isinstance(v, np.ndarray) else int(v)
+                    for v in (bar.start, bar.length)
+                )
                 pieces += [(start, start + length)] if length else []
-                pieces += [(start + length, int(bar.end))] if bar.rest >= 0 and bar.end > start + length else []
+                pieces += (
+                    [(start + length, int(bar.end))]
+                    if bar.rest >= 0 and bar.end > start + length
+                    else []
+                )
             pieces.sort()
-            assert [a for a, _ in pieces] == [0, *(b for _, b in pieces[:-1])] and pieces[-1][1] == still.cycles
-    assert "IPU 0 85.5 %, IPU 1 96.7 %; the others wait longest for IPU 1, while it is in slow" in scene.sentence
+            assert [a for a, _ in pieces] == [0, *(b for _, b in pieces[:-1])] and pieces[-1][
+                1
+            ] == still.cycles
+    assert (
+        "IPU 0 85.5 %, IPU 1 96.7 %; the others wait longest for IPU 1, while it is in slow"
+        in scene.sentence
+    )
     codes, cycles = pieces_of(scene)
     assert cycles.sum() == report.total_cycles and len(codes) == len(cycles)
 
@@ -401,32 +528,55 @@ def test_the_lanes_of_many_tiles_are_sorted_within_each_ipu() -> None:
     scene = show.timeline(engine.report).scene
     (still,) = scene.stills
     lanes = still.values["compute"]
-    assert len(lanes) == 64 and set(lanes[:32].tolist()) == {60} and np.all(np.diff(lanes[32:]) <= 0)
+    assert (
+        len(lanes) == 64 and set(lanes[:32].tolist()) == {60} and np.all(np.diff(lanes[32:]) <= 0)
+    )
     assert lanes.sum() / 64 == pytest.approx(engine.report.compute_cycles_per_tile.mean(), abs=0.1)
     tape = scene.mark("tiles")
-    assert isinstance(tape, Tape) and tape.ends == ("IPU 0", "IPU 1") and any("of each IPU" in note for note in scene.notes)
+    assert (
+        isinstance(tape, Tape)
+        and tape.ends == ("IPU 0", "IPU 1")
+        and any("of each IPU" in note for note in scene.notes)
+    )
 
 
 def test_a_frame_of_the_animation_is_what_one_ipu_does() -> None:
     report = uneven()
     view = show.bsp(report)
-    rows = [(row["name"], row["runs"], row["compute cycles"], row["slowest tile"]) for row in view.data]
+    rows = [
+        (row["name"], row["runs"], row["compute cycles"], row["slowest tile"]) for row in view.data
+    ]
     assert ("IPU 0: both", "2", "120", "1") in rows and ("IPU 1: both", "2", "30", "3") in rows
     slow = next(s for s in view.scene.stills if s.label == "compute: IPU 1: slow")
     code, until, then = slow.cells["tiles"]
     assert isinstance(code, np.ndarray) and isinstance(until, np.ndarray)
-    assert len({*code[:2].tolist()}) == 1 and code[0] != code[2] and until.tolist() == [300, 300, 300, 0]
+    assert (
+        len({*code[:2].tolist()}) == 1
+        and code[0] != code[2]
+        and until.tolist() == [300, 300, 300, 0]
+    )
     assert view.scene.codes[then].name == "waiting" and slow.note.startswith(
         "tile 2 is the slowest, 300 modelled cycles; 50.0 %"
     )
     assert any("take more than the 2,696 cycles of the run" in note for note in view.scene.notes)
     two = show.bsp(report, report.what_if(global_sync_cycles=0)).scene
-    assert [two.stills[i].cycles for i in two.frames] == [400, 773, 530, 773, 220, 400, 173, 530, 173, 220]
+    assert [two.stills[i].cycles for i in two.frames] == [
+        400,
+        773,
+        530,
+        773,
+        220,
+        400,
+        173,
+        530,
+        173,
+        220,
+    ]
     for other in (show.balance(report), show.program(report)):
         assert any("the run takes 2,696 modelled cycles" in note for note in other.scene.notes)
 
 
-# --- random rows ------------------------------------------------------------------------------------------------------
+# --- random rows ----------------------------------------------------------------------------------
 
 
 @settings(max_examples=200, deadline=None)
@@ -434,7 +584,9 @@ def test_a_frame_of_the_animation_is_what_one_ipu_does() -> None:
 def test_clocks_are_those_of_a_plain_loop(rng: Random) -> None:
     ipus, count, length = rng.randint(1, 5), rng.randint(1, 6), rng.choice([0, 1, 2, 30])
     external = np.array([rng.random() < 0.3 for _ in range(count)])
-    lasts = np.array([[rng.choice([0, 0, 5, 30, rng.randint(1, 99)]) for _ in range(ipus)] for _ in range(count)])
+    lasts = np.array(
+        [[rng.choice([0, 0, 5, 30, rng.randint(1, 99)]) for _ in range(ipus)] for _ in range(count)]
+    )
     lasts[external] = lasts[external].max(axis=1, keepdims=True)
     order = np.array([rng.randrange(count) for _ in range(length)], np.int64)
     joints = sorted(rng.choices(range(length + 2), k=rng.randrange(4)))
@@ -463,19 +615,23 @@ def test_clocks_are_those_of_a_plain_loop(rng: Random) -> None:
     assert (busy + found.waits.sum(axis=1)).tolist() == [found.total] * ipus
     for ipu in range(ipus):
         held = sum(waits[other][ipu] for other in range(ipus))
-        assert bool(found.holding(ipu).sum()) == bool(held) and np.all(found.holding(ipu) <= lasts[order].sum(axis=0)[ipu])
+        assert bool(found.holding(ipu).sum()) == bool(held) and np.all(
+            found.holding(ipu) <= lasts[order].sum(axis=0)[ipu]
+        )
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_run_lasts_between_its_longest_chain_and_its_sum(rng: Random) -> None:
-    """Steps that need nothing of each other may overlap; those that do may not. A chain follows a number from tile to tile."""
+    """Steps that need nothing of each other may overlap; those that do may not. A chain follows a
+    number from tile to tile."""
     ipus = rng.randint(1, 4)
     m = Machine(ipus)
     flag = [m.graph.add_constant(INT, (1,), value, f"flag{value}") for value in (0, 1)]
     for constant in flag:
         m.graph.set_tile_mapping(constant, 0)
-    leaves: dict[Program, dict[int, int]] = {}  # the tiles that a leaf touches, and their worker cycles
+    # the tiles that a leaf touches, and their worker cycles
+    leaves: dict[Program, dict[int, int]] = {}
 
     def leaf(number: int) -> Program:
         kind = rng.random()
@@ -523,19 +679,28 @@ def test_a_run_lasts_between_its_longest_chain_and_its_sum(rng: Random) -> None:
         share = [i.cycles for i in step.ipus]
         touched = leaves[made]
         across = len({tile // 2 for tile in touched}) > 1 and isinstance(made, Copy)
-        together = ipus > 1 and (across or isinstance(made, PrintTensor)) or getattr(made, "sync_type", 0) is SyncType.EXTERNAL
+        together = (
+            ipus > 1
+            and (across or isinstance(made, PrintTensor))
+            or getattr(made, "sync_type", 0) is SyncType.EXTERNAL
+        )
         if together:
             clocks = [max(clocks)] * ipus
             assert share == [step.cycles] * ipus
         else:
-            assert {k for k, cycles in enumerate(share) if cycles} == ({t // 2 for t in touched} or set(range(ipus)))
+            assert {k for k, cycles in enumerate(share) if cycles} == (
+                {t // 2 for t in touched} or set(range(ipus))
+            )
             assert max(share) <= step.cycles
         assert [i.start for i in step.ipus] == clocks
         clocks = [clock + cycles for clock, cycles in zip(clocks, share, strict=True)]
         total += step.cycles
         if across or len(touched) == 2 and isinstance(made, Copy):
             source, into = touched
-            chain[source], chain[into] = chain[source] + step.cycles, max(chain[source], chain[into]) + step.cycles
+            chain[source], chain[into] = (
+                chain[source] + step.cycles,
+                max(chain[source], chain[into]) + step.cycles,
+            )
         else:
             for t in touched:
                 chain[t] += share[t // 2]

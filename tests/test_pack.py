@@ -1,4 +1,5 @@
-"""Packs: who needs which wheel, what is kept of an earlier try, and what stands in the folder. The wheels are made up."""
+"""Packs: who needs which wheel, what is kept of an earlier try, and what stands in the folder. The
+wheels are made up."""
 
 from __future__ import annotations
 
@@ -28,26 +29,43 @@ def named(pins: list[str]) -> set[str]:
     return {pin.partition("==")[0] for pin in pins}
 
 
-# --- targets ----------------------------------------------------------------------------------------------------------
+# --- targets --------------------------------------------------------------------------------------
 
 
 def test_each_target_needs_the_lines_whose_markers_hold() -> None:
-    windows, mac = (named(Target(SYSTEMS[name], "3.12").pins(LOCK)) for name in ("windows", "macos"))
+    windows, mac = (
+        named(Target(SYSTEMS[name], "3.12").pins(LOCK)) for name in ("windows", "macos")
+    )
     linux = named(LINUX.pins(LOCK))
-    assert windows - linux == {"colorama", "pywinpty"} and linux - windows == {"pexpect", "ptyprocess"}
+    assert windows - linux == {"colorama", "pywinpty"} and linux - windows == {
+        "pexpect",
+        "ptyprocess",
+    }
     assert mac - linux == {"appnope"} and linux - mac == set()
     assert {"uv", "pip", "editables", "numpy", "jupyterlab"} <= linux
     old = named(Target(SYSTEMS["linux"], "3.10").pins(LOCK))
-    assert {"exceptiongroup", "tomli", "overrides"} <= old and not {"exceptiongroup", "tomli", "overrides"} & linux
+    assert {"exceptiongroup", "tomli", "overrides"} <= old and not {
+        "exceptiongroup",
+        "tomli",
+        "overrides",
+    } & linux
 
 
 def test_no_line_of_the_lock_is_left_out_everywhere() -> None:
-    served = {pin for system in SYSTEMS.values() for python in PYTHONS for pin in Target(system, python).pins(LOCK)}
+    served = {
+        pin
+        for system in SYSTEMS.values()
+        for python in PYTHONS
+        for pin in Target(system, python).pins(LOCK)
+    }
     assert {f"{line.name}{line.specifier}" for line in LOCK} <= served
 
 
 def test_a_marker_that_asks_for_a_patch_brings_both() -> None:
-    lock = read_lock("a==1 ; python_full_version < '3.11.5'\na==2 ; python_full_version >= '3.11.5'\n    # via b\n")
+    lock = read_lock(
+        "a==1 ; python_full_version < '3.11.5'\na==2 ; python_full_version >= '3.11.5'\n    # via "
+        "b\n"
+    )
     assert Target(SYSTEMS["linux"], "3.11").pins(lock)[:-3] == ["a==1", "a==2"]
     assert Target(SYSTEMS["linux"], "3.12").pins(lock)[:-3] == ["a==2"]
 
@@ -82,7 +100,7 @@ def test_a_wheel_answers_to_its_name_and_version() -> None:
     assert not answers_to("numpy-2.5.5-py3-none-any.whl", "numpy==2.5.4")
 
 
-# --- fetching ---------------------------------------------------------------------------------------------------------
+# --- fetching -------------------------------------------------------------------------------------
 
 
 class Index:
@@ -100,7 +118,9 @@ class Index:
         for pin in pins:
             name, _, version = pin.partition("==")
             tag = f"none-{target.system.platforms[-1]}" if name in ("uv", "numpy") else "none-any"
-            (folder / f"{name.replace('-', '_')}-{version or '1.0'}-py3-{tag}.whl").write_text(pin, encoding="utf-8")
+            (folder / f"{name.replace('-', '_')}-{version or '1.0'}-py3-{tag}.whl").write_text(
+                pin, encoding="utf-8"
+            )
         self.asked += pins
         return None
 
@@ -120,7 +140,9 @@ def test_what_is_here_and_whole_is_kept(tmp_path: Path, index: Index) -> None:
     assert sorted(store.serving(LINUX, pins)) == sorted(pins)
     index.asked.clear()
     assert Store(tmp_path).fetch(LINUX, pins) == [] and index.asked == []
-    assert Store(tmp_path).fetch(Target(SYSTEMS["windows"], "3.12"), pins) == [] and index.asked == ["numpy==2", "uv"]
+    assert Store(tmp_path).fetch(
+        Target(SYSTEMS["windows"], "3.12"), pins
+    ) == [] and index.asked == ["numpy==2", "uv"]
     index.asked.clear()
     (tmp_path / "wheels" / "any" / "a-1-py3-none-any.whl").write_text("half", encoding="utf-8")
     again = Store(tmp_path)
@@ -133,23 +155,36 @@ def test_what_is_here_and_whole_is_kept(tmp_path: Path, index: Index) -> None:
     ("said", "told"),
     [
         (
-            "WARNING: Retrying: Failed to establish a new connection\nERROR: No matching distribution found for a==1",
+            "WARNING: Retrying: Failed to establish a new connection\nERROR: No matching "
+            "distribution found for a==1",
             "network",
         ),
-        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "is full"),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on "
+            "device",
+            "is full",
+        ),
         ("ERROR: something else", "something else"),
     ],
 )
-def test_what_pip_says_is_told_in_words(said: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_pip_says_is_told_in_words(
+    said: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(wheels, "_run", lambda command, hear: (1, said.splitlines()))
     with pytest.raises(PackError) as caught:
         wheels._download(LINUX, ["a==1"], tmp_path / "wheels" / "arriving")
     assert told in str(caught.value)
 
 
-def test_pip_is_asked_for_one_version_of_a_package_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pip_is_asked_for_one_version_of_a_package_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[list[str]] = []
-    monkeypatch.setattr(wheels, "_run", lambda command, hear: asked.append(command[command.index("--dest") + 2 :]) or (0, []))
+    monkeypatch.setattr(
+        wheels,
+        "_run",
+        lambda command, hear: asked.append(command[command.index("--dest") + 2 :]) or (0, []),
+    )
     (tmp_path / "wheels").mkdir()
     Store(tmp_path).fetch(LINUX, ["a==1", "b==1", "a==2"])
     assert asked == [["a==2", "b==1"], ["a==1"]]
@@ -157,26 +192,44 @@ def test_pip_is_asked_for_one_version_of_a_package_at_a_time(tmp_path: Path, mon
 
 def test_a_command_is_heard_line_by_line() -> None:
     heard: list[str] = []
-    status, said = wheels._run([sys.executable, "-c", "print('one'); print('two'); raise SystemExit(3)"], heard.append)
+    status, said = wheels._run(
+        [sys.executable, "-c", "print('one'); print('two'); raise SystemExit(3)"], heard.append
+    )
     assert (status, said, heard) == (3, ["one", "two"], ["one\n", "two\n"])
 
 
-# --- the folder -------------------------------------------------------------------------------------------------------
+# --- the folder -----------------------------------------------------------------------------------
 
 
 def test_the_kit_is_what_git_tracks() -> None:
     if not (ROOT / ".git").exists() or not shutil.which("git"):
         pytest.skip("no checkout of git")
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
-    assert {name.partition("/")[0] for name in tracked if name} == {name for name in pack_folder.KIT if (ROOT / name).exists()}
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    assert {name.partition("/")[0] for name in tracked if name} == {
+        name for name in pack_folder.KIT if (ROOT / name).exists()
+    }
 
 
 def test_a_pack_holds_the_kit_the_wheels_and_their_checksums(
-    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    index: Index,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(pack_folder, "KIT", ("run.py", "notebooks", "pack"))
     made = tmp_path / "a pack"
-    words = ["--system", "linux,windows", "--python", "3.12", "3.13", "--folder", str(made), "--zip"]
+    words = [
+        "--system",
+        "linux,windows",
+        "--python",
+        "3.12",
+        "3.13",
+        "--folder",
+        str(made),
+        "--zip",
+    ]
     assert pack.main(words) == 0, capsys.readouterr().err
     (made / "work").mkdir()
     (made / "work" / "mine.ipynb").touch()
@@ -184,10 +237,16 @@ def test_a_pack_holds_the_kit_the_wheels_and_their_checksums(
     assert pack.main(words) == 0 and index.asked == [] and (made / "work" / "mine.ipynb").exists()
     said = capsys.readouterr().out
     assert "linux with Python 3.12" in said and "windows-amd64" in said and " wheels" in said
-    sums = dict(reversed(line.split("  ")) for line in (made / "SHA256SUMS").read_text(encoding="utf-8").splitlines())
+    sums = dict(
+        reversed(line.split("  "))
+        for line in (made / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    )
     here = {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}
     assert here - set(sums) == {"SHA256SUMS", "work/mine.ipynb"} and set(sums) <= here
-    assert all(hashlib.sha256((made / name).read_bytes()).hexdigest() == digest for name, digest in sums.items())
+    assert all(
+        hashlib.sha256((made / name).read_bytes()).hexdigest() == digest
+        for name, digest in sums.items()
+    )
     assert {
         "run.py",
         "notebooks/solutions/00_meet_the_machine.ipynb",
@@ -210,27 +269,46 @@ def test_a_package_without_a_wheel_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(wheels, "_download", Index(without=("numpy", "llvmlite")))
-    assert pack.main(["--system", "macos-intel", "--python", "3.12", "--folder", str(tmp_path / "made")]) == 1
+    assert (
+        pack.main(
+            ["--system", "macos-intel", "--python", "3.12", "--folder", str(tmp_path / "made")]
+        )
+        == 1
+    )
     said = capsys.readouterr().err
-    assert said.startswith("pack: there is no wheel of\n") and said.count(" for macos-intel with Python 3.12\n") == 2
-    assert "numpy 2.5" in said and "llvmlite 0.5" in said and "Leave them out with --system and --python" in said
+    assert (
+        said.startswith("pack: there is no wheel of\n")
+        and said.count(" for macos-intel with Python 3.12\n") == 2
+    )
+    assert (
+        "numpy 2.5" in said
+        and "llvmlite 0.5" in said
+        and "Leave them out with --system and --python" in said
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--system", "amiga"], "'amiga' is no system that a pack can be for. There are linux, linux-arm, macos,"),
+        (
+            ["--system", "amiga"],
+            "'amiga' is no system that a pack can be for. There are linux, linux-arm, macos,",
+        ),
         (["--python", "3.9"], "'3.9' is no Python that a pack can be for. There are 3.10, 3.11,"),
         (["--folder", str(ROOT / "docs")], "is a folder of the kit itself"),
         (["--folder", str(ROOT.parent)], "is a folder of the kit itself"),
         (["--folder", str(ROOT / "run.py")], "is a folder of the kit itself"),
     ],
 )
-def test_what_cannot_be_is_told(words: list[str], told: str, index: Index, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_told(
+    words: list[str], told: str, index: Index, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert pack.main(words) == 1 and told in capsys.readouterr().err and index.asked == []
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_with_something_else_in_it_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "diary").touch()
     for place, told in ((tmp_path, "is not empty, and no pack"), (tmp_path / "diary", "is a file")):
         assert pack.main(["--folder", str(place)]) == 1 and told in capsys.readouterr().err
@@ -248,14 +326,22 @@ def test_the_start_file_finds_a_python_that_the_wheels_are_for(tmp_path: Path) -
 
     def start(name: str) -> tuple[int, str, str]:
         command = ["/bin/sh", str(folder / name), "lab", "a b"]
-        done = subprocess.run(command, env={"PATH": str(programs)}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run(
+            command,
+            env={"PATH": str(programs)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
         return done.returncode, done.stdout, done.stderr
 
     assert start("start.sh")[::2] == (
         2,
-        f"One of Python {HERE} is needed, and none was found. Install one, then start this again.\n",
+        f"One of Python {HERE} is needed, and none was found. Install one, then start this "
+        "again.\n",
     )
-    (programs / f"python{HERE}").write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")  # a shim with nothing behind it
+    # a shim with nothing behind it
+    (programs / f"python{HERE}").write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
     (programs / f"python{HERE}").chmod(0o755)
     (programs / "python3").symlink_to(sys.executable)
     assert start("start.sh") == start("start.command") == (3, "['lab', 'a b']\n", "")

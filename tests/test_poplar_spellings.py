@@ -57,7 +57,10 @@ class World:
 
 ADD: Any = popops.ReduceParams("ADD")
 ORDERS: list[tuple[Callable[[Any], object], str]] = [
-    (lambda w: poplin.mat_mul(w.graph, w.a, w.b, w.prog, FLOAT), "mat_mul(graph, a, b, prog, out_type=FLOAT)"),
+    (
+        lambda w: poplin.mat_mul(w.graph, w.a, w.b, w.prog, FLOAT),
+        "mat_mul(graph, a, b, prog, out_type=FLOAT)",
+    ),
     (
         lambda w: poplin.mat_mul(w.graph, w.a, w.b, w.prog, HALF, "product", {}),
         "mat_mul(graph, a, b, prog, debug_context='product', out_type=HALF, options=options)",
@@ -66,7 +69,10 @@ ORDERS: list[tuple[Callable[[Any], object], str]] = [
         lambda w: popops.reduce(w.graph, w.a, FLOAT, [0], ADD, w.prog),
         "reduce(graph, x, dims, prog, operation=operation, out_type=FLOAT)",
     ),
-    (lambda w: popops.reduce(w.graph, w.a, [0], "MAX", w.prog), "reduce(graph, x, dims, prog, operation='MAX')"),
+    (
+        lambda w: popops.reduce(w.graph, w.a, [0], "MAX", w.prog),
+        "reduce(graph, x, dims, prog, operation='MAX')",
+    ),
     (
         lambda w: popops.reduce_with_output(w.graph, w.a, w.out, [0], ADD, w.prog),
         "reduce_with_output(graph, x, out, dims, prog, operation=operation)",
@@ -75,12 +81,17 @@ ORDERS: list[tuple[Callable[[Any], object], str]] = [
         lambda w: popops.reduce_many(w.graph, [popops.SingleReduceOp(w.a, [0])], [w.out], w.prog),
         "reduce_many(graph, operations, prog, outputs=outputs)",
     ),
-    (lambda w: popops.add(w.graph, w.a, w.b, "sum", w.prog), "add(graph, a, b, prog, debug_context='sum')"),
+    (
+        lambda w: popops.add(w.graph, w.a, w.b, "sum", w.prog),
+        "add(graph, a, b, prog, debug_context='sum')",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("call", "line"), ORDERS, ids=[line for _, line in ORDERS])
-def test_arguments_in_the_order_of_cpp_are_answered_by_the_line_to_write(call: Callable[[World], object], line: str) -> None:
+def test_arguments_in_the_order_of_cpp_are_answered_by_the_line_to_write(
+    call: Callable[[World], object], line: str
+) -> None:
     world = World()
     with pytest.raises(PoplibsError) as caught:
         call(world)
@@ -101,17 +112,30 @@ def test_what_belongs_nowhere_is_refused_as_it_stands() -> None:
 
 GETTER = " Most getters are properties here, without brackets."
 NAMES: list[tuple[Callable[[Any], object], str]] = [
-    (lambda w: popops.addInPlace, "popops has no attribute 'addInPlace'.\n  next:  did you mean 'add_in_place'?"),
-    (lambda w: poplin.matMul, "poplin has no attribute 'matMul'.\n  next:  did you mean 'mat_mul'?"),
-    (lambda w: w.graph.addVariable, "Graph has no attribute 'addVariable'.\n  next:  did you mean 'add_variable'?"),
-    (lambda w: IPUModel().createDevice, "IPUModel has no attribute 'createDevice'.\n  next:  did you mean 'create_device'?"),
+    (
+        lambda w: popops.addInPlace,
+        "popops has no attribute 'addInPlace'.\n  next:  did you mean 'add_in_place'?",
+    ),
+    (
+        lambda w: poplin.matMul,
+        "poplin has no attribute 'matMul'.\n  next:  did you mean 'mat_mul'?",
+    ),
+    (
+        lambda w: w.graph.addVariable,
+        "Graph has no attribute 'addVariable'.\n  next:  did you mean 'add_variable'?",
+    ),
+    (
+        lambda w: IPUModel().createDevice,
+        "IPUModel has no attribute 'createDevice'.\n  next:  did you mean 'create_device'?",
+    ),
     (
         lambda w: DeviceManager().getDevices,
         "DeviceManager has no attribute 'getDevices'.\n  next:  did you mean 'get_devices'?",
     ),
     (
         lambda w: DeviceManager().get_num_devices(),
-        "DeviceManager has no attribute 'get_num_devices'.\n  next:  did you mean 'num_devices'?" + GETTER,
+        "DeviceManager has no attribute 'get_num_devices'.\n  next:  did you mean 'num_devices'?"
+        + GETTER,
     ),
     (
         lambda w: w.device.get_target(),
@@ -121,7 +145,10 @@ NAMES: list[tuple[Callable[[Any], object], str]] = [
         lambda w: w.device.target.getNumTiles(),
         "Target has no attribute 'getNumTiles'.\n  next:  did you mean 'num_tiles'?" + GETTER,
     ),
-    (lambda w: poprand.setSeed, "poprand has no attribute 'setSeed'.\n  next:  did you mean 'set_seed'?"),
+    (
+        lambda w: poprand.setSeed,
+        "poprand has no attribute 'setSeed'.\n  next:  did you mean 'set_seed'?",
+    ),
     (
         lambda w: Copy(w.a, w.b).getChildren,
         "Copy has no attribute 'getChildren'.\n  next:  did you mean 'children'?" + GETTER,
@@ -138,7 +165,9 @@ def test_names_of_cpp_are_answered_by_ours(call: Callable[[World], object], text
 
 def test_what_python_can_take_as_poplar_does_is_taken() -> None:
     w: Any = World()
-    assert popops.Operation.ADD == "ADD" and popops.ReduceParams(popops.Operation.MAX) == popops.ReduceParams("MAX")
+    assert popops.Operation.ADD == "ADD" and popops.ReduceParams(
+        popops.Operation.MAX
+    ) == popops.ReduceParams("MAX")
     (made,) = popops.reduce_many(w.graph, [(w.a, [0], popops.Operation.MAX)], w.prog)
     assert made.shape == (8,)
     w.graph.create_host_write("in", w.a, True)
@@ -158,15 +187,30 @@ class Sums(Vertex):
 
 def test_what_the_pages_say_of_fields_and_handles() -> None:
     """Names that are taken, lengths of lists, layouts in brackets, one name for one thing, and what is appended to a list."""
-    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("coming-from-poplar.md", "poplar.md")]
+    pages = [
+        (ROOT / "docs" / name).read_text(encoding="utf-8")
+        for name in ("coming-from-poplar.md", "poplar.md")
+    ]
     for page in pages:
         for name in _RESERVED:
             assert f"`{name}`" in page, name
-        assert "`input`" in page and "set_field_size" in page and "num_workers" in page and "VectorLayout" in page
+        assert (
+            "`input`" in page
+            and "set_field_size" in page
+            and "num_workers" in page
+            and "VectorLayout" in page
+        )
     assert "memory constraints" in pages[0] and "poplar::constraint" in pages[1]
     for base, name in (*((Vertex, name) for name in _RESERVED), (MultiVertex, "num_workers")):
         with pytest.raises(VertexDefinitionError, match=f"declares a field '{name}'"):
-            type("Taken", (base,), {"__annotations__": {name: "Input[FLOAT]"}, "compute": lambda self, *worker_id: None})
+            type(
+                "Taken",
+                (base,),
+                {
+                    "__annotations__": {name: "Input[FLOAT]"},
+                    "compute": lambda self, *worker_id: None,
+                },
+            )
 
     w: Any = World()
     cs = w.graph.add_compute_set("cs")
@@ -185,7 +229,9 @@ def test_what_the_pages_say_of_fields_and_handles() -> None:
     received: list[Any] = []
     engine.connect_stream("drain", received)
     engine.load_and_run(w.device)
-    assert [array.shape for array in received] == [(8, 8), (64,)] and received[0][0, 0] == 8 + 2 * 8 * 2
+    assert [array.shape for array in received] == [(8, 8), (64,)] and received[0][
+        0, 0
+    ] == 8 + 2 * 8 * 2
 
 
 def test_negative_indices_and_lists_of_them_are_taken_as_numpy_takes_them() -> None:
@@ -193,11 +239,21 @@ def test_negative_indices_and_lists_of_them_are_taken_as_numpy_takes_them() -> N
     values = np.arange(64, dtype=np.float32).reshape(8, 8)
     w.graph.set_initial_value(w.a, values)
     ids = [3, -1, 3]
-    for name, tensor in (("row", w.a[-1]), ("rows", w.a[ids]), ("cell", w.a[-2, -3:]), ("last", w.a.slice(6, 8, dim=-1))):
+    for name, tensor in (
+        ("row", w.a[-1]),
+        ("rows", w.a[ids]),
+        ("cell", w.a[-2, -3:]),
+        ("last", w.a.slice(6, 8, dim=-1)),
+    ):
         w.graph.create_host_read(name, tensor)
     engine = Engine(w.graph, Sequence())
     engine.load(w.device)
-    for name, expected in (("row", values[-1]), ("rows", values[ids]), ("cell", values[-2, -3:]), ("last", values[:, 6:])):
+    for name, expected in (
+        ("row", values[-1]),
+        ("rows", values[ids]),
+        ("cell", values[-2, -3:]),
+        ("last", values[:, 6:]),
+    ):
         np.testing.assert_array_equal(engine.read_tensor(name), expected)
     for call in (lambda: w.a.index(-1), lambda: w.a.slice(-2, 1)):
         with pytest.raises(PoplarIndexError):
@@ -209,7 +265,9 @@ def test_a_file_of_cpp_is_answered(tmp_path: Any) -> None:
         with pytest.raises(FileLoadError) as caught:
             World().graph.add_codelets(given)
         assert caught.value.tried == "'spread.cpp' is no Python file."
-        assert str(caught.value.next_step).startswith("write the codelet in Python, as a class that derives from Vertex")
+        assert str(caught.value.next_step).startswith(
+            "write the codelet in Python, as a class that derives from Vertex"
+        )
 
 
 def test_a_manager_lends_as_many_ipus_as_a_model_has() -> None:

@@ -1,4 +1,5 @@
-"""PopLibs against numpy: values bit for bit, where they lie, what they exchange, which plans are chosen, what is refused."""
+"""PopLibs against numpy: values bit for bit, where they lie, what they exchange, which plans are
+chosen, what is refused."""
 
 from __future__ import annotations
 
@@ -49,11 +50,24 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array, DType
 
 # The same examples in every run; look for more with another seed and more examples.
-RANDOMLY = settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
+RANDOMLY = settings(
+    deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck)
+)
 
 TILES = (1, 2, 13, 1472)
 FLOATS = (FLOAT, HALF)
-NUMERIC = (FLOAT, HALF, INT, UNSIGNED_INT, CHAR, UNSIGNED_CHAR, SHORT, UNSIGNED_SHORT, LONGLONG, UNSIGNED_LONGLONG)
+NUMERIC = (
+    FLOAT,
+    HALF,
+    INT,
+    UNSIGNED_INT,
+    CHAR,
+    UNSIGNED_CHAR,
+    SHORT,
+    UNSIGNED_SHORT,
+    LONGLONG,
+    UNSIGNED_LONGLONG,
+)
 Interval = tuple[int, int]
 
 
@@ -62,7 +76,8 @@ def target_of(tiles: int) -> Target:
 
 
 class Bench:
-    """A graph, a program that library calls append to, and the values that its variables start with."""
+    """A graph, a program that library calls append to, and the values that its variables start
+    with."""
 
     def __init__(self, tiles: int = 13) -> None:
         self.device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
@@ -141,11 +156,16 @@ def as_view(bench: Bench, values: Array, dtype: type[DType], kind: str) -> Tenso
 DTYPES = st.sampled_from((FLOAT, FLOAT, FLOAT, HALF, HALF, *NUMERIC))
 VIEWS = st.sampled_from(["plain", "transposed", "sliced", "concat"])
 LENGTHS = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 64, 67])
-SHAPES = st.one_of(st.just(()), st.tuples(LENGTHS), st.tuples(LENGTHS, LENGTHS), st.tuples(LENGTHS, st.just(2), st.just(3)))
+SHAPES = st.one_of(
+    st.just(()),
+    st.tuples(LENGTHS),
+    st.tuples(LENGTHS, LENGTHS),
+    st.tuples(LENGTHS, st.just(2), st.just(3)),
+)
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-# --- poputil: who lies where ------------------------------------------------------------------------------------------
+# --- poputil: who lies where ----------------------------------------------------------------------
 
 
 def grain_by_grain(count: int, grain: int, least: int, tiles: int) -> list[list[Interval]]:
@@ -156,7 +176,10 @@ def grain_by_grain(count: int, grain: int, least: int, tiles: int) -> list[list[
         return mapping
     most = max(-(-grains // tiles), -(-least // grain), 1)
     used = -(-grains // most)
-    owner = [next(t for t in range(used) if t * grains // used <= g < (t + 1) * grains // used) for g in range(grains)]
+    owner = [
+        next(t for t in range(used) if t * grains // used <= g < (t + 1) * grains // used)
+        for g in range(grains)
+    ]
     for tile in range(used):
         own = [g for g in range(grains) if owner[g] == tile]
         assert own == list(range(own[0], own[-1] + 1))
@@ -178,15 +201,32 @@ GOLDEN = [
     (129, CHAR, 13, [(0, 64), (64, 129)]),
     (33, LONGLONG, 13, [(0, 11), (11, 22), (22, 33)]),
     (
-        1000, HALF, 13,
-        [(0, 76), (76, 152), (152, 228), (228, 304), (304, 384), (384, 460), (460, 536), (536, 612), (612, 692), (692, 768),
-         (768, 844), (844, 920), (920, 1000)],
+        1000,
+        HALF,
+        13,
+        [
+            (0, 76),
+            (76, 152),
+            (152, 228),
+            (228, 304),
+            (304, 384),
+            (384, 460),
+            (460, 536),
+            (536, 612),
+            (612, 692),
+            (692, 768),
+            (768, 844),
+            (844, 920),
+            (920, 1000),
+        ],
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("count", "dtype", "tiles", "used"), GOLDEN)
-def test_linear_mapping_golden_table(count: int, dtype: type[DType], tiles: int, used: list[Interval]) -> None:
+def test_linear_mapping_golden_table(
+    count: int, dtype: type[DType], tiles: int, used: list[Interval]
+) -> None:
     graph = Graph(target_of(tiles))
     wanted = [[interval] for interval in used] + [[] for _ in range(tiles - len(used))]
     assert poputil.calc_linear_tile_mapping(graph, count, dtype) == wanted
@@ -194,10 +234,14 @@ def test_linear_mapping_golden_table(count: int, dtype: type[DType], tiles: int,
 
 
 @given(
-    st.one_of(st.integers(0, 3000), st.sampled_from([0, 1, 31, 32, 33, 1471, 1472, 1473, 2944, 47104])),
-    st.sampled_from([*NUMERIC, BOOL]), st.sampled_from(TILES), st.sampled_from([None, 0, 1, 5, 100]),
+    st.one_of(
+        st.integers(0, 3000), st.sampled_from([0, 1, 31, 32, 33, 1471, 1472, 1473, 2944, 47104])
+    ),
+    st.sampled_from([*NUMERIC, BOOL]),
+    st.sampled_from(TILES),
+    st.sampled_from([None, 0, 1, 5, 100]),
     st.sampled_from([None, 1, 3, 16]),
-)  # fmt: skip
+)
 @settings(RANDOMLY, max_examples=200)
 def test_linear_mapping_follows_its_rule(
     count: int, dtype: type[DType], tiles: int, least: int | None, grain: int | None
@@ -210,7 +254,9 @@ def test_linear_mapping_follows_its_rule(
         assert mapping == grain_by_grain(count, grain, least, tiles)
     sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
     assert len(mapping) == tiles
-    assert [i for pieces in mapping for i in pieces] == sorted(i for pieces in mapping for i in pieces)
+    assert [i for pieces in mapping for i in pieces] == sorted(
+        i for pieces in mapping for i in pieces
+    )
     assert sum(sizes) == count
     grains = [-(-s // grain) for s in sizes if s]  # the last may be cut short
     assert not grains or max(grains) - min(grains) <= 1
@@ -221,7 +267,9 @@ def test_map_tensor_linearly_maps_views_in_their_own_order() -> None:
     graph = Graph(target_of(4))
     matrix = graph.add_variable(FLOAT, (8, 16), "matrix")
     poputil.map_tensor_linearly(graph, matrix.transpose())
-    assert graph.get_tile_mapping(matrix.transpose()) == poputil.calc_linear_tile_mapping(graph, (16, 8), FLOAT)
+    assert graph.get_tile_mapping(matrix.transpose()) == poputil.calc_linear_tile_mapping(
+        graph, (16, 8), FLOAT
+    )
     constant = graph.add_constant(INT, (100,), 7)
     poputil.map_tensor_linearly(graph, constant, min_elements_per_tile=1, grain_size=10)
     assert graph.get_tile_mapping(constant) == [[(0, 20)], [(20, 50)], [(50, 70)], [(70, 100)]]
@@ -238,11 +286,22 @@ def test_balanced_partition_covers_everything_once(count: int, parts: int) -> No
 
 @pytest.mark.parametrize(
     ("shape", "wanted"),
-    [((), (3, 4)), ((1,), (5,)), ((4,), (3, 4)), ((3, 1), (3, 4)), ((3, 4), (3, 4)), ((1, 1), (2, 3)), ((4,), (0, 4)),
-     ((1, 4), (2, 3, 4)), ((), ())],
-)  # fmt: skip
+    [
+        ((), (3, 4)),
+        ((1,), (5,)),
+        ((4,), (3, 4)),
+        ((3, 1), (3, 4)),
+        ((3, 4), (3, 4)),
+        ((1, 1), (2, 3)),
+        ((4,), (0, 4)),
+        ((1, 4), (2, 3, 4)),
+        ((), ()),
+    ],
+)
 @pytest.mark.parametrize("listed", [False, True])
-def test_broadcast_to_match_is_numpys_view(shape: tuple[int, ...], wanted: tuple[int, ...], listed: bool) -> None:
+def test_broadcast_to_match_is_numpys_view(
+    shape: tuple[int, ...], wanted: tuple[int, ...], listed: bool
+) -> None:
     graph = Graph(target_of(2))
     tensor = graph.add_variable(FLOAT, shape, "x")
     if listed and shape and shape[0] > 1:
@@ -257,12 +316,15 @@ def test_clone_lies_where_its_original_does() -> None:
     tensor = graph.add_variable(FLOAT, (6, 5), "x")
     for row in range(6):
         graph.set_tile_mapping(tensor[row], row % 4)
-    for made, dtype in ((poputil.clone(graph, tensor.T, "a"), FLOAT), (poputil.clone(graph, tensor.T, "b", HALF), HALF)):
+    for made, dtype in (
+        (poputil.clone(graph, tensor.T, "a"), FLOAT),
+        (poputil.clone(graph, tensor.T, "b", HALF), HALF),
+    ):
         assert made.dtype is dtype and made.shape == (5, 6)
         assert graph.get_tile_mapping(made) == graph.get_tile_mapping(tensor.T)
 
 
-# --- popops: element by element ---------------------------------------------------------------------------------------
+# --- popops: element by element -------------------------------------------------------------------
 
 BINARY = {
     "add": (popops.add, popops.add_in_place, np.add),
@@ -272,14 +334,28 @@ BINARY = {
 
 
 @given(
-    st.sampled_from(sorted(BINARY)), DTYPES, SHAPES, VIEWS, VIEWS, st.sampled_from([1, 2, 13]), SEEDS,
-    st.sampled_from(["same", "row", "column", "scalar", "one", "outer"]), st.booleans(),
-)  # fmt: skip
+    st.sampled_from(sorted(BINARY)),
+    DTYPES,
+    SHAPES,
+    VIEWS,
+    VIEWS,
+    st.sampled_from([1, 2, 13]),
+    SEEDS,
+    st.sampled_from(["same", "row", "column", "scalar", "one", "outer"]),
+    st.booleans(),
+)
 @settings(RANDOMLY, max_examples=150)
 def test_elementwise_equals_numpy(
-    name: str, dtype: type[DType], shape: tuple[int, ...], a_view: str, b_view: str, tiles: int, seed: int, other: str,
+    name: str,
+    dtype: type[DType],
+    shape: tuple[int, ...],
+    a_view: str,
+    b_view: str,
+    tiles: int,
+    seed: int,
+    other: str,
     swap: bool,
-) -> None:  # fmt: skip
+) -> None:
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     other_shape = {
         "same": shape,
@@ -292,14 +368,19 @@ def test_elementwise_equals_numpy(
     x, y = sample(rng, shape, dtype), sample(rng, other_shape, dtype)
     a, b = as_view(bench, x, dtype, a_view), as_view(bench, y, dtype, b_view)
     function, in_place, ufunc = BINARY[name]
-    out = function(bench.graph, b, a, bench.prog) if swap else function(bench.graph, a, b, bench.prog)
+    out = (
+        function(bench.graph, b, a, bench.prog) if swap else function(bench.graph, a, b, bench.prog)
+    )
     checks: list[tuple[Tensor, Any]] = []
     with np.errstate(all="ignore"):
         checks.append((out, ufunc(y, x) if swap else ufunc(x, y)))
         if np.broadcast_shapes(shape, other_shape) == shape:
             in_place(bench.graph, a, b, bench.prog)
             checks.append((a, ufunc(x, y)))
-    fast, slow = bench.run(*(t for t, _ in checks)), bench.run(*(t for t, _ in checks), vertex_loop=True)
+    fast, slow = (
+        bench.run(*(t for t, _ in checks)),
+        bench.run(*(t for t, _ in checks), vertex_loop=True),
+    )
     bench.check_mapped(out)
     for got, loop, (_, wanted) in zip(fast, slow, checks, strict=True):
         same_bits(got, wanted)
@@ -320,7 +401,10 @@ def test_numbers_on_either_side_equal_numpy(
     x = sample(rng, shape, dtype)
     a = as_view(bench, x, dtype, view)
     function, in_place, ufunc = BINARY[name]
-    right, left = function(bench.graph, a, number, bench.prog), function(bench.graph, number, a, bench.prog)
+    right, left = (
+        function(bench.graph, a, number, bench.prog),
+        function(bench.graph, number, a, bench.prog),
+    )
     as_numpy = function(bench.graph, a, held, bench.prog)
     in_place(bench.graph, a, number, bench.prog)
     got = bench.run(right, left, as_numpy, a)
@@ -332,7 +416,22 @@ def test_numbers_on_either_side_equal_numpy(
         assert bench.check_mapped(out) == bench.check_mapped(a)
 
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 6e-8, 3e38, 65504.0, 2049.0, 1 / 3]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-45,
+    6e-8,
+    3e38,
+    65504.0,
+    2049.0,
+    1 / 3,
+]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -343,7 +442,9 @@ def test_special_values_equal_numpy(dtype: type[DType], name: str) -> None:
         bench = Bench()
         a, b = bench.variable(values[:, None], dtype), bench.variable(values, dtype)
         function, _, ufunc = BINARY[name]
-        same_bits(bench.run(function(bench.graph, a, b, bench.prog))[0], ufunc(values[:, None], values))
+        same_bits(
+            bench.run(function(bench.graph, a, b, bench.prog))[0], ufunc(values[:, None], values)
+        )
 
 
 @pytest.mark.parametrize("tiles", TILES)
@@ -358,7 +459,12 @@ def test_every_machine_gives_the_same_values(tiles: int, shape: tuple[int, ...])
     popops.fill(bench.graph, b, bench.prog, 4)
     got = bench.run(total, a, half, b)
     with np.errstate(over="ignore"):
-        wanted = [x + y, x + np.float32(0.1) * y, y.astype(np.float16), np.full(shape, 4, np.float32)]
+        wanted = [
+            x + y,
+            x + np.float32(0.1) * y,
+            y.astype(np.float16),
+            np.full(shape, 4, np.float32),
+        ]
     for found, expected in zip(got, wanted, strict=True):
         same_bits(found, expected)
     assert len(bench.graph.compute_sets) == 4
@@ -380,17 +486,25 @@ def test_scaled_add_rounds_the_product_then_the_sum(
     same_bits(bench.run(a, vertex_loop=True)[0], wanted)
     if dtype is FLOAT:
         exact = x.astype(np.float64) - 0.3 * y
-        np.testing.assert_allclose(wanted, exact, rtol=2**-22, atol=2**-22 * np.abs(y).max(initial=0))
+        np.testing.assert_allclose(
+            wanted, exact, rtol=2**-22, atol=2**-22 * np.abs(y).max(initial=0)
+        )
 
 
 @RANDOMLY
 @given(DTYPES, st.sampled_from([*NUMERIC, BOOL]), SHAPES, VIEWS, st.sampled_from([1, 13]), SEEDS)
 def test_cast_equals_numpy(
-    source: type[DType], destination: type[DType], shape: tuple[int, ...], view: str, tiles: int, seed: int
+    source: type[DType],
+    destination: type[DType],
+    shape: tuple[int, ...],
+    view: str,
+    tiles: int,
+    seed: int,
 ) -> None:
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     x = sample(rng, shape, source)
-    if source in FLOATS and destination not in FLOATS:  # only what fits: out of range, C leaves it open
+    # only what fits: out of range, C leaves it open
+    if source in FLOATS and destination not in FLOATS:
         x = np.asarray(rng.uniform(0, 100, shape)).astype(source.numpy)
     a = as_view(bench, x, source, view)
     out = popops.cast(bench.graph, a, destination, bench.prog)
@@ -440,8 +554,14 @@ def test_the_result_lies_where_the_larger_operand_does() -> None:
         graph.set_tile_mapping(tensor, tile)
         graph.set_initial_value(tensor, 1)
     cases: list[tuple[Any, Any, int]] = [
-        (here, there, 1), (there, here, 2), (small, here, 1), (here, small, 1), (one, small, 3), (5, one, 4), (one, 5, 4)
-    ]  # fmt: skip
+        (here, there, 1),
+        (there, here, 2),
+        (small, here, 1),
+        (here, small, 1),
+        (one, small, 3),
+        (5, one, 4),
+        (one, 5, 4),
+    ]
     for a, b, tile in cases:
         assert set(bench.check_mapped(popops.sub(graph, a, b, bench.prog))) == {tile}
     column = graph.add_variable(FLOAT, (50, 1), "column")
@@ -452,9 +572,14 @@ def test_the_result_lies_where_the_larger_operand_does() -> None:
     assert bench.run(outer)[0].shape == (50, 3)
 
 
-# --- popops: reductions -----------------------------------------------------------------------------------------------
+# --- popops: reductions ---------------------------------------------------------------------------
 
-UFUNCS: dict[str, np.ufunc] = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
+UFUNCS: dict[str, np.ufunc] = {
+    "ADD": np.add,
+    "MUL": np.multiply,
+    "MAX": np.maximum,
+    "MIN": np.minimum,
+}
 
 
 def one_after_the_other(rows: list[Array], ufunc: np.ufunc) -> Array:
@@ -464,10 +589,14 @@ def one_after_the_other(rows: list[Array], ufunc: np.ufunc) -> Array:
     return total
 
 
-def planned_reduction(x: Array, dims: tuple[int, ...], operation: str, dtype: type[DType], target: Target) -> Array:
-    """x reduced row by row in the blocks of the plan, then block by block, in x's own dtype; sums of HALF in FLOAT.
+def planned_reduction(
+    x: Array, dims: tuple[int, ...], operation: str, dtype: type[DType], target: Target
+) -> Array:
+    """x reduced row by row in the blocks of the plan, then block by block, in x's own dtype; sums
+    of HALF in FLOAT.
 
-    Few long columns in six shares: of one column by ADD, MAX or MIN, of up to eight of FLOAT and HALF.
+    Few long columns in six shares: of one column by ADD, MAX or MIN, of up to eight of FLOAT and
+    HALF.
     """
     kept = tuple(d for d in range(x.ndim) if d not in dims)
     shape = tuple(x.shape[d] for d in kept)
@@ -480,27 +609,46 @@ def planned_reduction(x: Array, dims: tuple[int, ...], operation: str, dtype: ty
     cuts = [i * len(rows) // blocks for i in range(blocks + 1)]
     ufunc = UFUNCS[operation]
     columns = rows.shape[1]
-    few = operation in ("ADD", "MAX", "MIN") and (columns == 1 or (columns <= 8 and dtype in FLOATS))
+    few = operation in ("ADD", "MAX", "MIN") and (
+        columns == 1 or (columns <= 8 and dtype in FLOATS)
+    )
 
     def stage(part: list[Array], longest: int) -> Array:
         if not few or longest < 32 * columns:
             return one_after_the_other(part, ufunc)
         ends = [i * len(part) // 6 for i in range(7)]
-        return one_after_the_other([one_after_the_other(part[a:b], ufunc) for a, b in zip(ends, ends[1:], strict=False)], ufunc)
+        return one_after_the_other(
+            [one_after_the_other(part[a:b], ufunc) for a, b in zip(ends, ends[1:], strict=False)],
+            ufunc,
+        )
 
     with np.errstate(all="ignore"):
-        parts = [stage(list(rows[a:b]), -(-len(rows) // blocks)) for a, b in zip(cuts, cuts[1:], strict=False)]
+        parts = [
+            stage(list(rows[a:b]), -(-len(rows) // blocks))
+            for a, b in zip(cuts, cuts[1:], strict=False)
+        ]
         found = stage(parts, blocks) if blocks > 1 else parts[0]
         return found.reshape(shape).astype(x.dtype)
 
 
 @given(
-    st.sampled_from(sorted(UFUNCS)), DTYPES, SHAPES, VIEWS, st.sampled_from([1, 2, 13, 50]), SEEDS,
+    st.sampled_from(sorted(UFUNCS)),
+    DTYPES,
+    SHAPES,
+    VIEWS,
+    st.sampled_from([1, 2, 13, 50]),
+    SEEDS,
     st.randoms(use_true_random=False),
-)  # fmt: skip
+)
 @settings(RANDOMLY, max_examples=150)
 def test_reduce_equals_numpy(
-    operation: str, dtype: type[DType], shape: tuple[int, ...], view: str, tiles: int, seed: int, random: Any
+    operation: str,
+    dtype: type[DType],
+    shape: tuple[int, ...],
+    view: str,
+    tiles: int,
+    seed: int,
+    random: Any,
 ) -> None:
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     dims = tuple(random.sample(range(len(shape)), random.randint(0, len(shape))))
@@ -513,11 +661,16 @@ def test_reduce_equals_numpy(
     wanted = planned_reduction(x, dims, operation, dtype, bench.device.target)
     same_bits(bench.run(out)[0], wanted)
     same_bits(bench.run(out, vertex_loop=True)[0], wanted)
-    assert bench.graph.get_tile_mapping(out) == poputil.calc_linear_tile_mapping(bench.graph, out.shape, dtype)
+    assert bench.graph.get_tile_mapping(out) == poputil.calc_linear_tile_mapping(
+        bench.graph, out.shape, dtype
+    )
     if dtype is FLOAT:
         wide = np.asarray(UFUNCS[operation].reduce(x.astype(np.float64), axis=dims))
         scale = np.abs(x.astype(np.float64)).sum(axis=dims) if operation == "ADD" else np.abs(wide)
-        assert np.all(np.abs(wanted - wide) <= (x.size * 2.0**-24 if operation in ("ADD", "MUL") else 0) * scale)
+        assert np.all(
+            np.abs(wanted - wide)
+            <= (x.size * 2.0**-24 if operation in ("ADD", "MUL") else 0) * scale
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -544,8 +697,12 @@ def test_reductions_on_the_full_chip(shape: tuple[int, ...], transposed: bool) -
 
 @pytest.mark.parametrize("dtype", [*FLOATS, INT])
 @pytest.mark.parametrize("operation", ["ADD", "MAX"])
-@pytest.mark.parametrize("shape", [(32,), (31, 1), (7, 701), (500, 2), (255, 8), (257, 8), (300, 9)])
-def test_few_long_columns_are_reduced_by_six_workers(shape: tuple[int, ...], operation: str, dtype: type[DType]) -> None:
+@pytest.mark.parametrize(
+    "shape", [(32,), (31, 1), (7, 701), (500, 2), (255, 8), (257, 8), (300, 9)]
+)
+def test_few_long_columns_are_reduced_by_six_workers(
+    shape: tuple[int, ...], operation: str, dtype: type[DType]
+) -> None:
     bench = Bench(3)
     x = sample(np.random.default_rng(5), shape, dtype)
     dims = (0, 1) if shape == (7, 701) else (0,)
@@ -558,10 +715,14 @@ def test_few_long_columns_are_reduced_by_six_workers(shape: tuple[int, ...], ope
 @pytest.mark.parametrize("tiles", [1, 13, 1472])
 @pytest.mark.parametrize("operation", ["ADD", "MAX", "SQUARE_ADD"])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_a_full_reduction_is_not_slower_than_one_of_a_dimension(dtype: type[DType], operation: str, tiles: int) -> None:
+def test_a_full_reduction_is_not_slower_than_one_of_a_dimension(
+    dtype: type[DType], operation: str, tiles: int
+) -> None:
     def cycles(*dims: int) -> float:
         bench = Bench(tiles)
-        popops.reduce(bench.graph, bench.variable(np.ones((120, 120)), dtype), dims, bench.prog, operation)
+        popops.reduce(
+            bench.graph, bench.variable(np.ones((120, 120)), dtype), dims, bench.prog, operation
+        )
         bench.run()
         assert bench.report is not None
         return bench.report.total_cycles
@@ -590,7 +751,8 @@ def reported_reduction(rows: int, columns: int, tiles: int, transposed: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "tiles"), [(50, 10, 13), (50, 1, 13), (100, 1000, 40), (100, 100, 40), (1000, 3, 4)]
+    ("rows", "columns", "tiles"),
+    [(50, 10, 13), (50, 1, 13), (100, 1000, 40), (100, 100, 40), (1000, 3, 4)],
 )
 @pytest.mark.parametrize("transposed", [False, True])
 def test_the_plan_of_a_reduction_is_near_the_best(
@@ -600,34 +762,53 @@ def test_the_plan_of_a_reduction_is_near_the_best(
     chosen = reported_reduction(rows, columns, tiles, transposed)
     every = []
     for blocks in range(1, min(rows, tiles) + 1):
-        monkeypatch.setattr(reductions, "planned", lambda *_, blocks=blocks: popops.ReducePlan(blocks, 0))
+        monkeypatch.setattr(
+            reductions, "planned", lambda *_, blocks=blocks: popops.ReducePlan(blocks, 0)
+        )
         every.append(reported_reduction(rows, columns, tiles, transposed))
     assert chosen <= 1.25 * min(every)
 
 
-@given(st.integers(0, 300), st.integers(0, 300), st.sampled_from([FLOAT, HALF, INT]), st.sampled_from([1, 2, 13, 60]))
+@given(
+    st.integers(0, 300),
+    st.integers(0, 300),
+    st.sampled_from([FLOAT, HALF, INT]),
+    st.sampled_from([1, 2, 13, 60]),
+)
 @settings(RANDOMLY, max_examples=30)
-def test_the_plan_of_a_reduction_is_the_cheapest(rows: int, columns: int, dtype: type[DType], tiles: int) -> None:
+def test_the_plan_of_a_reduction_is_the_cheapest(
+    rows: int, columns: int, dtype: type[DType], tiles: int
+) -> None:
     target = target_of(tiles)
     plan = popops.plan_reduce(rows, columns, dtype, target)
     most = max(1, min(rows, tiles)) if columns else 1
-    costs = [reduction_plan.reduce_stages(rows, columns, b, dtype, target).cycles for b in range(1, most + 1)]
+    costs = [
+        reduction_plan.reduce_stages(rows, columns, b, dtype, target).cycles
+        for b in range(1, most + 1)
+    ]
     assert plan.cycles == min(costs) == costs[plan.row_blocks - 1]
 
 
-# --- poplin -----------------------------------------------------------------------------------------------------------
+# --- poplin ---------------------------------------------------------------------------------------
 
 
 def planned_product(a: Array, b: Array, target: Target) -> Array:
-    """a @ b in float32: block products where the plan cuts, partial products added first to last."""
+    """a @ b in float32: block products where the plan cuts, partial products added first to
+    last."""
     plan = poplin.plan_mat_mul(a.shape[0], a.shape[1], b.shape[1], target)
     partials = np.empty((plan.inner_blocks, plan.m, plan.n), np.float32)
-    for (r0, r1), (c0, c1), (i, (k0, k1)) in product(plan.rows(), plan.columns(), enumerate(plan.inner())):
-        partials[i, r0:r1, c0:c1] = np.ascontiguousarray(a[r0:r1, k0:k1]) @ np.ascontiguousarray(b[k0:k1, c0:c1])
+    for (r0, r1), (c0, c1), (i, (k0, k1)) in product(
+        plan.rows(), plan.columns(), enumerate(plan.inner())
+    ):
+        partials[i, r0:r1, c0:c1] = np.ascontiguousarray(a[r0:r1, k0:k1]) @ np.ascontiguousarray(
+            b[k0:k1, c0:c1]
+        )
     return one_after_the_other(list(partials), np.add)
 
 
-def check_product(x: Array, y: Array, tiles: int, a_view: str = "plain", b_view: str = "plain") -> None:
+def check_product(
+    x: Array, y: Array, tiles: int, a_view: str = "plain", b_view: str = "plain"
+) -> None:
     bench = Bench(tiles)
     a, b = as_view(bench, x, FLOAT, a_view), as_view(bench, y, FLOAT, b_view)
     out = poplin.mat_mul(bench.graph, a, b, bench.prog)
@@ -641,13 +822,16 @@ def check_product(x: Array, y: Array, tiles: int, a_view: str = "plain", b_view:
 
 @RANDOMLY
 @given(LENGTHS, LENGTHS, LENGTHS, VIEWS, VIEWS, st.sampled_from([1, 2, 13, 60]), SEEDS)
-def test_mat_mul_equals_numpy(m: int, k: int, n: int, a_view: str, b_view: str, tiles: int, seed: int) -> None:
+def test_mat_mul_equals_numpy(
+    m: int, k: int, n: int, a_view: str, b_view: str, tiles: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     check_product(sample(rng, (m, k), FLOAT), sample(rng, (k, n), FLOAT), tiles, a_view, b_view)
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 1, 1), (1, 1009, 1), (1, 997, 3), (1009, 1, 1), (1, 1, 1009), (50, 784, 10), (7, 2000, 5)]
+    "shape",
+    [(1, 1, 1), (1, 1009, 1), (1, 997, 3), (1009, 1, 1), (1, 1, 1009), (50, 784, 10), (7, 2000, 5)],
 )
 @pytest.mark.parametrize("tiles", [1, 13, 1472])
 def test_mat_mul_of_odd_shapes(shape: tuple[int, int, int], tiles: int) -> None:
@@ -688,21 +872,37 @@ def every_plan(m: int, k: int, n: int, target: Target) -> Iterator[int]:
                 superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
                 cycles = superstep - (-4 * (bm * bk + bk * bn) // target.exchange_bytes_per_cycle)
                 units = int(vertices.conv_partial_1x1(bm, bk, bn, FLOAT, target))
-                cycles += min(units, int(vertices.conv_partial_horizontal_mac(bm, bk, bn, FLOAT, target)))
+                cycles += min(
+                    units, int(vertices.conv_partial_horizontal_mac(bm, bk, bn, FLOAT, target))
+                )
                 if inner > 1:
                     share = -(-bm * bn // inner)
-                    cycles += superstep - (-4 * share * (inner - 1) // target.exchange_bytes_per_cycle)
+                    cycles += superstep - (
+                        -4 * share * (inner - 1) // target.exchange_bytes_per_cycle
+                    )
                     cycles += int(vertices.conv_reduce(share, inner, FLOAT, target))
                 yield cycles
 
 
 def check_blocks(plan: poplin.MatMulPlan, target: Target) -> None:
     """Every product of two elements is made exactly once, on at most one tile each."""
-    assert plan.num_blocks == plan.row_blocks * plan.inner_blocks * plan.column_blocks <= target.num_tiles
+    assert (
+        plan.num_blocks
+        == plan.row_blocks * plan.inner_blocks * plan.column_blocks
+        <= target.num_tiles
+    )
     for blocks, size, parts in (
         (plan.rows(), plan.m, plan.row_blocks),
-        ([b for step in range(plan.inner_steps) for b in plan.inner(step)], plan.k, plan.inner_steps * plan.inner_blocks),
-        ([b for s in range(plan.column_steps) for b in plan.columns(s)], plan.n, plan.column_steps * plan.column_blocks),
+        (
+            [b for step in range(plan.inner_steps) for b in plan.inner(step)],
+            plan.k,
+            plan.inner_steps * plan.inner_blocks,
+        ),
+        (
+            [b for s in range(plan.column_steps) for b in plan.columns(s)],
+            plan.n,
+            plan.column_steps * plan.column_blocks,
+        ),
     ):
         assert len(blocks) == parts and all(begin < end for begin, end in blocks)
         assert [i for begin, end in blocks for i in range(begin, end)] == list(range(size))
@@ -717,7 +917,9 @@ def test_plans_of_small_products_are_near_the_best(m: int, k: int, n: int, tiles
     check_blocks(plan, target)
 
 
-@pytest.mark.parametrize("shape", [(50, 784, 10), (784, 50, 10), (512, 512, 512), (1000, 1000, 1), (1, 3000, 1)])
+@pytest.mark.parametrize(
+    "shape", [(50, 784, 10), (784, 50, 10), (512, 512, 512), (1000, 1000, 1), (1, 3000, 1)]
+)
 @pytest.mark.parametrize("tiles", [13, 60, 1472])
 def test_plans_of_large_products_are_near_the_best(shape: tuple[int, int, int], tiles: int) -> None:
     target = target_of(tiles)
@@ -748,7 +950,7 @@ def test_the_report_costs_a_product_as_its_plan_does() -> None:
     assert 0.8 * plan.cycles <= bench.report.total_cycles <= 1.01 * plan.cycles
 
 
-# --- popnn ------------------------------------------------------------------------------------------------------------
+# --- popnn ----------------------------------------------------------------------------------------
 
 
 def whole_softmax(x: Array) -> Array:
@@ -758,7 +960,9 @@ def whole_softmax(x: Array) -> Array:
 
 @RANDOMLY
 @given(LENGTHS, LENGTHS, VIEWS, st.sampled_from(TILES), SEEDS)
-def test_softmax_and_loss_equal_numpy_on_the_whole_batch(batch: int, classes: int, view: str, tiles: int, seed: int) -> None:
+def test_softmax_and_loss_equal_numpy_on_the_whole_batch(
+    batch: int, classes: int, view: str, tiles: int, seed: int
+) -> None:
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     x = (rng.standard_normal((batch, classes)) * 5).astype(np.float32)
     labels = rng.integers(0, classes, batch).astype(np.uint32)
@@ -771,7 +975,10 @@ def test_softmax_and_loss_equal_numpy_on_the_whole_batch(batch: int, classes: in
     onehot = np.zeros_like(wanted)
     onehot[np.arange(batch), labels] = 1
     picked = wanted[np.arange(batch), labels]
-    for got in (bench.run(probabilities, loss, deltas), bench.run(probabilities, loss, deltas, vertex_loop=True)):
+    for got in (
+        bench.run(probabilities, loss, deltas),
+        bench.run(probabilities, loss, deltas, vertex_loop=True),
+    ):
         same_bits(got[0], wanted)
         same_bits(got[1], -np.log(np.maximum(picked, np.finfo(np.float32).tiny)))
         same_bits(got[2], wanted - onehot)
@@ -781,12 +988,17 @@ def test_softmax_and_loss_equal_numpy_on_the_whole_batch(batch: int, classes: in
 
 def test_softmax_of_extremes() -> None:
     bench = Bench()
-    x = np.array([[1000, 0, -1000], [-np.inf, 0, 0], [88, 88, 88], [np.nan, 0, 0], [3e38, -3e38, 0]], np.float32)
+    x = np.array(
+        [[1000, 0, -1000], [-np.inf, 0, 0], [88, 88, 88], [np.nan, 0, 0], [3e38, -3e38, 0]],
+        np.float32,
+    )
     with np.errstate(all="ignore"):
         wanted = whole_softmax(x)
     got = bench.run(popnn.softmax(bench.graph, bench.variable(x), bench.prog))[0]
     same_bits(got, wanted)
-    assert got[0].tolist() == [1, 0, 0] and got[1].tolist() == [0, 0.5, 0.5] and np.isnan(got[3]).all()
+    assert (
+        got[0].tolist() == [1, 0, 0] and got[1].tolist() == [0, 0.5, 0.5] and np.isnan(got[3]).all()
+    )
 
 
 def test_a_class_that_does_not_exist_has_the_largest_loss_and_no_hit() -> None:
@@ -809,7 +1021,9 @@ def test_deltas_are_the_slope_of_the_loss() -> None:
     labels = rng.integers(0, 5, 6)
     loss, deltas = bench.variable(np.zeros(6)), bench.variable(np.zeros((6, 5)))
     probabilities = popnn.softmax(bench.graph, bench.variable(x), bench.prog)
-    popnn.calc_loss(bench.graph, probabilities, bench.variable(labels, UNSIGNED_INT), loss, deltas, bench.prog)
+    popnn.calc_loss(
+        bench.graph, probabilities, bench.variable(labels, UNSIGNED_INT), loss, deltas, bench.prog
+    )
     got_loss, got_deltas = bench.run(loss, deltas)
 
     def total(z: Array) -> float:
@@ -827,15 +1041,21 @@ def test_deltas_are_the_slope_of_the_loss() -> None:
 
 @given(LENGTHS, LENGTHS, VIEWS, st.sampled_from(TILES), SEEDS, st.integers(1, 3))
 @settings(RANDOMLY, max_examples=30)
-def test_accuracy_counts_and_adds_up(batch: int, classes: int, view: str, tiles: int, seed: int, times: int) -> None:
+def test_accuracy_counts_and_adds_up(
+    batch: int, classes: int, view: str, tiles: int, seed: int, times: int
+) -> None:
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     x = rng.integers(0, 3, (batch, classes)).astype(np.float32)  # with many ties
-    labels = np.where(rng.random(batch) < 0.2, rng.integers(0, 2**32, batch), rng.integers(0, classes, batch)).astype(np.uint32)
+    labels = np.where(
+        rng.random(batch) < 0.2, rng.integers(0, 2**32, batch), rng.integers(0, classes, batch)
+    ).astype(np.uint32)
     outputs, expected = as_view(bench, x, FLOAT, view), bench.variable(labels, UNSIGNED_INT)
     hits = bench.variable(7, INT)
     popnn.calc_accuracy(bench.graph, outputs, expected, hits, bench.prog)
     popnn.calc_accuracy(bench.graph, outputs, expected, hits, bench.prog)
-    right = sum(row.tolist().index(max(row)) == label for row, label in zip(x, labels.tolist(), strict=True))
+    right = sum(
+        row.tolist().index(max(row)) == label for row, label in zip(x, labels.tolist(), strict=True)
+    )
     assert bench.run(hits, times=times)[0] == 7 + 2 * times * right
 
 
@@ -847,12 +1067,14 @@ def test_of_equal_outputs_the_first_is_the_answer() -> None:
     assert bench.run(hits)[0].tolist() == [3]
 
 
-# --- exchange, names --------------------------------------------------------------------------------------------------
+# --- exchange, names ------------------------------------------------------------------------------
 
 
-def crossing_bytes(reads: list[tuple[list[int], list[int], list[int]]], tiles: int) -> tuple[list[int], list[int]]:
-    """(received, sent) by tile, element by element. `reads`: for each operand, for each element of the result: who reads,
-    which element, who has it."""
+def crossing_bytes(
+    reads: list[tuple[list[int], list[int], list[int]]], tiles: int
+) -> tuple[list[int], list[int]]:
+    """(received, sent) by tile, element by element. `reads`: for each operand, for each element of
+    the result: who reads, which element, who has it."""
     received: list[set[tuple[int, int]]] = [set() for _ in range(tiles)]
     sent: list[set[tuple[int, int]]] = [set() for _ in range(tiles)]
     for number, (readers, elements, owners) in enumerate(reads):
@@ -866,10 +1088,14 @@ def crossing_bytes(reads: list[tuple[list[int], list[int], list[int]]], tiles: i
 @pytest.mark.parametrize("tiles", [1, 2, 13])
 @pytest.mark.parametrize("shape", [(1, 9), (24, 40), (37, 11)])
 @pytest.mark.parametrize("kind", ["transposed", "row", "column", "scalar"])
-def test_an_add_exchanges_exactly_what_crosses(tiles: int, shape: tuple[int, int], kind: str) -> None:
+def test_an_add_exchanges_exactly_what_crosses(
+    tiles: int, shape: tuple[int, int], kind: str
+) -> None:
     bench = Bench(tiles)
     rows, columns = shape
-    other = {"transposed": (columns, rows), "row": (columns,), "column": (rows, 1), "scalar": ()}[kind]
+    other = {"transposed": (columns, rows), "row": (columns,), "column": (rows, 1), "scalar": ()}[
+        kind
+    ]
     a, whole = bench.variable(np.ones(shape)), bench.variable(np.ones(other))
     b = whole.transpose() if kind == "transposed" else whole
     out = popops.add(bench.graph, a, b, bench.prog)
@@ -883,7 +1109,9 @@ def test_an_add_exchanges_exactly_what_crosses(tiles: int, shape: tuple[int, int
     assert bench.check_mapped(a) == readers
     assert bench.report is not None
     received, sent = bench.report.exchange_bytes_per_tile
-    assert (received.tolist(), sent.tolist()) == crossing_bytes([(readers, elements, owners)], tiles)
+    assert (received.tolist(), sent.tolist()) == crossing_bytes(
+        [(readers, elements, owners)], tiles
+    )
     if kind == "transposed" and tiles > 1 and min(shape) > 1:
         assert received.sum() > 0
 
@@ -892,7 +1120,11 @@ Call = Callable[[Bench, str], object]
 
 
 def _loss(b: Bench, name: str) -> None:
-    x, deltas, loss = b.variable(np.ones((4, 3))), b.variable(np.ones((4, 3))), b.variable(np.ones(4))
+    x, deltas, loss = (
+        b.variable(np.ones((4, 3))),
+        b.variable(np.ones((4, 3))),
+        b.variable(np.ones(4)),
+    )
     popnn.calc_loss(b.graph, x, b.variable([0, 1, 2, 0], UNSIGNED_INT), loss, deltas, b.prog, name)
 
 
@@ -904,53 +1136,82 @@ def _accuracy(b: Bench, name: str) -> None:
 NAMED: dict[str, tuple[Call, list[str], set[str]]] = {
     "add": (
         lambda b, n: popops.add(b.graph, b.variable([1, 2]), b.variable([1, 2]), b.prog, n),
-        ["n"], {"popops::BinaryOp1D<ADD,float>"},
+        ["n"],
+        {"popops::BinaryOp1D<ADD,float>"},
     ),
     "sub": (
         lambda b, n: popops.sub(b.graph, b.variable([1, 2], HALF), 3, b.prog, n),
-        ["n"], {"popops::BroadcastScalar1D<SUBTRACT,half>"},
+        ["n"],
+        {"popops::BroadcastScalar1D<SUBTRACT,half>"},
     ),
     "mul": (
         lambda b, n: popops.mul(b.graph, 3, b.variable([1, 2], INT), b.prog, n),
-        ["n"], {"popops::BroadcastScalar1D<MULTIPLY,int>"},
+        ["n"],
+        {"popops::BroadcastScalar1D<MULTIPLY,int>"},
     ),
     "add_in_place": (
         lambda b, n: popops.add_in_place(b.graph, b.variable([1, 2]), b.variable([1]), b.prog, n),
-        ["n"], {"popops::BinaryOp1DInPlace<ADD,float>"},
+        ["n"],
+        {"popops::BinaryOp1DInPlace<ADD,float>"},
     ),
     "sub_in_place": (
         lambda b, n: popops.sub_in_place(b.graph, b.variable([1, 2], UNSIGNED_INT), 1, b.prog, n),
-        ["n"], {"popops::BroadcastScalar1DInPlace<SUBTRACT,unsigned_int>"},
+        ["n"],
+        {"popops::BroadcastScalar1DInPlace<SUBTRACT,unsigned_int>"},
     ),
     "mul_in_place": (
         lambda b, n: popops.mul_in_place(b.graph, b.variable([1, 2]), 1, b.prog, n),
-        ["n"], {"popops::BroadcastScalar1DInPlace<MULTIPLY,float>"},
+        ["n"],
+        {"popops::BroadcastScalar1DInPlace<MULTIPLY,float>"},
     ),
     "scaled_add_to": (
-        lambda b, n: popops.scaled_add_to(b.graph, b.variable([1, 2]), b.variable([1, 2]), 2, b.prog, n),
-        ["n"], {"popops::ScaledAdd<float>"},
+        lambda b, n: popops.scaled_add_to(
+            b.graph, b.variable([1, 2]), b.variable([1, 2]), 2, b.prog, n
+        ),
+        ["n"],
+        {"popops::ScaledAdd<float>"},
     ),
-    "cast": (lambda b, n: popops.cast(b.graph, b.variable([1, 2]), HALF, b.prog, n), ["n"], {"popops::Cast1D<float,half>"}),
-    "fill": (lambda b, n: popops.fill(b.graph, b.variable([1, 2]), b.prog, 2, n), ["n"], {"popops::Fill<float>"}),
+    "cast": (
+        lambda b, n: popops.cast(b.graph, b.variable([1, 2]), HALF, b.prog, n),
+        ["n"],
+        {"popops::Cast1D<float,half>"},
+    ),
+    "fill": (
+        lambda b, n: popops.fill(b.graph, b.variable([1, 2]), b.prog, 2, n),
+        ["n"],
+        {"popops::Fill<float>"},
+    ),
     "reduce": (
-        lambda b, n: popops.reduce(b.graph, b.variable(np.ones((500, 3))), [0], b.prog, debug_context=n),
-        ["n/Reduce/InToIntermediate", "n/Reduce/IntermediateToOutput"], {"popops::ReduceRows<ADD,float>"},
+        lambda b, n: popops.reduce(
+            b.graph, b.variable(np.ones((500, 3))), [0], b.prog, debug_context=n
+        ),
+        ["n/Reduce/InToIntermediate", "n/Reduce/IntermediateToOutput"],
+        {"popops::ReduceRows<ADD,float>"},
     ),
     "reduce none": (
-        lambda b, n: popops.reduce(b.graph, b.variable(np.ones((5, 0))), [0], b.prog, "MAX", n), ["n/Reduce/InToOutput"], set(),
+        lambda b, n: popops.reduce(b.graph, b.variable(np.ones((5, 0))), [0], b.prog, "MAX", n),
+        ["n/Reduce/InToOutput"],
+        set(),
     ),
     "mat_mul": (
-        lambda b, n: poplin.mat_mul(b.graph, b.variable(np.ones((4, 500))), b.variable(np.ones((500, 2))), b.prog, n),
-        ["n/multiply", "n/reduce"], {"poplin::ConvPartialHorizontalMac<float>", "poplin::ReduceAdd<float>"},
+        lambda b, n: poplin.mat_mul(
+            b.graph, b.variable(np.ones((4, 500))), b.variable(np.ones((500, 2))), b.prog, n
+        ),
+        ["n/multiply", "n/reduce"],
+        {"poplin::ConvPartialHorizontalMac<float>", "poplin::ReduceAdd<float>"},
     ),
     "softmax": (
-        lambda b, n: popnn.softmax(b.graph, b.variable(np.ones((4, 3))), b.prog, n), ["n"], {"popnn::Softmax<float>"},
+        lambda b, n: popnn.softmax(b.graph, b.variable(np.ones((4, 3))), b.prog, n),
+        ["n"],
+        {"popnn::Softmax<float>"},
     ),
     "calc_loss": (_loss, ["n"], {"popnn::CrossEntropy<float>"}),
     "calc_accuracy": (
-        _accuracy, ["n/count", "n/total"], {"popnn::CountCorrect<float>", "popnn::AddCounts<float>"},
+        _accuracy,
+        ["n/count", "n/total"],
+        {"popnn::CountCorrect<float>", "popnn::AddCounts<float>"},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -968,7 +1229,7 @@ def test_compute_sets_and_codelets_have_names_that_a_reader_knows(name: str) -> 
     assert bench.report.unbatched() == {}
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 
 class Shelf:
@@ -979,8 +1240,14 @@ class Shelf:
         self.x, self.y = self._mapped(FLOAT, (4, 3), "x"), self._mapped(FLOAT, (4, 3), "y")
         self.v, self.one = self._mapped(FLOAT, (4,), "v"), self._mapped(FLOAT, (1,), "one")
         self.h, self.flag = self._mapped(HALF, (4, 3), "h"), self._mapped(BOOL, (4, 3), "flag")
-        self.labels, self.count = self._mapped(UNSIGNED_INT, (4,), "labels"), self._mapped(INT, (), "count")
-        self.empty, self.cube = self._mapped(FLOAT, (0, 3), "empty"), self._mapped(FLOAT, (2, 2, 2), "cube")
+        self.labels, self.count = (
+            self._mapped(UNSIGNED_INT, (4,), "labels"),
+            self._mapped(INT, (), "count"),
+        )
+        self.empty, self.cube = (
+            self._mapped(FLOAT, (0, 3), "empty"),
+            self._mapped(FLOAT, (2, 2, 2), "cube"),
+        )
         self.lost = self.graph.add_variable(FLOAT, (4, 3), "lost")
         self.lost_count = self.graph.add_variable(INT, (), "lost count")
         self.other = Graph(target_of(5)).add_variable(FLOAT, (4, 3), "elsewhere")
@@ -994,7 +1261,13 @@ class Shelf:
         """What a refused call may not change."""
         graph = self.graph
         vertices = sum(c.num_vertices for c in graph.compute_sets)
-        return len(graph.variables), len(graph.compute_sets), vertices, len(graph.mapping_log), len(self.prog.programs)
+        return (
+            len(graph.variables),
+            len(graph.compute_sets),
+            vertices,
+            len(graph.mapping_log),
+            len(self.prog.programs),
+        )
 
 
 # A call, and below it the error it raises, with every word.
@@ -1354,12 +1627,36 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
 @pytest.mark.parametrize(
     ("call", "kind", "start"),
     [
-        ("popops.add(graph, x, 1e39, prog)", TensorCreationError, "add(), its second operand: FLOAT holds numbers"),
-        ("popops.sub(graph, 1e39, x, prog)", TensorCreationError, "sub(), its first operand: FLOAT holds numbers"),
-        ("popops.mul(graph, labels, -1, prog)", TensorCreationError, "mul(), its second operand: UNSIGNED_INT holds whole"),
-        ("popops.mul_in_place(graph, labels, 0.5, prog)", TensorCreationError, "mul_in_place(), its second operand: UNSIGNED"),
-        ("popops.scaled_add_to(graph, count, count, 0.5, prog)", TensorCreationError, "scaled_add_to(), k: INT holds whole"),
-        ("popops.fill(graph, labels, prog, -1)", TensorCreationError, "fill(), value: UNSIGNED_INT holds whole numbers"),
+        (
+            "popops.add(graph, x, 1e39, prog)",
+            TensorCreationError,
+            "add(), its second operand: FLOAT holds numbers",
+        ),
+        (
+            "popops.sub(graph, 1e39, x, prog)",
+            TensorCreationError,
+            "sub(), its first operand: FLOAT holds numbers",
+        ),
+        (
+            "popops.mul(graph, labels, -1, prog)",
+            TensorCreationError,
+            "mul(), its second operand: UNSIGNED_INT holds whole",
+        ),
+        (
+            "popops.mul_in_place(graph, labels, 0.5, prog)",
+            TensorCreationError,
+            "mul_in_place(), its second operand: UNSIGNED",
+        ),
+        (
+            "popops.scaled_add_to(graph, count, count, 0.5, prog)",
+            TensorCreationError,
+            "scaled_add_to(), k: INT holds whole",
+        ),
+        (
+            "popops.fill(graph, labels, prog, -1)",
+            TensorCreationError,
+            "fill(), value: UNSIGNED_INT holds whole numbers",
+        ),
         ("popops.add(graph, lost, y, prog)", InvalidTileMappingError, ""),
         ("popops.add_in_place(graph, lost, y, prog)", InvalidTileMappingError, ""),
         ("popops.scaled_add_to(graph, lost, y, 1, prog)", InvalidTileMappingError, ""),
@@ -1367,15 +1664,41 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
         ("popops.fill(graph, lost, prog, 0)", InvalidTileMappingError, ""),
         ("poputil.clone(graph, lost, 'name')", InvalidTileMappingError, ""),
         ("popnn.calc_accuracy(graph, x, labels, lost_count, prog)", InvalidTileMappingError, ""),
-        ("popops.cast(graph, x, 'half', prog)", PoplarTypeError, "cast() was given the element type 'half'."),
-        ("popops.cast(graph, x, None, prog)", PoplarTypeError, "cast() was given the element type None."),
-        ("popops.plan_reduce(1, 2, 'float', graph.target)", PoplarTypeError, "plan_reduce() was given the element type"),
-        ("poputil.calc_linear_tile_mapping(graph, 3, float)", PoplarTypeError, "calc_linear_tile_mapping() was given the"),
-        ("poputil.clone(graph, x, 'name', float)", PoplarTypeError, "The variable 'name' was given the element type"),
-        ("popops.reduce(graph, x, [2], prog)", PoplarIndexError, "There is no dimension 2 in a tensor of shape (4, 3)."),
+        (
+            "popops.cast(graph, x, 'half', prog)",
+            PoplarTypeError,
+            "cast() was given the element type 'half'.",
+        ),
+        (
+            "popops.cast(graph, x, None, prog)",
+            PoplarTypeError,
+            "cast() was given the element type None.",
+        ),
+        (
+            "popops.plan_reduce(1, 2, 'float', graph.target)",
+            PoplarTypeError,
+            "plan_reduce() was given the element type",
+        ),
+        (
+            "poputil.calc_linear_tile_mapping(graph, 3, float)",
+            PoplarTypeError,
+            "calc_linear_tile_mapping() was given the",
+        ),
+        (
+            "poputil.clone(graph, x, 'name', float)",
+            PoplarTypeError,
+            "The variable 'name' was given the element type",
+        ),
+        (
+            "popops.reduce(graph, x, [2], prog)",
+            PoplarIndexError,
+            "There is no dimension 2 in a tensor of shape (4, 3).",
+        ),
     ],
 )
-def test_what_the_floors_below_refuse_changes_nothing(call: str, kind: type[IPUTeachError], start: str) -> None:
+def test_what_the_floors_below_refuse_changes_nothing(
+    call: str, kind: type[IPUTeachError], start: str
+) -> None:
     shelf = Shelf()
     before = shelf.state()
     with pytest.raises(kind) as caught:
@@ -1397,7 +1720,9 @@ def test_numbers_too_long_to_print_are_refused_too() -> None:
             popops.add(shelf.graph, shelf.x, huge, shelf.prog)
 
 
-@pytest.mark.parametrize("call", ["add_in_place(graph, x, x[::-1], prog)", "scaled_add_to(graph, x, x, 2, prog)"])
+@pytest.mark.parametrize(
+    "call", ["add_in_place(graph, x, x[::-1], prog)", "scaled_add_to(graph, x, x, 2, prog)"]
+)
 def test_an_operand_that_overlaps_the_result_is_a_race(call: str) -> None:
     shelf = Shelf()
     eval(f"popops.{call}", globals(), vars(shelf))
@@ -1408,33 +1733,114 @@ def test_an_operand_that_overlaps_the_result_is_a_race(call: str) -> None:
 
 
 FUNCTIONS: list[Callable[..., Any]] = [
-    popops.add, popops.sub, popops.mul, popops.add_in_place, popops.sub_in_place, popops.mul_in_place, popops.scaled_add_to,
-    popops.cast, popops.fill, popops.reduce, popops.plan_reduce, poplin.mat_mul, poplin.plan_mat_mul, popnn.softmax,
-    popnn.calc_loss, popnn.calc_accuracy, poputil.calc_linear_tile_mapping, poputil.map_tensor_linearly,
-    poputil.balanced_partition, poputil.broadcast_to_match, poputil.clone,
-]  # fmt: skip
+    popops.add,
+    popops.sub,
+    popops.mul,
+    popops.add_in_place,
+    popops.sub_in_place,
+    popops.mul_in_place,
+    popops.scaled_add_to,
+    popops.cast,
+    popops.fill,
+    popops.reduce,
+    popops.plan_reduce,
+    poplin.mat_mul,
+    poplin.plan_mat_mul,
+    popnn.softmax,
+    popnn.calc_loss,
+    popnn.calc_accuracy,
+    poputil.calc_linear_tile_mapping,
+    poputil.map_tensor_linearly,
+    poputil.balanced_partition,
+    poputil.broadcast_to_match,
+    poputil.clone,
+]
 GARBAGE: list[Any] = [
-    None, True, 0, 1, -1, 3, 2.5, -0.0, float("nan"), float("inf"), 10**30, 1j, "", "ADD", "x", b"x", [], [0], [0, 0], (1, 2),
-    {}, {0}, object(), object, print, ..., np.arange(3), np.float32(2), np.int64(-5), np.bool_(True), np.array(None), FLOAT,
-    HALF, INT, BOOL, DType, float, np.float32, range(2), iter([1]), slice(1),
-]  # fmt: skip
+    None,
+    True,
+    0,
+    1,
+    -1,
+    3,
+    2.5,
+    -0.0,
+    float("nan"),
+    float("inf"),
+    10**30,
+    1j,
+    "",
+    "ADD",
+    "x",
+    b"x",
+    [],
+    [0],
+    [0, 0],
+    (1, 2),
+    {},
+    {0},
+    object(),
+    object,
+    print,
+    ...,
+    np.arange(3),
+    np.float32(2),
+    np.int64(-5),
+    np.bool_(True),
+    np.array(None),
+    FLOAT,
+    HALF,
+    INT,
+    BOOL,
+    DType,
+    float,
+    np.float32,
+    range(2),
+    iter([1]),
+    slice(1),
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 @settings(RANDOMLY, max_examples=200)
 @given(st.data())
-def test_garbage_is_refused_in_the_kits_own_words(function: Callable[..., Any], data: st.DataObject) -> None:
+def test_garbage_is_refused_in_the_kits_own_words(
+    function: Callable[..., Any], data: st.DataObject
+) -> None:
     shelf = Shelf()
     sensible = {
-        "graph": shelf.graph, "prog": shelf.prog, "target": shelf.graph.target, "dtype": FLOAT, "debug_context": "name",
-        "name": "name", "operation": "ADD", "dims": [0], "shape": (4, 3), "k": 2, "value": 1, "expected": shelf.labels,
-        "loss": shelf.v, "num_correct": shelf.count, "m": 2, "n": 3,
-    }  # fmt: skip
-    junk = st.sampled_from([*GARBAGE, *vars(shelf).values(), shelf.x[1:], shelf.x.transpose(), shelf.v[2], shelf.graph.target])
+        "graph": shelf.graph,
+        "prog": shelf.prog,
+        "target": shelf.graph.target,
+        "dtype": FLOAT,
+        "debug_context": "name",
+        "name": "name",
+        "operation": "ADD",
+        "dims": [0],
+        "shape": (4, 3),
+        "k": 2,
+        "value": 1,
+        "expected": shelf.labels,
+        "loss": shelf.v,
+        "num_correct": shelf.count,
+        "m": 2,
+        "n": 3,
+    }
+    junk = st.sampled_from(
+        [
+            *GARBAGE,
+            *vars(shelf).values(),
+            shelf.x[1:],
+            shelf.x.transpose(),
+            shelf.v[2],
+            shelf.graph.target,
+        ]
+    )
     arguments = {
         name: data.draw(junk)
         if data.draw(st.integers(0, 2)) == 0
-        else sensible.get(name, shelf.x if parameter.default is parameter.empty else parameter.default)
+        else sensible.get(
+            name, shelf.x if parameter.default is parameter.empty else parameter.default
+        )
         for name, parameter in inspect.signature(function).parameters.items()
     }
     before = shelf.state()

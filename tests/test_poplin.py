@@ -14,14 +14,21 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
 
 from ipu_teach import FLOAT, HALF, INT, QUARTER, Graph, IPUModel, QuarterFormat, Tensor
-from ipu_teach.errors import InvalidOptionError, InvalidTileMappingError, IPUTeachError, PoplibsError
+from ipu_teach.errors import (
+    InvalidOptionError,
+    InvalidTileMappingError,
+    IPUTeachError,
+    PoplibsError,
+)
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.poplibs.poplin.operands import map_blocks
 from ipu_teach.program import Sequence
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, from_quarter, to_quarter
 
-RANDOMLY = settings(deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck))
+RANDOMLY = settings(
+    deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck)
+)
 SIZES = st.sampled_from([1, 2, 3, 7, 13, 16, 31, 40])
 TINY = 0.0005  # of a tile: products are cut into steps
 
@@ -32,20 +39,31 @@ def target_of(tiles: int, **changes: Any) -> Target:
 
 def operands(m: int, k: int, n: int, dtype: type[DType], seed: int = 0) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
-    return rng.standard_normal((m, k)).astype(dtype.numpy), rng.standard_normal((k, n)).astype(dtype.numpy)
+    return rng.standard_normal((m, k)).astype(dtype.numpy), rng.standard_normal((k, n)).astype(
+        dtype.numpy
+    )
 
 
 def product_of(**options: Any) -> Any:
     return lambda graph, prog, a, b: poplin.mat_mul(graph, a, b, prog, **options)
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 @RANDOMLY
-@given(SIZES, SIZES, SIZES, st.sampled_from([1, 5, 60]), st.sampled_from([0.6, TINY]), st.integers(0, 99))
+@given(
+    SIZES,
+    SIZES,
+    SIZES,
+    st.sampled_from([1, 5, 60]),
+    st.sampled_from([0.6, TINY]),
+    st.integers(0, 99),
+)
 @example(4, 128, 32, 5, TINY, 0)  # a piece of the inner dimension after the other
-def test_halves_added_in_single_precision_round_once(m: int, k: int, n: int, tiles: int, memory: float, seed: int) -> None:
+def test_halves_added_in_single_precision_round_once(
+    m: int, k: int, n: int, tiles: int, memory: float, seed: int
+) -> None:
     a, b = operands(m, k, n, HALF, seed)
     options = {"available_memory_proportion": memory}
     wide = both_ways(product_of(out_type=FLOAT, **options), (a, HALF), (b, HALF), tiles=tiles)
@@ -77,14 +95,33 @@ def sums_of_halves(a: Array, b: Array, plan: poplin.MatMulPlan, panel: int) -> A
     return out
 
 
-@pytest.mark.parametrize(("m", "k", "n", "tiles", "memory"), [(3, 100, 5, 1, 0.6), (7, 97, 3, 13, 0.6), (4, 128, 32, 5, TINY)])
-def test_sums_of_half_round_after_every_panel(m: int, k: int, n: int, tiles: int, memory: float) -> None:
+@pytest.mark.parametrize(
+    ("m", "k", "n", "tiles", "memory"),
+    [(3, 100, 5, 1, 0.6), (7, 97, 3, 13, 0.6), (4, 128, 32, 5, TINY)],
+)
+def test_sums_of_half_round_after_every_panel(
+    m: int, k: int, n: int, tiles: int, memory: float
+) -> None:
     a, b = operands(m, k, n, HALF)
-    got = both_ways(product_of(partials_type=HALF, available_memory_proportion=memory), (a, HALF), (b, HALF), tiles=tiles)
-    plan = poplin.plan_mat_mul(m, k, n, target_of(tiles), dtype=HALF, partials_type=HALF, available_memory_proportion=memory)
+    got = both_ways(
+        product_of(partials_type=HALF, available_memory_proportion=memory),
+        (a, HALF),
+        (b, HALF),
+        tiles=tiles,
+    )
+    plan = poplin.plan_mat_mul(
+        m,
+        k,
+        n,
+        target_of(tiles),
+        dtype=HALF,
+        partials_type=HALF,
+        available_memory_proportion=memory,
+    )
     wanted = sums_of_halves(a.astype(np.float64), b.astype(np.float64), plan, 16)
     away = ulps_of_half(got, wanted.astype(np.float64))
-    assert away.max() <= 1 and np.mean(away == 0) > 0.98  # within a panel single precision may round another way than double
+    # within a panel single precision may round another way than double
+    assert away.max() <= 1 and np.mean(away == 0) > 0.98
 
 
 def test_a_long_sum_of_halves_stands_still_and_one_in_single_precision_does_not() -> None:
@@ -94,7 +131,15 @@ def test_a_long_sum_of_halves_stands_still_and_one_in_single_precision_does_not(
     assert long == 2048 and short == 2048
     # From 8,192 on halves are 8 apart: a panel of sixteen quarters, 4, is lost.
     start = np.concatenate([np.full((1, 1), 8192.0), np.ones((1, 8191))], axis=1)
-    assert value(product_of(partials_type="half"), (start, HALF), (np.minimum(column, 0.25), HALF), tiles=1) == 4096
+    assert (
+        value(
+            product_of(partials_type="half"),
+            (start, HALF),
+            (np.minimum(column, 0.25), HALF),
+            tiles=1,
+        )
+        == 4096
+    )
     weights = np.concatenate([np.ones((1, 1)), np.full((8191, 1), 0.25)])
     assert value(product_of(partials_type="half"), (start, HALF), (weights, HALF), tiles=1) == 8192
     assert value(product_of(), (start, HALF), (weights, HALF), tiles=1) == 8192 + 2048
@@ -103,13 +148,20 @@ def test_a_long_sum_of_halves_stands_still_and_one_in_single_precision_does_not(
 @pytest.mark.parametrize("formats", [("F143", "F143"), ("F143", "F152"), ("F152", "F152")])
 @pytest.mark.parametrize("memory", [0.6, TINY])
 def test_eight_bit_operands_with_scales(formats: tuple[str, str], memory: float) -> None:
-    left, right = (QUARTER[QuarterFormat[f], scale] for f, scale in zip(formats, (-2, 1), strict=True))
+    left, right = (
+        QUARTER[QuarterFormat[f], scale] for f, scale in zip(formats, (-2, 1), strict=True)
+    )
     rng = np.random.default_rng(4)
-    a, b = to_quarter(rng.standard_normal((6, 70)), left.metadata), to_quarter(rng.standard_normal((70, 40)), right.metadata)
+    a, b = (
+        to_quarter(rng.standard_normal((6, 70)), left.metadata),
+        to_quarter(rng.standard_normal((70, 40)), right.metadata),
+    )
     build = product_of(available_memory_proportion=memory)
     got = both_ways(build, (a, left), (b, right), tiles=3)
     wide = [from_quarter(x, t.metadata).astype(np.float64) for x, t in ((a, left), (b, right))]
-    plan = poplin.plan_mat_mul(6, 70, 40, target_of(3), dtype=left, available_memory_proportion=memory)
+    plan = poplin.plan_mat_mul(
+        6, 70, 40, target_of(3), dtype=left, available_memory_proportion=memory
+    )
     away = ulps_of_half(got, sums_of_halves(*wide, plan, 32).astype(np.float64))
     assert got.dtype == np.float16 and away.max() <= 1 and np.mean(away == 0) > 0.98
     narrow = np.abs(got - wide[0] @ wide[1]) / (np.abs(wide[0]) @ np.abs(wide[1]))
@@ -117,17 +169,30 @@ def test_eight_bit_operands_with_scales(formats: tuple[str, str], memory: float)
 
 
 @RANDOMLY
-@given(st.integers(1, 5), SIZES, SIZES, SIZES, st.sampled_from([1, 13, 60]), st.sampled_from([FLOAT, HALF]))
-def test_groups_are_products_of_their_own(groups: int, m: int, k: int, n: int, tiles: int, dtype: type[DType]) -> None:
+@given(
+    st.integers(1, 5),
+    SIZES,
+    SIZES,
+    SIZES,
+    st.sampled_from([1, 13, 60]),
+    st.sampled_from([FLOAT, HALF]),
+)
+def test_groups_are_products_of_their_own(
+    groups: int, m: int, k: int, n: int, tiles: int, dtype: type[DType]
+) -> None:
     rng = np.random.default_rng(groups)
-    a, b = (rng.standard_normal(shape).astype(dtype.numpy) for shape in ((groups, m, k), (groups, k, n)))
+    a, b = (
+        rng.standard_normal(shape).astype(dtype.numpy) for shape in ((groups, m, k), (groups, k, n))
+    )
 
     def build(graph: Graph, prog: Sequence, x: Tensor, y: Tensor) -> Tensor:
         return poplin.mat_mul_grouped(graph, x, y, prog, out_type=FLOAT)
 
     got = both_ways(build, (a, dtype), (b, dtype), tiles=tiles)
     wide = a.astype(np.float64), b.astype(np.float64)
-    assert np.all(np.abs(got - wide[0] @ wide[1]) <= k * 2.0**-23 * (np.abs(wide[0]) @ np.abs(wide[1])))
+    assert np.all(
+        np.abs(got - wide[0] @ wide[1]) <= k * 2.0**-23 * (np.abs(wide[0]) @ np.abs(wide[1]))
+    )
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
@@ -150,37 +215,51 @@ def test_products_equal_those_of_torch(dtype: type[DType]) -> None:
     a, b = operands(33, 70, 21, dtype)
     got = value(product_of(), (a, dtype), (b, dtype))
     wanted = (library.from_numpy(a) @ library.from_numpy(b)).numpy()
-    np.testing.assert_allclose(got, wanted, rtol=1e-5 if dtype is FLOAT else 2e-3, atol=1e-5 if dtype is FLOAT else 1e-2)
+    np.testing.assert_allclose(
+        got, wanted, rtol=1e-5 if dtype is FLOAT else 2e-3, atol=1e-5 if dtype is FLOAT else 1e-2
+    )
 
 
 def test_sums_that_become_halves_round_by_chance_where_the_engine_does() -> None:
     a, b = np.ones((40, 1)), np.full((1, 50), 1 + 2.0**-12)
     options = {"prng.enableStochasticRounding": True, "prng.seed": 3}
-    got = value(product_of(out_type=HALF), (a, FLOAT), (b, FLOAT), options=options).astype(np.float64)
+    got = value(product_of(out_type=HALF), (a, FLOAT), (b, FLOAT), options=options).astype(
+        np.float64
+    )
     assert set(got.reshape(-1)) == {1, 1 + 2.0**-10}
     share = np.mean(got > 1)
     assert abs(share - 0.25) < 4 * np.sqrt(0.25 * 0.75 / got.size)
 
 
 @RANDOMLY
-@given(st.integers(0, 40), st.integers(0, 40), st.sampled_from([1, 13, 60]), st.sampled_from([FLOAT, HALF, INT]))
+@given(
+    st.integers(0, 40),
+    st.integers(0, 40),
+    st.sampled_from([1, 13, 60]),
+    st.sampled_from([FLOAT, HALF, INT]),
+)
 def test_transposes_move_every_element(m: int, n: int, tiles: int, dtype: type[DType]) -> None:
     x = np.arange(m * n).reshape(m, n).astype(dtype.numpy)
-    got = both_ways(lambda graph, prog, t: poplin.transpose(graph, t, prog), (x, dtype), tiles=tiles)
+    got = both_ways(
+        lambda graph, prog, t: poplin.transpose(graph, t, prog), (x, dtype), tiles=tiles
+    )
     np.testing.assert_array_equal(got, x.T)
 
 
-# --- plans ------------------------------------------------------------------------------------------------------------
+# --- plans ----------------------------------------------------------------------------------------
 
 
-def every_cut(m: int, k: int, n: int, tiles: int, method: str) -> Iterator[tuple[int, int, int, str]]:
+def every_cut(
+    m: int, k: int, n: int, tiles: int, method: str
+) -> Iterator[tuple[int, int, int, str]]:
     for rows, inner, columns in product(range(1, m + 1), range(1, k + 1), range(1, n + 1)):
         if rows * inner * columns <= tiles:
             yield rows, inner, columns, method
 
 
 def built(plan: poplin.MatMulPlan, dtype: type[DType], made: bool, tiles: int) -> float:
-    """Modelled cycles of the graph of a plan; its operands laid out for it, or spread over all tiles."""
+    """Modelled cycles of the graph of a plan; its operands laid out for it, or spread over all
+    tiles."""
     a, b = operands(plan.m, plan.k, plan.n, dtype)
 
     def build(graph: Graph, prog: Sequence, x: Tensor, y: Tensor) -> Tensor:
@@ -200,21 +279,33 @@ def built(plan: poplin.MatMulPlan, dtype: type[DType], made: bool, tiles: int) -
 def test_no_plan_that_is_built_and_costed_is_much_better(
     shape: tuple[int, int, int], tiles: int, made: bool, dtype: type[DType]
 ) -> None:
-    """All cuts, with both methods, each as a graph whose report costs it: nothing here asks the planner's own costs."""
+    """All cuts, with both methods, each as a graph whose report costs it: nothing here asks the
+    planner's own costs."""
     chosen = poplin.plan_mat_mul(*shape, target_of(tiles), dtype=dtype)
     small = [min(size, tiles) for size in shape]
     costs = [
-        built(replace(chosen, row_blocks=rows, inner_blocks=inner, column_blocks=columns, method=method), dtype, made, tiles)
+        built(
+            replace(
+                chosen, row_blocks=rows, inner_blocks=inner, column_blocks=columns, method=method
+            ),
+            dtype,
+            made,
+            tiles,
+        )
         for method in ("AMP", "HMAC")
         for rows, inner, columns, _ in every_cut(*small, tiles, method)
     ]
     assert built(chosen, dtype, made, tiles) <= 1.15 * min(costs)
 
 
-@pytest.mark.parametrize("shape", [(8, 8, 8), (50, 784, 10), (13, 97, 31), (128, 128, 128), (1, 500, 200)])
+@pytest.mark.parametrize(
+    "shape", [(8, 8, 8), (50, 784, 10), (13, 97, 31), (128, 128, 128), (1, 500, 200)]
+)
 @pytest.mark.parametrize("tiles", [4, 13, 64])
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
-def test_a_plan_promises_what_its_graph_costs(shape: tuple[int, int, int], tiles: int, dtype: type[DType]) -> None:
+def test_a_plan_promises_what_its_graph_costs(
+    shape: tuple[int, int, int], tiles: int, dtype: type[DType]
+) -> None:
     plan = poplin.plan_mat_mul(*shape, target_of(tiles), dtype=dtype)
     assert 0.6 * plan.cycles < built(plan, dtype, False, tiles) < 1.05 * plan.cycles
     assert 0.5 * plan.cycles < built(plan, dtype, True, tiles) < 1.05 * plan.cycles
@@ -223,12 +314,23 @@ def test_a_plan_promises_what_its_graph_costs(shape: tuple[int, int, int], tiles
 def test_wide_loads_and_fast_reductions_are_costed_and_give_the_same_values() -> None:
     a, b = operands(64, 300, 48, HALF)
     wide = {"use128BitConvUnitLoad": True, "enable_fast_reduce": True}
-    plain, quick = (poplin.plan_mat_mul(64, 300, 48, target_of(13), dtype=HALF, options=o) for o in ({}, wide))
-    assert quick.cycles < plain.cycles and dict(quick.parts)["multiply"] < dict(plain.parts)["multiply"]
+    plain, quick = (
+        poplin.plan_mat_mul(64, 300, 48, target_of(13), dtype=HALF, options=o) for o in ({}, wide)
+    )
+    assert (
+        quick.cycles < plain.cycles
+        and dict(quick.parts)["multiply"] < dict(plain.parts)["multiply"]
+    )
     assert "128 bits of weights a cycle, fast reduction" in repr(quick) and "128" not in repr(plain)
     quick = replace(plain, product=quick.product)  # the same blocks
-    (one,), before = run(lambda g, p, x, y: poplin.mat_mul(g, x, y, p, plan=plain), (a, HALF), (b, HALF))
-    (two,), after = run(lambda g, p, x, y: poplin.mat_mul(g, x, y, p, options=wide, plan=quick), (a, HALF), (b, HALF))
+    (one,), before = run(
+        lambda g, p, x, y: poplin.mat_mul(g, x, y, p, plan=plain), (a, HALF), (b, HALF)
+    )
+    (two,), after = run(
+        lambda g, p, x, y: poplin.mat_mul(g, x, y, p, options=wide, plan=quick),
+        (a, HALF),
+        (b, HALF),
+    )
     assert one.tobytes() == two.tobytes()
     times = [[cs.cost.compute_duration for cs in report.compute_sets] for report in (before, after)]
     assert all(less < more for more, less in zip(*times, strict=True))
@@ -244,7 +346,9 @@ def test_a_plan_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(int(line.split(":")[1].split()[0].replace(",", "")) for line in rest) == plan.cycles
     out = io.StringIO()
     poplin.mat_mul_grouped_report_plan(graph, FLOAT, (2, 64, 40), (2, 40, 30), file=out)
-    assert out.getvalue().splitlines()[0] == repr(poplin.plan_mat_mul(64, 40, 30, graph.target, groups=2))
+    assert out.getvalue().splitlines()[0] == repr(
+        poplin.plan_mat_mul(64, 40, 30, graph.target, groups=2)
+    )
     poplin.mat_mul_report_plan(graph, FLOAT, (0, 40), (40, 30))
     assert capsys.readouterr().out == "[0, 40] x [40, 30] is empty: nothing is multiplied.\n"
 
@@ -269,13 +373,19 @@ def test_a_product_that_does_not_fit_is_made_in_steps(dtype: type[DType]) -> Non
     plan = poplin.plan_mat_mul(400, 3000, 200, target, dtype=dtype)
     assert plan.inner_steps * plan.column_steps > 1
     assert plan.temporary_bytes <= 0.6 * target.bytes_per_tile
-    tighter = poplin.plan_mat_mul(400, 3000, 200, target, dtype=dtype, available_memory_proportion="0.2")
+    tighter = poplin.plan_mat_mul(
+        400, 3000, 200, target, dtype=dtype, available_memory_proportion="0.2"
+    )
     assert tighter.temporary_bytes <= 0.2 * target.bytes_per_tile
     assert tighter.cycles >= plan.cycles
     for p in (plan, tighter):
-        covered = [i for step in range(p.inner_steps) for b, e in p.inner(step) for i in range(b, e)]
+        covered = [
+            i for step in range(p.inner_steps) for b, e in p.inner(step) for i in range(b, e)
+        ]
         assert covered == list(range(p.k))
-        assert [i for step in range(p.column_steps) for b, e in p.columns(step) for i in range(b, e)] == list(range(p.n))
+        assert [
+            i for step in range(p.column_steps) for b, e in p.columns(step) for i in range(b, e)
+        ] == list(range(p.n))
 
 
 def test_steps_give_the_product_and_keep_to_their_memory() -> None:
@@ -342,17 +452,21 @@ def test_operands_made_for_the_plan_move_less() -> None:
 def test_a_plan_prints_and_draws_itself() -> None:
     plan = poplin.plan_mat_mul(50, 784, 10, target_of(13))
     assert repr(plan) == (
-        f"MatMulPlan([50, 784] x [784, 10], FLOAT, 13 of 13 tiles: inner in 13; AMP; {plan.cycles:,} modelled cycles, "
-        f"{plan.temporary_bytes:,} bytes for a while)"
+        "MatMulPlan([50, 784] x [784, 10], FLOAT, 13 of 13 tiles: inner in 13; AMP; "
+        f"{plan.cycles:,} modelled cycles, {plan.temporary_bytes:,} bytes for a while)"
     )
     assert sum(cycles for _, cycles in plan.parts) == plan.cycles
     html = plan._repr_html_()
-    assert "src='data:image/svg+xml;base64," in html and "alt='MatMulPlan(" in html and "<td>multiply</td>" in html
+    assert (
+        "src='data:image/svg+xml;base64," in html
+        and "alt='MatMulPlan(" in html
+        and "<td>multiply</td>" in html
+    )
     stepped = poplin.plan_mat_mul(400, 3000, 200, target_of(4), dtype=HALF, out_type=FLOAT)
     assert " steps, " in repr(stepped) and "HALF with sums of FLOAT to FLOAT" in repr(stepped)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 REFUSED = """
 poplin.mat_mul(graph, i, i, prog)
@@ -452,7 +566,12 @@ create_mat_mul_input_lhs() multiplies FLOAT, HALF and QUARTER; it was given INT.
 class Shelf:
     def __init__(self) -> None:
         self.graph, self.prog = Graph(target_of(5)), Sequence()
-        shapes = {"x": (FLOAT, (3, 3)), "h": (HALF, (3, 3)), "i": (INT, (3, 3)), "g": (FLOAT, (2, 3, 3))}
+        shapes = {
+            "x": (FLOAT, (3, 3)),
+            "h": (HALF, (3, 3)),
+            "i": (INT, (3, 3)),
+            "g": (FLOAT, (2, 3, 3)),
+        }
         for name, (dtype, shape) in shapes.items():
             setattr(self, name, self.graph.add_variable(dtype, shape, name))
             poputil.map_tensor_linearly(self.graph, getattr(self, name))
@@ -468,10 +587,20 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
     before = len(shelf.graph.variables), len(shelf.graph.compute_sets), len(shelf.prog.programs)
     with pytest.raises(IPUTeachError) as caught:
         eval(call, globals(), vars(shelf))
-    kind = InvalidTileMappingError if "lost" in call else InvalidOptionError if " option" in text else PoplibsError
+    kind = (
+        InvalidTileMappingError
+        if "lost" in call
+        else InvalidOptionError
+        if " option" in text
+        else PoplibsError
+    )
     assert type(caught.value) is kind
     assert str(caught.value) == text
-    assert (len(shelf.graph.variables), len(shelf.graph.compute_sets), len(shelf.prog.programs)) == before
+    assert (
+        len(shelf.graph.variables),
+        len(shelf.graph.compute_sets),
+        len(shelf.prog.programs),
+    ) == before
 
 
 def test_a_product_that_fits_no_tile_is_refused_with_its_sizes() -> None:
@@ -479,6 +608,8 @@ def test_a_product_that_fits_no_tile_is_refused_with_its_sizes() -> None:
     with pytest.raises(PoplibsError) as caught:
         poplin.plan_mat_mul(4000, 16, 16, target)
     text = str(caught.value)
-    assert text.startswith("plan_mat_mul() finds no way to cut [4000, 16] x [16, 16]: the smallest blocks need ")
+    assert text.startswith(
+        "plan_mat_mul() finds no way to cut [4000, 16] x [16, 16]: the smallest blocks need "
+    )
     assert text.endswith("use more tiles, or multiply a part of the rows or columns at a time.")
     assert "of a tile, which has 2,000." in text

@@ -1,4 +1,5 @@
-"""Non-linearities, softmax, losses and the largest class: numpy in double precision, finite differences, and torch."""
+"""Non-linearities, softmax, losses and the largest class: numpy in double precision, finite
+differences, and torch."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from ipu_teach.poplibs import popnn, popops, poputil
 from ipu_teach.program import Sequence
 from ipu_teach.types import Array, DType
 
-RANDOMLY = settings(deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck))
+RANDOMLY = settings(
+    deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck)
+)
 KINDS = [k for k in popnn.NonLinearityType if not k.by_row]
 
 
@@ -53,16 +56,29 @@ def spread(shape: tuple[int, ...], seed: int, dtype: type[DType]) -> Array:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
 @RANDOMLY
-@given(st.sampled_from([(0,), (1,), (13,), (7, 31), (2, 3, 5), (200,)]), st.sampled_from([1, 13, 200]), st.integers(0, 9))
-def test_non_linearities_equal_numpy(kind: popnn.NonLinearityType, shape: tuple[int, ...], tiles: int, seed: int) -> None:
+@given(
+    st.sampled_from([(0,), (1,), (13,), (7, 31), (2, 3, 5), (200,)]),
+    st.sampled_from([1, 13, 200]),
+    st.integers(0, 9),
+)
+def test_non_linearities_equal_numpy(
+    kind: popnn.NonLinearityType, shape: tuple[int, ...], tiles: int, seed: int
+) -> None:
     for dtype in (FLOAT, HALF):
         x = spread(shape, seed, dtype)
         wanted = WANTED[kind.name](x.astype(np.float64))
-        got = both_ways(lambda graph, prog, t: popnn.non_linearity(graph, kind, t, prog), (x, dtype), tiles=tiles)
+        got = both_ways(
+            lambda graph, prog, t: popnn.non_linearity(graph, kind, t, prog),
+            (x, dtype),
+            tiles=tiles,
+        )
         if dtype is FLOAT:
             np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=1e-6)
         else:
-            close = np.abs(got - wanted) <= np.maximum(2.0**-11 * np.abs(wanted), 2.0**-25) * 1.02 + 1e-6
+            close = (
+                np.abs(got - wanted)
+                <= np.maximum(2.0**-11 * np.abs(wanted), 2.0**-25) * 1.02 + 1e-6
+            )
             assert np.all(close)
 
         def in_place(graph: Graph, prog: Sequence, t: Tensor) -> Tensor:
@@ -70,12 +86,17 @@ def test_non_linearities_equal_numpy(kind: popnn.NonLinearityType, shape: tuple[
             return t
 
         (same,), report = run(in_place, (x, dtype), tiles=tiles)
-        assert same.tobytes() == got.tobytes() and report.total_cycles > 0 and not report.unknown_codelets
+        assert (
+            same.tobytes() == got.tobytes()
+            and report.total_cycles > 0
+            and not report.unknown_codelets
+        )
 
 
 @pytest.mark.parametrize("kind", ["RELU", "SIGMOID", "HARD_SIGMOID", "TANH", "SWISH"])
 def test_half_is_the_rounding_of_double(kind: str) -> None:
-    """Every half between -8 and 8: single precision in between moves at most one in a hundred to the neighbour."""
+    """Every half between -8 and 8: single precision in between moves at most one in a hundred to
+    the neighbour."""
     x = np.arange(65536, dtype=np.uint16).view(np.float16)
     x = x[np.abs(x) <= 8]
     got = value(lambda graph, prog, t: popnn.non_linearity(graph, kind, t, prog), (x, HALF))
@@ -84,7 +105,8 @@ def test_half_is_the_rounding_of_double(kind: str) -> None:
 
 
 def slope_of(function: Callable[[Array], Array], x: Array, gradient: Array) -> Array:
-    """Central differences of the sum of gradient times function(x), in double precision, element by element."""
+    """Central differences of the sum of gradient times function(x), in double precision, element by
+    element."""
     step, slope = 1e-6, np.empty_like(x)
     for i in np.ndindex(*x.shape):
         nudge = np.zeros_like(x)
@@ -93,13 +115,17 @@ def slope_of(function: Callable[[Array], Array], x: Array, gradient: Array) -> A
     return slope
 
 
-WITH_GRADIENT = [k for k in popnn.NonLinearityType if k is not popnn.NonLinearityType.SOFTMAX_SCALED]
+WITH_GRADIENT = [
+    k for k in popnn.NonLinearityType if k is not popnn.NonLinearityType.SOFTMAX_SCALED
+]
 
 
 @pytest.mark.parametrize("kind", WITH_GRADIENT, ids=lambda k: k.name)
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7)])
-def test_gradients_equal_finite_differences(kind: popnn.NonLinearityType, dtype: type[DType], shape: tuple[int, int]) -> None:
+def test_gradients_equal_finite_differences(
+    kind: popnn.NonLinearityType, dtype: type[DType], shape: tuple[int, int]
+) -> None:
     x, gradient = spread(shape, 1, dtype), spread(shape, 2, dtype)
 
     def build(graph: Graph, prog: Sequence, t: Tensor, back: Tensor) -> Tensor:
@@ -109,9 +135,9 @@ def test_gradients_equal_finite_differences(kind: popnn.NonLinearityType, dtype:
 
     got = both_ways(build, (x, dtype), (gradient, dtype))
     wanted = slope_of(WANTED[kind.name], x.astype(np.float64), gradient.astype(np.float64))
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=2e-5) if dtype is FLOAT else np.testing.assert_allclose(
-        got, wanted, rtol=4e-3, atol=8e-3
-    )
+    np.testing.assert_allclose(
+        got, wanted, rtol=1e-4, atol=2e-5
+    ) if dtype is FLOAT else np.testing.assert_allclose(got, wanted, rtol=4e-3, atol=8e-3)
 
 
 @pytest.mark.parametrize("kind", WITH_GRADIENT, ids=lambda k: k.name)
@@ -119,16 +145,26 @@ def test_non_linearities_and_gradients_equal_those_of_torch(kind: popnn.NonLinea
     library = torch()
     functional = library.nn.functional
     theirs = {
-        "RELU": functional.relu, "SIGMOID": library.sigmoid, "TANH": library.tanh, "SWISH": functional.silu,
-        "HARD_SIGMOID": lambda t: (t / 5 + 0.5).clamp(0, 1), "GELU_ERF": functional.gelu,
-        "GELU": lambda t: functional.gelu(t, approximate="tanh"), "SOFTMAX": lambda t: functional.softmax(t, 1),
+        "RELU": functional.relu,
+        "SIGMOID": library.sigmoid,
+        "TANH": library.tanh,
+        "SWISH": functional.silu,
+        "HARD_SIGMOID": lambda t: (t / 5 + 0.5).clamp(0, 1),
+        "GELU_ERF": functional.gelu,
+        "GELU": lambda t: functional.gelu(t, approximate="tanh"),
+        "SOFTMAX": lambda t: functional.softmax(t, 1),
         "SOFTMAX_STABLE": lambda t: functional.softmax(t, 1),
-    }  # fmt: skip
+    }
     x, gradient = spread((9, 11), 3, FLOAT), spread((9, 11), 4, FLOAT)
 
     def build(graph: Graph, prog: Sequence, t: Tensor, back: Tensor) -> list[Tensor]:
         out = popnn.non_linearity(graph, kind, t, prog)
-        return [out, popnn.non_linearity_input_gradient(graph, kind, t if kind.slope_from_input else out, back, prog)]
+        return [
+            out,
+            popnn.non_linearity_input_gradient(
+                graph, kind, t if kind.slope_from_input else out, back, prog
+            ),
+        ]
 
     (out, slope), _ = run(build, (x, FLOAT), (gradient, FLOAT))
     leaf = library.from_numpy(x.copy()).requires_grad_()
@@ -140,21 +176,34 @@ def test_non_linearities_and_gradients_equal_those_of_torch(kind: popnn.NonLinea
 
 @RANDOMLY
 @given(
-    st.sampled_from([1, 2, 13, 31]), st.sampled_from([1, 2, 7, 40]), st.sampled_from([1, 13]), st.sampled_from([FLOAT, HALF])
+    st.sampled_from([1, 2, 13, 31]),
+    st.sampled_from([1, 2, 7, 40]),
+    st.sampled_from([1, 13]),
+    st.sampled_from([FLOAT, HALF]),
 )
-def test_softmax_and_its_logarithm(batch: int, classes: int, tiles: int, dtype: type[DType]) -> None:
+def test_softmax_and_its_logarithm(
+    batch: int, classes: int, tiles: int, dtype: type[DType]
+) -> None:
     x = spread((batch, classes), batch, dtype)
     wanted = softmax(x.astype(np.float64))
     got = both_ways(lambda graph, prog, t: popnn.softmax(graph, t, prog), (x, dtype), tiles=tiles)
     np.testing.assert_allclose(got, wanted, rtol=2e-6 if dtype is FLOAT else 2.0**-10, atol=1e-7)
-    got = both_ways(lambda graph, prog, t: popnn.log_softmax(graph, t, prog), (x, dtype), tiles=tiles)
-    np.testing.assert_allclose(got, np.log(wanted), rtol=2e-6 if dtype is FLOAT else 2.0**-10, atol=3e-6)
+    got = both_ways(
+        lambda graph, prog, t: popnn.log_softmax(graph, t, prog), (x, dtype), tiles=tiles
+    )
+    np.testing.assert_allclose(
+        got, np.log(wanted), rtol=2e-6 if dtype is FLOAT else 2.0**-10, atol=3e-6
+    )
 
 
 def test_the_logarithm_does_not_underflow_and_softmax_does() -> None:
     x = np.array([[0, -200]])
-    assert value(lambda graph, prog, t: popnn.softmax(graph, t, prog), (x, FLOAT)).tolist() == [[1, 0]]
-    assert value(lambda graph, prog, t: popnn.log_softmax(graph, t, prog), (x, FLOAT)).tolist() == [[0, -200]]
+    assert value(lambda graph, prog, t: popnn.softmax(graph, t, prog), (x, FLOAT)).tolist() == [
+        [1, 0]
+    ]
+    assert value(lambda graph, prog, t: popnn.log_softmax(graph, t, prog), (x, FLOAT)).tolist() == [
+        [0, -200]
+    ]
 
 
 def losses(dtype: type[DType], **options: Any) -> Callable[..., list[Tensor]]:
@@ -217,11 +266,14 @@ def test_scaled_deltas_of_half_do_not_vanish() -> None:
 
 
 def scaled_loss(dtype: type[DType], tensors: bool, scale: float) -> Any:
-    """Loss, deltas and count of correct answers of logits, by SOFTMAX_SCALED; the factors are numbers, or tensors."""
+    """Loss, deltas and count of correct answers of logits, by SOFTMAX_SCALED; the factors are
+    numbers, or tensors."""
 
     def build(graph: Graph, prog: Sequence, t: Tensor, labels: Tensor) -> list[Tensor]:
         out = popnn.non_linearity(graph, "SOFTMAX_SCALED", t, prog)
-        made = [graph.add_variable(d, s) for d, s in ((FLOAT, t.shape[:1]), (dtype, t.shape), (INT, ()))]
+        made = [
+            graph.add_variable(d, s) for d, s in ((FLOAT, t.shape[:1]), (dtype, t.shape), (INT, ()))
+        ]
         for tensor in made:
             poputil.map_tensor_linearly(graph, tensor)
         graph.set_initial_value(made[2], 0)
@@ -232,9 +284,16 @@ def scaled_loss(dtype: type[DType], tensors: bool, scale: float) -> Any:
                 graph.set_tile_mapping(factor, 1)
         loss, deltas, correct = made
         popnn.calc_loss(
-            graph, out, labels, loss, deltas, prog, deltas_scale=factors[0], model_output_scaling=factors[1],
+            graph,
+            out,
+            labels,
+            loss,
+            deltas,
+            prog,
+            deltas_scale=factors[0],
+            model_output_scaling=factors[1],
             num_correct=correct,
-        )  # fmt: skip
+        )
         return [out, *made]
 
     return build
@@ -243,10 +302,14 @@ def scaled_loss(dtype: type[DType], tensors: bool, scale: float) -> Any:
 @pytest.mark.parametrize("tensors", [False, True])
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 @pytest.mark.parametrize("scale", [1.0, 1024.0])
-def test_scaled_deltas_over_their_scale_are_the_deltas(dtype: type[DType], tensors: bool, scale: float) -> None:
+def test_scaled_deltas_over_their_scale_are_the_deltas(
+    dtype: type[DType], tensors: bool, scale: float
+) -> None:
     x = spread((7, 5), 8, dtype)
     labels = np.array([0, 1, popnn.MASKED_LABEL_CODE, 4, 4, 2, 9], np.uint32)
-    (out, loss, deltas, correct), _ = run(scaled_loss(dtype, tensors, scale), (x, dtype), (labels, UNSIGNED_INT))
+    (out, loss, deltas, correct), _ = run(
+        scaled_loss(dtype, tensors, scale), (x, dtype), (labels, UNSIGNED_INT)
+    )
     p = softmax(x.astype(np.float64))
     bit = 2.0**-23 if dtype is FLOAT else 2.0**-10
     np.testing.assert_allclose(out, p * popnn.SOFTMAX_SCALING, rtol=8 * bit)
@@ -264,7 +327,9 @@ def test_scaled_probabilities_of_half_do_not_vanish() -> None:
     x = np.array([[0, -18.0]], np.float16)  # e^-18 is less than half of the smallest half
     small = np.exp(np.float64(-18))
     (plain,), _ = run(lambda graph, prog, t: popnn.softmax(graph, t, prog), (x, HALF))
-    (out, _, deltas, _), _ = run(scaled_loss(HALF, False, 1024.0), (x, HALF), (np.array([0], np.uint32), UNSIGNED_INT))
+    (out, _, deltas, _), _ = run(
+        scaled_loss(HALF, False, 1024.0), (x, HALF), (np.array([0], np.uint32), UNSIGNED_INT)
+    )
     assert plain[0, 1] == 0
     np.testing.assert_allclose(out[0, 1], small * popnn.SOFTMAX_SCALING, rtol=2e-3)
     np.testing.assert_allclose(deltas[0, 1], small * 1024, rtol=2e-3)
@@ -273,17 +338,28 @@ def test_scaled_probabilities_of_half_do_not_vanish() -> None:
 def test_the_scaled_loss_and_its_slope_equal_those_of_torch() -> None:
     library = torch()
     x, labels = spread((9, 11), 3, FLOAT), np.arange(9, dtype=np.uint32)
-    (_, loss, deltas, _), _ = run(scaled_loss(FLOAT, False, 16.0), (x, FLOAT), (labels, UNSIGNED_INT))
+    (_, loss, deltas, _), _ = run(
+        scaled_loss(FLOAT, False, 16.0), (x, FLOAT), (labels, UNSIGNED_INT)
+    )
     leaf = library.from_numpy(x.copy()).requires_grad_()
-    theirs = library.nn.functional.cross_entropy(leaf, library.from_numpy(labels.astype(np.int64)), reduction="none")
+    theirs = library.nn.functional.cross_entropy(
+        leaf, library.from_numpy(labels.astype(np.int64)), reduction="none"
+    )
     theirs.sum().backward()
     np.testing.assert_allclose(loss, theirs.detach().numpy(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(deltas / 16, leaf.grad.numpy(), rtol=1e-4, atol=1e-6)
 
 
 @RANDOMLY
-@given(st.sampled_from([1, 7, 31]), st.sampled_from([1, 2, 13]), st.sampled_from([1, 13]), st.sampled_from([FLOAT, HALF]))
-def test_the_largest_and_the_smallest_class(batch: int, classes: int, tiles: int, dtype: type[DType]) -> None:
+@given(
+    st.sampled_from([1, 7, 31]),
+    st.sampled_from([1, 2, 13]),
+    st.sampled_from([1, 13]),
+    st.sampled_from([FLOAT, HALF]),
+)
+def test_the_largest_and_the_smallest_class(
+    batch: int, classes: int, tiles: int, dtype: type[DType]
+) -> None:
     x = np.random.default_rng(batch).integers(-2, 3, (batch, classes))  # with ties
     got = both_ways(lambda graph, prog, t: popnn.arg_max(graph, t, prog), (x, dtype), tiles=tiles)
     assert got.dtype == np.uint32 and got.tolist() == [row.tolist().index(max(row)) for row in x]
@@ -304,7 +380,11 @@ def test_names_that_a_profile_shows() -> None:
 
     _, report = run(build, (np.ones((3, 4)), HALF))
     assert [c.name for c in report.compute_sets] == ["act", "back", "log"]
-    names = {"popnn::NonLinearity1D<half,GELU>", "popnn::NonLinearityGrad1D<half,GELU>", "popnn::LogSoftmax<half>"}
+    names = {
+        "popnn::NonLinearity1D<half,GELU>",
+        "popnn::NonLinearityGrad1D<half,GELU>",
+        "popnn::LogSoftmax<half>",
+    }
     assert set(report.vertex_counts()) == names
     assert report.unknown_codelets == () and report.unbatched() == {}
 
@@ -377,9 +457,12 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
     graph, prog = Graph(IPUModel(tiles_per_ipu=5).create_device()), Sequence()
     names: dict[str, Any] = {"graph": graph, "prog": prog, "popnn": popnn}
     shapes: tuple[tuple[str, type[DType], tuple[int, ...]], ...] = (
-        ("x", FLOAT, (4, 3)), ("h", HALF, (4, 3)), ("flag", BOOL, (4, 3)), ("labels", UNSIGNED_INT, (4,)),
+        ("x", FLOAT, (4, 3)),
+        ("h", HALF, (4, 3)),
+        ("flag", BOOL, (4, 3)),
+        ("labels", UNSIGNED_INT, (4,)),
         ("loss", FLOAT, (4,)),
-    )  # fmt: skip
+    )
     for name, dtype, shape in shapes:
         names[name] = graph.add_variable(dtype, shape, name)
         poputil.map_tensor_linearly(graph, names[name])

@@ -1,4 +1,5 @@
-"""Operations on elements, expressions and what is made of them, against Python's integers and numpy's float64."""
+"""Operations on elements, expressions and what is made of them, against Python's integers and
+numpy's float64."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def wide(fn: Callable[[float], float]) -> Callable[[Array], Array]:
         except OverflowError:
             return math.inf
 
-    return lambda values: np.array([each(v) for v in values.reshape(-1).tolist()]).reshape(values.shape)
+    return lambda values: np.array([each(v) for v in values.reshape(-1).tolist()]).reshape(
+        values.shape
+    )
 
 
 def gelu(x: float) -> float:
@@ -59,7 +62,8 @@ def away(x: float) -> float:
     return math.copysign(math.floor(abs(x) + 0.5), x) if math.isfinite(x) else x
 
 
-# Each function by its name, its operation, and the same in float64, by Python's math where numpy's is what the kit uses.
+# Each function by its name, its operation, and the same in float64, by Python's math where numpy's
+# is what the kit uses.
 UNARY: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "abs": ("ABSOLUTE", np.abs),
     "asin": ("ASIN", wide(math.asin)),
@@ -98,15 +102,19 @@ def within(got: Array, exact: Array, ulps: float) -> None:
     finite = np.isfinite(exact) & np.isfinite(got)
     largest = np.finfo(got.dtype).max
     assert np.array_equal(np.isnan(got), np.isnan(exact))
-    assert np.all(np.where(np.isnan(exact) | finite | (np.abs(exact) > largest), True, got == exact))
     assert np.all(
-        np.abs(got[finite].astype(np.float64) - exact[finite]) <= ulps * np.spacing(np.abs(exact[finite]).astype(got.dtype))
+        np.where(np.isnan(exact) | finite | (np.abs(exact) > largest), True, got == exact)
+    )
+    assert np.all(
+        np.abs(got[finite].astype(np.float64) - exact[finite])
+        <= ulps * np.spacing(np.abs(exact[finite]).astype(got.dtype))
     )
 
 
 @pytest.mark.parametrize("name", sorted(UNARY))
 def test_every_half_gives_the_exact_result_rounded_once(name: str) -> None:
-    """All 65,536 of them, on 13 tiles. At most one unit of the last place off where the reference itself is not exact."""
+    """All 65,536 of them, on 13 tiles. At most one unit of the last place off where the reference
+    itself is not exact."""
     bench = Bench()
     x = np.arange(2**16, dtype=np.uint16).view(np.float16)
     out = getattr(popops, name)(bench.graph, bench.variable(x, HALF), bench.prog)
@@ -134,11 +142,14 @@ def test_every_half_gives_the_exact_result_rounded_once(name: str) -> None:
         nans = np.isnan(wanted)
         assert np.array_equal(np.isnan(got)[kept], nans[kept])
         differs = kept & ~nans & (got != wanted)
-        near_tie = np.abs(exact - (got.astype(np.float64) + wanted.astype(np.float64)) / 2) <= 1e-12 * np.abs(exact)
+        near_tie = np.abs(
+            exact - (got.astype(np.float64) + wanted.astype(np.float64)) / 2
+        ) <= 1e-12 * np.abs(exact)
         assert not np.any(differs & ~near_tie)
     else:
         assert np.array_equal(
-            got.view(np.uint16)[~np.isnan(wanted) & (wanted != 0)], wanted.view(np.uint16)[~np.isnan(wanted) & (wanted != 0)]
+            got.view(np.uint16)[~np.isnan(wanted) & (wanted != 0)],
+            wanted.view(np.uint16)[~np.isnan(wanted) & (wanted != 0)],
         )
         assert np.array_equal(np.isnan(got), np.isnan(wanted)) and np.all(got[wanted == 0] == 0)
 
@@ -147,9 +158,9 @@ def test_every_half_gives_the_exact_result_rounded_once(name: str) -> None:
 def test_floats_are_near_the_exact_result(name: str) -> None:
     bench, rng = Bench(), np.random.default_rng(5)
     spread = rng.standard_normal(4001) * 10.0 ** rng.uniform(-6, 1.2, 4001)
-    x = np.concatenate([spread, [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 0.49999997, np.inf, -np.inf, np.nan, 3e38, 1e-40]]).astype(
-        np.float32
-    )
+    x = np.concatenate(
+        [spread, [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 0.49999997, np.inf, -np.inf, np.nan, 3e38, 1e-40]]
+    ).astype(np.float32)
     x = x[~(x < NOT_EVERYWHERE.get(name, -np.inf))]
     a = bench.variable(x)
     out = getattr(popops, name)(bench.graph, a, bench.prog)
@@ -246,7 +257,9 @@ def test_integers_of_one_operand_wrap(name: str, dtype: type[DType]) -> None:
     a = bench.variable(x, dtype)
     out = getattr(popops, name)(bench.graph, a, bench.prog)
     getattr(popops, f"{name}_in_place")(bench.graph, a, bench.prog)
-    wanted = np.array([wrapped(WHOLE_UNARY[name](v, dtype), dtype) for v in x.tolist()], dtype.numpy)
+    wanted = np.array(
+        [wrapped(WHOLE_UNARY[name](v, dtype), dtype) for v in x.tolist()], dtype.numpy
+    )
     for got in (*bench.run(out, a), *bench.run(out, a, vertex_loop=True)):
         same_bits(got, wanted)
     bench.check_mapped(out)
@@ -257,7 +270,10 @@ def test_integers_of_one_operand_wrap(name: str, dtype: type[DType]) -> None:
 def test_integers_of_two_operands_wrap(name: str, dtype: type[DType]) -> None:
     bench, rng = Bench(), np.random.default_rng(2)
     x, y = whole_sample(rng, 41, dtype), rng.permutation(whole_sample(rng, 41, dtype))
-    x, y = np.concatenate([x, x[-2:]]), np.concatenate([y, y[:0], x[-6:-5] * 0, x[:1] * 0 - dtype.numpy.type(1)])
+    x, y = (
+        np.concatenate([x, x[-2:]]),
+        np.concatenate([y, y[:0], x[-6:-5] * 0, x[:1] * 0 - dtype.numpy.type(1)]),
+    )
     if name.startswith("shift"):
         y = (y % dtype.numpy.type(8 * dtype.size)).astype(dtype.numpy)
     function = getattr(popops, name)
@@ -276,8 +292,15 @@ def test_integers_of_two_operands_wrap(name: str, dtype: type[DType]) -> None:
         outs, pairs = [*outs, a], [*pairs, pairs[0]]
     fast, slow = bench.run(*outs), bench.run(*outs, vertex_loop=True)
     for got, loop, (left, right) in zip(fast, slow, pairs, strict=True):
-        exact = [WHOLE_BINARY[name](p, q, dtype) for p, q in zip(left.tolist(), right.tolist(), strict=True)]
-        wanted = np.array(exact) if name in ASKS else np.array([wrapped(v, dtype) for v in exact], dtype.numpy)
+        exact = [
+            WHOLE_BINARY[name](p, q, dtype)
+            for p, q in zip(left.tolist(), right.tolist(), strict=True)
+        ]
+        wanted = (
+            np.array(exact)
+            if name in ASKS
+            else np.array([wrapped(v, dtype) for v in exact], dtype.numpy)
+        )
         same_bits(got, wanted)
         same_bits(loop, wanted)
 
@@ -311,7 +334,9 @@ FLOAT_BINARY: dict[str, Callable[[Array, Array], Array]] = {
 @pytest.mark.parametrize("name", sorted(FLOAT_BINARY))
 def test_two_floats_against_float64(name: str, dtype: type[DType]) -> None:
     bench, rng = Bench(), np.random.default_rng(3)
-    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 6e-8, 65504.0, 2049.0, 1 / 3])
+    special = np.array(
+        [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 6e-8, 65504.0, 2049.0, 1 / 3]
+    )
     x = np.concatenate([sample(rng, (1000,), dtype), np.repeat(special, 11).astype(dtype.numpy)])
     y = np.concatenate([sample(rng, (1000,), dtype), np.tile(special, 11).astype(dtype.numpy)])
     a, b = bench.variable(x, dtype), bench.variable(y, dtype)
@@ -323,32 +348,48 @@ def test_two_floats_against_float64(name: str, dtype: type[DType]) -> None:
     elif dtype is HALF:
         with np.errstate(all="ignore"):
             wanted = exact.astype(np.float16)
-        keep = ~((wanted == 0) & (name in ("max", "min")))  # which of two zeros is the larger one is open
+        # which of two zeros is the larger one is open
+        keep = ~((wanted == 0) & (name in ("max", "min")))
         same_bits(got[keep], wanted[keep])
     else:
         within(got, exact, 2)
 
 
-@pytest.mark.parametrize("name", ["logical_and", "logical_or", "eq", "neq", "lt", "lteq", "gt", "gteq"])
+@pytest.mark.parametrize(
+    "name", ["logical_and", "logical_or", "eq", "neq", "lt", "lteq", "gt", "gteq"]
+)
 def test_truth_tables(name: str) -> None:
     bench = Bench()
     x, y = np.array([False, False, True, True]), np.array([False, True, False, True])
     a, b = bench.variable(x, BOOL), bench.variable(y, BOOL)
     wanted = {"logical_and": x & y, "logical_or": x | y}.get(name)
     wanted = (
-        np.array([WHOLE_BINARY[name](int(p), int(q), INT) for p, q in zip(x, y, strict=True)]) if wanted is None else wanted
+        np.array([WHOLE_BINARY[name](int(p), int(q), INT) for p, q in zip(x, y, strict=True)])
+        if wanted is None
+        else wanted
     )
     out = getattr(popops, name)(bench.graph, a, b, bench.prog)
     getattr(popops, f"{name}_in_place")(bench.graph, a, b, bench.prog)
     for got in bench.run(out, a):
         same_bits(got, wanted)
-    assert bench.run(popops.logical_not(bench.graph, b, bench.prog))[0].tolist() == [True, False, True, False]
+    assert bench.run(popops.logical_not(bench.graph, b, bench.prog))[0].tolist() == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 FORMS = [
-    name for name in popops.__all__ if name.endswith("_with_output") and hasattr(popops, name.removesuffix("_with_output"))
+    name
+    for name in popops.__all__
+    if name.endswith("_with_output") and hasattr(popops, name.removesuffix("_with_output"))
 ]
-ELEMENTWISE = [n for n in FORMS if n.split("_with")[0] not in ("cast", "map", "reduce", "select", "clamp", "dynamic_slice")]
+ELEMENTWISE = [
+    n
+    for n in FORMS
+    if n.split("_with")[0] not in ("cast", "map", "reduce", "select", "clamp", "dynamic_slice")
+]
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
@@ -357,7 +398,9 @@ def test_with_output_writes_what_the_new_tensor_holds(name: str, shape: tuple[in
     bench, rng = Bench(5), np.random.default_rng(4)
     plain = getattr(popops, name.removesuffix("_with_output"))
     bools = "logical" in name
-    dtype = BOOL if bools else INT if "bitwise" in name or "shift" in name or "count" in name else FLOAT
+    dtype = (
+        BOOL if bools else INT if "bitwise" in name or "shift" in name or "count" in name else FLOAT
+    )
     x = rng.random(shape) < 0.5 if bools else rng.integers(1, 9, shape).astype(dtype.numpy)
     operands = [bench.variable(x, dtype) for p in inspect.signature(plain).parameters if p in "ab"]
     first = plain(bench.graph, *operands, bench.prog)
@@ -396,22 +439,33 @@ def test_every_function_says_what_it_does() -> None:
                 assert context is None or context.default
 
 
-# --- expressions ------------------------------------------------------------------------------------------------------
+# --- expressions ----------------------------------------------------------------------------------
 
 MAPS: dict[str, tuple[expr.Expr, Callable[..., Array]]] = {
     "Add(_1, Mul(_2, 3))": (expr._1 + expr._2 * 3, lambda a, b: a + b * a.dtype.type(3)),
     "Tanh(Sub(_1, _2))": (expr.Tanh(expr._1 - expr._2), lambda a, b: rounded(np.tanh, a - b)),
-    "Select(_1, _2, Lt(_1, _2))": (expr.Select(expr._1, expr._2, expr._1 < expr._2), lambda a, b: np.where(a < b, a, b)),
+    "Select(_1, _2, Lt(_1, _2))": (
+        expr.Select(expr._1, expr._2, expr._1 < expr._2),
+        lambda a, b: np.where(a < b, a, b),
+    ),
     "Clamp(_1, -1, Abs(_2))": (
-        expr.Clamp(expr._1, -1, abs(expr._2)), lambda a, b: np.minimum(np.maximum(a, a.dtype.type(-1)), np.abs(b)),
+        expr.Clamp(expr._1, -1, abs(expr._2)),
+        lambda a, b: np.minimum(np.maximum(a, a.dtype.type(-1)), np.abs(b)),
     ),
     "Divide(1.0, Add(1.0, Exp(Neg(_1))))": (
-        1.0 / (1.0 + expr.Exp(-expr._1)), lambda a, b: a.dtype.type(1) / (a.dtype.type(1) + rounded(np.exp, -a)),
+        1.0 / (1.0 + expr.Exp(-expr._1)),
+        lambda a, b: a.dtype.type(1) / (a.dtype.type(1) + rounded(np.exp, -a)),
     ),
-    "And(Gte(_1, 0), NotEqual(_2, _1))": (expr.And(expr._1 >= 0, expr._2 != expr._1), lambda a, b: (a >= 0) & (b != a)),
+    "And(Gte(_1, 0), NotEqual(_2, _1))": (
+        expr.And(expr._1 >= 0, expr._2 != expr._1),
+        lambda a, b: (a >= 0) & (b != a),
+    ),
     "Cast(_1, INT)": (expr.Cast(expr._1, INT), lambda a, b: a.astype(np.int32)),
-    "Mul(Cast(_1, FLOAT), 0.1)": (expr.Cast(expr._1, FLOAT) * 0.1, lambda a, b: a.astype(np.float32) * np.float32(0.1)),
-}  # fmt: skip
+    "Mul(Cast(_1, FLOAT), 0.1)": (
+        expr.Cast(expr._1, FLOAT) * 0.1,
+        lambda a, b: a.astype(np.float32) * np.float32(0.1),
+    ),
+}
 
 
 def rounded(fn: Any, x: Array) -> Array:
@@ -419,15 +473,27 @@ def rounded(fn: Any, x: Array) -> Array:
 
 
 WITH_OPERATORS: list[Callable[[Any, Any], Any]] = [
-    lambda a, b: 9 - a, lambda a, b: 3 * b, lambda a, b: a % b, lambda a, b: a | b, lambda a, b: a ^ b, lambda a, b: a & ~b,
-    lambda a, b: a << b % 4, lambda a, b: a >> 1, lambda a, b: a <= b, lambda a, b: a > b,
-]  # fmt: skip
+    lambda a, b: 9 - a,
+    lambda a, b: 3 * b,
+    lambda a, b: a % b,
+    lambda a, b: a | b,
+    lambda a, b: a ^ b,
+    lambda a, b: a & ~b,
+    lambda a, b: a << b % 4,
+    lambda a, b: a >> 1,
+    lambda a, b: a <= b,
+    lambda a, b: a > b,
+]
 
 
 def test_operators_mean_what_they_mean_everywhere() -> None:
     a, b = np.array([0, 7, 12, 90, 5], np.int32), np.array([3, 7, 5, 64, 6], np.int32)
     for of in WITH_OPERATORS:
-        found = value(lambda g, p, x, y, of=of: popops.map(g, of(expr._1, expr._2), [x, y], p), (a, INT), (b, INT))
+        found = value(
+            lambda g, p, x, y, of=of: popops.map(g, of(expr._1, expr._2), [x, y], p),
+            (a, INT),
+            (b, INT),
+        )
         np.testing.assert_array_equal(found, of(a, b))
     found = value(lambda g, p, x: popops.map(g, expr._1**3 / 2, [x], p), (a, FLOAT))
     np.testing.assert_array_equal(found, a.astype(np.float64) ** 3 / 2)
@@ -436,7 +502,9 @@ def test_operators_mean_what_they_mean_everywhere() -> None:
 @pytest.mark.parametrize("text", sorted(MAPS))
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (37, 5)])
-def test_map_is_its_operations_one_after_the_other(text: str, dtype: type[DType], shape: tuple[int, ...]) -> None:
+def test_map_is_its_operations_one_after_the_other(
+    text: str, dtype: type[DType], shape: tuple[int, ...]
+) -> None:
     bench, rng = Bench(), np.random.default_rng(6)
     expression, wanted = MAPS[text]
     assert str(expression) == text
@@ -452,12 +520,18 @@ def test_map_is_its_operations_one_after_the_other(text: str, dtype: type[DType]
     if shape:
         names = {c.__name__ for cs in bench.graph.compute_sets for c in cs.tables}
         word = dtype.__name__.lower()
-        assert names == ({f"popops::MapExpression<{text},{word},{word}>"} if 0 not in shape else set())
+        assert names == (
+            {f"popops::MapExpression<{text},{word},{word}>"} if 0 not in shape else set()
+        )
 
 
 def trees(depth: int) -> st.SearchStrategy[Any]:
     leaves = st.sampled_from(
-        [(expr._1, lambda a, b: a), (expr._2, lambda a, b: b), (expr.Const(5), lambda a, b: np.full_like(a, 5))]
+        [
+            (expr._1, lambda a, b: a),
+            (expr._2, lambda a, b: b),
+            (expr.Const(5), lambda a, b: np.full_like(a, 5)),
+        ]
     )
     if depth == 0:
         return leaves
@@ -490,7 +564,13 @@ def trees(depth: int) -> st.SearchStrategy[Any]:
     st.booleans(),
 )
 def test_maps_of_any_shape_equal_numpy(
-    tree: Any, dtype: type[DType], shape: tuple[int, ...], view: str, tiles: int, seed: int, in_place: bool
+    tree: Any,
+    dtype: type[DType],
+    shape: tuple[int, ...],
+    view: str,
+    tiles: int,
+    seed: int,
+    in_place: bool,
 ) -> None:
     expression, value = tree
     bench, rng = Bench(tiles), np.random.default_rng(seed)
@@ -518,8 +598,12 @@ def test_maps_of_any_shape_equal_numpy(
     ],
     ids=str,
 )
-@pytest.mark.parametrize("shapes", [((7, 5), (5,)), ((5,), (7, 5)), ((0, 5), (5,)), ((), ())], ids=str)
-def test_a_map_without_a_codelet_of_its_own_gives_the_same_bits(expression: Any, sets: int, shapes: Any) -> None:
+@pytest.mark.parametrize(
+    "shapes", [((7, 5), (5,)), ((5,), (7, 5)), ((0, 5), (5,)), ((), ())], ids=str
+)
+def test_a_map_without_a_codelet_of_its_own_gives_the_same_bits(
+    expression: Any, sets: int, shapes: Any
+) -> None:
     rng, bench = np.random.default_rng(9), Bench()
     a, b = (bench.variable(np.asarray(rng.standard_normal(s), np.float32)) for s in shapes)
     apart = {"enable_generate_codelet": False}
@@ -556,7 +640,7 @@ def test_a_fused_expression_is_cheaper_than_its_operations() -> None:
     assert totals[0] < totals[1]
 
 
-# --- select and clamp, scaled additions -------------------------------------------------------------------------------
+# --- select and clamp, scaled additions -----------------------------------------------------------
 
 
 @RANDOMLY
@@ -572,11 +656,25 @@ def test_select_and_clamp_equal_numpy(
     dtype: type[DType], shape: tuple[int, ...], view: str, tiles: int, seed: int, other: str
 ) -> None:
     bench, rng = Bench(tiles), np.random.default_rng(seed)
-    draw = (lambda s: rng.random(s) < 0.5) if dtype is BOOL else (lambda s: rng.integers(-9, 9, s).astype(dtype.numpy))
+    draw = (
+        (lambda s: rng.random(s) < 0.5)
+        if dtype is BOOL
+        else (lambda s: rng.integers(-9, 9, s).astype(dtype.numpy))
+    )
     x, mask = np.asarray(draw(shape)), np.asarray(rng.random(shape) < 0.5)
-    y = dtype.numpy.type(1) if other == "number" else np.asarray(draw(shape[-1:] if other == "row" else shape))
+    y = (
+        dtype.numpy.type(1)
+        if other == "number"
+        else np.asarray(draw(shape[-1:] if other == "row" else shape))
+    )
     a, m = as_view(bench, x, dtype, view), bench.variable(mask, BOOL)
-    b: Any = bool(y) if other == "number" and dtype is BOOL else y.item() if other == "number" else bench.variable(y, dtype)
+    b: Any = (
+        bool(y)
+        if other == "number" and dtype is BOOL
+        else y.item()
+        if other == "number"
+        else bench.variable(y, dtype)
+    )
     outs = [popops.select(bench.graph, a, b, m, bench.prog)]
     wanted = [np.where(mask, x, y)]
     if dtype is not BOOL:
@@ -601,7 +699,12 @@ def test_scaled_additions(dtype: type[DType], tensors: bool, shape: tuple[int, .
     def factor(value: Any) -> Any:
         return bench.variable(value, dtype) if tensors else value.item()
 
-    a, b, c, d = bench.variable(x, dtype), bench.variable(x, dtype), bench.variable(x, dtype), bench.variable(y, dtype)
+    a, b, c, d = (
+        bench.variable(x, dtype),
+        bench.variable(x, dtype),
+        bench.variable(x, dtype),
+        bench.variable(y, dtype),
+    )
     popops.scaled_add_to(bench.graph, a, d, factor(p), bench.prog)
     popops.scaled_subtract_from(bench.graph, b, d, factor(p), bench.prog)
     popops.axpby_to(bench.graph, c, factor(p), d, factor(q), bench.prog)
@@ -613,7 +716,10 @@ def test_a_factor_that_half_does_not_hold_is_kept_in_float() -> None:
     rng = np.random.default_rng(4)
     x, y = (rng.standard_normal(53).astype(np.float16) for _ in range(2))
     k = np.float32(-0.3)  # 0.0001 of it is lost in HALF
-    narrow, wide = x + np.float16(k) * y, (x.astype(np.float32) + k * y.astype(np.float32)).astype(np.float16)
+    narrow, wide = (
+        x + np.float16(k) * y,
+        (x.astype(np.float32) + k * y.astype(np.float32)).astype(np.float16),
+    )
     assert (narrow != wide).any()
     for kind in ("number", "tensor"):
         for tolerance, wanted in ((1e-6, wide), (1e-3, narrow)):
@@ -628,7 +734,10 @@ def test_a_factor_that_half_does_not_hold_is_kept_in_float() -> None:
     a, b = bench.variable(x, HALF), bench.variable(y, HALF)
     popops.scaled_add_to(bench.graph, a, b, 1e5, bench.prog)  # which no half holds
     with np.errstate(over="ignore"):
-        same_bits(bench.run(a)[0], (x.astype(np.float32) + np.float32(1e5) * y.astype(np.float32)).astype(np.float16))
+        same_bits(
+            bench.run(a)[0],
+            (x.astype(np.float32) + np.float32(1e5) * y.astype(np.float32)).astype(np.float16),
+        )
 
 
 @pytest.mark.parametrize(("a", "b"), [(FLOAT, HALF), (HALF, FLOAT)])
@@ -652,7 +761,7 @@ def test_the_other_form_of_axpby(tensors: bool) -> None:
     same_bits(bench.run(a)[0], (x - p * x) + q * y)
 
 
-# --- fills, questions, margins, loops ---------------------------------------------------------------------------------
+# --- fills, questions, margins, loops -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [INT, UNSIGNED_INT])
@@ -678,7 +787,9 @@ def test_one_hot_rows(dtype: type[DType], labels: type[DType], rows: int) -> Non
     encoded = bench.graph.add_variable(dtype, (rows, 7), "encoded")
     bench.graph.set_tile_mapping(encoded, 2)
     on, off = (True, False) if dtype is BOOL else (3, 1)
-    popops.encode_one_hot(bench.graph, bench.variable(numbers, labels), encoded, bench.prog, on, off)
+    popops.encode_one_hot(
+        bench.graph, bench.variable(numbers, labels), encoded, bench.prog, on, off
+    )
     wanted = [[on if c == n else off for c in range(7)] for n in numbers]
     same_bits(bench.run(encoded)[0], np.array(wanted, dtype.numpy).reshape(rows, 7))
 
@@ -695,22 +806,36 @@ def test_a_masked_label_leaves_its_row_off() -> None:
 def test_questions_about_a_whole_tensor(shape: tuple[int, ...]) -> None:
     size = int(np.prod(shape))
     for spoiled in (None, *({0, size - 1} if size else set())):
-        bench, x, flags = Bench(), np.ones(shape, np.float32).reshape(-1), np.ones(shape, bool).reshape(-1)
+        bench, x, flags = (
+            Bench(),
+            np.ones(shape, np.float32).reshape(-1),
+            np.ones(shape, bool).reshape(-1),
+        )
         y = x.copy()
         if spoiled is not None:
             x[spoiled], y[spoiled], flags[spoiled] = np.nan, np.inf, False
-        a, b, c = bench.variable(x.reshape(shape)), bench.variable(y.reshape(shape)), bench.variable(flags.reshape(shape), BOOL)
+        a, b, c = (
+            bench.variable(x.reshape(shape)),
+            bench.variable(y.reshape(shape)),
+            bench.variable(flags.reshape(shape), BOOL),
+        )
         answers = [
-            popops.has_nan(bench.graph, a, bench.prog), popops.has_nan(bench.graph, b, bench.prog),
-            popops.has_nan_or_inf(bench.graph, b, bench.prog), popops.all_true(bench.graph, c, bench.prog),
-        ]  # fmt: skip
+            popops.has_nan(bench.graph, a, bench.prog),
+            popops.has_nan(bench.graph, b, bench.prog),
+            popops.has_nan_or_inf(bench.graph, b, bench.prog),
+            popops.all_true(bench.graph, c, bench.prog),
+        ]
         bad = spoiled is not None
         assert [v.item() for v in bench.run(*answers)] == [bad, False, bad, not bad]
 
 
 @pytest.mark.parametrize("kind", list(popops.PaddingType))
-@pytest.mark.parametrize(("lower", "upper"), [((0, 0), (0, 0)), ((1, 2), (3, 1)), ((0, 3), (0, 0)), ((-1, 1), (2, -2))])
-def test_pad_is_numpys(kind: popops.PaddingType, lower: tuple[int, int], upper: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("lower", "upper"), [((0, 0), (0, 0)), ((1, 2), (3, 1)), ((0, 3), (0, 0)), ((-1, 1), (2, -2))]
+)
+def test_pad_is_numpys(
+    kind: popops.PaddingType, lower: tuple[int, int], upper: tuple[int, int]
+) -> None:
     bench = Bench()
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     padded = popops.pad(bench.graph, bench.variable(x), lower, upper, kind, 7)
@@ -723,7 +848,9 @@ def test_pad_is_numpys(kind: popops.PaddingType, lower: tuple[int, int], upper: 
     bench.check_mapped(padded)
 
 
-@pytest.mark.parametrize(("begin", "end", "step"), [(0, 1, 1), (4, 5, 3), (0, 10, 1), (5, -5, -2), (3, 3, 1), (-7, 8, 4)])
+@pytest.mark.parametrize(
+    ("begin", "end", "step"), [(0, 1, 1), (4, 5, 3), (0, 10, 1), (5, -5, -2), (3, 3, 1), (-7, 8, 4)]
+)
 def test_a_counted_loop_counts(begin: int, end: int, step: int) -> None:
     bench = Bench(2)
     total, limit, counter = bench.variable(0, INT), bench.variable(end, INT), bench.variable(0, INT)
@@ -748,8 +875,16 @@ def test_images_become_what_a_model_wants() -> None:
     for dtype in (FLOAT, HALF):
         bench = Bench()
         image = rng.integers(0, 256, (2, 5, 3))
-        offsets, scales = np.array([0.5, 0.4, 0.3]).astype(dtype.numpy), np.array([2, 3, 4]).astype(dtype.numpy)
-        args = (bench.variable(image, UNSIGNED_CHAR), 1 / 256, bench.variable(offsets, dtype), bench.variable(scales, dtype))
+        offsets, scales = (
+            np.array([0.5, 0.4, 0.3]).astype(dtype.numpy),
+            np.array([2, 3, 4]).astype(dtype.numpy),
+        )
+        args = (
+            bench.variable(image, UNSIGNED_CHAR),
+            1 / 256,
+            bench.variable(offsets, dtype),
+            bench.variable(scales, dtype),
+        )
         out = popops.normalise_image(bench.graph, *args, bench.prog)
         got = bench.run(popops.rearrange(bench.graph, out, bench.prog))[0]
         wanted = (image.astype(dtype.numpy) * dtype.numpy.type(1 / 256) - offsets) * scales

@@ -1,4 +1,5 @@
-"""What popops and poputil refuse: with every word, at the call, and without a change to the graph."""
+"""What popops and poputil refuse: with every word, at the call, and without a change to the
+graph."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from test_poplibs import GARBAGE, RANDOMLY, Shelf
 from ipu_teach import FLOAT, HALF, INT, QUARTER, Graph, IPUModel, IPUTeachError, QuarterFormat  # noqa: F401 (in the calls)
 from ipu_teach.errors import InvalidOptionError, InvalidTileMappingError, PoplibsError
 from ipu_teach.poplibs import popops, poputil
-from ipu_teach.poplibs.popops import ReduceParams, SingleReduceOp, SortOrder, TopKParams, elementwise, expr  # noqa: F401
+from ipu_teach.poplibs.popops import (  # noqa: F401
+    ReduceParams,
+    SingleReduceOp,
+    SortOrder,
+    TopKParams,
+    elementwise,
+    expr,
+)
 
 # A call, and below it the error it raises, with every word.
 REFUSED = """
@@ -498,19 +506,29 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
     before = shelf.state()
     with pytest.raises(IPUTeachError) as caught:
         eval(call, globals(), vars(shelf))
-    assert type(caught.value) is (InvalidOptionError if " option" in text or "used for nothing" in text else PoplibsError)
+    assert type(caught.value) is (
+        InvalidOptionError if " option" in text or "used for nothing" in text else PoplibsError
+    )
     assert str(caught.value) == text
     assert shelf.state() == before or "The body of" in text  # which was called with a counter
 
 
 LOST = [
-    "popops.add(graph, x, lost, prog)", "popops.add(graph, lost, x, prog)", "popops.add_in_place(graph, x, lost, prog)",
-    "popops.exp(graph, lost, prog)", "popops.reduce(graph, lost, [0], prog)", "popops.cast(graph, lost, HALF, prog)",
-    "popops.map(graph, expr._1 + expr._2, [x, lost], prog)", "popops.clamp(graph, x, lost, 1, prog)",
-    "popops.scaled_add_to(graph, x, lost, 1, prog)", "popops.exp_with_output(graph, x, lost, prog)",
-    "popops.dynamic_slice(graph, lost, labels[:1], [0], [1], prog)", "popops.sort(graph, lost, 0, prog)",
-    "popops.zero(graph, lost, prog)", "popops.iota(graph, lost_count.expand([0]), 1, prog)",
-]  # fmt: skip
+    "popops.add(graph, x, lost, prog)",
+    "popops.add(graph, lost, x, prog)",
+    "popops.add_in_place(graph, x, lost, prog)",
+    "popops.exp(graph, lost, prog)",
+    "popops.reduce(graph, lost, [0], prog)",
+    "popops.cast(graph, lost, HALF, prog)",
+    "popops.map(graph, expr._1 + expr._2, [x, lost], prog)",
+    "popops.clamp(graph, x, lost, 1, prog)",
+    "popops.scaled_add_to(graph, x, lost, 1, prog)",
+    "popops.exp_with_output(graph, x, lost, prog)",
+    "popops.dynamic_slice(graph, lost, labels[:1], [0], [1], prog)",
+    "popops.sort(graph, lost, 0, prog)",
+    "popops.zero(graph, lost, prog)",
+    "popops.iota(graph, lost_count.expand([0]), 1, prog)",
+]
 
 
 @pytest.mark.parametrize("call", LOST)
@@ -522,17 +540,27 @@ def test_what_lies_on_no_tile_is_named_at_the_call(call: str) -> None:
     function = call.split("(")[0].removeprefix("popops.")
     count = 1 if "lost_count" in call else 12
     first, where, advice = str(caught.value).split("\n")
-    assert first.startswith(f"{function}() was given ") and first.endswith(f" with {count} of its {count} elements on no tile.")
+    assert first.startswith(f"{function}() was given ") and first.endswith(
+        f" with {count} of its {count} elements on no tile."
+    )
     assert where.startswith("  where: Tensor(") and "'lost" in where
-    assert advice == "  next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."
+    assert advice == (
+        "  next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, "
+        "tensor)."
+    )
     assert shelf.state() == before
 
 
 @pytest.mark.parametrize(
     "call",
-    ["popops.exp(graph, q, prog)", "popops.map(graph, expr._1, [q], prog)", "popops.sort(graph, q, 0, prog)",
-     "popops.reduce(graph, q, [0], prog)", "popops.multi_slice(graph, q, labels.expand([1]), [0], [1], prog)"],
-)  # fmt: skip
+    [
+        "popops.exp(graph, q, prog)",
+        "popops.map(graph, expr._1, [q], prog)",
+        "popops.sort(graph, q, 0, prog)",
+        "popops.reduce(graph, q, [0], prog)",
+        "popops.multi_slice(graph, q, labels.expand([1]), [0], [1], prog)",
+    ],
+)
 def test_eight_bit_floats_are_cast_first(call: str) -> None:
     shelf = Shelf()
     small = shelf.graph.add_variable(SMALL, (4,), "q")
@@ -542,14 +570,27 @@ def test_eight_bit_floats_are_cast_first(call: str) -> None:
 
 
 FUNCTIONS = [
-    f for f in (getattr(popops, name) for name in popops.__all__)
-    if inspect.isfunction(f) and f is not popops.reduce_rows
-    and (f.__module__ != elementwise.__name__ or f.__name__.split("_")[0] in ("add", "exp", "eq", "logical"))
+    f
+    for f in (getattr(popops, name) for name in popops.__all__)
+    if inspect.isfunction(f)
+    and f is not popops.reduce_rows
+    and (
+        f.__module__ != elementwise.__name__
+        or f.__name__.split("_")[0] in ("add", "exp", "eq", "logical")
+    )
 ] + [
-    poputil.expand_to_match_ranks, poputil.get_tile_imbalance, poputil.map_tensor_linearly_with_offset, poputil.duplicate,
-    poputil.clone_n, poputil.clone_to_ipu, poputil.copy_to_ipu, poputil.dim_is_split_over_tiles,
-    poputil.dim_is_split_over_ipus, poputil.split_regions, poputil.split_regions_between_workers,
-]  # fmt: skip
+    poputil.expand_to_match_ranks,
+    poputil.get_tile_imbalance,
+    poputil.map_tensor_linearly_with_offset,
+    poputil.duplicate,
+    poputil.clone_n,
+    poputil.clone_to_ipu,
+    poputil.copy_to_ipu,
+    poputil.dim_is_split_over_tiles,
+    poputil.dim_is_split_over_ipus,
+    poputil.split_regions,
+    poputil.split_regions_between_workers,
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
@@ -558,19 +599,71 @@ FUNCTIONS = [
 def test_garbage_is_refused_in_the_kits_own_words(function: Any, data: st.DataObject) -> None:
     shelf = Shelf()
     sensible: dict[str, Any] = {
-        "graph": shelf.graph, "prog": shelf.prog, "target": shelf.graph.target, "dtype": FLOAT, "debug_context": "name",
-        "name": "name", "operation": "ADD", "dims": [0], "shape": (4, 3), "k": 2, "value": 1, "mask": shelf.flag,
-        "expression": expr._1 + 1, "tensors": [shelf.x, shelf.y], "params": TopKParams(2), "sizes": [2], "scale": 0.5,
-        "offset": shelf.labels[:1], "offsets": shelf.labels.expand([1]), "indices": shelf.labels, "dim": 0,
-        "padding": popops.PaddingType.EDGE, "lower": [1, 0], "upper": [0, 2], "start": 3, "begin": 0, "end": 4, "step": 1,
-        "body": shelf.prog, "counter": shelf.count, "limit": shelf.count, "operations": [SingleReduceOp(shelf.x, [0])],
-        "outputs": None, "out_type": None, "rows": 3, "columns": 4, "on": 1, "off": 0, "updates": shelf.x.expand([1]),
-        "update": shelf.x[:2], "num_slices": 2, "index_vector_dim": 1, "offset_dims": [1], "slice_sizes": [1, 3],
-        "collapsed_slice_dims": [0], "start_index_map": [0], "n": 2, "ipu": 0, "regions": [(0, 5)], "grain_size": 2,
-        "max_parts": 3, "min_elements_per_tile": 0, "min_elements_per_part": 0, "min_elements_per_worker": 0,
-    }  # fmt: skip
+        "graph": shelf.graph,
+        "prog": shelf.prog,
+        "target": shelf.graph.target,
+        "dtype": FLOAT,
+        "debug_context": "name",
+        "name": "name",
+        "operation": "ADD",
+        "dims": [0],
+        "shape": (4, 3),
+        "k": 2,
+        "value": 1,
+        "mask": shelf.flag,
+        "expression": expr._1 + 1,
+        "tensors": [shelf.x, shelf.y],
+        "params": TopKParams(2),
+        "sizes": [2],
+        "scale": 0.5,
+        "offset": shelf.labels[:1],
+        "offsets": shelf.labels.expand([1]),
+        "indices": shelf.labels,
+        "dim": 0,
+        "padding": popops.PaddingType.EDGE,
+        "lower": [1, 0],
+        "upper": [0, 2],
+        "start": 3,
+        "begin": 0,
+        "end": 4,
+        "step": 1,
+        "body": shelf.prog,
+        "counter": shelf.count,
+        "limit": shelf.count,
+        "operations": [SingleReduceOp(shelf.x, [0])],
+        "outputs": None,
+        "out_type": None,
+        "rows": 3,
+        "columns": 4,
+        "on": 1,
+        "off": 0,
+        "updates": shelf.x.expand([1]),
+        "update": shelf.x[:2],
+        "num_slices": 2,
+        "index_vector_dim": 1,
+        "offset_dims": [1],
+        "slice_sizes": [1, 3],
+        "collapsed_slice_dims": [0],
+        "start_index_map": [0],
+        "n": 2,
+        "ipu": 0,
+        "regions": [(0, 5)],
+        "grain_size": 2,
+        "max_parts": 3,
+        "min_elements_per_tile": 0,
+        "min_elements_per_part": 0,
+        "min_elements_per_worker": 0,
+    }
     junk = st.sampled_from(
-        [*GARBAGE, *vars(shelf).values(), shelf.x[1:], shelf.x.transpose(), shelf.v[2], expr._2, SortOrder.NONE]
+        [
+            *GARBAGE,
+            *vars(shelf).values(),
+            shelf.x[1:],
+            shelf.x.transpose(),
+            shelf.v[2],
+            expr._2,
+            SortOrder.NONE,
+        ]
     )
     arguments = {
         name: data.draw(junk) if data.draw(st.integers(0, 3)) == 0 else sensible.get(name, shelf.x)
@@ -595,6 +688,10 @@ def test_the_tensors_of_two_graphs_do_not_mix() -> None:
     graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
     other = graph.add_variable(FLOAT, (4, 3), "z")
     shelf = Shelf()
-    for call in ("map(graph, expr._1, [z], prog)", "sort(graph, z, 0, prog)", "select(graph, x, z, flag, prog)"):
+    for call in (
+        "map(graph, expr._1, [z], prog)",
+        "sort(graph, z, 0, prog)",
+        "select(graph, x, z, flag, prog)",
+    ):
         with pytest.raises(PoplibsError, match="was given a tensor of another graph"):
             eval(f"popops.{call}", globals(), {**vars(shelf), "z": other})

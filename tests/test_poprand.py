@@ -1,4 +1,5 @@
-"""Random numbers: how they are distributed, within four standard errors, and what they depend on."""
+"""Random numbers: how they are distributed, within four standard errors, and what they depend
+on."""
 
 from __future__ import annotations
 
@@ -21,10 +22,13 @@ Build = Callable[..., Tensor]
 
 
 def call(name: str, *rest: Any, dtype: type[DType] | None = FLOAT, modifier: int = 5) -> Build:
-    """A build of one function, for a seed and a reference. `rest`: what stands between out_type and prog."""
+    """A build of one function, for a seed and a reference. `rest`: what stands between out_type and
+    prog."""
     function = getattr(poprand, name)
     kind = () if dtype is None else (dtype,)
-    return lambda graph, prog, seed, reference: function(graph, seed, modifier, reference, *kind, *rest, prog)
+    return lambda graph, prog, seed, reference: function(
+        graph, seed, modifier, reference, *kind, *rest, prog
+    )
 
 
 def drawn(build: Build, count: int = COUNT, seed: tuple[int, int] = (1, 2), **how: Any) -> Array:
@@ -32,7 +36,8 @@ def drawn(build: Build, count: int = COUNT, seed: tuple[int, int] = (1, 2), **ho
 
 
 def near(numbers: Array, mean: float, deviation: float) -> None:
-    """Mean and deviation within four standard errors; for the latter those of a normal distribution, which are the widest."""
+    """Mean and deviation within four standard errors; for the latter those of a normal
+    distribution, which are the widest."""
     wide = numbers.astype(np.float64)
     assert abs(wide.mean() - mean) < 4 * deviation / sqrt(len(wide))
     assert abs(wide.std() / deviation - 1) < 4 / sqrt(2 * len(wide))
@@ -40,10 +45,18 @@ def near(numbers: Array, mean: float, deviation: float) -> None:
 
 @pytest.mark.parametrize(
     "build",
-    [call("uniform", 0, 9, dtype=INT), call("normal", 0, 1), call("truncated_normal", 0, 1, 2), call("log_uniform", 1, 9)],
+    [
+        call("uniform", 0, 9, dtype=INT),
+        call("normal", 0, 1),
+        call("truncated_normal", 0, 1, 2),
+        call("log_uniform", 1, 9),
+    ],
 )
 def test_more_numbers_take_longer_to_draw(build: Build) -> None:
-    few, many = (run(build, ((1, 2), UNSIGNED_INT), (np.zeros(count), FLOAT), tiles=1)[1] for count in (50, 5000))
+    few, many = (
+        run(build, ((1, 2), UNSIGNED_INT), (np.zeros(count), FLOAT), tiles=1)[1]
+        for count in (50, 5000)
+    )
     assert 0 < few.total_cycles < many.total_cycles and not few.unknown_codelets
 
 
@@ -52,11 +65,15 @@ def test_uniform_numbers(dtype: type[DType]) -> None:
     got = drawn(call("uniform", -2, 3, dtype=dtype))
     assert got.dtype == dtype.numpy and got.min() >= -2 and got.max() <= 3
     near(got, 0.5, 5 / sqrt(12))
-    filled = np.bincount(np.minimum(((got.astype(np.float64) + 2) * 4).astype(int), 19), minlength=20)
+    filled = np.bincount(
+        np.minimum(((got.astype(np.float64) + 2) * 4).astype(int), 19), minlength=20
+    )
     assert np.abs(filled - COUNT / 20).max() < 4 * sqrt(COUNT / 20)
 
 
-@pytest.mark.parametrize(("dtype", "low", "high"), [(INT, -2, 3), (UNSIGNED_INT, 0, 1), (INT, -(2**31), 2**31 - 1)])
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [(INT, -2, 3), (UNSIGNED_INT, 0, 1), (INT, -(2**31), 2**31 - 1)]
+)
 def test_uniform_whole_numbers_reach_both_ends(dtype: type[DType], low: int, high: int) -> None:
     got = drawn(call("uniform", low, high, dtype=dtype))
     assert got.dtype == dtype.numpy and got.min() >= low and got.max() <= high
@@ -64,14 +81,17 @@ def test_uniform_whole_numbers_reach_both_ends(dtype: type[DType], low: int, hig
     near(got, (low + high) / 2, sqrt((choices**2 - 1) / 12))
     if choices < 10:
         counts = np.bincount(got.astype(np.int64) - low)
-        assert len(counts) == choices and np.abs(counts - COUNT / choices).max() < 4 * sqrt(COUNT / choices)
+        assert len(counts) == choices and np.abs(counts - COUNT / choices).max() < 4 * sqrt(
+            COUNT / choices
+        )
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 def test_normal_numbers(dtype: type[DType]) -> None:
     got = drawn(call("normal", 1, 2, dtype=dtype))
     near(got, 1, 2 * sqrt(1023 / 1024))
-    # The largest distance from the distribution, with the half step that its grid of 1/32 deviation adds.
+    # The largest distance from the distribution, with the half step that its grid of 1/32 deviation
+    # adds.
     place = np.sort((got.astype(np.float64) - 1) / 2)
     below = np.array([0.5 * (1 + erf(x / sqrt(2))) for x in place])
     assert np.abs(below - (np.arange(COUNT) + 0.5) / COUNT).max() < 1.95 / sqrt(COUNT) + 0.4 / 64
@@ -100,7 +120,9 @@ def test_ones_with_a_probability(probability: float, dtype: type[DType]) -> None
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 def test_numbers_with_even_logarithms(dtype: type[DType]) -> None:
     got = drawn(call("log_uniform", 0.01, 100, dtype=dtype))
-    assert got.dtype == dtype.numpy and got.min() >= np.array(0.01, dtype.numpy) and got.max() <= 100
+    assert (
+        got.dtype == dtype.numpy and got.min() >= np.array(0.01, dtype.numpy) and got.max() <= 100
+    )
     logs = np.log(got.astype(np.float64))
     near(logs, 0, 2 * np.log(100) / sqrt(12))
     filled = np.bincount(np.clip(((logs / np.log(100) + 1) * 10).astype(int), 0, 19), minlength=20)
@@ -109,9 +131,12 @@ def test_numbers_with_even_logarithms(dtype: type[DType]) -> None:
 
 ALL = {
     "log": call("log_uniform", 1, 2),
-    "uniform": call("uniform", -1, 1), "normal": call("normal", 0, 1), "whole": call("uniform", 0, 9, dtype=INT),
-    "truncated": call("truncated_normal", 0, 1, 2), "bernoulli": call("bernoulli", 0.5),
-}  # fmt: skip
+    "uniform": call("uniform", -1, 1),
+    "normal": call("normal", 0, 1),
+    "whole": call("uniform", 0, 9, dtype=INT),
+    "truncated": call("truncated_normal", 0, 1, 2),
+    "bernoulli": call("bernoulli", 0.5),
+}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -151,7 +176,9 @@ def test_shape_and_mapping_are_those_of_the_reference(shape: tuple[int, ...], ti
         assert graph.get_tile_mapping(out) == graph.get_tile_mapping(x)
         return out
 
-    assert value(build, ((1, 2), UNSIGNED_INT), (np.zeros(shape), FLOAT), tiles=tiles).shape == shape
+    assert (
+        value(build, ((1, 2), UNSIGNED_INT), (np.zeros(shape), FLOAT), tiles=tiles).shape == shape
+    )
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
@@ -178,10 +205,19 @@ def test_dropout_forward_and_backward_drop_the_same(dtype: type[DType]) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_without_a_seed_the_generators_go_on(name: str) -> None:
-    """Two calls draw different numbers; seeding between them makes them the same, and equal to the seed's own stream."""
-    function = {"log": "log_uniform", "whole": "uniform", "truncated": "truncated_normal"}.get(name, name)
+    """Two calls draw different numbers; seeding between them makes them the same, and equal to the
+    seed's own stream."""
+    function = {"log": "log_uniform", "whole": "uniform", "truncated": "truncated_normal"}.get(
+        name, name
+    )
     kind: type[DType] = INT if name == "whole" else FLOAT
-    rest = {"log": (1, 2), "uniform": (-1, 1), "normal": (0, 1), "whole": (0, 9), "truncated": (0, 1, 2)}.get(name, (0.5,))
+    rest = {
+        "log": (1, 2),
+        "uniform": (-1, 1),
+        "normal": (0, 1),
+        "whole": (0, 9),
+        "truncated": (0, 1, 2),
+    }.get(name, (0.5,))
 
     def build(graph: Graph, prog: Sequence, seed: Tensor, x: Tensor) -> list[Tensor]:
         def more() -> Tensor:
@@ -201,7 +237,8 @@ def test_without_a_seed_the_generators_go_on(name: str) -> None:
     for a, b in ((0, 1), (1, 2), (2, 3)):
         assert got[a].tobytes() != got[b].tobytes()
     assert got[2].tobytes() == got[4].tobytes() == got[5].tobytes()
-    assert got[6].tobytes() == got[3].tobytes()  # what is drawn with a seed leaves the generators alone
+    # what is drawn with a seed leaves the generators alone
+    assert got[6].tobytes() == got[3].tobytes()
     for a, b in zip(got, run(build, *given, vertex_loop=True)[0], strict=True):
         assert a.tobytes() == b.tobytes()
     others = run(build, *given, options={"prng.seed": 9})[0]
@@ -240,7 +277,8 @@ def test_a_mask_may_be_smaller_than_what_it_drops() -> None:
     assert abs(kept.mean() - 0.75) < 4 * sqrt(0.75 * 0.25 / 400)
     np.testing.assert_allclose(rows[kept], x[kept] * 4 / 3, rtol=2e-7)
     np.testing.assert_array_equal(columns != 0, np.repeat((columns[0] != 0)[None], 400, axis=0))
-    np.testing.assert_array_equal(kept, plain[:, 0] != 0)  # the mask is that of the same seed, modifier and reference
+    # the mask is that of the same seed, modifier and reference
+    np.testing.assert_array_equal(kept, plain[:, 0] != 0)
     assert [c.name for c in report.compute_sets][:2] == ["shaped_dropout/mask", "shaped_dropout"]
 
 
@@ -253,7 +291,9 @@ def test_halves_that_are_drawn_round_by_chance_too(dtype: type[DType]) -> None:
     assert (chance.tobytes() == plain.tobytes()) is (dtype is FLOAT)
     if dtype is HALF:  # to one of the two neighbours of what is FLOAT without rounding
         exact = drawn(call("uniform", 1, 2), 3000)
-        assert np.all(np.abs(chance - exact) < 2.0**-10) and np.all(np.abs(plain - exact) <= 2.0**-11)
+        assert np.all(np.abs(chance - exact) < 2.0**-10) and np.all(
+            np.abs(plain - exact) <= 2.0**-11
+        )
         up = chance > exact
         way = np.mod(exact.astype(np.float64) * 2**10, 1)
         assert abs((up - way).mean()) < 4 * np.sqrt(np.mean(way * (1 - way)) / 3000)
@@ -266,7 +306,11 @@ def test_a_program_may_change_the_seed_between_runs() -> None:
         return out
 
     once, twice = (drawn(build, 100, times=times) for times in (1, 2))
-    assert once.tobytes() != twice.tobytes() == drawn(call("uniform", 0, 1, modifier=0), 100, (2, 3)).tobytes()
+    assert (
+        once.tobytes()
+        != twice.tobytes()
+        == drawn(call("uniform", 0, 1, modifier=0), 100, (2, 3)).tobytes()
+    )
 
 
 REFUSED = """
@@ -344,8 +388,18 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
     from ipu_teach import CHAR
 
     graph, prog = Graph(IPUModel(tiles_per_ipu=5).create_device()), Sequence()
-    names: dict[str, Any] = {"graph": graph, "prog": prog, "poprand": poprand, "FLOAT": FLOAT, "INT": INT, "CHAR": CHAR}
-    names["x"], names["seed"] = graph.add_variable(FLOAT, 6, "x"), graph.add_variable(UNSIGNED_INT, 2, "seed")
+    names: dict[str, Any] = {
+        "graph": graph,
+        "prog": prog,
+        "poprand": poprand,
+        "FLOAT": FLOAT,
+        "INT": INT,
+        "CHAR": CHAR,
+    }
+    names["x"], names["seed"] = (
+        graph.add_variable(FLOAT, 6, "x"),
+        graph.add_variable(UNSIGNED_INT, 2, "seed"),
+    )
     for tensor in (names["x"], names["seed"]):
         poputil.map_tensor_linearly(graph, tensor)
     names["lost"] = graph.add_variable(FLOAT, 6, "lost")

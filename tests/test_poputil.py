@@ -12,7 +12,15 @@ from ipu_teach.poplibs import poputil
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [((3, 1), (4,)), ((), (2, 3)), ((5,), (5,)), ((2, 1, 4), (3, 1)), ((0, 1), (1, 3)), ((1,), (0,))]
+    ("a", "b"),
+    [
+        ((3, 1), (4,)),
+        ((), (2, 3)),
+        ((5,), (5,)),
+        ((2, 1, 4), (3, 1)),
+        ((0, 1), (1, 3)),
+        ((1,), (0,)),
+    ],
 )
 def test_two_tensors_broadcast_to_each_other(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
@@ -22,7 +30,9 @@ def test_two_tensors_broadcast_to_each_other(a: tuple[int, ...], b: tuple[int, .
     assert [t.shape for t in wide] == [common, common]
     assert np.array_equal(wide[0].positions(), np.broadcast_to(x.positions(), common))
     ranks = poputil.expand_to_match_ranks(x, y)
-    assert {t.rank for t in ranks} == {max(len(a), len(b))} and ranks[0].num_elements == x.num_elements
+    assert {t.rank for t in ranks} == {max(len(a), len(b))} and ranks[
+        0
+    ].num_elements == x.num_elements
 
 
 def test_the_imbalance_of_a_mapping() -> None:
@@ -56,7 +66,9 @@ def test_duplicates_and_clones() -> None:
     assert bench.report is not None and bench.report.exchange_bytes_per_tile[0].sum() == 0
     clones = poputil.clone_n(bench.graph, x, 3, "c", HALF)
     assert clones.shape == (3, 3, 4) and clones.dtype is HALF
-    assert all(bench.graph.get_tile_mapping(clones[i]) == bench.graph.get_tile_mapping(x) for i in range(3))
+    assert all(
+        bench.graph.get_tile_mapping(clones[i]) == bench.graph.get_tile_mapping(x) for i in range(3)
+    )
 
 
 def test_a_copy_on_another_ipu() -> None:
@@ -71,16 +83,24 @@ def test_a_copy_on_another_ipu() -> None:
     assert bench.run(there)[0].tolist() == [1, 2, 3, 4]
     assert bench.graph.get_tile_mapping(there) == [[], [], [], [], [(0, 3)], [(3, 4)]]
     both = concat([x.expand([0]), there.expand([0])])
-    assert poputil.dim_is_split_over_ipus(bench.graph, both, 0) and not poputil.dim_is_split_over_ipus(bench.graph, both, 1)
-    assert poputil.dim_is_split_over_tiles(bench.graph, both, 1) and not poputil.dim_is_split_over_tiles(bench.graph, x[:3], 0)
+    assert poputil.dim_is_split_over_ipus(
+        bench.graph, both, 0
+    ) and not poputil.dim_is_split_over_ipus(bench.graph, both, 1)
+    assert poputil.dim_is_split_over_tiles(
+        bench.graph, both, 1
+    ) and not poputil.dim_is_split_over_tiles(bench.graph, x[:3], 0)
 
 
 @RANDOMLY
 @given(
-    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=5), st.integers(1, 7), st.integers(1, 9),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=5),
+    st.integers(1, 7),
+    st.integers(1, 9),
     st.integers(0, 20),
-)  # fmt: skip
-def test_regions_are_dealt_out_once(sizes: list[tuple[int, int]], grain: int, parts: int, least: int) -> None:
+)
+def test_regions_are_dealt_out_once(
+    sizes: list[tuple[int, int]], grain: int, parts: int, least: int
+) -> None:
     regions, at = [], 0
     for gap, size in sizes:
         regions.append((at + gap, at + gap + size))
@@ -95,16 +115,17 @@ def test_regions_are_dealt_out_once(sizes: list[tuple[int, int]], grain: int, pa
     if len(found) > 1:
         assert min(grains) * grain >= least
     target = IPUModel(tiles_per_ipu=1).create_device().target
-    assert poputil.split_regions_between_workers(target, regions, grain, least) == poputil.split_regions(
-        regions, grain, 6, least
-    )
+    assert poputil.split_regions_between_workers(
+        target, regions, grain, least
+    ) == poputil.split_regions(regions, grain, 6, least)
 
 
-# --- where a tensor had best lie --------------------------------------------------------------------------------------
+# --- where a tensor had best lie ------------------------------------------------------------------
 
 
 def test_offsets_are_poplibs_own() -> None:
-    """The values that PopLibs' own test of the function expects (tests/poputil/TileMappingTest.cpp)."""
+    """The values that PopLibs' own test of the function expects
+    (tests/poputil/TileMappingTest.cpp)."""
     assert poputil.choose_mapping_offset(1024, (4, 64)) == 239
     assert poputil.choose_mapping_offset(4, (4, 64)) == 3
     assert poputil.choose_mapping_offset(1024, (4, 64), 0x1234) == 2
@@ -136,9 +157,12 @@ def test_a_linear_mapping_may_go_downwards() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "factors", "start"), [((4, 6, 4), [1, 2], 0), ((5, 8), [4], 1), ((3,), [], 0), ((2, 6), [3], 1)]
+    ("shape", "factors", "start"),
+    [((4, 6, 4), [1, 2], 0), ((5, 8), [4], 1), ((3,), [], 0), ((2, 6), [3], 1)],
 )
-def test_factored_dimensions_are_numpys(shape: tuple[int, ...], factors: list[int], start: int) -> None:
+def test_factored_dimensions_are_numpys(
+    shape: tuple[int, ...], factors: list[int], start: int
+) -> None:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     tensor, x = graph.add_variable(FLOAT, shape), np.arange(np.prod(shape)).reshape(shape)
     view = poputil.factor_dims(tensor, factors, start)
@@ -155,11 +179,17 @@ def test_factored_dimensions_are_numpys(shape: tuple[int, ...], factors: list[in
 
 @settings(RANDOMLY, max_examples=40)
 @given(
-    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 30), st.integers(1, 30)), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(st.integers(0, 12), st.integers(0, 30), st.integers(1, 30)),
+        min_size=1,
+        max_size=12,
+    ),
     st.integers(1, 4),
     st.integers(1, 8),
 )
-def test_what_is_used_lies_with_a_user(uses: list[tuple[int, int, int]], grain: int, least: int) -> None:
+def test_what_is_used_lies_with_a_user(
+    uses: list[tuple[int, int, int]], grain: int, least: int
+) -> None:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device())
     tensor, tracker = graph.add_variable(FLOAT, 60), poputil.TensorUseTracker(13)
     assert tracker.empty
@@ -192,4 +222,5 @@ def test_a_bias_lies_with_what_it_is_added_to() -> None:
     by_row, by_column = (poputil.create_broadcast_operand(graph, full, HALF, dim) for dim in (0, 1))
     assert by_row.dtype is HALF and by_row.shape == (26,) and by_column.shape == (8,)
     assert graph.get_tile_mapping(by_row) == [[(2 * t, 2 * t + 2)] for t in range(13)]
-    assert sum(len(pieces) for pieces in graph.get_tile_mapping(by_column)) == 2  # 8 halves are two grains
+    # 8 halves are two grains
+    assert sum(len(pieces) for pieces in graph.get_tile_mapping(by_column)) == 2

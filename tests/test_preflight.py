@@ -19,7 +19,8 @@ from ipu_teach.classroom.preflight import Machine, No
 
 pytest.importorskip("jupyter_client")
 
-# A server in few lines, in place of JupyterLab: what it answers is its first argument, the port stands in its options.
+# A server in few lines, in place of JupyterLab: what it answers is its first argument, the port
+# stands in its options.
 SERVER = """
 import re, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -63,7 +64,7 @@ def refused(answer: Any) -> No:
     return caught.value
 
 
-# --- disk, browser, port ----------------------------------------------------------------------------------------------
+# --- disk, browser, port --------------------------------------------------------------------------
 
 
 def test_room_and_a_browser(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +72,10 @@ def test_room_and_a_browser(work: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(preflight, "ROOM", 1e9)
     assert "GB free beside your work" in refused(preflight.disk).came
     monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.GenericBrowser("/usr/bin/lynx"))
-    assert refused(preflight.browser).came == "none is found, only /usr/bin/lynx, which shows no pictures"
+    assert (
+        refused(preflight.browser).came
+        == "none is found, only /usr/bin/lynx, which shows no pictures"
+    )
     monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.GenericBrowser("firefox"))
     assert preflight.browser() == "firefox"
 
@@ -94,13 +98,15 @@ def test_a_port_that_is_taken_is_passed_over_and_all_taken_is_told(
         other = second.getsockname()[1]
         monkeypatch.setattr(preflight, "PORTS", (free, other))
         no = refused(preflight.port)
-        assert no.came == f"ports {free} to {other} are all taken" and no.next_step.endswith("jupyter server list")
+        assert no.came == f"ports {free} to {other} are all taken" and no.next_step.endswith(
+            "jupyter server list"
+        )
         second.close()
         assert machine.find_port() == f"{other}, for {free} is taken" and machine.port == other
     assert preflight.port() == free
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 def test_a_page_is_fetched_past_every_proxy_and_its_server_is_stopped(
@@ -119,17 +125,27 @@ def test_a_page_is_fetched_past_every_proxy_and_its_server_is_stopped(
     [
         ((SERVER, "500"), "it answers with status 500, and not with its page"),
         ((SERVER, "201"), "it does not find 00_meet_the_machine.ipynb: status 404"),
-        (("import sys; sys.exit('port 8888 is not available\\n')",), "it ended at once: port 8888 is not available"),
-        (("import time; print('still reading', flush=True); time.sleep(60)",), "no answer within 3 s: still reading"),
+        (
+            ("import sys; sys.exit('port 8888 is not available\\n')",),
+            "it ended at once: port 8888 is not available",
+        ),
+        (
+            ("import time; print('still reading', flush=True); time.sleep(60)",),
+            "no answer within 3 s: still reading",
+        ),
     ],
 )
-def test_a_server_that_does_not_serve(machine: Machine, monkeypatch: pytest.MonkeyPatch, words: Any, says: str) -> None:
+def test_a_server_that_does_not_serve(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, words: Any, says: str
+) -> None:
     machine.opening = started_by(*words)
     monkeypatch.setattr(preflight, "LIMIT", 3 if "within" in says else 30)
     assert refused(machine.page).came == says
 
 
-def test_ctrl_c_leaves_nothing_behind(work: Path, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_leaves_nothing_behind(
+    work: Path, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(limit: float) -> Iterator[float]:
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.1", free), timeout=1)
@@ -140,13 +156,15 @@ def test_ctrl_c_leaves_nothing_behind(work: Path, free: int, monkeypatch: pytest
     monkeypatch.setattr(preflight, "until", interrupted)
     stopped = []
     stop = preflight._stop
-    monkeypatch.setattr(preflight, "_stop", lambda process: (stop(process), stopped.append(process.poll())))
+    monkeypatch.setattr(
+        preflight, "_stop", lambda process: (stop(process), stopped.append(process.poll()))
+    )
     with pytest.raises(KeyboardInterrupt), Machine(started_by(SERVER, "200"), free) as machine:
         machine.page()
     assert len(stopped) == 1 and stopped[0] is not None and not machine.scratch.exists()
 
 
-# --- the kernel and the lesson ----------------------------------------------------------------------------------------
+# --- the kernel and the lesson --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -172,31 +190,43 @@ def test_a_kernel_that_another_python_left_behind(
     assert no.next_step == f"it is described in {folder}: rename that folder, and run this again"
 
 
-def test_no_kernel_at_all(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jupyter_client.kernelspec.jupyter_path", lambda *names: [str(tmp_path / "none")])
+def test_no_kernel_at_all(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "jupyter_client.kernelspec.jupyter_path", lambda *names: [str(tmp_path / "none")]
+    )
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "none"))
     monkeypatch.setitem(sys.modules, "ipykernel.kernelspec", None)
     no = refused(machine.kernel)
-    assert no.came == "Jupyter knows no kernel python3" and no.next_step.endswith("-m pip install 'ipykernel'")
+    assert no.came == "Jupyter knows no kernel python3" and no.next_step.endswith(
+        "-m pip install 'ipykernel'"
+    )
     with pytest.raises(No, match="it was not asked, for there is no kernel"):
         machine.lesson()
 
 
 @pytest.mark.slow
-def test_a_kernel_runs_a_lesson_to_its_picture(machine: Machine, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_runs_a_lesson_to_its_picture(
+    machine: Machine, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert machine.kernel().startswith("after ")
     assert machine.lesson() == "3 cells of lesson 00, and a picture"
-    assert not work.exists()  # what a lesson keeps is not kept for a learner who has done nothing yet
+    # what a lesson keeps is not kept for a learner who has done nothing yet
+    assert not work.exists()
     assert (
         refused(lambda: machine.run("import no_such_kit", "advice")).came
         == "ModuleNotFoundError: No module named 'no_such_kit'"
     )
     assert machine.run("print('again')", "advice")[-1]["text"] == "again\n"
     monkeypatch.setattr(preflight, "LIMIT", 1)
-    assert refused(lambda: machine.run("import time; time.sleep(30)", "advice")).came == "a cell did not end within 1 s"
+    assert (
+        refused(lambda: machine.run("import time; time.sleep(30)", "advice")).came
+        == "a cell did not end within 1 s"
+    )
 
 
-# --- the answers ------------------------------------------------------------------------------------------------------
+# --- the answers ----------------------------------------------------------------------------------
 
 
 def test_every_question_is_answered_in_words(
@@ -208,11 +238,18 @@ def test_every_question_is_answered_in_words(
     monkeypatch.setattr(Machine, "questions", lambda self: fine)
     assert cli.main(["doctor", "--workshop"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert {line.index(word) for line in lines for word in (" yes: ", " no: ") if word in line} == {41}
+    assert {line.index(word) for line in lines for word in (" yes: ", " no: ") if word in line} == {
+        41
+    }
     (at,) = (n for n, line in enumerate(lines) if line.startswith("Can your work be kept?"))
     assert "no: work folder not writable: The work folder cannot be made" in lines[at]
-    assert "set IPU_TEACH_WORK to a folder" in lines[at] and lines[at + 1] == "    next: do that, and run this again"
-    assert lines[-1] == 'This machine is not ready: do what stands after "next", and run this again.'
+    assert (
+        "set IPU_TEACH_WORK to a folder" in lines[at]
+        and lines[at + 1] == "    next: do that, and run this again"
+    )
+    assert (
+        lines[-1] == 'This machine is not ready: do what stands after "next", and run this again.'
+    )
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
     monkeypatch.setattr(cli, "MEMINFO", tmp_path / "none")
     assert cli.main(["doctor", "--workshop"]) == 0
@@ -225,7 +262,9 @@ def test_a_machine_is_asked_what_a_lesson_needs(machine: Machine) -> None:
     assert questions["Is a port free?"]() == str(machine.port)
 
 
-def test_a_hub_is_no_machine_of_ones_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hub_is_no_machine_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1/user/ada/")
     assert cli.main(["doctor", "--workshop"]) == 2
     err = capsys.readouterr().err
@@ -235,10 +274,15 @@ def test_a_hub_is_no_machine_of_ones_own(monkeypatch: pytest.MonkeyPatch, capsys
 def test_what_nobody_thought_of_is_an_answer_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert not preflight.ask("Is it?", lambda: str(1 // 0))
     out = capsys.readouterr().out
-    assert "no: ZeroDivisionError: integer division or modulo by zero" in out and "doctor says what is missing" in out
+    assert (
+        "no: ZeroDivisionError: integer division or modulo by zero" in out
+        and "doctor says what is missing" in out
+    )
 
 
-def test_a_long_wait_shows_signs_of_life(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_wait_shows_signs_of_life(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(preflight, "BEAT", 0.05)
     turns = [(left, time.sleep(0.02)) for left in preflight.until(0.4)]
     assert 0.4 >= turns[0][0] > turns[-1][0] > 0 and capsys.readouterr().out.count(".") >= 2

@@ -21,7 +21,18 @@ from ipu_teach.types import Array
 
 RNG = np.random.default_rng(11)
 # Statements over whole regions, which count by data paths.
-ON_ARRAYS = {"Smooth", "Shift", "Residual", "Relax", "Scaled", "Heat", "Mirrored", "Rotated", "Fitted", "Sorted"}
+ON_ARRAYS = {
+    "Smooth",
+    "Shift",
+    "Residual",
+    "Relax",
+    "Scaled",
+    "Heat",
+    "Mirrored",
+    "Rotated",
+    "Fitted",
+    "Sorted",
+}
 STUDENTS = [name for name in CASES if name not in ON_ARRAYS | {"Racy"}]
 
 
@@ -56,8 +67,12 @@ def counted(codelet: type[Vertex], values: dict[str, Array], prices: str, **how:
     engine, _ = Built(codelet, values).ran(options={"codelet_prices": prices}, **how)
     machine: Any = engine._machine
     group: Group = machine.compiled.groups[0][0]
-    measured = next((cycles for found in machine._cycles.values() for cycles, _ in found.values()), None)
-    return np.broadcast_to(vertex_cycles(group, machine.cost.target, measured), len(group.rows)).tolist()  # type: ignore[no-any-return]
+    measured = next(
+        (cycles for found in machine._cycles.values() for cycles, _ in found.values()), None
+    )
+    return np.broadcast_to(
+        vertex_cycles(group, machine.cost.target, measured), len(group.rows)
+    ).tolist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("prices", PRICES)
@@ -69,7 +84,9 @@ def test_students_codelets_cost_what_a_third_counter_says(name: str, prices: str
 
 
 @pytest.mark.parametrize("prices", PRICES)
-@pytest.mark.parametrize("number", range(len(OTHERS)), ids=[f"{c.__module__}.{c.__name__}" for c, _ in OTHERS])
+@pytest.mark.parametrize(
+    "number", range(len(OTHERS)), ids=[f"{c.__module__}.{c.__name__}" for c, _ in OTHERS]
+)
 def test_so_do_those_of_other_tests(number: int, prices: str) -> None:
     codelet, values = OTHERS[number]
     with np.errstate(all="ignore"):
@@ -105,10 +122,13 @@ def if_it_is_a_number(self: Any) -> None:
 
 @pytest.mark.parametrize("prices", PRICES)
 @pytest.mark.parametrize("work", [softmax, triad, products])
-def test_vectors_cost_the_same_traced_and_walked_in_every_way(work: Any, prices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_cost_the_same_traced_and_walked_in_every_way(
+    work: Any, prices: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fields = {"x": Input[Vector[FLOAT]], "y": InOut[Vector[FLOAT]]}
     one, other = (
-        type("Made", (Vertex,), {"__annotations__": fields, "compute": f, "work": work}) for f in (at_once, if_it_is_a_number)
+        type("Made", (Vertex,), {"__annotations__": fields, "compute": f, "work": work})
+        for f in (at_once, if_it_is_a_number)
     )
     values = {"x": floats(37), "y": floats(37)}
     decision = 2 + 1 + 1  # two loads, a comparison, and what depends on it

@@ -1,4 +1,5 @@
-"""print() in a codelet: every vertex shows its own numbers, in order, and costs what it costs without it."""
+"""print() in a codelet: every vertex shows its own numbers, in order, and costs what it costs
+without it."""
 
 from __future__ import annotations
 
@@ -28,9 +29,15 @@ def made(code: str, name: str) -> Any:
 
 def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     code = re.findall(r"^## To print\n.*?```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)[0]
-    given = {"x": np.float32([[1, 3, 2, 4], [8, 7, 6, 5], [0, 0, -1, 9]]), "largest": np.zeros(3, np.float32)}
+    given = {
+        "x": np.float32([[1, 3, 2, 4], [8, 7, 6, 5], [0, 0, -1, 9]]),
+        "largest": np.zeros(3, np.float32),
+    }
     cycles = []
-    for text, way in ((code, "loop"), (code.replace('print(f"{best:.1f} at {i}")', "pass"), "scalar")):
+    for text, way in (
+        (code, "loop"),
+        (code.replace('print(f"{best:.1f} at {i}")', "pass"), "scalar"),
+    ):
         built = Built(made(text, "Printed"), given)
         for engine, found in (built.ran(), built.ran(vertex_loop=True)):
             assert found["largest"].tolist() == [4, 8, 9]
@@ -44,13 +51,26 @@ def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     ("body", "printed", "values"),
     [
         ("print(self.x); self.x *= 2", "[1. 2.]\n[3. 4.]\n", [[2, 4], [6, 8]]),
-        ("print(f'{self.x.sum():.1f}', len(self.x), sep='/'); self.x *= 2", "3.0/2\n7.0/2\n", [[2, 4], [6, 8]]),
+        (
+            "print(f'{self.x.sum():.1f}', len(self.x), sep='/'); self.x *= 2",
+            "3.0/2\n7.0/2\n",
+            [[2, 4], [6, 8]],
+        ),
         ("self.x[:] = twice(self.x)", "twice [1. 2.]\ntwice [3. 4.]\n", [[2, 4], [6, 8]]),
-        ("for i in range(2): self.x[i] = twice(self.x[i])", "".join(f"twice {v}.0\n" for v in (1, 2, 3, 4)), [[2, 4], [6, 8]]),
+        (
+            "for i in range(2): self.x[i] = twice(self.x[i])",
+            "".join(f"twice {v}.0\n" for v in (1, 2, 3, 4)),
+            [[2, 4], [6, 8]],
+        ),
     ],
 )
-def test_what_prints_costs_as_if_it_did_not(body: str, printed: str, values: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    code = f"{TWICE}class V(Vertex):\n    x: InOut[Vector[FLOAT]]\n    def compute(self):\n        {body}\n"
+def test_what_prints_costs_as_if_it_did_not(
+    body: str, printed: str, values: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = (
+        f"{TWICE}class V(Vertex):\n    x: InOut[Vector[FLOAT]]\n    def compute(self):\n        "
+        f"{body}\n"
+    )
     found = {}
     for text in (code, re.sub(r"print\(.*?\)(?=;|\n)", "pass", code)):
         engine, got = Built(made(text, "V"), {"x": np.float32([[1, 2], [3, 4]])}).ran()
@@ -59,7 +79,10 @@ def test_what_prints_costs_as_if_it_did_not(body: str, printed: str, values: Any
     loud, quiet = found.values()
     assert capsys.readouterr().out == printed
     assert loud.report.total_cycles == quiet.report.total_cycles > 0
-    assert loud.report.ways() == {"V": "loop"} and "print() shows each vertex's own numbers" in loud.report.unbatched()["V"]
+    assert (
+        loud.report.ways() == {"V": "loop"}
+        and "print() shows each vertex's own numbers" in loud.report.unbatched()["V"]
+    )
     assert quiet.report.ways()["V"] != "loop"
 
 
@@ -73,9 +96,13 @@ def test_what_does_more_than_to_show_has_no_cost(shown: str) -> None:
         if self.x[0] > 0:
             print({shown})
 """
-    with pytest.raises(MissingPerfEstimateError, match="print\\(\\) of what a function of your own gives") as caught:
+    with pytest.raises(
+        MissingPerfEstimateError, match="print\\(\\) of what a function of your own gives"
+    ) as caught:
         Built(made(code, "V"), {"x": np.float32([[1, 2]])}).ran()
-    assert "write print(…) of a variable instead" in str(caught.value) and "V.compute" in str(caught.value)
+    assert "write print(…) of a variable instead" in str(caught.value) and "V.compute" in str(
+        caught.value
+    )
 
 
 def test_a_print_of_the_learners_own_is_a_function_like_any_other() -> None:

@@ -1,4 +1,5 @@
-"""Whole programs in the shape of Poplar's tutorials and of public recipes: what comes out, and what the report says."""
+"""Whole programs in the shape of Poplar's tutorials and of public recipes: what comes out, and what
+the report says."""
 
 from __future__ import annotations
 
@@ -69,8 +70,10 @@ def test_tut3_runs_a_copy_and_then_a_superstep_of_exchange_and_compute() -> None
     assert copy.start == 0 and execute.start == copy.cycles > 0
     (sums,) = report.compute_sets
     assert sums.vertices == {"SumVertex": 4}
-    assert sums.cycles_per_tile.tolist() == [6 * 20] * 4  # the estimate, in a tile that gives each worker a sixth
-    # Each tile owns one element of the input; vertex i reads the 3 - i behind its own from other tiles.
+    # the estimate, in a tile that gives each worker a sixth
+    assert sums.cycles_per_tile.tolist() == [6 * 20] * 4
+    # Each tile owns one element of the input; vertex i reads the 3 - i behind its own from other
+    # tiles.
     cost = sums.cost
     assert sum(t.received.sum() for t in cost.exchange) == (3 + 2 + 1) * 4
     parts = cost.sync_cycles + cost.exchange_duration + cost.compute_duration
@@ -88,14 +91,18 @@ def test_tut4_multiplies_a_chain_and_prints_its_profile() -> None:
     assert product.shape == (900, 200)
     assert np.abs(product - exact).max() < 1e-5 * np.abs(exact).max()
     assert "\nMemory Usage:\n" in summary
-    assert re.search(r"^  Number of compute sets: +(\d+)$", summary, re.M)[1] == str(len(report.compute_sets))
+    assert re.search(r"^  Number of compute sets: +(\d+)$", summary, re.M)[1] == str(
+        len(report.compute_sets)
+    )
     assert "  Total Tiles:            1,472\n" in summary
     assert report.global_exchange_cycles == 0
     ran = [name for kind, name in ((s.kind, s.name) for s in report.steps()) if kind == "Execute"]
     assert ran[0] == "m4/multiply" and "m5/multiply" in ran[1:]
 
 
-def test_tut4_a_product_too_large_for_the_chip_is_refused_and_the_report_names_the_culprit(tmp_path: Path) -> None:
+def test_tut4_a_product_too_large_for_the_chip_is_refused_and_the_report_names_the_culprit(
+    tmp_path: Path,
+) -> None:
     # 270 MB of operands on 400 tiles, which have 244 MB.
     with pytest.raises(GraphMemoryAllocationError) as caught:
         tut4.too_large(tiles=400)
@@ -105,12 +112,18 @@ def test_tut4_a_product_too_large_for_the_chip_is_refused_and_the_report_names_t
     size = 9000 * 7500 * 4
     culprit = report.variables.largest("bytes", 1)[0]
     assert (culprit.name, culprit.bytes, culprit.tiles) == ("a", size, 400)
-    assert re.fullmatch(r'tut4\.py, line \d+: a = graph\.add_variable\(FLOAT, \(9000, 7500\), "a"\)', culprit.line)
+    assert re.fullmatch(
+        r'tut4\.py, line \d+: a = graph\.add_variable\(FLOAT, \(9000, 7500\), "a"\)', culprit.line
+    )
     fullest = int(np.argmax(report.memory.bytes_per_tile))
     assert next(iter(report.memory.at_fullest(fullest).items())) == ("a", size // 400)
-    assert size // 400 > report.target.memory_bytes_per_tile and f"'a' {size // 400:,}" in str(caught.value)
+    assert size // 400 > report.target.memory_bytes_per_tile and f"'a' {size // 400:,}" in str(
+        caught.value
+    )
     assert report.num_steps == 0 and report.digest() == caught.value.report.digest()
-    assert report.memory.by_region()["Overflow"] == sum(max(0, n - 638_976) for n in report.memory.bytes_per_tile.tolist())
+    assert report.memory.by_region()["Overflow"] == sum(
+        max(0, n - 638_976) for n in report.memory.bytes_per_tile.tolist()
+    )
 
 
 def test_tut4_on_the_whole_chip_the_same_product_is_made_in_steps_and_fits() -> None:
@@ -179,9 +192,13 @@ def test_prefetch_gives_input_plus_one_and_fills_transfers_ahead() -> None:
     assert results == [2, 4, 4, 10, 10]
     for value, runs in ((1, 1), (3, 2), (9, 2)):
         asked = [call for call, v in calls if v == value]
-        # The first transfer has to be fetched; each later one was prefetched after the one before it.
+        # The first transfer has to be fetched; each later one was prefetched after the one before
+        # it.
         assert asked[:3] == ["fetch", "complete", "prefetch"]
-        assert asked.count("fetch") == 1 and asked.count("complete") == asked.count("prefetch") == 5 * runs
+        assert (
+            asked.count("fetch") == 1
+            and asked.count("complete") == asked.count("prefetch") == 5 * runs
+        )
     # What was filled ahead of the last transfer is of no use to the next callback.
     assert [value for call, value in calls if call == "invalidate"] == [1, 3]
 
@@ -201,7 +218,9 @@ def test_prefetch_one_tensor_on_an_input_and_on_an_output_is_refused() -> None:
 # The stencil
 
 
-@pytest.mark.parametrize(("rows", "columns", "block"), [(3, 4, 5), (2, 2, 3), (1, 1, 4), (5, 1, 2), (4, 4, 1)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "block"), [(3, 4, 5), (2, 2, 3), (1, 1, 4), (5, 1, 2), (4, 4, 1)]
+)
 def test_halo_equals_the_whole_grid_by_numpy(rows: int, columns: int, block: int) -> None:
     cells = RNG.standard_normal((rows * block, columns * block)).astype(np.float32)
     end, _ = halo.main(cells, rows, columns, pairs=3)
@@ -266,7 +285,8 @@ def flat(value: Any) -> list[Any]:
     if isinstance(value, (tut1.Results, tut5.Results)):
         return flat(list(vars(value).values()))
     if isinstance(value, str):
-        return [value.replace("  (ran vertex by vertex)", "")]  # what a summary says where that was asked for
+        # what a summary says where that was asked for
+        return [value.replace("  (ran vertex by vertex)", "")]
     return [value] if isinstance(value, (int, float)) else []
 
 

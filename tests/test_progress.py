@@ -1,4 +1,5 @@
-"""What takes long says so, where somebody looks: on a terminal and below a cell, and nowhere else."""
+"""What takes long says so, where somebody looks: on a terminal and below a cell, and nowhere
+else."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     monkeypatch.setattr(progress, "AFTER", 0.1)
     monkeypatch.setattr(progress, "EVERY", 0.02)
     # Not sys.stderr itself, which pytest puts back between a fixture and its test.
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=shown, stdout=shown, modules=sys.modules))
+    monkeypatch.setattr(
+        progress, "sys", SimpleNamespace(stderr=shown, stdout=shown, modules=sys.modules)
+    )
     yield shown
     progress._end_growth()
 
@@ -56,12 +59,16 @@ def test_work_says_how_far_it_is_and_what_it_does(screen: Screen) -> None:
         for number in work.each(range(4), 4):
             work.words = f"step {'abcd'[number]}"
             until(screen, f"{number}/4 steps")
-        with progress.working("numba compiles"):  # within: the outermost has the line, the innermost the words
+        # within: the outermost has the line, the innermost the words
+        with progress.working("numba compiles"):
             until(screen, "3/4 steps [00:0")
             until(screen, "numba compiles]")
     assert all(line.startswith("load: ") for line in lines(screen))
     assert any("step b]" in line and " 25%|" in line for line in lines(screen))
-    assert screen.getvalue().endswith("\r") and not screen.getvalue().rpartition("\r")[0].rpartition("\r")[2].strip()
+    assert (
+        screen.getvalue().endswith("\r")
+        and not screen.getvalue().rpartition("\r")[0].rpartition("\r")[2].strip()
+    )
 
 
 def test_what_is_quick_shows_nothing(screen: Screen) -> None:
@@ -91,7 +98,9 @@ def test_where_nothing_is_shown(how: str, screen: Screen, monkeypatch: pytest.Mo
     assert screen.getvalue() == ""
 
 
-def test_a_line_that_cannot_be_drawn_stops_nothing(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_cannot_be_drawn_stops_nothing(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried = threading.Event()
     monkeypatch.setattr(screen, "write", lambda text: tried.set() or 1 / 0)
     with progress.working("load"):
@@ -193,7 +202,11 @@ def test_steps_are_counted_as_they_run() -> None:
         return Node("Sequence", "", children)
 
     def walk(node: Node) -> list[Node]:
-        return [node] if node.step >= 0 else node.count * [leaf for child in node.children for leaf in walk(child)]
+        return (
+            [node]
+            if node.step >= 0
+            else node.count * [leaf for child in node.children for leaf in walk(child)]
+        )
 
     for _ in range(300):
         node = tree(4)
@@ -229,7 +242,9 @@ def test_a_loop_that_adds_vertices_says_how_many_there_are(screen: Screen) -> No
     b = Building()
     b.until(lambda: screen.getvalue().count("vertices so far") > 2)
     built = b.graph.num_vertices
-    found = [re.fullmatch(r"build: \d\d:\d\d, ([\d,]+) vertices so far", line) for line in lines(screen)]
+    found = [
+        re.fullmatch(r"build: \d\d:\d\d, ([\d,]+) vertices so far", line) for line in lines(screen)
+    ]
     counts = [int(match[1].replace(",", "")) for match in found if match is not None]
     assert len(counts) == len(found)
     assert counts == sorted(counts) and 0 < counts[0] < counts[-1] <= built
@@ -243,7 +258,9 @@ def test_a_loop_that_adds_vertices_says_how_many_there_are(screen: Screen) -> No
     b.until(lambda: len(screen.getvalue()) > len(shown))  # and then there come more
 
 
-def test_a_loop_that_is_quick_or_hidden_shows_nothing(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_is_quick_or_hidden_shows_nothing(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(5):
         b = Building()
         b.until(lambda: b.graph.num_vertices == 50)  # noqa: B023
@@ -283,11 +300,18 @@ def test_what_is_printed_takes_the_count_away_first(screen: Screen) -> None:
 
 def test_the_count_ends_with_its_cell(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[Callable[..., None]] = []
-    events = SimpleNamespace(register=lambda name, call: ends.append(call), unregister=lambda name, call: ends.remove(call))
-    monkeypatch.setattr(progress, "_screen", lambda: progress._Cell(screen, SimpleNamespace(events=events)))
+    events = SimpleNamespace(
+        register=lambda name, call: ends.append(call),
+        unregister=lambda name, call: ends.remove(call),
+    )
+    monkeypatch.setattr(
+        progress, "_screen", lambda: progress._Cell(screen, SimpleNamespace(events=events))
+    )
     shown: list[str] = []
     note = lambda self, data, raw: shown.append(data["text/plain"])  # noqa: E731
-    monkeypatch.setattr("IPython.display.DisplayHandle", type("Handle", (), {"display": note, "update": note}))
+    monkeypatch.setattr(
+        "IPython.display.DisplayHandle", type("Handle", (), {"display": note, "update": note})
+    )
     b = Building()
     b.until(lambda: any("vertices so far" in line for line in shown))
     (end,) = ends
@@ -327,7 +351,13 @@ def on_a_terminal(program: str) -> bytes:
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    job = Popen([sys.executable, "-c", program], stdin=DEVNULL, stdout=theirs, stderr=theirs, cwd=Path(__file__).parents[1])
+    job = Popen(
+        [sys.executable, "-c", program],
+        stdin=DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=Path(__file__).parents[1],
+    )
     os.close(theirs)
     shown = b""
     while True:
@@ -360,7 +390,13 @@ def test_on_a_real_terminal_it_comes_after_a_second() -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     begun = time.monotonic()
-    job = Popen([sys.executable, "-c", ON_A_TERMINAL], stdin=DEVNULL, stdout=PIPE, stderr=theirs, cwd=Path(__file__).parents[1])
+    job = Popen(
+        [sys.executable, "-c", ON_A_TERMINAL],
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=theirs,
+        cwd=Path(__file__).parents[1],
+    )
     os.close(theirs)
     first = os.read(ours, 4096)
     seen = time.monotonic() - begun

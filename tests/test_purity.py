@@ -1,4 +1,5 @@
-"""What a compute() reaches beside its fields: the fast path gives what the plain vertex loop gives, or leaves it to that."""
+"""What a compute() reaches beside its fields: the fast path gives what the plain vertex loop gives,
+or leaves it to that."""
 
 from __future__ import annotations
 
@@ -159,13 +160,17 @@ def start_again() -> None:
 
 @pytest.mark.parametrize("codelet", REASONS)
 def test_what_differs_from_vertex_to_vertex_is_left_to_the_loop(codelet: type[Vertex]) -> None:
-    """Every vertex and every run gets a number of its own, the one that the plain vertex loop gives it."""
+    """Every vertex and every run gets a number of its own, the one that the plain vertex loop gives
+    it."""
     start_again()
     got = run(codelet, False, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
     reason = got.report.unbatched()[codelet.__name__]
     assert REASONS[codelet] in reason and "test_purity.py, line" in reason
     if REASONS[codelet] is DRAWS and codelet is not ByAHelper:
-        assert f"test_purity.py, line {line_of(codelet, '# the line')} ({codelet.__name__}.compute)" in reason
+        assert (
+            f"test_purity.py, line {line_of(codelet, '# the line')} ({codelet.__name__}.compute)"
+            in reason
+        )
     start_again()
     plain = run(codelet, True, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
     assert got.out.tolist() == plain.out.tolist()
@@ -238,7 +243,8 @@ class MeetsOthers(Vertex):
 
 @pytest.mark.parametrize("draw", [random.random, np.random.rand])
 def test_what_another_thread_draws_meanwhile_is_not_the_codelets(draw: Callable[[], float]) -> None:
-    """A codelet is no random one because of it, and the other thread's generator goes on from where it is."""
+    """A codelet is no random one because of it, and the other thread's generator goes on from where
+    it is."""
     global others
     start_again()
     wanted = [draw() for _ in range(4)][-1]

@@ -62,7 +62,12 @@ def theirs(values: Array, dtype: type[DType]) -> Array:
     """The codes of `values` by ml_dtypes."""
     metadata: QuarterMetadata = dtype.metadata  # type: ignore[attr-defined]
     known: Any = {F143: ml_dtypes.float8_e4m3fnuz, F152: ml_dtypes.float8_e5m2fnuz}[metadata.format]
-    return (np.asarray(values, np.float64) * 2.0**-metadata.scale).astype(np.float32).astype(known).view(np.uint8)
+    return (
+        (np.asarray(values, np.float64) * 2.0**-metadata.scale)
+        .astype(np.float32)
+        .astype(known)
+        .view(np.uint8)
+    )
 
 
 class Bench:
@@ -90,12 +95,21 @@ def bench() -> Bench:
     return Bench()
 
 
-# --- the dtype --------------------------------------------------------------------------------------------------------
+# --- the dtype ------------------------------------------------------------------------------------
 
 
 def test_format_and_scale_are_a_part_of_the_dtype() -> None:
-    assert QUARTER[F143, -2] is QUARTER[QuarterMetadata(F143, -2)] is QUARTER[F143, np.int64(-2)] is SMALL
-    assert SMALL is not QUARTER[F143, -1] and SMALL is not QUARTER[F152, -2] and QUARTER[F152] is QUARTER[F152, 0]
+    assert (
+        QUARTER[F143, -2]
+        is QUARTER[QuarterMetadata(F143, -2)]
+        is QUARTER[F143, np.int64(-2)]
+        is SMALL
+    )
+    assert (
+        SMALL is not QUARTER[F143, -1]
+        and SMALL is not QUARTER[F152, -2]
+        and QUARTER[F152] is QUARTER[F152, 0]
+    )
     assert (repr(SMALL), SMALL.size, SMALL.numpy) == ("QUARTER[F143, -2]", 1, np.uint8)
     assert SMALL.metadata == QuarterMetadata(F143, -2)
     assert DEVICE.target.get_vector_width(SMALL) == 8
@@ -104,21 +118,34 @@ def test_format_and_scale_are_a_part_of_the_dtype() -> None:
 def test_every_dtype_is_found_by_its_name() -> None:
     for dtype in (*types.ALL, SMALL, QUARTER[F152, 31], QUARTER[F143, -32]):
         assert dtype_named(dtype.__name__) is dtype
-    for name in ("QUARTER", "QUARTER[F143, 32]", "QUARTER[F144, 0]", "QUARTER[F143, --1]", "DOUBLE", ""):
+    for name in (
+        "QUARTER",
+        "QUARTER[F143, 32]",
+        "QUARTER[F144, 0]",
+        "QUARTER[F143, --1]",
+        "DOUBLE",
+        "",
+    ):
         assert dtype_named(name) is None
 
 
 def test_tensors_know_their_metadata(bench: Bench) -> None:
     x, y = bench.variable(SMALL), bench.variable(HALF)
-    assert x.has_metadata() and x[2:4].get_metadata() == QuarterMetadata(F143, -2) and not y.has_metadata()
+    assert (
+        x.has_metadata()
+        and x[2:4].get_metadata() == QuarterMetadata(F143, -2)
+        and not y.has_metadata()
+    )
     assert x.reinterpret(WIDE).get_metadata() == QuarterMetadata(F152, 3)
     assert concat([x, x]).get_metadata() == x.get_metadata()
     assert bench.graph.clone(x).get_metadata() == x.get_metadata()
     assert repr(x) == "Tensor('v0', QUARTER[F143, -2], shape (8,))"
-    assert repr(bench.graph.variables[0]) == "Variable('v0', QUARTER[F143, -2], shape (8,), 8 bytes)"
+    assert (
+        repr(bench.graph.variables[0]) == "Variable('v0', QUARTER[F143, -2], shape (8,), 8 bytes)"
+    )
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [SMALL, WIDE], ids=repr)
@@ -145,7 +172,13 @@ def test_copies_and_streams_move_codes(bench: Bench) -> None:
     to_host = bench.graph.add_device_to_host_fifo("out", WIDE, 8)
     buffer = bench.graph.add_remote_buffer("rows", WIDE, 8, 2)
     back = bench.variable(WIDE)
-    for step in (Copy(to_device, x), Copy(x, y.flatten()), Copy(y, to_host), Copy(y.flatten(), buffer), Copy(buffer, back)):
+    for step in (
+        Copy(to_device, x),
+        Copy(x, y.flatten()),
+        Copy(y, to_host),
+        Copy(y.flatten(), buffer),
+        Copy(buffer, back),
+    ):
         bench.prog.add(step)
     bench.graph.create_host_read("back", back)
     engine = Engine(bench.graph, bench.prog)
@@ -186,10 +219,13 @@ def test_casts_there_and_back(bench: Bench, source: type[DType], dtype: type[DTy
     with np.errstate(over="ignore"):
         expected = theirs(given, dtype)
     np.testing.assert_array_equal(got[0].reshape(-1), expected)
-    np.testing.assert_array_equal(got[1].reshape(-1), from_quarter(expected, dtype.metadata).astype(source.numpy))  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(
+        got[1].reshape(-1), from_quarter(expected, dtype.metadata).astype(source.numpy)
+    )  # type: ignore[attr-defined]
 
 
-# (dtype, value, code read back as if its scale were 0, with NANOO and without): PopLibs' tests, QuarterTypeArithmeticTests.cpp
+# (dtype, value, code read back as if its scale were 0, with NANOO and without): PopLibs' tests,
+# QuarterTypeArithmeticTests.cpp
 PUBLISHED = [
     (QUARTER[F143, 0], 2.0**33, np.nan, 240),
     (QUARTER[F143, 0], 2.0**-12, 0, 0),
@@ -205,7 +241,8 @@ PUBLISHED = [
 def test_what_is_too_large_is_nan_or_the_largest(
     bench: Bench, dtype: Any, value: float, as_nan: float, saturated: float | None
 ) -> None:
-    """As the bit NANOO says; of one program, before and after it is set, and on a tile where it is not."""
+    """As the bit NANOO says; of one program, before and after it is set, and on a tile where it is
+    not."""
     x = bench.variable(FLOAT, 4, [value, -value, np.inf, np.nan])
     bench.graph.set_tile_mapping(x, 1)
     without = popops.cast(bench.graph, x, dtype, bench.prog)
@@ -223,12 +260,15 @@ def test_what_is_too_large_is_nan_or_the_largest(
 
 @pytest.mark.parametrize("source", [HALF, FLOAT], ids=repr)
 def test_casts_to_eight_bits_round_by_chance(bench: Bench, source: type[DType]) -> None:
-    """Fairly, within four standard errors, from seeds that repeat, and only where the tile's bit ESR is set."""
+    """Fairly, within four standard errors, from seeds that repeat, and only where the tile's bit
+    ESR is set."""
     dtype, count, value = QUARTER[F143, 0], 4000, 1.04
     x = bench.variable(source, count, np.full(count, value))
     bench.graph.set_tile_mapping(x, 0)
     bench.graph.set_tile_mapping(x[: count // 2], 1)
-    set_floating_point_behaviour(bench.graph, bench.prog, FloatingPointBehaviour(False, False, False, True, False), tile=1)
+    set_floating_point_behaviour(
+        bench.graph, bench.prog, FloatingPointBehaviour(False, False, False, True, False), tile=1
+    )
     seeds = get_hw_seeds(bench.graph, bench.prog)
     first = popops.cast(bench.graph, x, dtype, bench.prog)
     second = popops.cast(bench.graph, x, dtype, bench.prog)
@@ -250,10 +290,11 @@ def test_a_cast_lies_where_its_source_lies(bench: Bench) -> None:
 
 
 def test_a_cast_costs_what_its_loads_and_stores_do(bench: Bench) -> None:
-    """As between FLOAT and HALF, one size down (PopLibs' Cast1D): 167 of 1,000 elements for the busiest worker.
+    """As between FLOAT and HALF, one size down (PopLibs' Cast1D): 167 of 1,000 elements for the
+    busiest worker.
 
-    From HALF in groups of 8 that take 2 cycles: 12 + 6 * (18 + 19 + 2 * 20 + 9). To FLOAT in pairs, each a cycle:
-    12 + 6 * (18 + 19 + 83 + 3).
+    From HALF in groups of 8 that take 2 cycles: 12 + 6 * (18 + 19 + 2 * 20 + 9). To FLOAT in pairs,
+    each a cycle: 12 + 6 * (18 + 19 + 83 + 3).
     """
     codes = popops.cast(bench.graph, bench.variable(HALF, 1000, 1), SMALL, bench.prog)
     popops.cast(bench.graph, codes, FLOAT, bench.prog)
@@ -285,14 +326,18 @@ class Codes(Vertex):
 def test_a_codelet_may_work_on_the_codes(bench: Bench) -> None:
     x, out = bench.variable(SMALL, values=NUMBERS), bench.variable(SMALL)
     cs = bench.graph.add_compute_set()
-    vertex = bench.graph.add_vertex(cs, Codes, x=x.reinterpret(UNSIGNED_CHAR), out=out.reinterpret(UNSIGNED_CHAR))
+    vertex = bench.graph.add_vertex(
+        cs, Codes, x=x.reinterpret(UNSIGNED_CHAR), out=out.reinterpret(UNSIGNED_CHAR)
+    )
     bench.graph.set_tile_mapping(vertex, 0)
     bench.prog.add(Execute(cs))
     (got,) = bench.run(out)
-    np.testing.assert_array_equal(from_quarter(got, SMALL.metadata), abs(from_quarter(theirs(NUMBERS, SMALL), SMALL.metadata)))
+    np.testing.assert_array_equal(
+        from_quarter(got, SMALL.metadata), abs(from_quarter(theirs(NUMBERS, SMALL), SMALL.metadata))
+    )
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 
 T = TypeVar("T")
@@ -313,67 +358,132 @@ def declared() -> type[Vertex]:
 
 
 FLAWS: list[tuple[Callable[[Bench], object], type[PoplarError] | type[PoplibsError], str]] = [
-    (lambda b: b.graph.add_variable(QUARTER, 4, "x"), PoplarTypeError, """\
+    (
+        lambda b: b.graph.add_variable(QUARTER, 4, "x"),
+        PoplarTypeError,
+        """\
 The variable 'x' was given QUARTER without a format and a scale.
-  next:  write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and numbers times 2**0."""),
-    (lambda b: QUARTER[F143, 40], TensorMetadataError, """\
+  next:  write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and numbers times 2**0.""",
+    ),
+    (
+        lambda b: QUARTER[F143, 40],
+        TensorMetadataError,
+        """\
 QuarterMetadata() was given the scale 40.
-  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale."""),
-    (lambda b: QUARTER[F143, 1, 2], TensorMetadataError, """\
+  next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale.""",
+    ),
+    (
+        lambda b: QUARTER[F143, 1, 2],
+        TensorMetadataError,
+        """\
 QuarterMetadata() was given the format (<QuarterFormat.F143: 'F143'>, 1, 2).
-  next:  give QuarterFormat.F143 or QuarterFormat.F152."""),
-    (lambda b: SMALL(), PoplarTypeError, """\
+  next:  give QuarterFormat.F143 or QuarterFormat.F152.""",
+    ),
+    (
+        lambda b: SMALL(),
+        PoplarTypeError,
+        """\
 QUARTER[F143, -2] is a dtype and is never instantiated.
-  next:  pass the class itself, as in graph.add_variable(QUARTER[F143, -2], (4,)); for a host value use numpy."""),
-    (lambda b: b.graph.add_variable(FLOAT, 4, "x").get_metadata(), TensorMetadataError, """\
+  next:  pass the class itself, as in graph.add_variable(QUARTER[F143, -2], (4,)); for a host value use numpy.""",
+    ),
+    (
+        lambda b: b.graph.add_variable(FLOAT, 4, "x").get_metadata(),
+        TensorMetadataError,
+        """\
 FLOAT has no metadata.
   where: Tensor('x', FLOAT, shape (4,))
-  next:  only 8-bit floats have a format and a scale: QUARTER[QuarterFormat.F143, 0]."""),
-    (lambda b: b.graph.add_constant(SMALL, 2, [1, 63], "c"), TensorCreationError, """\
+  next:  only 8-bit floats have a format and a scale: QUARTER[QuarterFormat.F143, 0].""",
+    ),
+    (
+        lambda b: b.graph.add_constant(SMALL, 2, [1, 63], "c"),
+        TensorCreationError,
+        """\
 The constant 'c': QUARTER[F143, -2] holds numbers up to 60; element [1] is 63.
-  next:  choose another dtype, or round and clip the values first."""),
-    (lambda b: b.graph.add_constant(SMALL, 1, float("inf"), "c"), TensorCreationError, """\
+  next:  choose another dtype, or round and clip the values first.""",
+    ),
+    (
+        lambda b: b.graph.add_constant(SMALL, 1, float("inf"), "c"),
+        TensorCreationError,
+        """\
 The constant 'c': QUARTER[F143, -2] holds numbers up to 60; the value is inf.
-  next:  choose another dtype, or round and clip the values first."""),
-    (lambda b: Copy(b.variable(SMALL), b.variable(QUARTER[F143, -1])), PoplarTypeError, """\
+  next:  choose another dtype, or round and clip the values first.""",
+    ),
+    (
+        lambda b: Copy(b.variable(SMALL), b.variable(QUARTER[F143, -1])),
+        PoplarTypeError,
+        """\
 Copy was given a source of QUARTER[F143, -2] and a destination of QUARTER[F143, -1].
   where: Tensor('v0', QUARTER[F143, -2], shape (8,)) to Tensor('v1', QUARTER[F143, -1], shape (8,))
-  next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first."""),
-    (lambda b: declared(), VertexDefinitionError, """\
+  next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.""",
+    ),
+    (
+        lambda b: declared(),
+        VertexDefinitionError,
+        """\
 Scale.x is a field of QUARTER[F143, -2], and codelets do not compute with 8-bit floats.
   next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves declare UNSIGNED_CHAR and connect \
-tensor.reinterpret(UNSIGNED_CHAR)."""),
-    (lambda b: popops.add(b.graph, b.variable(SMALL), b.variable(SMALL), b.prog), PoplibsError, """\
+tensor.reinterpret(UNSIGNED_CHAR).""",
+    ),
+    (
+        lambda b: popops.add(b.graph, b.variable(SMALL), b.variable(SMALL), b.prog),
+        PoplibsError,
+        """\
 popops::BinaryOp1D does not compute with QUARTER[F143, -2].
-  next:  convert to HALF or FLOAT with popops.cast first."""),
-    (lambda b: popops.fill(b.graph, b.variable(SMALL), b.prog, 1), PoplibsError, """\
+  next:  convert to HALF or FLOAT with popops.cast first.""",
+    ),
+    (
+        lambda b: popops.fill(b.graph, b.variable(SMALL), b.prog, 1),
+        PoplibsError,
+        """\
 popops::Fill does not compute with QUARTER[F143, -2].
-  next:  convert to HALF or FLOAT with popops.cast first."""),
-    (lambda b: Anything[SMALL], VertexDefinitionError, """\
+  next:  convert to HALF or FLOAT with popops.cast first.""",
+    ),
+    (
+        lambda b: Anything[SMALL],
+        VertexDefinitionError,
+        """\
 Anything<quarter[f143, -2]>.x is a field of QUARTER[F143, -2], and codelets do not compute with 8-bit floats.
   next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves declare UNSIGNED_CHAR and connect \
-tensor.reinterpret(UNSIGNED_CHAR)."""),
-    (lambda b: b.graph.add_vertex(b.graph.add_compute_set(), Codes, x=b.variable(SMALL), out=b.variable(UNSIGNED_CHAR)),
-     PoplarTypeError, """\
+tensor.reinterpret(UNSIGNED_CHAR).""",
+    ),
+    (
+        lambda b: b.graph.add_vertex(
+            b.graph.add_compute_set(), Codes, x=b.variable(SMALL), out=b.variable(UNSIGNED_CHAR)
+        ),
+        PoplarTypeError,
+        """\
 Codes.x holds UNSIGNED_CHAR and was given a tensor of QUARTER[F143, -2].
   where: Tensor('v0', QUARTER[F143, -2], shape (8,))
-  next:  convert it with popops.cast: codelets do not compute with 8-bit floats."""),
-    (lambda b: popops.cast(b.graph, b.variable(INT), SMALL, b.prog), PoplibsError, """\
+  next:  convert it with popops.cast: codelets do not compute with 8-bit floats.""",
+    ),
+    (
+        lambda b: popops.cast(b.graph, b.variable(INT), SMALL, b.prog),
+        PoplibsError,
+        """\
 cast() converts INT to QUARTER[F143, -2] in two steps.
   where: Tensor('v0', INT, shape (8,))
-  next:  cast to HALF or FLOAT first, and the result again."""),
-    (lambda b: popops.cast(b.graph, b.variable(SMALL), WIDE, b.prog), PoplibsError, """\
+  next:  cast to HALF or FLOAT first, and the result again.""",
+    ),
+    (
+        lambda b: popops.cast(b.graph, b.variable(SMALL), WIDE, b.prog),
+        PoplibsError,
+        """\
 cast() converts QUARTER[F143, -2] to QUARTER[F152, 3] in two steps.
   where: Tensor('v0', QUARTER[F143, -2], shape (8,))
-  next:  cast to HALF or FLOAT first, and the result again."""),
-]  # fmt: skip
+  next:  cast to HALF or FLOAT first, and the result again.""",
+    ),
+]
 
 
 @pytest.mark.parametrize(("call", "error", "text"), FLAWS, ids=[str(n) for n in range(len(FLAWS))])
-def test_refused(bench: Bench, call: Callable[[Bench], object], error: type[Exception], text: str) -> None:
+def test_refused(
+    bench: Bench, call: Callable[[Bench], object], error: type[Exception], text: str
+) -> None:
     with pytest.raises(error) as caught:
         call(bench)
-    assert [line for line in str(caught.value).splitlines() if not line.startswith("  line:")] == text.splitlines()
+    assert [
+        line for line in str(caught.value).splitlines() if not line.startswith("  line:")
+    ] == text.splitlines()
 
 
 def test_a_scale_that_no_executable_can_hold(bench: Bench, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What tiles move within their memory, against a look at every element; what it takes, against what is published."""
+"""What tiles move within their memory, against a look at every element; what it takes, against what
+is published."""
 
 from __future__ import annotations
 
@@ -21,8 +22,11 @@ from ipu_teach.target import make_target
 Moved = list[list[int]]  # pieces and bytes, by tile
 
 
-def pieces(space: Space, elements: Iterable[tuple[int, ...]], address: list[list[int]]) -> list[int]:
-    """The bytes of each piece of `elements`, tuples that are side by side where each number is in its own addresses."""
+def pieces(
+    space: Space, elements: Iterable[tuple[int, ...]], address: list[list[int]]
+) -> list[int]:
+    """The bytes of each piece of `elements`, tuples that are side by side where each number is in
+    its own addresses."""
     found: list[int] = []
     before: tuple[int, ...] | None = None
     for now in elements:
@@ -30,7 +34,9 @@ def pieces(space: Space, elements: Iterable[tuple[int, ...]], address: list[list
             space.tile[a] == space.tile[b] and at[b] == at[a] + space.size[a]
             for a, b, at in zip(before, now, address, strict=True)
         )
-        found[-1:] = [found[-1] + space.size[now[0]]] if goes_on else [*found[-1:], space.size[now[0]]]
+        found[-1:] = (
+            [found[-1] + space.size[now[0]]] if goes_on else [*found[-1:], space.size[now[0]]]
+        )
         before = now
     return found
 
@@ -47,7 +53,9 @@ def test_what_lies_on_the_tile_in_pieces_is_gathered(rng: Random) -> None:
     space = some_space(rng, some_device(rng))
     step = random_superstep(rng, space)
     at = local_addresses(space)
-    for phase, exchange in zip(("output", "input"), cost_of(space, Execute(step.compute_set)).exchange, strict=True):
+    for phase, exchange in zip(
+        ("output", "input"), cost_of(space, Execute(step.compute_set)).exchange, strict=True
+    ):
         expected: Moved = [[0] * space.tiles, [0] * space.tiles]
         seen = set()
         for vertex in step.vertices:
@@ -73,7 +81,9 @@ def test_what_a_copy_moves_on_its_tile_and_puts_in_place(rng: Random) -> None:
     space = some_space(rng, some_device(rng))
     copy, source, destination = random_copy(rng, space)
     at = local_addresses(space)
-    pairs = list(zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True))
+    pairs = list(
+        zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True)
+    )
     (exchange,) = cost_of(space, copy).exchange
     for tile in range(space.tiles):
         here = [(s, d) for s, d in pairs if space.tile[d] == tile == space.tile[s]]
@@ -99,7 +109,8 @@ def on_tile(rows: int, columns: int) -> tuple[Space, View]:
 
 
 def test_the_published_copy_vertices() -> None:
-    """A column of 102 numbers on six workers: 801 cycles each; of 100: 786 on average, 801 the longest."""
+    """A column of 102 numbers on six workers: 801 cycles each; of 100: 786 on average, 801 the
+    longest."""
     target = make_target("ipu1")
     for count, longest, together in ((102, 801, 6 * 801), (100, 801, 6 * 786), (1, 81, 81)):
         cycles, worked = copy_cycles(np.array([count]), np.array([4 * count]), target)
@@ -111,7 +122,12 @@ def test_the_published_copy_vertices() -> None:
 
 def test_a_column_costs_what_a_row_does_not() -> None:
     space, x = on_tile(24, 24)
-    for part, name in ((x[3], "row"), (x[:, 3], "column"), (x[3:5].flat(), "rows"), (x[3:5, :].flat(), "both")):
+    for part, name in (
+        (x[3], "row"),
+        (x[:, 3], "column"),
+        (x[3:5].flat(), "rows"),
+        (x[3:5, :].flat(), "both"),
+    ):
         out = space.variable(FLOAT, ())
         space.map(out, 0)
         compute_set = space.graph.add_compute_set(name)
@@ -120,7 +136,8 @@ def test_a_column_costs_what_a_row_does_not() -> None:
         assert cost.compute_duration == 60 + (6 * (36 + 178 + 2) if name == "column" else 0)
     back = space.graph.add_compute_set("back")
     add(space, back, Placed(Increment, 0, {"x": [x[:, 5]]}), 10)
-    assert cost_of(space, Execute(back)).compute_duration == 60 + 2 * 6 * (36 + 178 + 2)  # there and back
+    # there and back
+    assert cost_of(space, Execute(back)).compute_duration == 60 + 2 * 6 * (36 + 178 + 2)
 
 
 def test_a_column_that_comes_from_another_tile_is_free() -> None:
@@ -139,7 +156,8 @@ def test_a_copy_of_columns_is_put_in_place() -> None:
     space.map(y, 1)
     assert cost_of(space, Copy(x[2].tensor, y[4].tensor)).compute_duration == 0
     assert cost_of(space, Copy(x[2].tensor, y[:, 4].tensor)).compute_duration == 6 * (36 + 178 + 2)
-    assert cost_of(space, Copy(x[2, :4].tensor, y[:4, 4].tensor)).compute_duration == 0  # a few are received one by one
+    # a few are received one by one
+    assert cost_of(space, Copy(x[2, :4].tensor, y[:4, 4].tensor)).compute_duration == 0
 
 
 def test_a_copy_between_tensors_that_are_dealt_out_alike_is_a_piece_a_tile() -> None:
@@ -177,9 +195,12 @@ def test_insights_name_what_lies_in_pieces() -> None:
     (found,) = [insight for insight in engine.report.insights() if insight.kind == "pieces"]
     assert (found.name, found.figure, found.unit) == ("column", 1296, "cycles")
     assert found.text == (
-        "In 'column' tile 0 takes 1,296 of the step's 1,456 cycles to move 24 pieces, 96 bytes, within its memory."
+        "In 'column' tile 0 takes 1,296 of the step's 1,456 cycles to move 24 pieces, 96 bytes, "
+        "within its memory."
     )
-    assert found.advice.startswith("let what a vertex or a Copy takes lie side by side on its tile: rows, not columns")
+    assert found.advice.startswith(
+        "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns"
+    )
 
 
 def test_an_output_in_pieces_needs_room_and_code() -> None:
@@ -187,8 +208,12 @@ def test_an_output_in_pieces_needs_room_and_code() -> None:
     program = []
     for part in (x[3], x[:, 4]):
         compute_set = space.graph.add_compute_set()
-        space.graph.set_tile_mapping(space.graph.add_vertex(compute_set, Filled, out=part.tensor), 0)
-        program.append(compile_graph(space.graph, Execute(compute_set)).report.memory.by_category(0))
+        space.graph.set_tile_mapping(
+            space.graph.add_vertex(compute_set, Filled, out=part.tensor), 0
+        )
+        program.append(
+            compile_graph(space.graph, Execute(compute_set)).report.memory.by_category(0)
+        )
     assert [m["Exchange buffers"] for m in program] == [0, 4 * 24]
     assert [m["Exchange code"] for m in program] == [0, 6 * 12]
     # What copy vertices run is there once: for pieces, and for what lies side by side.

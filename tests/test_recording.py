@@ -1,4 +1,5 @@
-"""`Engine.record`: what tensors held after every step, beside a plain loop over the program, and what it refuses."""
+"""`Engine.record`: what tensors held after every step, beside a plain loop over the program, and
+what it refuses."""
 
 from __future__ import annotations
 
@@ -9,9 +10,36 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import BOOL, FLOAT, HALF, INT, Engine, Graph, InOut, Input, IPUModel, Output, Vector, Vertex
-from ipu_teach.errors import ApplicationRuntimeError, InvalidOptionError, PoplarIndexError, TensorIOStateError
-from ipu_teach.program import Abort, Copy, Execute, Program, Repeat, RepeatWhileTrue, Sequence, WriteUndef
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Vector,
+    Vertex,
+)
+from ipu_teach.errors import (
+    ApplicationRuntimeError,
+    InvalidOptionError,
+    PoplarIndexError,
+    TensorIOStateError,
+)
+from ipu_teach.program import (
+    Abort,
+    Copy,
+    Execute,
+    Program,
+    Repeat,
+    RepeatWhileTrue,
+    Sequence,
+    WriteUndef,
+)
 from ipu_teach.report import Recording
 from ipu_teach.types import Array
 
@@ -63,10 +91,22 @@ def smoothing(repeats: int = 5, **how: Any) -> tuple[Engine, Any, Any, Any]:
     for i in range(CELLS):
         for tensor in (u[i], v[i]):
             graph.set_tile_mapping(tensor, i * TILES // CELLS)
-        vertex = graph.add_vertex(smooth, Smooth, left=u[max(i - 1, 0)], here=u[i], right=u[min(i + 1, CELLS - 1)], out=v[i])
+        vertex = graph.add_vertex(
+            smooth,
+            Smooth,
+            left=u[max(i - 1, 0)],
+            here=u[i],
+            right=u[min(i + 1, CELLS - 1)],
+            out=v[i],
+        )
         graph.set_tile_mapping(vertex, i * TILES // CELLS)
     graph.create_host_write("u", u)
-    return Engine(graph, Repeat(repeats, Sequence(Execute(smooth), Copy(v, u))), **how), u, v, device
+    return (
+        Engine(graph, Repeat(repeats, Sequence(Execute(smooth), Copy(v, u))), **how),
+        u,
+        v,
+        device,
+    )
 
 
 def by_hand(repeats: int, u: Array | None = None) -> list[tuple[Array, Array]]:
@@ -138,7 +178,12 @@ def test_recording_again_replaces() -> None:
     engine.run()
     after = engine.record(v)
     engine.run()
-    assert (len(before.steps), len(after.steps), before.tensors, after.tensors) == (4, 4, (u,), (v,))
+    assert (len(before.steps), len(after.steps), before.tensors, after.tensors) == (
+        4,
+        4,
+        (u,),
+        (v,),
+    )
 
 
 def test_who_does_not_record_pays_nothing() -> None:
@@ -159,10 +204,15 @@ def test_a_loop_and_small_dtypes() -> None:
     graph.set_initial_value(count, 3)
     graph.set_initial_value(values, [1, -1, 0.1, 0, 65504])
     down, twice = graph.add_compute_set("down"), graph.add_compute_set("twice")
-    vertices = (graph.add_vertex(down, Down, count=count, left=left), graph.add_vertex(twice, Twice, values=values, out=out))
+    vertices = (
+        graph.add_vertex(down, Down, count=count, left=left),
+        graph.add_vertex(twice, Twice, values=values, out=out),
+    )
     for thing in (count, left, values, out, *vertices):
         graph.set_tile_mapping(thing, 1)
-    engine = Engine(graph, RepeatWhileTrue(Execute(down), left, Sequence(Execute(twice), WriteUndef(out))))
+    engine = Engine(
+        graph, RepeatWhileTrue(Execute(down), left, Sequence(Execute(twice), WriteUndef(out)))
+    )
     recording = engine.record(count, left, out, out)
     engine.load(device)
     engine.run()
@@ -187,14 +237,20 @@ def test_a_run_that_is_stopped_is_kept_up_to_there(stop: str) -> None:
     graph.set_tile_mapping(u, 0)
     graph.set_tile_mapping(v, 1)
     out = graph.add_device_to_host_fifo("out", FLOAT, 2)
-    programs: list[Program] = [Copy(u, v), Copy(v, out) if stop == "interrupt" else Abort("enough"), Copy(v, u)]
+    programs: list[Program] = [
+        Copy(u, v),
+        Copy(v, out) if stop == "interrupt" else Abort("enough"),
+        Copy(v, u),
+    ]
     engine = Engine(graph, Sequence(*programs))
     recording = engine.record(u, v)
     engine.load(device)
     if stop == "interrupt":
 
         def interrupted(values: Array) -> None:
-            with pytest.raises(TensorIOStateError, match=r"record\(\) was called while the engine runs"):
+            with pytest.raises(
+                TensorIOStateError, match=r"record\(\) was called while the engine runs"
+            ):
                 engine.record(u)
             raise KeyboardInterrupt
 
@@ -211,11 +267,14 @@ def test_a_full_recording_says_so() -> None:
     engine.load(device)
     engine.run()
     kept = len(recording.steps)
-    assert recording.missed == 100 - kept and repr(recording).endswith(f"; {recording.missed} steps after it was full")
+    assert recording.missed == 100 - kept and repr(recording).endswith(
+        f"; {recording.missed} steps after it was full"
+    )
     for step, (its, _) in enumerate(by_hand(50)[:kept]):
         same(recording.values(u, step), its)
     with pytest.raises(
-        PoplarIndexError, match=rf"asked for step {kept}\.\n  where: the recording has {kept} steps, from number 0"
+        PoplarIndexError,
+        match=rf"asked for step {kept}\.\n  where: the recording has {kept} steps, from number 0",
     ):
         recording.values(u, kept)
 
@@ -237,18 +296,29 @@ def test_what_cannot_be_recorded() -> None:
     refused(engine.record, "record() was given nothing to record", "engine.record(a, b)")
     refused(lambda: engine.record(3), "record() was given 3, which is no tensor")  # type: ignore[arg-type]
     refused(lambda: engine.record([u]), "which is no tensor", "one after the other")  # type: ignore[arg-type]
-    refused(lambda: engine.record(foreign), "which this engine does not know", "engine's own graph, made before the engine")
+    refused(
+        lambda: engine.record(foreign),
+        "which this engine does not know",
+        "engine's own graph, made before the engine",
+    )
     refused(lambda: engine.record(u, late), "which this engine does not know")
     refused(lambda: engine.record(u[3:3]), "which has no elements")
     refused(lambda: engine.record(u, most=0), "record() was given most=0", "from 1 to 1,000,000")
     device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
     graph = Graph(device.target)
-    one, large = graph.add_constant(FLOAT, (2,), 1.0, "one"), graph.add_variable(FLOAT, (70_000,), "large")
+    one, large = (
+        graph.add_constant(FLOAT, (2,), 1.0, "one"),
+        graph.add_variable(FLOAT, (70_000,), "large"),
+    )
     for tensor in (one, large):
         graph.set_tile_mapping(tensor, 0)
     other = Engine(graph, Copy(one, large[:2]))
     refused(lambda: other.record(one), "'one' is a constant", "a constant never changes")
-    refused(lambda: other.record(large), "70,000 elements", "at most 65,536: a slice, as in engine.record(a[:100])")
+    refused(
+        lambda: other.record(large),
+        "70,000 elements",
+        "at most 65,536: a slice, as in engine.record(a[:100])",
+    )
     recording = other.record(large[:9])
     assert isinstance(recording, Recording)
     refused(lambda: recording.values(large, 0), "which is not recorded", "a view of 'large'")

@@ -1,4 +1,5 @@
-"""Steps of a program that set the tiles' registers: what they change, from where on, what they cost, and what is refused."""
+"""Steps of a program that set the tiles' registers: what they change, from where on, what they
+cost, and what is refused."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ def by_chance(values: Array) -> bool:
     return len(np.unique(values)) == 2
 
 
-# --- rounding by chance -----------------------------------------------------------------------------------------------
+# --- rounding by chance ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loop", [False, True])
@@ -112,7 +113,8 @@ def test_rounding_by_chance_holds_from_its_step_on(loop: bool) -> None:
 
 
 def test_one_compute_set_runs_in_both_ways_wherever_the_program_goes() -> None:
-    """The same step with and without, in Repeat, If and a called function; what is set in a branch not taken is not set."""
+    """The same step with and without, in Repeat, If and a called function; what is set in a branch
+    not taken is not set."""
     b = Bench()
     step, kept = b.step("out"), {}
     flags = b.graph.add_variable(INT, (2,), "flags")
@@ -134,8 +136,12 @@ def test_one_compute_set_runs_in_both_ways_wherever_the_program_goes() -> None:
     b.prog.add(Call(b.graph.add_function(switch(True)))).add(keep("after a call"))
     got = dict(zip(kept, b.run(*kept), strict=True))
     assert {name: by_chance(values) for name, values in got.items()} == {
-        "branch not taken": False, "branch taken": True, "in a loop": False, "later in it": False, "after a call": True,
-    }  # fmt: skip
+        "branch not taken": False,
+        "branch taken": True,
+        "in a loop": False,
+        "later in it": False,
+        "after a call": True,
+    }
 
 
 def test_options_hold_until_a_step_and_again_after_load() -> None:
@@ -161,30 +167,34 @@ def test_a_tile_alone() -> None:
     np.testing.assert_array_equal(fast, slow)
 
 
-# --- exceptions -------------------------------------------------------------------------------------------------------
+# --- exceptions -----------------------------------------------------------------------------------
 
 
 def test_what_stops_a_run_is_what_the_program_said_last() -> None:
     b = Bench(Divide, 0.0)
     b.prog.add(b.step("before"))
-    set_floating_point_behaviour(b.graph, b.prog, FloatingPointBehaviour(inv=False, div0=True, oflo=False))
+    set_floating_point_behaviour(
+        b.graph, b.prog, FloatingPointBehaviour(inv=False, div0=True, oflo=False)
+    )
     set_floating_point_behaviour(b.graph, b.prog, QUIET)
     b.prog.add(b.step("after"))
     for values in b.run("before", "after"):
         assert np.isinf(values).all()
     with pytest.raises(FloatingPointTrapError, match="divide by zero"):  # at the first of the two
         b.run("before", options={"debug.floatPointOpException": True})
-    set_floating_point_behaviour(b.graph, b.prog, FloatingPointBehaviour(inv=False, div0=True, oflo=False))
+    set_floating_point_behaviour(
+        b.graph, b.prog, FloatingPointBehaviour(inv=False, div0=True, oflo=False)
+    )
     b.prog.add(b.step("last"))
     with pytest.raises(FloatingPointTrapError) as caught:
         b.run("last")
     number = Divide.compute.__code__.co_firstlineno + 1
     assert str(caught.value) == (
-        "A floating-point exception stopped the run: divide by zero encountered in divide.\n"
-        f"  where: test_registers.py, line {number} (Divide.compute), vertex 0 (Divide, tile 0) of compute set 'last'; fields "
-        "x, out; out[0] becomes inf\n"
-        "  next:  look at what the vertex was given; without debug.floatPointOpException and debug.nanOverflowException, or "
-        "with set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN."
+        "A floating-point exception stopped the run: divide by zero encountered in divide.\n  "
+        f"where: test_registers.py, line {number} (Divide.compute), vertex 0 (Divide, tile 0) of "
+        "compute set 'last'; fields x, out; out[0] becomes inf\n  next:  look at what the vertex "
+        "was given; without debug.floatPointOpException and debug.nanOverflowException, or with "
+        "set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN."
     )
 
 
@@ -217,7 +227,9 @@ def test_each_bit_stops_its_own_exception_on_its_tile(bit: str, x: float, what: 
 def test_halves_that_overflow_become_nan_from_the_step_on() -> None:
     b = Bench(Narrow, 1e5)
     b.prog.add(b.step("before"))
-    set_floating_point_behaviour(b.graph, b.prog, FloatingPointBehaviour(False, False, False, esr=True, nanoo=True))
+    set_floating_point_behaviour(
+        b.graph, b.prog, FloatingPointBehaviour(False, False, False, esr=True, nanoo=True)
+    )
     b.prog.add(b.step("after"))
     for loop in (False, True):
         before, after = b.run("before", "after", vertex_loop=loop)
@@ -239,7 +251,8 @@ class Halve(Vertex):
 
 
 def test_cycles_that_depend_on_data_are_those_of_the_batch() -> None:
-    """They are counted whatever numbers do, unless something was reported; then they are unknown."""
+    """They are counted whatever numbers do, unless something was reported; then they are
+    unknown."""
     seen = []
     for behaviour in (None, FloatingPointBehaviour(), QUIET):
         b = Bench(Halve, np.arange(1, 201).reshape(TILES, 50))
@@ -248,15 +261,19 @@ def test_cycles_that_depend_on_data_are_those_of_the_batch() -> None:
         b.prog.add(Repeat(2, b.step("out")))
         b.run()
         assert b.engine is not None
-        seen.append([cs.cycles_per_tile.tolist() for cs in b.engine.report.compute_sets if cs.name == "out"])
+        seen.append(
+            [cs.cycles_per_tile.tolist() for cs in b.engine.report.compute_sets if cs.name == "out"]
+        )
     assert seen[0] == seen[1] == seen[2] and min(seen[0][0]) > 0
     b = Bench(Halve, 0.0)
-    set_floating_point_behaviour(b.graph, b.prog, FloatingPointBehaviour(inv=True, div0=False, oflo=False, nanoo=False))
+    set_floating_point_behaviour(
+        b.graph, b.prog, FloatingPointBehaviour(inv=True, div0=False, oflo=False, nanoo=False)
+    )
     b.prog.add(b.step("out"))
     np.testing.assert_array_equal(b.run("out")[0], np.inf)
 
 
-# --- seeds ------------------------------------------------------------------------------------------------------------
+# --- seeds ----------------------------------------------------------------------------------------
 
 
 def test_seeds_given_back_repeat_what_followed_them() -> None:
@@ -271,17 +288,24 @@ def test_seeds_given_back_repeat_what_followed_them() -> None:
     b.prog.add(b.step("third"))
     last = get_hw_seeds(b.graph, b.prog, "last")
     assert seeds.shape == (TILES, 6, 4) and seeds.dtype is UNSIGNED_INT
-    assert [t for t, _ in enumerate(b.graph.get_tile_mapping(seeds)) if b.graph.get_tile_mapping(seeds)[t]] == [0, 1, 2, 3]
+    assert [
+        t
+        for t, _ in enumerate(b.graph.get_tile_mapping(seeds))
+        if b.graph.get_tile_mapping(seeds)[t]
+    ] == [0, 1, 2, 3]
     for name, tensor in (("seeds", seeds), ("again", again), ("last", last)):
         b.graph.create_host_read(name, tensor)
-    warm, first, second, third, s, t, u = b.run("warm", "first", "second", "third", "seeds", "again", "last")
+    warm, first, second, third, s, t, u = b.run(
+        "warm", "first", "second", "third", "seeds", "again", "last"
+    )
     np.testing.assert_array_equal(first, third)
     np.testing.assert_array_equal(t, u)
     assert (first != second).any() and (first != warm).any() and (s != t).any(axis=2).all()
 
 
 def test_the_generators_are_the_chips() -> None:
-    """Words as the registers PRNG_0_0 … PRNG_1_1 hold them; each run that rounds takes one word of every worker."""
+    """Words as the registers PRNG_0_0 … PRNG_1_1 hold them; each run that rounds takes one word of
+    every worker."""
     b = Bench()
     before = get_hw_seeds(b.graph, b.prog, "before")
     set_stochastic_rounding(b.graph, b.prog, True)
@@ -291,8 +315,12 @@ def test_the_generators_are_the_chips() -> None:
         b.graph.create_host_read(name, tensor)
     seeds, later = b.run("seeds", "later", options={"prng.seed": 42})
     wanted = generator.worker_states(42, TILES, 6)
-    np.testing.assert_array_equal(seeds[..., 0] + (seeds[..., 1].astype(np.uint64) << np.uint64(32)), wanted[..., 0])
-    np.testing.assert_array_equal(seeds[..., 2] + (seeds[..., 3].astype(np.uint64) << np.uint64(32)), wanted[..., 1])
+    np.testing.assert_array_equal(
+        seeds[..., 0] + (seeds[..., 1].astype(np.uint64) << np.uint64(32)), wanted[..., 0]
+    )
+    np.testing.assert_array_equal(
+        seeds[..., 2] + (seeds[..., 3].astype(np.uint64) << np.uint64(32)), wanted[..., 1]
+    )
     generator.draw(wanted, 3)
     np.testing.assert_array_equal(later.view("<u8")[..., 0], wanted[..., 0])
 
@@ -317,7 +345,7 @@ def test_other_seeds_give_other_bits() -> None:
     assert (first != second).any(axis=1).all()
 
 
-# --- what is seen of it -----------------------------------------------------------------------------------------------
+# --- what is seen of it ---------------------------------------------------------------------------
 
 
 def test_the_steps_are_in_the_program_and_the_report_with_their_cycles() -> None:
@@ -326,13 +354,20 @@ def test_the_steps_are_in_the_program_and_the_report_with_their_cycles() -> None
     set_stochastic_rounding(b.graph, b.prog, False)
     set_hw_seeds(b.graph, get_hw_seeds(b.graph, b.prog), b.prog)
     assert b.prog.to_string().splitlines()[1:] == [
-        "  Execute(set_floating_point_behaviour)", "  Execute(set_stochastic_rounding)", "  Execute(get_hw_seeds)",
+        "  Execute(set_floating_point_behaviour)",
+        "  Execute(set_stochastic_rounding)",
+        "  Execute(get_hw_seeds)",
         "  Execute(set_hw_seeds)",
-    ]  # fmt: skip
+    ]
     b.run()
     assert b.engine is not None
     report = b.engine.report
-    names = ["set_floating_point_behaviour", "set_stochastic_rounding", "get_hw_seeds", "set_hw_seeds"]
+    names = [
+        "set_floating_point_behaviour",
+        "set_stochastic_rounding",
+        "get_hw_seeds",
+        "set_hw_seeds",
+    ]
     assert [cs.name for cs in report.compute_sets] == names
     cycles = [cs.cycles_per_tile.tolist() for cs in report.compute_sets]
     assert cycles == [[0, 62, 0, 0], [62] * 4, [176] * 4, [14 + 27 * 6] * 4]
@@ -363,30 +398,50 @@ def test_a_register_vertex_runs_by_itself_too() -> None:
 
 
 REFUSED: list[tuple[Callable[[Bench], object], str]] = [
-    (lambda b: set_stochastic_rounding(b.graph, b.prog, 1), """\
+    (
+        lambda b: set_stochastic_rounding(b.graph, b.prog, 1),
+        """\
 set_stochastic_rounding() was given 1 as enable.
-  next:  give True or False."""),
-    (lambda b: set_stochastic_rounding(b.graph, Repeat(1, b.prog), True), """\
+  next:  give True or False.""",
+    ),
+    (
+        lambda b: set_stochastic_rounding(b.graph, Repeat(1, b.prog), True),
+        """\
 set_stochastic_rounding() was given Repeat(1, Sequence(0 programs)) as prog.
-  next:  give a Sequence; the step is added to its end."""),
-    (lambda b: set_stochastic_rounding(DEVICE, b.prog, True), """\
+  next:  give a Sequence; the step is added to its end.""",
+    ),
+    (
+        lambda b: set_stochastic_rounding(DEVICE, b.prog, True),
+        """\
 set_stochastic_rounding() was given Device(ipu2 model, 1 IPU, 4 tiles) as graph.
-  next:  give a Graph."""),
-    (lambda b: set_floating_point_behaviour(b.graph, b.prog, True), """\
+  next:  give a Graph.""",
+    ),
+    (
+        lambda b: set_floating_point_behaviour(b.graph, b.prog, True),
+        """\
 set_floating_point_behaviour() was given True as behaviour.
-  next:  give FloatingPointBehaviour(inv=…, div0=…, oflo=…, esr=…, nanoo=…)."""),
-    (lambda b: set_floating_point_behaviour(b.graph, b.prog, QUIET, tile=4), """\
+  next:  give FloatingPointBehaviour(inv=…, div0=…, oflo=…, esr=…, nanoo=…).""",
+    ),
+    (
+        lambda b: set_floating_point_behaviour(b.graph, b.prog, QUIET, tile=4),
+        """\
 set_floating_point_behaviour() was given the tile 4.
-  next:  give a tile from 0 to 3, or leave it out for all of them."""),
-    (lambda b: set_hw_seeds(b.graph, b.x, b.prog), """\
+  next:  give a tile from 0 to 3, or leave it out for all of them.""",
+    ),
+    (
+        lambda b: set_hw_seeds(b.graph, b.x, b.prog),
+        """\
 set_hw_seeds() wants UNSIGNED_INT of shape (4, 6, 4): four words for each worker of each tile.
   where: Tensor('x', FLOAT, shape (4, 50))
-  next:  give what get_hw_seeds returned, or make it with graph.add_variable."""),
-]  # fmt: skip
+  next:  give what get_hw_seeds returned, or make it with graph.add_variable.""",
+    ),
+]
 
 
 @pytest.mark.parametrize(("call", "text"), REFUSED, ids=[str(n) for n in range(len(REFUSED))])
-def test_what_is_refused_is_explained_and_changes_nothing(call: Callable[[Bench], object], text: str) -> None:
+def test_what_is_refused_is_explained_and_changes_nothing(
+    call: Callable[[Bench], object], text: str
+) -> None:
     b = Bench()
     before = len(b.graph.variables), len(b.graph.compute_sets), len(b.prog.programs)
     with pytest.raises(IPUTeachError) as caught:

@@ -1,4 +1,5 @@
-"""Remote buffers: rows beside the tiles, moved by row numbers that the device reads when a copy runs."""
+"""Remote buffers: rows beside the tiles, moved by row numbers that the device reads when a copy
+runs."""
 
 from __future__ import annotations
 
@@ -121,13 +122,16 @@ def test_without_an_offset_a_copy_moves_row_0() -> None:
     engine = Engine(graph, Copy(v, buffer))
     engine.load(device)
     engine.run()
-    np.testing.assert_array_equal(engine.copy_from_remote_buffer("MyRemoteBuffer"), values.reshape(-1))
+    np.testing.assert_array_equal(
+        engine.copy_from_remote_buffer("MyRemoteBuffer"), values.reshape(-1)
+    )
     with pytest.raises(UninitialisedReadError):
         engine.copy_from_remote_buffer("MyRemoteBuffer", 1)
 
 
 def ping_pong() -> tuple[Any, Graph, Sequence]:
-    """Rows go from buffer 0 to a tile, plus one back to where they were; the same through buffer 1."""
+    """Rows go from buffer 0 to a tile, plus one back to where they were; the same through buffer
+    1."""
     device = IPUModel("ipu2", tiles_per_ipu=3).create_device()
     graph = Graph(device.target)
     buffers = [graph.add_remote_buffer(f"b{i}", FLOAT, 6, 32) for i in range(2)]
@@ -137,7 +141,10 @@ def ping_pong() -> tuple[Any, Graph, Sequence]:
     graph.set_initial_value(row, 0)
     copies_in, copies_out = Sequence(), Sequence()
     for tile, buffer in enumerate(buffers):
-        x, y = graph.add_variable(FLOAT, (6,), f"x{tile}"), graph.add_variable(FLOAT, (6,), f"y{tile}")
+        x, y = (
+            graph.add_variable(FLOAT, (6,), f"x{tile}"),
+            graph.add_variable(FLOAT, (6,), f"y{tile}"),
+        )
         v = graph.add_vertex(cs, AddOne, x=x, out=y)
         for what in (x, y, v):
             graph.set_tile_mapping(what, tile)
@@ -145,7 +152,11 @@ def ping_pong() -> tuple[Any, Graph, Sequence]:
         copies_out.add(Copy(y, buffer, row))
     v = graph.add_vertex(step, Next, row=row)
     graph.set_tile_mapping(v, 2)
-    return device, graph, Sequence(Repeat(32, Sequence(copies_in, Execute(cs), copies_out, Execute(step))))
+    return (
+        device,
+        graph,
+        Sequence(Repeat(32, Sequence(copies_in, Execute(cs), copies_out, Execute(step)))),
+    )
 
 
 def rows_of(engine: Engine, device: Any) -> Array:
@@ -154,7 +165,9 @@ def rows_of(engine: Engine, device: Any) -> Array:
         engine.copy_to_remote_buffer(np.full(6, row), "b0", row)
         engine.copy_to_remote_buffer(np.full(6, 100 + row), "b1", row)
     engine.run()
-    return np.array([[engine.copy_from_remote_buffer(f"b{b}", row) for row in range(32)] for b in range(2)])
+    return np.array(
+        [[engine.copy_from_remote_buffer(f"b{b}", row) for row in range(32)] for b in range(2)]
+    )
 
 
 def test_ping_pong_with_a_counter_as_offset(tmp_path: Path) -> None:
@@ -194,13 +207,21 @@ def first_copy(header: dict[str, Any]) -> dict[str, Any]:
         (lambda h: h["remote_buffers"].pop(), "'b1' is not a remote buffer"),
         (lambda h: h["remote_buffers"][1].__setitem__(0, "b0"), "There is already a handle 'b0'"),
         (lambda h: h["remote_buffers"][0].__setitem__(3, 0), "0 is not a whole number from 1 to"),
-        (lambda h: h["remote_buffers"][0].__setitem__(2, 7), "Copy moves 1 row of 7 elements, 7 in all"),
+        (
+            lambda h: h["remote_buffers"][0].__setitem__(2, 7),
+            "Copy moves 1 row of 7 elements, 7 in all",
+        ),
         (lambda h: h.pop("remote_buffers"), "remote_buffers"),
         (lambda h: first_copy(h).__setitem__("store", 4), "4 is not"),
-        (lambda h: first_copy(h).__setitem__("offset", first_copy(h)["tensor"]), "Copy was given the offset"),
+        (
+            lambda h: first_copy(h).__setitem__("offset", first_copy(h)["tensor"]),
+            "Copy was given the offset",
+        ),
     ],
 )
-def test_a_damaged_executable_is_refused(change: Callable[[dict[str, Any]], Any], text: str) -> None:
+def test_a_damaged_executable_is_refused(
+    change: Callable[[dict[str, Any]], Any], text: str
+) -> None:
     _, graph, program = ping_pong()
     data = edited(compile_graph(graph, program).serialize(), change)
     with pytest.raises(ExecutableLoadError, match="The executable is damaged") as error:
@@ -231,7 +252,9 @@ def test_random_rows_equal_numpy(seed: int, vertex_loop: bool) -> None:
     out = w.graph.add_constant(UNSIGNED_INT, (k,), loaded, "out")
     w.graph.set_tile_mapping(out, 1)
     w.graph.create_host_read("y", y)
-    engine = w.engine(Sequence(Copy(x, buffer, into), Copy(buffer, y, out)), vertex_loop=vertex_loop)
+    engine = w.engine(
+        Sequence(Copy(x, buffer, into), Copy(buffer, y, out)), vertex_loop=vertex_loop
+    )
     engine.run()
     expected = np.zeros((repeats, size), dtype.numpy)
     for number, values in zip(stored, source.reshape(k, size), strict=True):
@@ -298,13 +321,16 @@ def test_a_negative_row_and_the_only_row(w: World) -> None:
 def test_unwritten_tensors_and_offsets(w: World) -> None:
     for program, element in (
         (Copy(w.x, w.single), "Copy to the remote buffer 'single' reads element [0] of 'x'"),
-        (Copy(w.buffer, w.x, w.row), "Copy from the remote buffer 'rows' reads element [0] of 'row'"),
+        (
+            Copy(w.buffer, w.x, w.row),
+            "Copy from the remote buffer 'rows' reads element [0] of 'row'",
+        ),
     ):
         with pytest.raises(UninitialisedReadError) as error:
             w.engine(program).run()
         assert str(error.value) == (
-            f"{element}, which nothing has written.\n"
-            "  next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor."
+            f"{element}, which nothing has written.\n  next:  write it first: a Copy, a compute "
+            "set, graph.set_initial_value, or Engine.write_tensor."
         )
 
 
@@ -345,10 +371,10 @@ def test_a_buffer_that_no_computer_holds(w: World) -> None:
         w.engine(Sequence())
     total = 2**48 + 5 * 16 + 16
     assert str(error.value) == (
-        f"The remote buffers take {total:,} bytes, which this computer does not have.\n"
-        "  where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements), RemoteBuffer('single', FLOAT, 1 row of 4 elements), "
-        "RemoteBuffer('far', FLOAT, 1,048,576 rows of 67,108,864 elements)\n"
-        "  next:  give them fewer rows, or shorter ones."
+        f"The remote buffers take {total:,} bytes, which this computer does not have.\n  where: "
+        "RemoteBuffer('rows', FLOAT, 5 rows of 4 elements), RemoteBuffer('single', FLOAT, 1 row of "
+        "4 elements), RemoteBuffer('far', FLOAT, 1,048,576 rows of 67,108,864 elements)\n  next:  "
+        "give them fewer rows, or shorter ones."
     )
 
 
@@ -374,106 +400,240 @@ def alien_offset(w: World) -> Tensor:
 
 
 REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
-    ("handle twice", lambda w: w.graph.add_remote_buffer("rows", FLOAT, 4), GraphObjectCreationError, """
+    (
+        "handle twice",
+        lambda w: w.graph.add_remote_buffer("rows", FLOAT, 4),
+        GraphObjectCreationError,
+        """
         There is already a handle 'rows'.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  choose another name."""),
-    ("stream of that handle", lambda w: w.graph.add_device_to_host_fifo("rows", FLOAT, 4), GraphObjectCreationError, """
+          next:  choose another name.""",
+    ),
+    (
+        "stream of that handle",
+        lambda w: w.graph.add_device_to_host_fifo("rows", FLOAT, 4),
+        GraphObjectCreationError,
+        """
         There is already a handle 'rows'.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  choose another name."""),
-    ("host read of that handle", lambda w: w.graph.create_host_read("rows", w.x), GraphObjectCreationError, """
+          next:  choose another name.""",
+    ),
+    (
+        "host read of that handle",
+        lambda w: w.graph.create_host_read("rows", w.x),
+        GraphObjectCreationError,
+        """
         There is already a handle 'rows'.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  choose another name."""),
-    ("no name", lambda w: w.graph.add_remote_buffer(4, FLOAT, 4), GraphObjectCreationError, """
+          next:  choose another name.""",
+    ),
+    (
+        "no name",
+        lambda w: w.graph.add_remote_buffer(4, FLOAT, 4),
+        GraphObjectCreationError,
+        """
         add_remote_buffer() was given the handle 4.
-          next:  a handle is a name, as in 'weights'."""),
-    ("no elements", lambda w: w.graph.add_remote_buffer("b", FLOAT, 0), GraphObjectCreationError, """
+          next:  a handle is a name, as in 'weights'.""",
+    ),
+    (
+        "no elements",
+        lambda w: w.graph.add_remote_buffer("b", FLOAT, 0),
+        GraphObjectCreationError,
+        """
         The remote buffer 'b' was given 0 as num_elements.
-          next:  give the elements of one row, a whole number of 1 or more."""),
-    ("half a row", lambda w: w.graph.add_remote_buffer("b", FLOAT, 4, 0.5), GraphObjectCreationError, """
+          next:  give the elements of one row, a whole number of 1 or more.""",
+    ),
+    (
+        "half a row",
+        lambda w: w.graph.add_remote_buffer("b", FLOAT, 4, 0.5),
+        GraphObjectCreationError,
+        """
         The remote buffer 'b' was given 0.5 as repeats.
-          next:  give the number of rows, a whole number of 1 or more."""),
-    ("too large", lambda w: w.graph.add_remote_buffer("b", FLOAT, 2**40, 2**20), GraphObjectCreationError, """
+          next:  give the number of rows, a whole number of 1 or more.""",
+    ),
+    (
+        "too large",
+        lambda w: w.graph.add_remote_buffer("b", FLOAT, 2**40, 2**20),
+        GraphObjectCreationError,
+        """
         The remote buffer 'b' is too large.
           where: 1099511627776 elements in each of 1048576 rows; a buffer may have 281,474,976,710,656 bytes
-          next:  check num_elements and repeats."""),
-    ("no dtype", lambda w: w.graph.add_remote_buffer("b", 4, 4), PoplarTypeError, f"""
+          next:  check num_elements and repeats.""",
+    ),
+    (
+        "no dtype",
+        lambda w: w.graph.add_remote_buffer("b", 4, 4),
+        PoplarTypeError,
+        f"""
         The remote buffer 'b' was given the element type 4.
-          next:  use one of FLOAT, HALF, BOOL, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, SHORT, UNSIGNED_SHORT, INT, {LAST}."""),
-    ("copy dtypes", lambda w: Copy(w.rows, w.buffer), PoplarTypeError, """
+          next:  use one of FLOAT, HALF, BOOL, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, SHORT, UNSIGNED_SHORT, INT, {LAST}.""",
+    ),
+    (
+        "copy dtypes",
+        lambda w: Copy(w.rows, w.buffer),
+        PoplarTypeError,
+        """
         Copy was given a source of INT and a destination of FLOAT.
           where: Tensor('numbers', INT, shape (2,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first."""),
-    ("copy sizes", lambda w: Copy(w.two, w.buffer), ControlProgramError, """
+          next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.""",
+    ),
+    (
+        "copy sizes",
+        lambda w: Copy(w.two, w.buffer),
+        ControlProgramError,
+        """
         Copy moves 1 row of 4 elements, 4 in all, and was given a tensor of 8.
           where: Tensor('two', FLOAT, shape (2, 4)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset)."""),
-    ("copy rows", lambda w: Copy(w.buffer, w.x, w.rows), ControlProgramError, """
+          next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""",
+    ),
+    (
+        "copy rows",
+        lambda w: Copy(w.buffer, w.x, w.rows),
+        ControlProgramError,
+        """
         Copy moves 2 rows of 4 elements, 8 in all, and was given a tensor of 4.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements) to Tensor('x', FLOAT, shape (4,))
-          next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset)."""),
-    ("copy buffers", lambda w: Copy(w.buffer, w.single), ControlProgramError, """
+          next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""",
+    ),
+    (
+        "copy buffers",
+        lambda w: Copy(w.buffer, w.single),
+        ControlProgramError,
+        """
         Copy was given a remote buffer and no tensor.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements) to RemoteBuffer('single', FLOAT, 1 row of 4 elements)
-          next:  copy from the first into a tensor, and from the tensor into the second."""),
-    ("offset without a buffer", lambda w: Copy(w.two[0], w.x, w.row), ControlProgramError, """
+          next:  copy from the first into a tensor, and from the tensor into the second.""",
+    ),
+    (
+        "offset without a buffer",
+        lambda w: Copy(w.two[0], w.x, w.row),
+        ControlProgramError,
+        """
         Copy was given the offset Tensor('row', UNSIGNED_INT, shape (1,)), and no remote buffer.
           where: Tensor(a view of 'two', FLOAT, shape (4,)) to Tensor('x', FLOAT, shape (4,))
-          next:  leave it out; to move a part of a tensor, slice the tensor."""),
-    ("offset a number", lambda w: Copy(w.x, w.buffer, 2), ControlProgramError, """
+          next:  leave it out; to move a part of a tensor, slice the tensor.""",
+    ),
+    (
+        "offset a number",
+        lambda w: Copy(w.x, w.buffer, 2),
+        ControlProgramError,
+        """
         Copy was given the offset 2.
           where: Tensor('x', FLOAT, shape (4,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant."""),
-    ("offset of FLOAT", lambda w: Copy(w.x, w.buffer, w.x[0]), ControlProgramError, """
+          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.""",
+    ),
+    (
+        "offset of FLOAT",
+        lambda w: Copy(w.x, w.buffer, w.x[0]),
+        ControlProgramError,
+        """
         Copy was given the offset Tensor(a view of 'x', FLOAT, shape ()).
           where: Tensor('x', FLOAT, shape (4,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant."""),
-    ("offset of another graph", lambda w: Copy(w.x, w.buffer, alien_offset(w)), ControlProgramError, """
+          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.""",
+    ),
+    (
+        "offset of another graph",
+        lambda w: Copy(w.x, w.buffer, alien_offset(w)),
+        ControlProgramError,
+        """
         Copy was given tensors of two graphs.
           where: Tensor('x', FLOAT, shape (4,)), and the offset Tensor('alien', INT, shape (1,))
-          next:  use one graph throughout."""),
-    ("buffer of another graph", with_alien_buffer, GraphObjectCreationError, """
+          next:  use one graph throughout.""",
+    ),
+    (
+        "buffer of another graph",
+        with_alien_buffer,
+        GraphObjectCreationError,
+        """
         Copy(rows to 'x') uses a tensor, stream or remote buffer of another graph.
-          next:  use one graph throughout."""),
-    ("copy to a repeated view", lambda w: w.engine(Copy(w.single, w.x[:1].broadcast(4, 0))), ControlProgramError, """
+          next:  use one graph throughout.""",
+    ),
+    (
+        "copy to a repeated view",
+        lambda w: w.engine(Copy(w.single, w.x[:1].broadcast(4, 0))),
+        ControlProgramError,
+        """
         Copy writes to a view that holds some element twice.
           where: Copy(single to 'x')
-          next:  copy to a view in which every element appears once."""),
-    ("host, wrong handle", lambda w: copy_from(w, "row"), TensorIOStateError, """
+          next:  copy to a view in which every element appears once.""",
+    ),
+    (
+        "host, wrong handle",
+        lambda w: copy_from(w, "row"),
+        TensorIOStateError,
+        """
         copy_from_remote_buffer() was given the handle 'row', and there is no such remote buffer.
-          next:  did you mean 'rows'? The remote buffers are 'rows', 'single'."""),
-    ("host, the buffer itself", lambda w: copy_from(w, w.buffer), TensorIOStateError, f"""
+          next:  did you mean 'rows'? The remote buffers are 'rows', 'single'.""",
+    ),
+    (
+        "host, the buffer itself",
+        lambda w: copy_from(w, w.buffer),
+        TensorIOStateError,
+        f"""
         copy_from_remote_buffer() was given the handle {BUFFER}, and there is no such remote buffer.
-          next:  name it by its handle, 'rows'."""),
-    ("host, wrong row", lambda w: copy_to(w, np.ones(4), "rows", 5), TensorIOStateError, """
+          next:  name it by its handle, 'rows'.""",
+    ),
+    (
+        "host, wrong row",
+        lambda w: copy_to(w, np.ones(4), "rows", 5),
+        TensorIOStateError,
+        """
         copy_to_remote_buffer() was given row 5 of the remote buffer 'rows', which has 5 rows.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  give a whole number from 0 to 4."""),
-    ("host, only row", lambda w: copy_from(w, "single", 1), TensorIOStateError, """
+          next:  give a whole number from 0 to 4.""",
+    ),
+    (
+        "host, only row",
+        lambda w: copy_from(w, "single", 1),
+        TensorIOStateError,
+        """
         copy_from_remote_buffer() was given row 1 of the remote buffer 'single', which has 1 row.
           where: RemoteBuffer('single', FLOAT, 1 row of 4 elements)
-          next:  its only row is 0."""),
-    ("host, wrong size", lambda w: copy_to(w, np.ones(20), "rows"), TensorIOStateError, """
+          next:  its only row is 0.""",
+    ),
+    (
+        "host, wrong size",
+        lambda w: copy_to(w, np.ones(20), "rows"),
+        TensorIOStateError,
+        """
         copy_to_remote_buffer('rows') was given 20 values for 4 elements.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  give the values of one row, and call it once for each row."""),
-    ("host, no numbers", lambda w: copy_to(w, "four", "rows"), TensorIOStateError, """
+          next:  give the values of one row, and call it once for each row.""",
+    ),
+    (
+        "host, no numbers",
+        lambda w: copy_to(w, "four", "rows"),
+        TensorIOStateError,
+        """
         copy_to_remote_buffer('rows'): 'four' is no number.
-          next:  give numbers that FLOAT holds."""),
-    ("host, unwritten row", lambda w: copy_from(w, "rows", 2), UninitialisedReadError, """
+          next:  give numbers that FLOAT holds.""",
+    ),
+    (
+        "host, unwritten row",
+        lambda w: copy_from(w, "rows", 2),
+        UninitialisedReadError,
+        """
         The host reads row 2 of the remote buffer 'rows', which nothing has written.
           where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
-          next:  write it first: Copy(tensor, buffer, offset), or engine.copy_to_remote_buffer."""),
-    ("host, not loaded", lambda w: Engine(w.graph, Sequence()).copy_from_remote_buffer("rows"), TensorIOStateError, """
+          next:  write it first: Copy(tensor, buffer, offset), or engine.copy_to_remote_buffer.""",
+    ),
+    (
+        "host, not loaded",
+        lambda w: Engine(w.graph, Sequence()).copy_from_remote_buffer("rows"),
+        TensorIOStateError,
+        """
         The engine is not loaded: there is no machine yet.
-          next:  engine.load(device) first."""),
-]  # fmt: skip
+          next:  engine.load(device) first.""",
+    ),
+]
 
 
-@pytest.mark.parametrize(("make", "kind", "text"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
-def test_every_refusal(w: World, make: Callable[[World], Any], kind: type[Exception], text: str) -> None:
+@pytest.mark.parametrize(
+    ("make", "kind", "text"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
+)
+def test_every_refusal(
+    w: World, make: Callable[[World], Any], kind: type[Exception], text: str
+) -> None:
     with pytest.raises(kind) as error:
         make(w)
     assert type(error.value) is kind

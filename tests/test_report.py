@@ -12,7 +12,20 @@ import numpy as np
 import pytest
 from lines import without_line
 
-from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, Input, IPUModel, Output, Report, Vector, Vertex, print_profile_summary
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Report,
+    Vector,
+    Vertex,
+    print_profile_summary,
+)
 from ipu_teach.errors import InvalidOptionError, MissingPerfEstimateError, PoplarIndexError
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
@@ -37,8 +50,14 @@ class Untraced(Vertex):
 
 
 def small_engine() -> Engine:
-    """Two tiles that exchange 4 bytes a cycle, a host link of 4 bytes a cycle, 100 cycles a sync, a clock of 1 GHz."""
-    model = IPUModel(tiles_per_ipu=2, memory_bytes_per_tile=8192, tile_clock_frequency=1e9, host_bytes_per_second=4e9)
+    """Two tiles that exchange 4 bytes a cycle, a host link of 4 bytes a cycle, 100 cycles a sync, a
+    clock of 1 GHz."""
+    model = IPUModel(
+        tiles_per_ipu=2,
+        memory_bytes_per_tile=8192,
+        tile_clock_frequency=1e9,
+        host_bytes_per_second=4e9,
+    )
     device = model.create_device()
     graph = Graph(device)
     x, y, z = (graph.add_variable(FLOAT, 8, name) for name in "xyz")
@@ -52,7 +71,11 @@ def small_engine() -> Engine:
         graph.set_tile_mapping(v, number // 7)
         graph.set_perf_estimate(v, 10 if number < 7 else 30)
     stream = graph.add_host_to_device_fifo("in", FLOAT, 8)
-    engine = Engine(graph, [Sequence(Copy(stream, x), Execute(cs), Copy(x, y), Copy(x, z)), Execute(cs)], merge_copies=False)
+    engine = Engine(
+        graph,
+        [Sequence(Copy(stream, x), Execute(cs), Copy(x, y), Copy(x, z)), Execute(cs)],
+        merge_copies=False,
+    )
     engine.load(device)
     engine.connect_stream("in", np.arange(8.0))
     return engine
@@ -60,18 +83,22 @@ def small_engine() -> Engine:
 
 # By hand, in cycles:
 #
-#   step            sync  exchange                      compute: tile 0           tile 1            host     sum
-#   stream to x      100                                                                            32/4=8   108
-#   work             100  32 B of x to tile 1: 54+32/4  7 of 10: 2 rounds, 6*20   1 of 30: 6*30                100+62+180=342
-#   x to y           100  32 B of x to tile 1: 62                                                            162
-#   x to z           100                                32 B in a piece: 6*(36+44.5+32/8/6), up to 492       592
-#                                                                                                    total: 1,204
-#   The stream is one packet, all of it for tile 0: it goes straight there. A tile's first word comes after 54 cycles.
-#   compute, idle threads included: tile 0 120+492, tile 1 180; excluded: tile 0 70+326, as four workers copy, tile 1 30
-#   rests on: Graphcore's model: 62+62, and 492 of a copy; our counting: 4 syncs; given with the program: 180, and the host's 8
-#   exchange: tile 0 sends for 8+8, tile 1 is done after 62+62; host 8; sync, the rest: 1204-396-70-8 = 730 on average
+#   step            sync  exchange                      compute: tile 0           tile 1
+#   host     sum stream to x      100
+#   32/4=8   108 work             100  32 B of x to tile 1: 54+32/4  7 of 10: 2 rounds, 6*20   1 of
+#   30: 6*30                100+62+180=342 x to y           100  32 B of x to tile 1: 62
+#   162 x to z           100                                32 B in a piece: 6*(36+44.5+32/8/6), up
+#   to 492       592
+#                                                                                                    total:
+#   1,204 The stream is one packet, all of it for tile 0: it goes straight there. A tile's first
+#   word comes after 54 cycles. compute, idle threads included: tile 0 120+492, tile 1 180;
+#   excluded: tile 0 70+326, as four workers copy, tile 1 30 rests on: Graphcore's model: 62+62, and
+#   492 of a copy; our counting: 4 syncs; given with the program: 180, and the host's 8 exchange:
+#   tile 0 sends for 8+8, tile 1 is done after 62+62; host 8; sync, the rest: 1204-396-70-8 = 730 on
+#   average
 #
-# Bytes. Always live: x, which the second program reads without writing it; the constant; and what belongs to the vertices.
+# Bytes. Always live: x, which the second program reads without writing it; the constant; and what
+# belongs to the vertices.
 #
 #                 tile 0                                tile 1
 #   variables     x 32                                  half 4
@@ -85,8 +112,9 @@ def small_engine() -> Engine:
 #   headers       the stream's packet 4
 #   together      4,312                                 3,736
 #
-# The others come and go: in the work out, 28 and 4, and 32 on tile 1 for the x that it reads; in the copies y, 32 on tile 1,
-# then z, 32 on tile 0. So the fullest moment of tile 0 is the copy to z, 4,344; that of tile 1 the work, 3,772.
+# The others come and go: in the work out, 28 and 4, and 32 on tile 1 for the x that it reads; in
+# the copies y, 32 on tile 1, then z, 32 on tile 0. So the fullest moment of tile 0 is the copy to
+# z, 4,344; that of tile 1 the work, 3,772.
 SUMMARY = """\
 Target:
   Number of IPUs:         1
@@ -156,7 +184,10 @@ def test_the_summary_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
     engine.print_profile_summary()
     assert capsys.readouterr().out == SUMMARY
     engine.print_profile_summary(["Execution"], show_execution_steps=True)
-    assert capsys.readouterr().out == SUMMARY[SUMMARY.index("Execution:") : SUMMARY.index("\nCycles by")] + STEPS
+    assert (
+        capsys.readouterr().out
+        == SUMMARY[SUMMARY.index("Execution:") : SUMMARY.index("\nCycles by")] + STEPS
+    )
 
 
 def test_sections() -> None:
@@ -178,11 +209,13 @@ def test_runs_have_a_section_where_there_are_several() -> None:
     engine.run()
     # 108 + 342 + 162 + 592 cycles, and of each stream copy 8 that are the host's.
     runs = (
-        "Runs (modelled):\n"
-        f"  {'run (program 0):':<40}     2 x           8 steps           2,408 cycles, 16 of them host copies\n"
-        f"  {'alone (program 1):':<40}     1 x           1 steps             342 cycles, 0 of them host copies\n"
+        f"Runs (modelled):\n  {'run (program 0):':<40}     2 x           8 steps           2,408 "
+        f"cycles, 16 of them host copies\n  {'alone (program 1):':<40}     1 x           1 "
+        "steps             342 cycles, 0 of them host copies\n"
     )
-    assert printed(engine, "Runs") == runs and "\n\n" + runs + "\nCycles by vertex type" in printed(engine)
+    assert printed(engine, "Runs") == runs and "\n\n" + runs + "\nCycles by vertex type" in printed(
+        engine
+    )
     assert "Runs (modelled)" in engine.report._repr_html_()
     for number in range(12):
         engine.run(1, f"{number}")
@@ -190,14 +223,25 @@ def test_runs_have_a_section_where_there_are_several() -> None:
     engine.reset_execution_profile()
     engine.disable_execution_profiling()
     engine.run()
-    assert printed(engine, "Runs") == "Runs (modelled):\n  4 steps ran unrecorded, with profiling disabled.\n"
+    assert (
+        printed(engine, "Runs")
+        == "Runs (modelled):\n  4 steps ran unrecorded, with profiling disabled.\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("sections", "text"),
     [
-        ("execution", "The profile has no section 'execution'.\n  next:  did you mean 'Execution'? Its sections are "),
-        (["Graph", "Memory"], "The profile has no section 'Memory'.\n  next:  did you mean 'Memory Usage'? Its sections are "),
+        (
+            "execution",
+            "The profile has no section 'execution'.\n  next:  did you mean 'Execution'? Its "
+            "sections are ",
+        ),
+        (
+            ["Graph", "Memory"],
+            "The profile has no section 'Memory'.\n  next:  did you mean 'Memory Usage'? Its "
+            "sections are ",
+        ),
         ([None], "The profile has no section None.\n  next:  Its sections are "),
         (5, "The profile has no section '5'.\n  next:  Its sections are "),
     ],
@@ -205,7 +249,10 @@ def test_runs_have_a_section_where_there_are_several() -> None:
 def test_unknown_sections(sections: Any, text: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         small_engine().print_profile_summary(sections)
-    assert str(caught.value) == text + "Target, Graph, Memory Usage, Execution, Runs, Cycles by vertex type."
+    assert (
+        str(caught.value)
+        == text + "Target, Graph, Memory Usage, Execution, Runs, Cycles by vertex type."
+    )
 
 
 def test_only_a_report_can_be_printed() -> None:
@@ -213,8 +260,8 @@ def test_only_a_report_can_be_printed() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         print_profile_summary(engine)
     assert str(caught.value) == (
-        "print_profile_summary() was given Engine(2 programs, loaded, 0 steps run), which is no report.\n"
-        "  next:  give it engine.report."
+        "print_profile_summary() was given Engine(2 programs, loaded, 0 steps run), which is no "
+        "report.\n  next:  give it engine.report."
     )
 
 
@@ -226,7 +273,11 @@ def test_before_anything_ran() -> None:
     )
     report = engine.report
     assert repr(report) == "Report(0 steps, 0 modelled cycles, 2 tiles of ipu2)"
-    assert report.total_cycles == 0 and report.steps() == [] and report.compute_cycles_per_tile.tolist() == [0, 0]
+    assert (
+        report.total_cycles == 0
+        and report.steps() == []
+        and report.compute_cycles_per_tile.tolist() == [0, 0]
+    )
     assert report.exchange_bytes_per_tile[0].tolist() == [0, 0] and report.cycles_by_codelet() == {}
 
 
@@ -242,7 +293,11 @@ def test_the_report_as_data() -> None:
     assert report.exchange_cycles_per_tile.tolist() == [24, 186]
     received, sent = report.exchange_bytes_per_tile
     assert received.tolist() == [0, 96] and sent.tolist() == [96, 0]
-    assert report.host_bytes == 32 and report.host_exchange_cycles == 8 and report.global_exchange_cycles == 0
+    assert (
+        report.host_bytes == 32
+        and report.host_exchange_cycles == 8
+        and report.global_exchange_cycles == 0
+    )
     assert report.sync_cycles_per_tile.tolist() == [1546 - 732 - 24 - 8, 1546 - 360 - 186 - 8]
     assert report.memory.bytes_per_tile.tolist() == [4344, 3772]
     assert report.vertex_counts() == {"Work": 8} and report.cycles_by_codelet() == {"Work": 200}
@@ -251,7 +306,9 @@ def test_the_report_as_data() -> None:
     assert report.target is engine.report.target
     (profile,) = report.compute_sets
     assert (profile.name, profile.executions, profile.vertices) == ("work", 2, {"Work": 8})
-    assert profile.cycles_per_tile.tolist() == [120, 180] and profile.balance == pytest.approx(150 / 180)
+    assert profile.cycles_per_tile.tolist() == [120, 180] and profile.balance == pytest.approx(
+        150 / 180
+    )
 
 
 def test_steps_of_the_run() -> None:
@@ -270,7 +327,9 @@ def test_steps_of_the_run() -> None:
     for bounds in ((-1,), (0, -1), (0.5,), (0, True)):
         with pytest.raises(PoplarIndexError) as caught:
             report.steps(*bounds)  # type: ignore[arg-type]
-        assert "was asked of a report of 4 steps.\n  next:  give whole numbers, 0 or more." in str(caught.value)
+        assert "was asked of a report of 4 steps.\n  next:  give whole numbers, 0 or more." in str(
+            caught.value
+        )
 
 
 def test_only_the_first_hundred_steps_are_printed() -> None:
@@ -282,7 +341,8 @@ def test_only_the_first_hundred_steps_are_printed() -> None:
     engine = Engine(graph, Repeat(1234, Copy(b, a)))
     engine.load_and_run(device)
     lines = printed(engine, [], show_execution_steps=True).splitlines()
-    # 100 cycles of sync, and 8 bytes moved inside the tile by one of six workers, in 36, 44.5 and 1 for each 8 bytes.
+    # 100 cycles of sync, and 8 bytes moved inside the tile by one of six workers, in 36, 44.5 and 1
+    # for each 8 bytes.
     assert lines[100] == "      99          58,014           586  Copy        'b' to 'a'"
     assert lines[101:] == ["  … and 1,134 more"]
 
@@ -313,20 +373,33 @@ def test_a_codelet_of_unknown_cost_is_said_to_have_no_estimate() -> None:
     report = engine.report
     assert report.unknown_codelets == ("Untraced",)
     assert report.unbatched() == {
-        "Untraced": f"test_report.py, line {LINE} (Untraced.compute): a branch or a loop condition depends on data; "
-        "sorted() does not run as a scalar loop (write np.sort(…) instead)"
+        "Untraced": (
+            f"test_report.py, line {LINE} (Untraced.compute): a branch or a loop condition depends "
+            "on data; sorted() does not run as a scalar loop (write np.sort(…) instead)"
+        )
     }
     assert report.cycles_by_codelet()["Untraced"] == 0 < report.cycles_by_codelet()["Work"]
     lines = printed(engine, "Cycles by vertex type").splitlines()
     assert lines[0] == "Cycles by vertex type (modelled):"
-    assert f"  {'Untraced':<28}    (3 instances):{'no estimate':>13}  (ran vertex by vertex)" in lines
+    assert (
+        f"  {'Untraced':<28}    (3 instances):{'no estimate':>13}  (ran vertex by vertex)" in lines
+    )
     total = printed(engine, "Execution").splitlines()[1]
     assert total.endswith(" microseconds, modelled; without Untraced, of no estimate)")
     engine.run(0, "again")
-    page = re.sub(r"<[^>]+>", "", report._repr_html_()), re.sub(r"<[^>]+>", "", engine.report._repr_html_())
+    page = (
+        re.sub(r"<[^>]+>", "", report._repr_html_()),
+        re.sub(r"<[^>]+>", "", engine.report._repr_html_()),
+    )
     for shown in page:
-        assert "modelled; without Untraced, of no estimate)" in shown and "(ran vertex by vertex)" in shown
-    assert "Runs (modelled)" not in page[0] and "again (program 0):" in page[1].partition("Runs (modelled)")[2]
+        assert (
+            "modelled; without Untraced, of no estimate)" in shown
+            and "(ran vertex by vertex)" in shown
+        )
+    assert (
+        "Runs (modelled)" not in page[0]
+        and "again (program 0):" in page[1].partition("Runs (modelled)")[2]
+    )
     assert [line for line in lines if line.startswith(f"  {'Work':<28}    (1 instances):")]
 
 
@@ -334,11 +407,11 @@ def test_strict_engines_refuse_it() -> None:
     with pytest.raises(MissingPerfEstimateError) as caught:
         untraced_engine()
     assert without_line(caught.value) == (
-        "The cycles of Untraced are unknown: sorted() does not run as a scalar loop, and what it does cannot be counted.\n"
-        f"  where: test_report.py, line {LINE} (Untraced.compute); vertex 0 (Untraced, tile 1) of compute set 'roots'\n"
-        "  next:  write np.sort(…) instead, or `def cycles(self, target)` in the class, or "
-        "graph.set_perf_estimate(vertex, cycles); "
-        "Engine(…, strict=False) runs it without a cost."
+        "The cycles of Untraced are unknown: sorted() does not run as a scalar loop, and what it "
+        f"does cannot be counted.\n  where: test_report.py, line {LINE} (Untraced.compute); vertex "
+        "0 (Untraced, tile 1) of compute set 'roots'\n  next:  write np.sort(…) instead, or `def "
+        "cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles); Engine(…, "
+        "strict=False) runs it without a cost."
     )
 
 
@@ -368,7 +441,9 @@ def test_variables_with_their_bytes_and_tiles() -> None:
         graph.set_tile_mapping(graph.add_variable(FLOAT, 1, f"v{i}"), 0)
     text = io.StringIO()
     print_profile_summary(Engine(graph, Sequence()).report, [], show_var_storage=True, file=text)
-    assert len(text.getvalue().splitlines()) == 102 and text.getvalue().endswith("  … and 22 more\n")
+    assert len(text.getvalue().splitlines()) == 102 and text.getvalue().endswith(
+        "  … and 22 more\n"
+    )
 
 
 class Doubled(Vertex):
@@ -379,7 +454,8 @@ class Doubled(Vertex):
 
 
 def test_what_the_cycles_rest_on() -> None:
-    """A codelet of one's own and one of the library, on two tiles: 100 for a sync are assumed, the host's rate is tut6's."""
+    """A codelet of one's own and one of the library, on two tiles: 100 for a sync are assumed, the
+    host's rate is tut6's."""
     device = IPUModel(tiles_per_ipu=2).create_device()
     graph = Graph(device)
     x, y = graph.add_variable(FLOAT, 8, "x"), graph.add_variable(FLOAT, 8, "y")
@@ -399,7 +475,11 @@ def test_what_the_cycles_rest_on() -> None:
     assert engine.report.grounds == {GRAPHCORE: library / total, COUNTED: (200 + own) / total}
     assert Report.deserialize(engine.report.serialize()).grounds == engine.report.grounds
     faster = engine.report.what_if(auto_sync_delay=50).grounds
-    assert faster == {GRAPHCORE: library / (total - 100), COUNTED: own / (total - 100), GIVEN: 100 / (total - 100)}
+    assert faster == {
+        GRAPHCORE: library / (total - 100),
+        COUNTED: own / (total - 100),
+        GIVEN: 100 / (total - 100),
+    }
 
 
 class Uncounted(Vertex):

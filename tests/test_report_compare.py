@@ -1,4 +1,5 @@
-"""Two reports side by side: a planted change is found and named. Then traces, CSV, and the shell."""
+"""Two reports side by side: a planted change is found and named. Then traces, CSV, and the
+shell."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class GrowHalf(Vertex):
 
 
 def work(split: int = 8, dtype: Any = FLOAT, away: bool = False, extra: bool = False) -> Report:
-    """`data` and `other`, each on 8 tiles, incremented by vertices of `split` parts; `away`: `data` lies on one tile."""
+    """`data` and `other`, each on 8 tiles, incremented by vertices of `split` parts; `away`: `data`
+    lies on one tile."""
     device = IPUModel(tiles_per_ipu=8).create_device()
     graph = Graph(device)
     program = Sequence()
@@ -75,7 +77,9 @@ def test_a_report_is_the_same_as_itself() -> None:
         ({"extra": True}, "program", "Copy a view of 'data' to a view of 'data'", "only after"),
     ],
 )
-def test_a_planted_change_is_named_first(planted: dict[str, Any], aspect: str, name: str, note: str) -> None:
+def test_a_planted_change_is_named_first(
+    planted: dict[str, Any], aspect: str, name: str, note: str
+) -> None:
     before, after = work(), work(**planted)
     found = compare(before, after)
     first = found.of(aspect)[0]
@@ -85,13 +89,19 @@ def test_a_planted_change_is_named_first(planted: dict[str, Any], aspect: str, n
         assert "other" not in change.name
     if aspect == "cycles":
         assert found.largest == first
-        assert first.change == after.total_cycles - before.total_cycles == found.of("total").named("^cycles$")[0].change
+        assert (
+            first.change
+            == after.total_cycles - before.total_cycles
+            == found.of("total").named("^cycles$")[0].change
+        )
 
 
 def test_another_machine_is_named() -> None:
     before = chain()
     found = compare(before, before.what_if(exchange_bytes_per_cycle=8))
-    assert [(c.name, c.before, c.after) for c in found.of("machine")] == [("exchange_bytes_per_cycle", 4, 8)]
+    assert [(c.name, c.before, c.after) for c in found.of("machine")] == [
+        ("exchange_bytes_per_cycle", 4, 8)
+    ]
     assert not found.of("memory") and found.of("exchange")[0].change < 0
 
 
@@ -102,15 +112,27 @@ def test_a_comparison_as_text_table_and_page() -> None:
     assert "The largest effect: cycles of grow data, +" in lines[0] and "cycles:" in lines
     assert all(len(line) <= 120 for line in lines[1:])
     rows = list(csv.DictReader(io.StringIO(found.changes.to_csv())))
-    assert len(rows) == len(found.changes) and {row["aspect"] for row in rows} >= {"total", "cycles", "variables"}
+    assert len(rows) == len(found.changes) and {row["aspect"] for row in rows} >= {
+        "total",
+        "cycles",
+        "variables",
+    }
     page = found._repr_html_()
-    assert page.startswith("<div class=ipu-view>") and page == compare(work(), work(away=True))._repr_html_()
+    assert (
+        page.startswith("<div class=ipu-view>")
+        and page == compare(work(), work(away=True))._repr_html_()
+    )
     with pytest.raises(InvalidOptionError) as caught:
         found.of("colour")
-    assert str(caught.value).startswith("There is no aspect 'colour'.\n  next:  choose one of total, machine, cycles, ")
+    assert str(caught.value).startswith(
+        "There is no aspect 'colour'.\n  next:  choose one of total, machine, cycles, "
+    )
     with pytest.raises(InvalidOptionError) as wrong:
         compare(work(), None)  # type: ignore[arg-type]
-    assert str(wrong.value) == "compare() was given None, which is no report.\n  next:  give it two of engine.report."
+    assert (
+        str(wrong.value)
+        == "compare() was given None, which is no report.\n  next:  give it two of engine.report."
+    )
 
 
 def test_names_are_escaped_in_a_page() -> None:
@@ -125,7 +147,7 @@ def test_names_are_escaped_in_a_page() -> None:
     assert "\x1b" not in str(found)
 
 
-# --- elsewhere --------------------------------------------------------------------------------------------------------
+# --- elsewhere ------------------------------------------------------------------------------------
 
 
 def test_a_trace_holds_every_step_and_phase() -> None:
@@ -139,14 +161,22 @@ def test_a_trace_holds_every_step_and_phase() -> None:
         assert event["ts"] >= 0 and event["dur"] > 0
     steps = [e for e in spans if e["tid"] == 1]
     assert [e["name"] for e in steps] == [s.name for s in report.steps()]
-    assert rows[1] == pytest.approx(report.total_cycles * scale, abs=0.001) and rows[2] == pytest.approx(rows[1])
+    assert rows[1] == pytest.approx(report.total_cycles * scale, abs=0.001) and rows[
+        2
+    ] == pytest.approx(rows[1])
     busy = (report.compute_cycles_per_tile + report.exchange_cycles_per_tile) * scale
     for tile in range(4):
         assert rows[10 + tile] == pytest.approx(busy[tile], abs=0.001 * len(steps))
     for row in rows:  # in whole nanoseconds, in which nothing overlaps
-        ends = [(round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)) for e in spans if e["tid"] == row]
+        ends = [
+            (round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000))
+            for e in spans
+            if e["tid"] == row
+        ]
         assert all(a[1] <= b[0] for a, b in zip(ends, ends[1:], strict=False))
-    names = {e["tid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    names = {
+        e["tid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"
+    }
     assert (names[1], names[2]) == ("steps", "phases") and sorted(names)[2:] == [10, 11, 12, 13]
     assert trace["otherData"]["steps_missing"] == 0
 
@@ -157,19 +187,25 @@ def test_a_trace_is_bounded_and_says_so() -> None:
     assert len(trace["traceEvents"]) <= 20 and trace["otherData"]["steps_missing"] > 0
     shown = sum(e["ph"] == "X" and e["tid"] == 1 for e in trace["traceEvents"])
     assert shown + trace["otherData"]["steps_missing"] == report.num_steps
-    with pytest.raises(InvalidOptionError, match=r"^There is no tile 4\.\n  next:  the tiles are 0 to 3\."):
+    with pytest.raises(
+        InvalidOptionError, match=r"^There is no tile 4\.\n  next:  the tiles are 0 to 3\."
+    ):
         chrome_trace(report, tiles=[4])
 
 
 def test_tables_as_text() -> None:
     report = chain()
     steps = list(csv.DictReader(io.StringIO(report.execution.steps.to_csv())))
-    assert [int(s["cycles"]) for s in steps] == [report.step_cost(n).cycles for n in report.step_numbers.tolist()]
+    assert [int(s["cycles"]) for s in steps] == [
+        report.step_cost(n).cycles for n in report.step_numbers.tolist()
+    ]
     assert len(steps) == report.num_steps
     assert Twice.__name__ in report.vertex_counts()
 
 
-def test_on_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_the_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     engine = small_engine()
     engine.run()
@@ -185,13 +221,21 @@ def test_on_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert main(["report", "compare", "a.ipureport", "b.ipureport", "--csv"]) == 0
     assert capsys.readouterr().out.startswith("aspect,name,before,after,change,share,note\n")
     assert main(["report", "trace", "run.ipureport", "--tiles", "1"]) == 0
-    assert capsys.readouterr().out == "run.ipureport.json: open it in ui.perfetto.dev or chrome://tracing\n"
+    assert (
+        capsys.readouterr().out
+        == "run.ipureport.json: open it in ui.perfetto.dev or chrome://tracing\n"
+    )
     assert json.loads(Path("run.ipureport.json").read_text())["otherData"]["steps"] == 4
     for name, rows in engine.report.data.items():
         assert main(["report", "run.ipureport", "--csv", name.lower()]) == 0
         printed = capsys.readouterr().out
-        assert printed.startswith(",".join(rows[0])) and len(list(csv.DictReader(io.StringIO(printed)))) == len(rows)
-    assert main(["report", "run.ipureport", "--csv", "ipus"]) == 0 and capsys.readouterr().out == "\n"  # there is one
+        assert printed.startswith(",".join(rows[0])) and len(
+            list(csv.DictReader(io.StringIO(printed)))
+        ) == len(rows)
+    # there is one
+    assert (
+        main(["report", "run.ipureport", "--csv", "ipus"]) == 0 and capsys.readouterr().out == "\n"
+    )
     assert main(["report", "run.ipureport", "--insights"]) == 0
     assert capsys.readouterr().out.startswith("It fits: the fullest tile, 0, holds ")
     assert main(["report", "gone.ipureport"]) == 1

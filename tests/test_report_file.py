@@ -71,19 +71,45 @@ def answers(report: Report) -> dict[str, Any]:
                 memory.gaps_per_tile,
             )
         ],
-        "memory": (memory.by_category(), memory.by_region(), memory.by_variable(), memory.bytes_by_place()),
+        "memory": (
+            memory.by_category(),
+            memory.by_region(),
+            memory.by_variable(),
+            memory.bytes_by_place(),
+        ),
         "live": [memory.live_at(place) for place in places],
         "steps": [(s.index, s.kind, s.name, s.start, s.cycles, s.step) for s in report.steps()],
         "runs": report.runs,
-        "facts": (profile.variables, profile.codelets, profile.compute_sets, profile.steps, profile.edges),
-        "tree": [(d, n.kind, n.name, n.step, n.count, n.cases) for p in profile.programs for d, n in p.walk()],
+        "facts": (
+            profile.variables,
+            profile.codelets,
+            profile.compute_sets,
+            profile.steps,
+            profile.edges,
+        ),
+        "tree": [
+            (d, n.kind, n.name, n.step, n.count, n.cases)
+            for p in profile.programs
+            for d, n in p.walk()
+        ],
         "compute sets": report.compute_sets.records(),
-        "phases": [[(p.kind, p.cycles, p.exchange) for p in report.phases(n)] for n in range(len(profile.steps))],
-        "messages": [
-            [(t.source.tolist(), t.size.tolist(), [r.tolist() for r in t.receivers]) for t in report.transfers(n)]
+        "phases": [
+            [(p.kind, p.cycles, p.exchange) for p in report.phases(n)]
             for n in range(len(profile.steps))
         ],
-        "cycles": (report.total_cycles, report.cycles_by_codelet(), report.unbatched(), report.unknown_codelets),
+        "messages": [
+            [
+                (t.source.tolist(), t.size.tolist(), [r.tolist() for r in t.receivers])
+                for t in report.transfers(n)
+            ]
+            for n in range(len(profile.steps))
+        ],
+        "cycles": (
+            report.total_cycles,
+            report.cycles_by_codelet(),
+            report.unbatched(),
+            report.unknown_codelets,
+        ),
     }
 
 
@@ -101,7 +127,9 @@ def test_a_saved_report_answers_as_the_live_one(tmp_path: Path) -> None:
 @given(st.randoms(use_true_random=False))
 def test_random_programs_come_back_whole(rng: Random) -> None:
     space: Space = some_space(rng, some_device(rng))
-    programs = Sequence(*(Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3))))
+    programs = Sequence(
+        *(Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3)))
+    )
     engine = Engine(space.graph, Repeat(rng.randint(1, 3), programs), strict=False)
     engine.load_and_run(space.device)
     opened = Report.deserialize(engine.report.serialize())
@@ -112,16 +140,22 @@ def test_random_programs_come_back_whole(rng: Random) -> None:
     for tile in range(report.target.num_tiles):
         assert sum(memory.by_category(tile).values()) == memory.bytes_per_tile[tile]
     whole = sum(step.cycles for step in report.steps())  # of several IPUs each goes through its own
-    assert report.total_cycles == whole or report.target.num_ipus > 1 and report.total_cycles < whole
-    assert sum(t.received for n in report.step_numbers.tolist() for t in report.transfers(n)) == int(
-        report.exchange_bytes_per_tile[0].sum()
+    assert (
+        report.total_cycles == whole or report.target.num_ipus > 1 and report.total_cycles < whole
     )
+    assert sum(
+        t.received for n in report.step_numbers.tolist() for t in report.transfers(n)
+    ) == int(report.exchange_bytes_per_tile[0].sum())
 
 
 def test_another_rate_in_an_opened_report() -> None:
     live = small()
     opened = Report.deserialize(live.serialize())
-    for change in ({"exchange_bytes_per_cycle": 8}, {"host_bytes_per_second": 1e9}, {"relative_sync_delay": "NO_DELAY"}):
+    for change in (
+        {"exchange_bytes_per_cycle": 8},
+        {"host_bytes_per_second": 1e9},
+        {"relative_sync_delay": "NO_DELAY"},
+    ):
         assert answers(opened.what_if(**change)) == answers(live.what_if(**change))
     assert opened.what_if(memory_bytes_per_tile=100).memory.by_region()["Overflow"] > 0
     with pytest.raises(InvalidMachineModelError) as caught:
@@ -147,7 +181,9 @@ def test_the_digest_is_the_same_in_every_process() -> None:
     found = set()
     for seed in ("1", "77"):
         env = dict(os.environ, PYTHONHASHSEED=seed)
-        done = subprocess.run([sys.executable, "-c", script], env=env, text=True, capture_output=True, timeout=300)
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=env, text=True, capture_output=True, timeout=300
+        )
         assert done.returncode == 0, done.stderr
         found.add(done.stdout)
     engine = small_engine()
@@ -177,9 +213,14 @@ def test_a_program_that_does_not_fit_leaves_a_report_that_opens() -> None:
         Engine(graph, Copy(culprit[:4000], fine))
     report = Report.deserialize(caught.value.report.serialize())
     fullest = int(np.argmax(report.memory.bytes_per_tile))
-    assert fullest == 2 and next(iter(report.memory.at_fullest(2).items())) == ("culprit", 1_600_000)
+    assert fullest == 2 and next(iter(report.memory.at_fullest(2).items())) == (
+        "culprit",
+        1_600_000,
+    )
     assert report.num_steps == 0 and report.memory.by_region()["Overflow"] > 0
-    assert report.profile.variables[0].line.endswith('culprit = graph.add_variable(FLOAT, 600_000, "culprit")')
+    assert report.profile.variables[0].line.endswith(
+        'culprit = graph.add_variable(FLOAT, 600_000, "culprit")'
+    )
 
 
 def test_the_chain_of_products(tmp_path: Path) -> None:
@@ -192,10 +233,12 @@ def test_the_chain_of_products(tmp_path: Path) -> None:
     assert opened.profile.compute_sets[0].parts[0].flops == 2 * 90 * 60 * 30
 
 
-# --- long runs --------------------------------------------------------------------------------------------------------
+# --- long runs ------------------------------------------------------------------------------------
 
 
-def test_a_long_run_is_counted_to_its_end_and_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_is_counted_to_its_end_and_kept_up_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("ipu_teach.report.log.MOST_RUNS", 2)
     engine = small_engine()
     engine._log = StepLog(6)
@@ -208,7 +251,9 @@ def test_a_long_run_is_counted_to_its_end_and_kept_up_to_a_bound(monkeypatch: py
     assert answers(Report.deserialize(report.serialize())) == answers(report)
     out = io.StringIO()
     print_profile_summary(report, [], show_execution_steps=True, file=out)
-    assert out.getvalue().endswith("  … and 10 more, which are counted and whose order was not kept\n")
+    assert out.getvalue().endswith(
+        "  … and 10 more, which are counted and whose order was not kept\n"
+    )
 
 
 def test_a_million_steps() -> None:
@@ -246,13 +291,14 @@ def test_a_million_vertices() -> None:
     held = dict(zip(*np.unique(np.bincount(tiles), return_counts=True), strict=True))
     assert sorted(held) == [747, 748] and sum(held.values()) == 1472
     busiest = again.compute_sets[0].cycles_per_tile
-    # A tile's time is six times that of its busiest worker: ceil(747 / 6) and ceil(748 / 6) are both 125 vertices.
+    # A tile's time is six times that of its busiest worker: ceil(747 / 6) and ceil(748 / 6) are
+    # both 125 vertices.
     assert busiest.min() == busiest.max() and busiest.max() % (6 * 125) == 0
     sizes = {v.name: v.bytes for v in again.variables}
     assert sizes["x"] == 8 * count and sizes["out"] == 4 * count
 
 
-# --- files that are wrong ---------------------------------------------------------------------------------------------
+# --- files that are wrong -------------------------------------------------------------------------
 
 
 def refusal(data: bytes) -> str:
@@ -269,10 +315,17 @@ def ask(report: Report) -> None:
 
 def test_what_is_no_report(tmp_path: Path) -> None:
     again = "\n  next:  load a file that Report.save wrote; if it was copied, copy it again."
-    assert refusal(b"GIF89a") == f"This is no report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
-    assert refusal(whole("[" * 10**6, {})).startswith("This is no report, or it is damaged: RecursionError: ")
+    assert (
+        refusal(b"GIF89a")
+        == f"This is no report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+    )
+    assert refusal(whole("[" * 10**6, {})).startswith(
+        "This is no report, or it is damaged: RecursionError: "
+    )
     header, arrays = parts(small().serialize())
-    assert refusal(whole(header, arrays, zipfile.ZIP_DEFLATED)).startswith("This zip file was not written by the kit")
+    assert refusal(whole(header, arrays, zipfile.ZIP_DEFLATED)).startswith(
+        "This zip file was not written by the kit"
+    )
     assert refusal(whole({**header, "format": "ipu_teach executable"}, arrays)) == (
         "This is a zip file, and no report of this kit.\n  next:  load a file that Report.save wrote."
     )
@@ -282,8 +335,13 @@ def test_what_is_no_report(tmp_path: Path) -> None:
     )
     with pytest.raises(ReportLoadError) as caught:
         Report.open(tmp_path / "gone.ipureport")
-    assert str(caught.value).endswith("No such file or directory.\n  next:  give the path of a file that Report.save wrote.")
-    with pytest.raises(ReportLoadError, match=r"^deserialize\(\) was given 'x'\.\n  next:  give the bytes that serialize"):
+    assert str(caught.value).endswith(
+        "No such file or directory.\n  next:  give the path of a file that Report.save wrote."
+    )
+    with pytest.raises(
+        ReportLoadError,
+        match=r"^deserialize\(\) was given 'x'\.\n  next:  give the bytes that serialize",
+    ):
         Report.deserialize("x")  # type: ignore[arg-type]
     for path in ("", 3, None, "a\0b"):
         with pytest.raises(InvalidOptionError):
@@ -294,24 +352,56 @@ def test_the_format_holds_what_the_model_has() -> None:
     """Another field of these needs another version of the format."""
     assert REPORT.version == 4
     assert set(Traffic.__dataclass_fields__) == {
-        "received", "sent", "together_received", "together_sent", "sources", "sends", "link_received", "link_sent", "links",
-        "stayed", "pieces", "late", "far", "words",
-    }  # fmt: skip
+        "received",
+        "sent",
+        "together_received",
+        "together_sent",
+        "sources",
+        "sends",
+        "link_received",
+        "link_sent",
+        "links",
+        "stayed",
+        "pieces",
+        "late",
+        "far",
+        "words",
+    }
     assert {"kind", "name", "step"} <= set(Node.__dataclass_fields__)
 
 
 def test_files_of_older_versions_are_read() -> None:
     """The first had no settings and no bytes of stream copies, and did not say who wrote it; neither says who priced it."""
-    old, newer = (Report.open(Path(__file__).parent / "data" / f"report_{version}.ipureport") for version in (1, 2))
-    assert {k: v for k, v in answers(old).items() if k != "host"} == {k: v for k, v in answers(newer).items() if k != "host"}
+    old, newer = (
+        Report.open(Path(__file__).parent / "data" / f"report_{version}.ipureport")
+        for version in (1, 2)
+    )
+    assert {k: v for k, v in answers(old).items() if k != "host"} == {
+        k: v for k, v in answers(newer).items() if k != "host"
+    }
     new = Report.sample("products")
     assert old.vertex_counts() == new.vertex_counts() and old.digest() == newer.digest()
     assert [(v.name, v.bytes) for v in old.variables] == [(v.name, v.bytes) for v in new.variables]
-    assert old.target.codelet_prices == newer.target.codelet_prices == "by hand" and str(old.poplar_version) == "0.0.0"
+    assert (
+        old.target.codelet_prices == newer.target.codelet_prices == "by hand"
+        and str(old.poplar_version) == "0.0.0"
+    )
     assert answers(Report.deserialize(old.serialize())) == answers(old)
     (event,), (value,) = old.host.events, old.host.values
-    assert (event.name, event.duration, event.bytes, event.direction, old.host.dropped) == ("compile", 0.5, 0, "", 3)
-    assert (value.name, value.unit, value.time, value.value, value.series) == ("loss", "nats", 1.0, 2.5, "")
+    assert (event.name, event.duration, event.bytes, event.direction, old.host.dropped) == (
+        "compile",
+        0.5,
+        0,
+        "",
+        3,
+    )
+    assert (value.name, value.unit, value.time, value.value, value.series) == (
+        "loss",
+        "nats",
+        1.0,
+        2.5,
+        "",
+    )
     assert Report.deserialize(old.serialize()).serialize() == old.serialize()
 
 
@@ -320,7 +410,9 @@ def test_a_file_of_version_3_keeps_its_times() -> None:
     report = Report.open(Path(__file__).parent / "data" / "report_3.ipureport")
     starts = [0, 763, 1523, 2463, 3403, 4589, 5529, 6715, 7655, 8841]
     assert report.target.num_ipus == 2 and report.num_steps == 10 and report.total_cycles == 9619
-    assert [(s.start, s.end) for s in report.steps()] == list(zip(starts, [*starts[1:], 9619], strict=True))
+    assert [(s.start, s.end) for s in report.steps()] == list(
+        zip(starts, [*starts[1:], 9619], strict=True)
+    )
     assert report.host_bytes == 32 and report.instrumentation_settings.program_filter == "both"
     assert report.digest() == "4a686f4ff5edb9311e75182a78fd1a8d495e8bb73860b467e99f579caf319c80"
     assert answers(Report.deserialize(report.serialize())) == answers(report)
@@ -341,7 +433,27 @@ def two_ipus() -> Report:
     return uneven()
 
 
-HOSTILE = [-1, 0, 1, 2, 10**6, 2**31, 2**40, 2**63, 2**70, None, True, "x", "=", "u1", [], {}, [1], 1.5, ["=", 3, 2**27]]
+HOSTILE = [
+    -1,
+    0,
+    1,
+    2,
+    10**6,
+    2**31,
+    2**40,
+    2**63,
+    2**70,
+    None,
+    True,
+    "x",
+    "=",
+    "u1",
+    [],
+    {},
+    [1],
+    1.5,
+    ["=", 3, 2**27],
+]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -362,13 +474,37 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
 @pytest.mark.parametrize(
     ("way", "value", "text"),
     [
-        (("programs",), [99], "The report is damaged: 99 is not a whole number from 0 to 4.\n  where: header.programs[0]"),
-        (("memory", "tile"), ["=", 7, 8], "The report is damaged: 7 is not a whole number from 0 to 1."),
-        (("memory", "always"), {"Gold": ["=", 1, 2]}, "The report is damaged: {'Gold': ['=', 1, 2]} is not bytes by category."),
-        (("run", "order"), ["=", 9, 5], "The report is damaged: 9 is not a whole number from 0 to 3."),
-        (("run", "order"), ["=", 3, 5], "The report is damaged: ['=', 3, 5] is not the order of the steps that are counted."),
+        (
+            ("programs",),
+            [99],
+            "The report is damaged: 99 is not a whole number from 0 to 4.\n  where: header.programs[0]",
+        ),
+        (
+            ("memory", "tile"),
+            ["=", 7, 8],
+            "The report is damaged: 7 is not a whole number from 0 to 1.",
+        ),
+        (
+            ("memory", "always"),
+            {"Gold": ["=", 1, 2]},
+            "The report is damaged: {'Gold': ['=', 1, 2]} is not bytes by category.",
+        ),
+        (
+            ("run", "order"),
+            ["=", 9, 5],
+            "The report is damaged: 9 is not a whole number from 0 to 3.",
+        ),
+        (
+            ("run", "order"),
+            ["=", 3, 5],
+            "The report is damaged: ['=', 3, 5] is not the order of the steps that are counted.",
+        ),
         (("target", "version"), "ipu9", "The report is damaged: There is no machine 'ipu9'."),
-        (("target", "fields"), {"tiles_per_ipu": 2**40}, "The report is damaged: tiles_per_ipu is 1099511627776."),
+        (
+            ("target", "fields"),
+            {"tiles_per_ipu": 2**40},
+            "The report is damaged: tiles_per_ipu is 1099511627776.",
+        ),
         (("edges",), -1, "The report is damaged: -1 is not a whole number from 0 to "),
         (("costs", 0, "host"), 1e400, "The report is damaged: inf is not a number from 0 to "),
         (
@@ -399,7 +535,9 @@ def test_a_tree_that_unfolds_without_end() -> None:
     last = len(header["nodes"])
     header["nodes"] += [["Sequence", "", -1, 1, "", [], [last + i - 1] * 2] for i in range(60)]
     assert "is not a program of at most 1,000,000 parts." in refusal(whole(header, arrays))
-    header["nodes"] = header["nodes"][:last] + [["Sequence", "", -1, 1, "", [], [last + i - 1]] for i in range(5000)]
+    header["nodes"] = header["nodes"][:last] + [
+        ["Sequence", "", -1, 1, "", [], [last + i - 1]] for i in range(5000)
+    ]
     header["programs"] = [*header["programs"], len(header["nodes"]) - 1]
     refusal_or_report = whole(header, arrays)
     try:
@@ -418,7 +556,11 @@ def test_a_program_without_steps_comes_back(runs: int) -> None:
     for _ in range(runs):
         engine.run()
     back = Report.deserialize(engine.report.serialize())
-    assert back.digest() == engine.report.digest() and back.num_steps == 0 and len(back.execution.runs) == runs
+    assert (
+        back.digest() == engine.report.digest()
+        and back.num_steps == 0
+        and len(back.execution.runs) == runs
+    )
     said = [row.text for row in back.insights() if row.kind == "full tile"]
     assert [text.split("; ")[1] for text in said] == [
         "its largest variable is 'x', 16 bytes.",
@@ -426,7 +568,7 @@ def test_a_program_without_steps_comes_back(runs: int) -> None:
     ]
 
 
-# --- samples ----------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 
 
 def test_the_samples_are_what_their_script_makes() -> None:
@@ -447,7 +589,10 @@ def test_a_sample_can_be_looked_at() -> None:
     report = Report.sample()
     assert report.num_steps == 9 and report.execution.runs[0].name == "three products"
     show.bsp(report)
-    assert Report.sample("too_large").memory.at_fullest(5) == {"everything": 800_000, "half": 15 * 2000}
+    assert Report.sample("too_large").memory.at_fullest(5) == {
+        "everything": 800_000,
+        "half": 15 * 2000,
+    }
     with pytest.raises(InvalidOptionError) as caught:
         Report.sample("product")
     assert str(caught.value) == (
@@ -467,4 +612,6 @@ def test_what_is_too_large_to_save(most: str, says: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(f"ipu_teach.report.written.{most}", 0)
     with pytest.raises(NotOfferedError) as caught:
         small().serialize()
-    assert str(caught.value).startswith(f"Saving a report {says} not offered by this kit.\n  next:  ")
+    assert str(caught.value).startswith(
+        f"Saving a report {says} not offered by this kit.\n  next:  "
+    )

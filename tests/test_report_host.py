@@ -51,15 +51,25 @@ def test_what_the_host_did() -> None:
     host = engine.report.host
     names = [(e.channel, e.name, e.depth) for e in host.events]
     assert names == [
-        (ENGINE, "compile", 0), (ENGINE, "load", 0), ("user", "epoch", 0), ("training", "batch", 1), (ENGINE, "run first", 2),
+        (ENGINE, "compile", 0),
+        (ENGINE, "load", 0),
+        ("user", "epoch", 0),
+        ("training", "batch", 1),
+        (ENGINE, "run first", 2),
         *[(STREAMS, "batches: StreamCopy", 3), (STREAMS, "batches: The connected function", 4)] * 3,
-    ]  # fmt: skip
+    ]
     for event, inner in itertools.pairwise(host.events[2:7]):
-        assert event.start <= inner.start and inner.start + inner.duration <= event.start + event.duration + 1e-9
+        assert (
+            event.start <= inner.start
+            and inner.start + inner.duration <= event.start + event.duration + 1e-9
+        )
     (waiting,) = host.waiting()
     run = next(e for e in host.events if e.name == "run first")
     assert waiting.calls == 3 and waiting.longest <= waiting.seconds <= run.duration
-    assert waiting.share == pytest.approx(waiting.seconds / run.duration) and waiting.seconds >= 3 * 0.002
+    assert (
+        waiting.share == pytest.approx(waiting.seconds / run.duration)
+        and waiting.seconds >= 3 * 0.002
+    )
 
 
 def test_every_stream_copy_has_its_bytes_and_its_direction() -> None:
@@ -67,7 +77,10 @@ def test_every_stream_copy_has_its_bytes_and_its_direction() -> None:
     graph = Graph(device)
     x = graph.add_variable(FLOAT, 4, "x")
     graph.set_tile_mapping(x, 0)
-    into, out = graph.add_host_to_device_fifo("in", FLOAT, 4), graph.add_device_to_host_fifo("out", FLOAT, 4)
+    into, out = (
+        graph.add_host_to_device_fifo("in", FLOAT, 4),
+        graph.add_device_to_host_fifo("out", FLOAT, 4),
+    )
     engine = Engine(graph, Repeat(2, Sequence(Copy(into, x), Copy(x, out))))
     engine.load(device)
     engine.connect_stream("in", np.arange(8, dtype=np.float32))
@@ -75,12 +88,16 @@ def test_every_stream_copy_has_its_bytes_and_its_direction() -> None:
     engine.run()
     assert came.tolist() == list(range(8))
     host = engine.report.host
-    assert [(e.name, e.bytes, e.direction, e.depth) for e in host.events if e.channel == STREAMS] == [
-        ("in: StreamCopy", 16, "host to device", 1), ("out: StreamCopy", 16, "device to host", 1),
-    ] * 2  # fmt: skip
+    assert [
+        (e.name, e.bytes, e.direction, e.depth) for e in host.events if e.channel == STREAMS
+    ] == [
+        ("in: StreamCopy", 16, "host to device", 1),
+        ("out: StreamCopy", 16, "device to host", 1),
+    ] * 2
     assert [(s.name, s.direction, s.transfers, s.bytes, s.waited) for s in host.streams()] == [
-        ("in", "host to device", 2, 32, 0.0), ("out", "device to host", 2, 32, 0.0),
-    ]  # fmt: skip
+        ("in", "host to device", 2, 32, 0.0),
+        ("out", "device to host", 2, 32, 0.0),
+    ]
     assert not host.waiting() and host.starved_share == 0
     assert sum(s.bytes for s in host.streams()) == engine.report.host_bytes
     opened = Report.deserialize(engine.report.serialize()).host
@@ -95,14 +112,26 @@ def test_where_the_device_starved() -> None:
         raw += [Raw(STREAMS, copy, start, start + 250, 1, 16, "host to device")] if waited else []
         raw += [Raw(STREAMS, function, start + 5, start + 5 + waited, 1)]
     raw += [Raw(STREAMS, ahead, 340 + 170, 345 + 170, 1), Raw(ENGINE, "run 1", 2000, 3000, 1)]
-    raw += [Raw(STREAMS, copy, 2100, 2150, 1, 16, "host to device"), Raw(STREAMS, "in: The connected function", 2300, 2400, 2)]
+    raw += [
+        Raw(STREAMS, copy, 2100, 2150, 1, 16, "host to device"),
+        Raw(STREAMS, "in: The connected function", 2300, 2400, 2),
+    ]
     raw[1] = raw[1]._replace(end=200)
     host = HostTrace(raw)
     (use,) = host.streams()
-    assert (use.transfers, use.bytes, round(use.seconds * 1e9), round(use.waited * 1e9)) == (3, 48, 100 + 250 + 50, 210)
-    # The function in another thread waits by itself, and counts as a wait of the host's functions all the same.
+    assert (use.transfers, use.bytes, round(use.seconds * 1e9), round(use.waited * 1e9)) == (
+        3,
+        48,
+        100 + 250 + 50,
+        210,
+    )
+    # The function in another thread waits by itself, and counts as a wait of the host's functions
+    # all the same.
     (waiting,) = host.waiting()
-    assert (waiting.calls, round(waiting.seconds * 1e9)) == (3, 310) and host.starved_share == pytest.approx(310 / 2000)
+    assert (waiting.calls, round(waiting.seconds * 1e9)) == (
+        3,
+        310,
+    ) and host.starved_share == pytest.approx(310 / 2000)
 
 
 def test_a_million_copies_push_out_no_mark() -> None:
@@ -112,7 +141,9 @@ def test_a_million_copies_push_out_no_mark() -> None:
     for _ in range(10):
         timeline.add(STREAMS, "in: StreamCopy", time.perf_counter_ns(), 16, "host to device")
     found = timeline.snapshot(since)
-    assert [e.name for e in found.events] == ["epoch"] + ["in: StreamCopy"] * 3 and found.dropped == 7
+    assert [e.name for e in found.events] == ["epoch"] + [
+        "in: StreamCopy"
+    ] * 3 and found.dropped == 7
 
 
 def test_what_was_prefetched_kept_nobody_waiting() -> None:
@@ -129,14 +160,24 @@ def test_values_over_time() -> None:
     for value in (2.5, np.float32(1.5), 1):
         loss.add(value)
     values = engine.report.host.values
-    assert [(v.name, v.unit, v.value) for v in values] == [("loss", "nats", 2.5), ("loss", "nats", 1.5), ("loss", "nats", 1)]
+    assert [(v.name, v.unit, v.value) for v in values] == [
+        ("loss", "nats", 2.5),
+        ("loss", "nats", 1.5),
+        ("loss", "nats", 1),
+    ]
     assert values[0].time <= values[1].time <= values[2].time
     for wrong in ("high", None, float("nan"), float("inf"), [1, 2]):
-        with pytest.raises(InvalidOptionError, match=r"^The counter 'loss' was given .*\n  next:  give one finite number\.$"):
+        with pytest.raises(
+            InvalidOptionError,
+            match=r"^The counter 'loss' was given .*\n  next:  give one finite number\.$",
+        ):
             loss.add(wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError) as caught, tracepoint(3):  # type: ignore[arg-type]
         pass
-    assert str(caught.value) == 'tracepoint() was given 3.\n  next:  give text: with tracepoint("load batch"):'
+    assert (
+        str(caught.value)
+        == 'tracepoint() was given 3.\n  next:  give text: with tracepoint("load batch"):'
+    )
 
 
 def test_a_report_knows_its_own_time_only() -> None:
@@ -183,7 +224,9 @@ def test_the_host_in_a_trace() -> None:
     engine.run(0, "first")
     events = json.loads(chrome_trace(engine.report, host=True))["traceEvents"]
     host = [e for e in events if e["pid"] == 0]
-    assert [e["name"] for e in host if e["ph"] == "X"] == [e.name for e in engine.report.host.events]
+    assert [e["name"] for e in host if e["ph"] == "X"] == [
+        e.name for e in engine.report.host.events
+    ]
     assert [(e["name"], e["args"]) for e in host if e["ph"] == "C"] == [("loss", {"value": 1.5})]
     assert not any(e["pid"] == 0 for e in json.loads(chrome_trace(engine.report))["traceEvents"])
 
@@ -195,15 +238,22 @@ def test_the_timeline_in_a_cell() -> None:
         engine.run(0, "first")
     counter("loss", "nats").add(0.5)
     host = engine.report.host
-    assert repr(host).startswith("7 events of the host, measured: 1 run of ") or repr(host).startswith("10 events of the host")
+    assert repr(host).startswith("7 events of the host, measured: 1 run of ") or repr(
+        host
+    ).startswith("10 events of the host")
     assert "3 stream copies moved 48 bytes; the device waited " in repr(host)
     page = host._repr_html_()
-    assert page.count("<details>") == page.count("</details>") == 4 and "<b>" not in page and "&lt;b&gt;epoch" in page
+    assert (
+        page.count("<details>") == page.count("</details>") == 4
+        and "<b>" not in page
+        and "&lt;b&gt;epoch" in page
+    )
     for title in ("Streams: 1", "What the device waited for: 1", "Counters: 1", "Events: "):
         assert f"<summary>{title}" in page
     assert page.count("Measured, in seconds") == 4
     assert (
-        repr(HostTrace()) == "0 events of the host, measured: 0 runs of 0 s." and "<details>" not in HostTrace()._repr_html_()
+        repr(HostTrace()) == "0 events of the host, measured: 0 runs of 0 s."
+        and "<details>" not in HostTrace()._repr_html_()
     )
 
 
@@ -211,7 +261,9 @@ def test_tables_in_a_cell() -> None:
     report = engine_with(slow).report
     page = report.variables._repr_html_()
     assert (
-        '<th scope="col">always live</th>' in page and '<th scope="row">x</th>' in page and "<caption>1 row</caption>" in page
+        '<th scope="col">always live</th>' in page
+        and '<th scope="row">x</th>' in page
+        and "<caption>1 row</caption>" in page
     )
     found = Report.sample("products").execution.steps[0:9]._repr_html_()
     assert "<caption>9 rows; cycles are modelled</caption>" in found and "<td>143</td>" in found
@@ -220,7 +272,10 @@ def test_tables_in_a_cell() -> None:
 
 def test_a_file_has_the_newest_events_of_each_channel() -> None:
     raw = [Raw(ENGINE, "run 0", 0, 10**6, 1), Raw("user", "epoch", 1, 10**6 - 1, 1)]
-    raw += [Raw(STREAMS, "in: StreamCopy", 10 + 2 * i, 11 + 2 * i, 1, 4, "host to device") for i in range(20_003)]
+    raw += [
+        Raw(STREAMS, "in: StreamCopy", 10 + 2 * i, 11 + 2 * i, 1, 4, "host to device")
+        for i in range(20_003)
+    ]
     report = Report.sample("products")
     live = Report(report.profile, report._ran, HostTrace(raw))
     opened = Report.deserialize(live.serialize()).host

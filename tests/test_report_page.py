@@ -1,4 +1,5 @@
-"""A report on a page: well-formed, the same every time, and with the figures of the report in it."""
+"""A report on a page: well-formed, the same every time, and with the figures of the report in
+it."""
 
 from __future__ import annotations
 
@@ -49,10 +50,23 @@ def checked(report: Report) -> tuple[Checker, str]:
 
 def test_the_page_is_well_formed_and_says_what_the_report_says() -> None:
     checker, text = checked(chain())
-    assert text.startswith('<div class="ipu-view report"><p>9 steps in ') and text.count('class="ipu-view') == 1
+    assert (
+        text.startswith('<div class="ipu-view report"><p>9 steps in ')
+        and text.count('class="ipu-view') == 1
+    )
     assert "script" not in checker.tags and "style" not in checker.tags and "color" not in text
     titles = re.findall(r"<summary>(\w[^<:]*):?", text)
-    for title in ("Summary", "Memory", "Liveness", "Variables", "Programs", "Operations", "Compute sets", "Steps", "Codelets"):
+    for title in (
+        "Summary",
+        "Memory",
+        "Liveness",
+        "Variables",
+        "Programs",
+        "Operations",
+        "Compute sets",
+        "Steps",
+        "Codelets",
+    ):
         assert title in titles
     words = " ".join(checker.text)
     assert "layer0/twice1" in words and "self.out = self.x * 2 + 1" in words and "Repeat 3" in words
@@ -61,12 +75,19 @@ def test_the_page_is_well_formed_and_says_what_the_report_says() -> None:
 
 def test_the_page_is_the_same_every_time_and_from_a_file() -> None:
     report = chain()
-    assert chain()._repr_html_() == report._repr_html_() == Report.deserialize(report.serialize())._repr_html_()
+    assert (
+        chain()._repr_html_()
+        == report._repr_html_()
+        == Report.deserialize(report.serialize())._repr_html_()
+    )
 
 
 def test_a_report_of_what_was_only_compiled() -> None:
     checker, text = checked(small_engine().report)
-    assert text.startswith('<div class="ipu-view report"><p>Nothing has run. The fullest of 2 tiles is tile 0, with 4,348 of ')
+    assert text.startswith(
+        '<div class="ipu-view report"><p>Nothing has run. The fullest of 2 tiles is tile 0, with '
+        "4,348 of "
+    )
     assert "Steps:" not in text
 
 

@@ -36,7 +36,8 @@ class Twice(Vertex):
 
 
 def chain() -> Report:
-    """a -> b -> c -> d, one variable for each compute set; each is live from the step that writes it to that which reads."""
+    """a -> b -> c -> d, one variable for each compute set; each is live from the step that writes
+    it to that which reads."""
     device = IPUModel(tiles_per_ipu=4).create_device()
     graph = Graph(device)
     tensors = [graph.add_variable(FLOAT, 16, name) for name in "abcd"]
@@ -63,14 +64,24 @@ def report(request: pytest.FixtureRequest) -> Report:
 def test_variables_and_where_they_are_live(report: Report) -> None:
     rows = report.variables
     assert [(v.name, v.bytes, v.tiles, v.always_live, v.first, v.last) for v in rows] == [
-        ("a", 64, 1, True, -1, -1), ("b", 64, 1, False, 0, 1), ("c", 64, 1, False, 1, 2), ("d", 64, 1, True, -1, -1),
-    ]  # fmt: skip
-    assert [v.name for v in rows.live_at(0)] == ["a", "b", "d"] and [v.name for v in rows.live_at(1)] == ["a", "b", "c", "d"]
-    assert rows[0].line.startswith("test_report_query.py, line ") and "graph.add_variable(FLOAT, 16, name)" in rows[0].line
+        ("a", 64, 1, True, -1, -1),
+        ("b", 64, 1, False, 0, 1),
+        ("c", 64, 1, False, 1, 2),
+        ("d", 64, 1, True, -1, -1),
+    ]
+    assert [v.name for v in rows.live_at(0)] == ["a", "b", "d"] and [
+        v.name for v in rows.live_at(1)
+    ] == ["a", "b", "c", "d"]
+    assert (
+        rows[0].line.startswith("test_report_query.py, line ")
+        and "graph.add_variable(FLOAT, 16, name)" in rows[0].line
+    )
     curve = report.compilation.liveness_program_steps
     assert [(s.type, s.name, list(s.variables)) for s in curve] == [
-        ("Execute", "layer0/twice0", ["b"]), ("Execute", "layer0/twice1", ["b", "c"]), ("Execute", "layer1/twice2", ["c"]),
-    ]  # fmt: skip
+        ("Execute", "layer0/twice0", ["b"]),
+        ("Execute", "layer0/twice1", ["b", "c"]),
+        ("Execute", "layer1/twice2", ["c"]),
+    ]
     # Twice 0, 1 and 2 are on tiles 0, 1 and 2, what they read and write on tile 1.
     assert [s.bytes for s in curve] == [64 + 2 * 64, 128, 64 + 2 * 64]
 
@@ -80,12 +91,24 @@ def test_compilation_by_libpvas_names(report: Report) -> None:
     assert compilation.compute_sets == report.compute_sets and len(compilation.compute_sets)
     assert compilation.target.num_tiles == len(compilation.tiles) == 4
     graph = compilation.graph
-    assert (graph.num_vertices, graph.num_edges, graph.num_vars, graph.num_compute_sets) == (3, 6, 4, 3)
+    assert (graph.num_vertices, graph.num_edges, graph.num_vars, graph.num_compute_sets) == (
+        3,
+        6,
+        4,
+        3,
+    )
     for number, tile in enumerate(compilation.tiles):
         total = tile.memory.total
-        assert total.excluding_gaps == report.memory.bytes_per_tile[number] == sum(tile.memory.category.values())
+        assert (
+            total.excluding_gaps
+            == report.memory.bytes_per_tile[number]
+            == sum(tile.memory.category.values())
+        )
         assert total.including_gaps - total.excluding_gaps == report.memory.gaps_per_tile[number]
-        assert tile.memory.always_live_bytes + tile.memory.not_always_live_bytes == total.excluding_gaps
+        assert (
+            tile.memory.always_live_bytes + tile.memory.not_always_live_bytes
+            == total.excluding_gaps
+        )
     assert list(compilation.tiles[1].memory.variables) and compilation.tiles[-1].number == 3
     with pytest.raises(PoplarIndexError) as caught:
         compilation.tiles[4]
@@ -109,11 +132,21 @@ def test_a_visitor_sees_the_tree_in_order(report: Report) -> None:
     (program,) = report.compilation.programs
     visitor = Visitor()
     program.accept(visitor)
-    assert visitor.seen == ["repeat 3", "Sequence", "layer0/twice0", "layer0/twice1", "layer1/twice2"]
+    assert visitor.seen == [
+        "repeat 3",
+        "Sequence",
+        "layer0/twice0",
+        "layer0/twice1",
+        "layer1/twice2",
+    ]
     visitor.visit_repeat = lambda node: visitor.seen.clear() or False  # type: ignore[method-assign]
     program.accept(visitor)
     assert visitor.seen == []
-    assert [(depth, node.kind) for depth, node in program.walk()][:3] == [(0, "Repeat"), (1, "Sequence"), (2, "Execute")]
+    assert [(depth, node.kind) for depth, node in program.walk()][:3] == [
+        (0, "Repeat"),
+        (1, "Sequence"),
+        (2, "Execute"),
+    ]
 
 
 def test_execution_steps(report: Report) -> None:
@@ -122,10 +155,15 @@ def test_execution_steps(report: Report) -> None:
     assert steps[-1].end == report.execution.total_cycles and steps[4].start == steps[3].end
     assert [s.index for s in steps] == list(range(9))
     (ipu,) = steps[1].ipus
-    assert ipu.cycles == steps[1].cycles and ipu.cycles_by_tile.tolist()[0] == 0 < ipu.cycles_by_tile[1]
+    assert (
+        ipu.cycles == steps[1].cycles
+        and ipu.cycles_by_tile.tolist()[0] == 0 < ipu.cycles_by_tile[1]
+    )
     assert (steps[1].active_tiles, steps[1].balance, steps[1].bytes_received) == (1, 0.25, 0)
     rows = list(csv.DictReader(io.StringIO(steps.to_csv())))
-    assert [row["name"] for row in rows] == [s.name for s in steps] and float(rows[-1]["end"]) == steps[-1].end
+    assert [row["name"] for row in rows] == [s.name for s in steps] and float(
+        rows[-1]["end"]
+    ) == steps[-1].end
 
 
 def test_operations_add_up(report: Report) -> None:
@@ -143,9 +181,13 @@ def adds_up(report: Report) -> None:
     memory = report.memory.by_category()
     code = memory["Vertex code"] + memory["Exchange code"] + memory["Control code"]
     assert sum(o.code_bytes for o in found) == code
-    each = [times * report.step_cost(number).cycles for number, times in enumerate(report.executions.tolist())]
+    each = [
+        times * report.step_cost(number).cycles
+        for number, times in enumerate(report.executions.tolist())
+    ]
     assert sum(o.cycles for o in found) == sum(each)
-    assert report.target.num_ipus > 1 or sum(each) == report.total_cycles  # several IPUs work at the same time
+    # several IPUs work at the same time
+    assert report.target.num_ipus > 1 or sum(each) == report.total_cycles
     assert sum(o.bytes_received for o in found) == int(report.exchange_bytes_per_tile[0].sum())
     assert sum(o.executions for o in found) == report.num_steps
     assert sum(o.steps for o in found) == len(report.profile.steps)
@@ -156,7 +198,9 @@ def adds_up(report: Report) -> None:
 def test_operations_of_random_programs_add_up(rng: Random) -> None:
     space = some_space(rng, some_device(rng))
     sets = [random_superstep(rng, space).compute_set for _ in range(3)]
-    engine = Engine(space.graph, [Sequence(Execute(sets[0]), Execute(sets[1])), Execute(sets[0])], strict=False)
+    engine = Engine(
+        space.graph, [Sequence(Execute(sets[0]), Execute(sets[1])), Execute(sets[0])], strict=False
+    )
     engine.load(space.device)
     engine.run(0)
     engine.run(1)
@@ -185,19 +229,35 @@ def test_copies_belong_to_the_named_program_around_them() -> None:
 
 def test_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = report.variables
-    assert repr(rows) == "Table of 4 rows: name, dtype, shape, category, bytes, tiles, always_live, first, last, line"
-    assert [v.name for v in rows.named("[ab]")] == ["a", "b"] and len(rows.where(lambda v: v.always_live)) == 2
-    assert report.compute_sets.largest("cycles", 1)[0].cycles == max(c.cycles for c in report.compute_sets)
-    assert rows.to_csv().splitlines()[0] == "name,dtype,shape,category,bytes,tiles,always_live,first,last,line"
-    with pytest.raises(InvalidOptionError, match=r"^There is no column 'weight'\.\n  next:  the columns are name, dtype, "):
+    assert repr(rows) == (
+        "Table of 4 rows: name, dtype, shape, category, bytes, tiles, always_live, first, "
+        "last, line"
+    )
+    assert [v.name for v in rows.named("[ab]")] == ["a", "b"] and len(
+        rows.where(lambda v: v.always_live)
+    ) == 2
+    assert report.compute_sets.largest("cycles", 1)[0].cycles == max(
+        c.cycles for c in report.compute_sets
+    )
+    assert (
+        rows.to_csv().splitlines()[0]
+        == "name,dtype,shape,category,bytes,tiles,always_live,first,last,line"
+    )
+    with pytest.raises(
+        InvalidOptionError,
+        match=r"^There is no column 'weight'\.\n  next:  the columns are name, dtype, ",
+    ):
         rows.largest("weight")
-    with pytest.raises(InvalidOptionError, match=r"^named\(\) was given '\(', which is no regular expression: "):
+    with pytest.raises(
+        InvalidOptionError, match=r"^named\(\) was given '\(', which is no regular expression: "
+    ):
         rows.named("(")
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(NotOfferedError) as caught:
         rows.to_dataframe()
     assert str(caught.value) == (
-        "to_dataframe() needs pandas, which is not installed.\n  next:  install pandas, or use records() or to_csv()."
+        "to_dataframe() needs pandas, which is not installed.\n  next:  install pandas, or use "
+        "records() or to_csv()."
     )
 
     class DataFrame:
@@ -206,15 +266,19 @@ def test_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
             return [[record[c] for c in columns] for record in records]
 
     monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=DataFrame))
-    assert rows.to_dataframe()[0][:2] == ["a", "FLOAT"] and len(report.execution.steps.to_dataframe()) == 9
+    assert (
+        rows.to_dataframe()[0][:2] == ["a", "FLOAT"]
+        and len(report.execution.steps.to_dataframe()) == 9
+    )
 
 
 def test_sources_are_named_by_class_and_method() -> None:
     report = chain()
     (name,) = [n for n in report.sources if n.startswith("Twice.")]
     assert name == "Twice.compute" and report.sources[name].splitlines() == [
-        "def compute(self) -> None:", "    self.out = self.x * 2 + 1",
-    ]  # fmt: skip
+        "def compute(self) -> None:",
+        "    self.out = self.x * 2 + 1",
+    ]
     (codelet,) = report.profile.codelets
     assert codelet.fields == (("x", "Input[Vector[FLOAT]]"), ("out", "Output[Vector[FLOAT]]"))
     assert "/" not in "".join(report.sources)
@@ -226,15 +290,25 @@ def test_state_is_a_variable_of_its_own() -> None:
 
 
 def test_exchanges_by_tile_and_message(report: Report) -> None:
-    # a to d lie on tile 1: what twice0 on tile 0 and twice2 on tile 2 read comes from there, and what they write goes back.
+    # a to d lie on tile 1: what twice0 on tile 0 and twice2 on tile 2 read comes from there, and
+    # what they write goes back.
     found = report.exchanges
     assert [(e.name, e.executions, e.bytes_received, e.link_bytes) for e in found] == [
-        ("layer0/twice0", 3, 128, 0), ("layer1/twice2", 3, 128, 0),
-    ]  # fmt: skip
+        ("layer0/twice0", 3, 128, 0),
+        ("layer1/twice2", 3, 128, 0),
+    ]
     assert found[0].received.tolist() == found[0].sent.tolist() == [64, 64, 0, 0]
     there, back = found[0].messages
-    assert (there.source.tolist(), there.size.tolist(), there.receivers[0].tolist()) == ([1], [64], [0])
-    assert (back.source.tolist(), back.size.tolist(), back.receivers[0].tolist()) == ([0], [64], [1])
+    assert (there.source.tolist(), there.size.tolist(), there.receivers[0].tolist()) == (
+        [1],
+        [64],
+        [0],
+    )
+    assert (back.source.tolist(), back.size.tolist(), back.receivers[0].tolist()) == (
+        [0],
+        [64],
+        [1],
+    )
     total = sum(e.executions * e.bytes_received for e in found)
     assert total == int(report.exchange_bytes_per_tile[0].sum())
 
@@ -242,25 +316,40 @@ def test_exchanges_by_tile_and_message(report: Report) -> None:
 def test_more_of_libpvas_names(report: Report, tmp_path: Path) -> None:
     compilation, target = report.compilation, report.compilation.target
     assert target.clock_frequency == target.tile_clock_frequency and target.type == "IPU_MODEL"
-    assert target.total_memory == target.num_ipus * target.bytes_per_ipu == 4 * target.bytes_per_tile
+    assert (
+        target.total_memory == target.num_ipus * target.bytes_per_ipu == 4 * target.bytes_per_tile
+    )
     assert [tile.number for tile in compilation.ipus[0]] == [0, 1, 2, 3]
     assert [v.name for v in compilation.always_live_variables] == ["a", "d"]
     place = compilation.liveness_program_steps[1]
     assert (place.program.name, place.program.type) == ("layer0/twice1", "Execute")
-    assert (place.not_always_live_memory.bytes, place.not_always_live_memory.variables) == (128, {"b": 64, "c": 64})
+    assert (place.not_always_live_memory.bytes, place.not_always_live_memory.variables) == (
+        128,
+        {"b": 64, "c": 64},
+    )
     step = report.execution.steps[1]
     assert place.cycles == step.cycles
     assert step.program is report.profile.leaf(step.step) and step.program.name == "layer0/twice1"
-    assert step.all_cycles == sum(ipu.cycles for ipu in step.ipus) == step.cycles and step.vertex_types == "Twice x 1"
+    assert (
+        step.all_cycles == sum(ipu.cycles for ipu in step.ipus) == step.cycles
+        and step.vertex_types == "Twice x 1"
+    )
     assert str(report.poplar_version) == ipu_teach.__version__
     version = PoplarVersion("1.20.3+local")
-    assert (version.string, version.major, version.minor, version.point) == ("1.20.3+local", 1, 20, 3)
+    assert (version.string, version.major, version.minor, version.point) == (
+        "1.20.3+local",
+        1,
+        20,
+        3,
+    )
     assert PoplarVersion("odd").major == 0
     report.save(tmp_path / "run.ipureport")
     assert ipu_teach.open_report(tmp_path / "run.ipureport").digest() == report.digest()
     with pytest.raises(FileNotFoundError) as caught:
         ipu_teach.open_report(tmp_path / "gone.ipureport")
-    assert str(caught.value).endswith("No such file or directory.\n  next:  give the path of a file that Report.save wrote.")
+    assert str(caught.value).endswith(
+        "No such file or directory.\n  next:  give the path of a file that Report.save wrote."
+    )
     with pytest.raises(NotOfferedError) as second:
         ipu_teach.open_report(tmp_path / "run.ipureport", "debug.cbor")
     assert str(second.value) == (
@@ -285,28 +374,52 @@ def test_libpvas_visitor(report: Report) -> None:
 
 def test_names_as_a_tree(report: Report) -> None:
     layer0, layer1, *variables = report.debug_contexts
-    assert (layer0.path, [c.path for c in layer0.children.values()]) == ("layer0", ["layer0/twice0", "layer0/twice1"])
+    assert (layer0.path, [c.path for c in layer0.children.values()]) == (
+        "layer0",
+        ["layer0/twice0", "layer0/twice1"],
+    )
     assert layer0.cycles + layer1.cycles == report.total_cycles and layer0.steps == []
-    assert [v.name for v in variables] == ["a", "b", "c", "d"] and sum(v.bytes for v in variables) == 4 * 64
+    assert [v.name for v in variables] == ["a", "b", "c", "d"] and sum(
+        v.bytes for v in variables
+    ) == 4 * 64
     (found,) = report.debug_contexts.find("twice1$")
-    assert found.cycles == report.execution.steps[1].cycles * 3 and (found.depth, found.steps) == (1, [1])
+    assert found.cycles == report.execution.steps[1].cycles * 3 and (found.depth, found.steps) == (
+        1,
+        [1],
+    )
 
 
 def test_proportions_add_up_to_one(report: Report) -> None:
     assert sum(report.proportions.values()) == pytest.approx(1)
-    assert report.proportions["compute"] == report.compute_cycles_per_tile.mean() / report.total_cycles
-    assert set(report.data) == {"Insights", "Liveness", "Variables", "Operations", "Compute sets", "Exchanges", "Steps"}
+    assert (
+        report.proportions["compute"] == report.compute_cycles_per_tile.mean() / report.total_cycles
+    )
+    assert set(report.data) == {
+        "Insights",
+        "Liveness",
+        "Variables",
+        "Operations",
+        "Compute sets",
+        "Exchanges",
+        "Steps",
+    }
     assert len(report.data["Steps"]) == 9 and report.data["Variables"][0]["name"] == "a"
     assert Report.sample("too_large").proportions["compute"] == 0
 
 
 def test_what_stands_out(report: Report) -> None:
     found = {i.kind: i for i in report.insights()}
-    assert found["fit"].name == "tile 1" and found["fit"].figure == report.compilation.tiles[1].memory.total.including_gaps
+    assert (
+        found["fit"].name == "tile 1"
+        and found["fit"].figure == report.compilation.tiles[1].memory.total.including_gaps
+    )
     assert [i.name for i in report.insights() if i.kind == "full tile"][0] == "tile 1"
     # One of four tiles is at work in each compute set.
-    assert found["balance"].figure == 0.25 and found["balance"].advice.startswith("give each tile as much work")
-    # Three quarters of 6 x (5 to start, 6 for the loop, 8 paths: a load, a product, a sum, a store); it speaks from a tenth on.
+    assert found["balance"].figure == 0.25 and found["balance"].advice.startswith(
+        "give each tile as much work"
+    )
+    # Three quarters of 6 x (5 to start, 6 for the loop, 8 paths: a load, a product, a sum, a
+    # store); it speaks from a tenth on.
     waiting = 3 * 0.75 * 6 * (5 + 6 + 4 * 8) / report.total_cycles
     assert f"the waiting is {100 * waiting:.1f} % of the run" in found["balance"].text
     slower = {i.kind: i for i in report.what_if(auto_sync_delay=1000).insights()}
@@ -320,8 +433,15 @@ def test_what_stands_out_of_a_program_that_does_not_fit() -> None:
     report = Report.sample("too_large")
     first = report.insights()[0]
     over = report.memory.bytes_per_tile + report.memory.gaps_per_tile > report.target.bytes_per_tile
-    assert (first.kind, first.figure, first.name) == ("out of memory", over.sum(), f"tile {int(np.argmax(over))}")
-    assert "most of all 'everything' with 800,000 bytes" in first.text and "spread 'everything'" in first.advice
+    assert (first.kind, first.figure, first.name) == (
+        "out of memory",
+        over.sum(),
+        f"tile {int(np.argmax(over))}",
+    )
+    assert (
+        "most of all 'everything' with 800,000 bytes" in first.text
+        and "spread 'everything'" in first.advice
+    )
     skew = next(i for i in report.insights() if i.kind == "skew")
     held = report.memory.bytes_per_tile + report.memory.gaps_per_tile
     assert skew.figure == held.max() / held.mean() and skew.advice
@@ -342,26 +462,53 @@ def test_the_advice_is_about_what_can_be_the_cause() -> None:
     first = report.insights()[0]
     part, size = max(report.memory.by_category(0).items(), key=lambda item: item[1])
     assert size > 6_000 and f"most of all {part.lower()} with {size:,} bytes" in first.text
-    assert first.advice == "let fewer vertices and copies do the work: each takes code, pointers and buffers."
+    assert (
+        first.advice
+        == "let fewer vertices and copies do the work: each takes code, pointers and buffers."
+    )
 
     graph = Graph(device)
     large = graph.add_variable(FLOAT, (2, 10_000), "large")
     graph.set_tile_mapping(large, np.array([0, 1]))
     report = Engine(graph, Sequence(), {"debug.allowOutOfMemory": True}).report
     first = report.insights()[0]
-    assert first.advice == "use more tiles or IPUs: none has room; use a smaller dtype, or free it earlier."
+    assert (
+        first.advice
+        == "use more tiles or IPUs: none has room; use a smaller dtype, or free it earlier."
+    )
 
 
 def test_a_dataframe_of_pandas() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is missing: pip install pandas")
     report = chain()
-    for table in (report.variables, report.compute_sets, report.operations(), report.exchanges, report.insights(),
-                  report.compilation.liveness_program_steps, report.execution.blocks(), report.host.events):  # fmt: skip
+    for table in (
+        report.variables,
+        report.compute_sets,
+        report.operations(),
+        report.exchanges,
+        report.insights(),
+        report.compilation.liveness_program_steps,
+        report.execution.blocks(),
+        report.host.events,
+    ):
         frame = table.to_dataframe()
-        assert isinstance(frame, pandas.DataFrame) and list(frame.columns) == list(table.columns) and len(frame) == len(table)
+        assert (
+            isinstance(frame, pandas.DataFrame)
+            and list(frame.columns) == list(table.columns)
+            and len(frame) == len(table)
+        )
     steps = report.execution.steps.to_dataframe()
-    assert steps.cycles.sum() == report.total_cycles and steps.groupby("name").cycles.count().to_dict() == {
-        "layer0/twice0": 3, "layer0/twice1": 3, "layer1/twice2": 3,
-    }  # fmt: skip
+    assert steps.cycles.sum() == report.total_cycles and steps.groupby(
+        "name"
+    ).cycles.count().to_dict() == {
+        "layer0/twice0": 3,
+        "layer0/twice1": 3,
+        "layer1/twice2": 3,
+    }
     variables = report.variables.to_dataframe()
-    assert variables["bytes"].sum() == 4 * 64 and variables.always_live.tolist() == [True, False, False, True]
+    assert variables["bytes"].sum() == 4 * 64 and variables.always_live.tolist() == [
+        True,
+        False,
+        False,
+        True,
+    ]

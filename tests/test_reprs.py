@@ -1,4 +1,5 @@
-"""What tensors, compute sets and graphs show, and the graph's other ways of making things: names, virtual graphs, drawings."""
+"""What tensors, compute sets and graphs show, and the graph's other ways of making things: names,
+virtual graphs, drawings."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def said(call: Callable[[], Any]) -> str:
     return str(error.value)
 
 
-# --- a line ----------------------------------------------------------------------------------------------------------
+# --- a line ---------------------------------------------------------------------------------------
 
 
 class Printer:
@@ -96,12 +97,18 @@ def test_variables_and_named_vertices() -> None:
     assert repr(graph.variables) == (
         "[Variable('x', FLOAT, shape (4, 3), 48 bytes), Constant('two', HALF, shape (2,), 4 bytes)]"
     )
-    v = graph.add_vertex(graph.add_compute_set("cs"), Scale, x=x[0], out=x[1], debug_context=DebugContext("head", "layer"))
+    v = graph.add_vertex(
+        graph.add_compute_set("cs"),
+        Scale,
+        x=x[0],
+        out=x[1],
+        debug_context=DebugContext("head", "layer"),
+    )
     assert repr(v) == "vertex 0 'layer/head' (Scale) of compute set 'cs'"
     assert graph.num_vertices == 1
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def test_a_tensors_table() -> None:
@@ -110,8 +117,10 @@ def test_a_tensors_table() -> None:
     graph.set_tile_mapping(x[:4], 3)
     graph.set_tile_mapping(x[4:6], 0)
     assert x._repr_html_() == (
-        "<table><caption>Tensor(&quot;a&lt;b&gt;&amp;&#x27;c&#x27;&quot;, FLOAT, shape (10,), 40 bytes on 2 tiles, 16 of them "
-        'on none)</caption><thead><tr><th scope="col">tile</th><th scope="col">elements</th><th scope="col">bytes</th></tr>'
+        "<table><caption>Tensor(&quot;a&lt;b&gt;&amp;&#x27;c&#x27;&quot;, FLOAT, shape (10,), 40 "
+        "bytes on 2 tiles, 16 of them "
+        'on none)</caption><thead><tr><th scope="col">tile</th><th scope="col">elements</th><th '
+        'scope="col">bytes</th></tr>'
         "</thead><tbody><tr><td>0</td><td>2</td><td>8</td></tr><tr><td>3</td><td>4</td><td>16</td></tr>"
         "<tr><td>none</td><td>4</td><td>16</td></tr></tbody></table>"
     )
@@ -131,7 +140,11 @@ def test_tables_are_short() -> None:
         graph.add_variable(FLOAT, 1)
         graph.add_compute_set()
     table = graph._repr_html_()
-    assert table.count("<tr>") == 32 and "and 87 more variables" in table and "and 86 more compute sets" in table
+    assert (
+        table.count("<tr>") == 32
+        and "and 87 more variables" in table
+        and "and 86 more compute sets" in table
+    )
     assert len(table) < 4000 and "0x" not in table
 
 
@@ -145,15 +158,18 @@ def test_tables_of_compute_sets_and_graphs() -> None:
     graph.add_vertex(cs, Rows, rows=y, out=x[3, 0])
     assert cs._repr_html_() == (
         "<table><caption>ComputeSet(&#x27;scale&#x27;, 3 Scale, 1 Rows)</caption><thead><tr>"
-        '<th scope="col">codelet</th><th scope="col">vertices</th><th scope="col">tiles</th><th scope="col">fields</th></tr>'
-        "</thead><tbody><tr><td>Scale</td><td>3</td><td>2</td>"
-        "<td>x: Input[Vector[FLOAT]], out: Output[Vector[FLOAT]], factor: FLOAT</td></tr>"
-        "<tr><td>Rows</td><td>1</td><td>none</td><td>rows: Input[Vector[Vector[FLOAT]]], out: Output[FLOAT]</td></tr>"
-        "</tbody></table>"
+        '<th scope="col">codelet</th><th scope="col">vertices</th><th scope="col">tiles</th><th '
+        'scope="col">fields</th></tr>'
+        "</thead><tbody><tr><td>Scale</td><td>3</td><td>2</td><td>x: Input[Vector[FLOAT]], out: "
+        "Output[Vector[FLOAT]], factor: FLOAT</td></tr>"
+        "<tr><td>Rows</td><td>1</td><td>none</td><td>rows: Input[Vector[Vector[FLOAT]]], out: "
+        "Output[FLOAT]</td></tr></tbody></table>"
     )
     table = graph._repr_html_()
     assert "<td>x</td><td>variable</td><td>FLOAT</td><td>(4, 3)</td><td>48</td><td>1</td>" in table
-    assert "<td>y</td><td>constant</td><td>FLOAT</td><td>(4, 3)</td><td>48</td><td>none</td>" in table
+    assert (
+        "<td>y</td><td>constant</td><td>FLOAT</td><td>(4, 3)</td><td>48</td><td>none</td>" in table
+    )
     assert "<td>scale</td><td>4</td><td>Scale, Rows</td>" in table
     assert "<tbody></tbody>" in new_graph()._repr_html_()
 
@@ -162,7 +178,11 @@ def test_help_reads_well() -> None:
     for kind in (Graph, Tensor):
         page = pydoc.plain(pydoc.render_doc(kind))
         assert "0x" not in page and " at 0" not in page
-        public = [name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")]
+        public = [
+            name
+            for name, value in vars(kind).items()
+            if callable(value) and not name.startswith("_")
+        ]
         assert [name for name in public if not (getattr(kind, name).__doc__ or "").strip()] == []
 
 
@@ -171,15 +191,19 @@ def test_a_function_and_its_call() -> None:
     assert (repr(function), repr(Call(function))) == ("Function('update')", "Call(update)")
 
 
-# --- names in scopes ---------------------------------------------------------------------------------------------------
+# --- names in scopes ------------------------------------------------------------------------------
 
 
 def test_scopes() -> None:
     graph = new_graph()
     scope = DebugContext("heads", DebugContext("attention"))
     assert (scope, scope.path_name, f"{scope}/x", DebugContext(), DebugContext("", "a")) == (
-        "attention/heads", "attention/heads", "attention/heads/x", "", "a",
-    )  # fmt: skip
+        "attention/heads",
+        "attention/heads",
+        "attention/heads/x",
+        "",
+        "a",
+    )
     graph.add_variable(FLOAT, 1, "w", debug_context=scope)
     graph.add_variable(FLOAT, 1, debug_context=scope)
     graph.add_variable(FLOAT, 1, "plain", debug_context="")
@@ -187,12 +211,28 @@ def test_scopes() -> None:
     graph.clone(graph.add_variable(FLOAT, 1), debug_context="net")
     graph.clone(graph.add_variable(FLOAT, 1))
     names = [v.name for v in graph.variables]
-    assert names == ["attention/heads/w", "attention/heads", "plain", "net/c", "variable4", "net", "variable6", "clone"]
+    assert names == [
+        "attention/heads/w",
+        "attention/heads",
+        "plain",
+        "net/c",
+        "variable4",
+        "net",
+        "variable6",
+        "clone",
+    ]
     assert graph.add_compute_set("cs", debug_context="net").name == "net/cs"
     assert graph.add_compute_set(debug_context=scope).name == "attention/heads"
-    assert graph.add_host_to_device_fifo("in", FLOAT, 1, debug_context=scope).handle == "attention/heads/in"
-    deep = graph.add_host_to_device_fifo("deep", FLOAT, 1, options={"bufferingDepth": 2}, debug_context="net")
-    back = graph.add_device_to_host_fifo("out", FLOAT, 1, {"buffering_depth": 3}, debug_context=scope)
+    assert (
+        graph.add_host_to_device_fifo("in", FLOAT, 1, debug_context=scope).handle
+        == "attention/heads/in"
+    )
+    deep = graph.add_host_to_device_fifo(
+        "deep", FLOAT, 1, options={"bufferingDepth": 2}, debug_context="net"
+    )
+    back = graph.add_device_to_host_fifo(
+        "out", FLOAT, 1, {"buffering_depth": 3}, debug_context=scope
+    )
     assert (deep.handle, deep.buffering_depth, back.buffering_depth) == ("net/deep", 2, 3)
     assert list(graph.streams) == ["attention/heads/in", "net/deep", "attention/heads/out"]
     assert said(lambda: graph.clone(graph.add_variable(FLOAT, 1), 3)) == (  # type: ignore[arg-type]
@@ -213,19 +253,25 @@ def test_a_library_takes_a_scope() -> None:
     assert out.get_debug_str().startswith("net/sum")
 
 
-# --- mapping -----------------------------------------------------------------------------------------------------------
+# --- mapping --------------------------------------------------------------------------------------
 
 
 def test_linear_variables() -> None:
-    for shape, dtype in [((1000,), FLOAT), ((7, 31), HALF), ((), FLOAT), ((0, 3), FLOAT), ((100_000,), HALF)]:
+    for shape, dtype in [
+        ((1000,), FLOAT),
+        ((7, 31), HALF),
+        ((), FLOAT),
+        ((0, 3), FLOAT),
+        ((100_000,), HALF),
+    ]:
         graph = new_graph()
         x = graph.add_variable(dtype, shape, "x", VariableMappingMethod.LINEAR)
         assert graph.get_tile_mapping(x) == poputil.calc_linear_tile_mapping(graph, shape, dtype)
     y = graph.add_variable(FLOAT, 4, mapping=VariableMappingMethod.NONE)
     assert graph.get_tile_mapping(y, require_complete=False) == [[]] * 4
     assert said(lambda: graph.add_variable(FLOAT, 4, "z", 3)) == (  # type: ignore[arg-type]
-        "add_variable() was given 3 as mapping.\n  next:  use VariableMappingMethod.LINEAR or NONE; for a tile, call "
-        "graph.set_tile_mapping(tensor, tile)."
+        "add_variable() was given 3 as mapping.\n  next:  use VariableMappingMethod.LINEAR or "
+        "NONE; for a tile, call graph.set_tile_mapping(tensor, tile)."
     )
 
 
@@ -236,12 +282,19 @@ def test_perf_estimates_can_be_asked_for() -> None:
     first, second = (graph.add_vertex(cs, Scale, x=x[0], out=x[1]) for _ in range(2))
     graph.set_perf_estimate(first, 12)
     assert graph.get_perf_estimate(first) == 12
-    assert said(lambda: graph.get_perf_estimate(second)).startswith("Scale has no estimate of its cycles.")
+    assert said(lambda: graph.get_perf_estimate(second)).startswith(
+        "Scale has no estimate of its cycles."
+    )
     part = graph.create_virtual_graph(1)
     part.register_perf_estimator(Scale, lambda shapes, target: shapes["x"][0] * target.num_tiles)
-    assert graph.get_perf_estimate(second) == part.get_perf_estimate(second) == 3 * graph.target.num_tiles
+    assert (
+        graph.get_perf_estimate(second)
+        == part.get_perf_estimate(second)
+        == 3 * graph.target.num_tiles
+    )
     assert said(lambda: new_graph().get_perf_estimate(first)) == (
-        "get_perf_estimate() was given vertex 0 (Scale) of compute set 'cs'.\n  next:  give a vertex that add_vertex returned."
+        "get_perf_estimate() was given vertex 0 (Scale) of compute set 'cs'.\n  next:  give a "
+        "vertex that add_vertex returned."
     )
 
 
@@ -279,7 +332,7 @@ def test_estimators_can_be_registered() -> None:
     )
 
 
-# --- virtual graphs ------------------------------------------------------------------------------------------------------
+# --- virtual graphs -------------------------------------------------------------------------------
 
 
 def test_a_virtual_graph_numbers_its_tiles_from_0() -> None:
@@ -288,7 +341,12 @@ def test_a_virtual_graph_numbers_its_tiles_from_0() -> None:
     part = graph.create_virtual_graph(4, 8)
     odd = part.create_virtual_graph([3, 1])
     assert (part.target.num_tiles, odd.target.num_tiles, graph.target.num_tiles) == (4, 2, 8)
-    assert part.get_top_level_graph() is odd.get_top_level_graph() is graph.get_top_level_graph() is graph
+    assert (
+        part.get_top_level_graph()
+        is odd.get_top_level_graph()
+        is graph.get_top_level_graph()
+        is graph
+    )
     x = part.add_variable(FLOAT, (2, 3), "x")
     y = odd.add_variable(FLOAT, (2, 3), "y")
     part.set_tile_mapping(x, 2)
@@ -300,22 +358,38 @@ def test_a_virtual_graph_numbers_its_tiles_from_0() -> None:
     odd.add_vertices(cs, "Scale", [0], x=x[1:], out=y[1:])
     assert list(cs.tables[Scale].tiles) == [5, 7]
     assert str(y) == "Tensor('y', FLOAT, shape (2, 3), 24 bytes on 2 tiles)"
-    assert graph.get_tile_mapping(x)[6] == [(0, 6)] and part.get_tile_mapping(x) == [[], [], [(0, 6)], []]
-    assert graph.get_tile_mapping(y)[5] == [(3, 6)] and part.get_tile_mapping(y) == [[], [(3, 6)], [], [(0, 3)]]
+    assert graph.get_tile_mapping(x)[6] == [(0, 6)] and part.get_tile_mapping(x) == [
+        [],
+        [],
+        [(0, 6)],
+        [],
+    ]
+    assert graph.get_tile_mapping(y)[5] == [(3, 6)] and part.get_tile_mapping(y) == [
+        [],
+        [(3, 6)],
+        [],
+        [(0, 3)],
+    ]
     assert odd.get_tile_mapping(y) == [[(0, 3)], [(3, 6)]]
     assert odd.get_tile_mapping(x, allow_external=True) == [[], []]
     assert said(lambda: odd.get_tile_mapping(x)) == (
-        "6 of the 6 elements of 'x' are on tiles outside the virtual graph.\n  next:  ask the top-level graph: "
-        "graph.get_top_level_graph(), or pass allow_external=True."
+        "6 of the 6 elements of 'x' are on tiles outside the virtual graph.\n  next:  ask the "
+        "top-level graph: graph.get_top_level_graph(), or pass allow_external=True."
     )
     assert said(lambda: odd.set_tile_mapping(x, 2)) == (
-        "There is no tile 2.\n  where: Tensor('x', FLOAT, shape (2, 3))\n  next:  the target has the tiles 0 to 1."
+        "There is no tile 2.\n  where: Tensor('x', FLOAT, shape (2, 3))\n  next:  the target has "
+        "the tiles 0 to 1."
     )
     # Libraries build in it, and what was built runs with the whole.
     z = part.add_variable(FLOAT, (2, 3), "z", VariableMappingMethod.LINEAR)
     program = Sequence(Execute(cs))
     popops.add_in_place(part, z, x, program)
-    assert set(np.flatnonzero([bool(pieces) for pieces in graph.get_tile_mapping(z)])) <= {4, 5, 6, 7}
+    assert set(np.flatnonzero([bool(pieces) for pieces in graph.get_tile_mapping(z)])) <= {
+        4,
+        5,
+        6,
+        7,
+    }
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     graph.set_initial_value(x, values)
     odd.set_initial_value(z, 1)
@@ -324,12 +398,16 @@ def test_a_virtual_graph_numbers_its_tiles_from_0() -> None:
     engine = Engine(part, program)
     engine.load(device)
     engine.run()
-    assert np.array_equal(engine.read_tensor("y"), values * 2) and np.array_equal(engine.read_tensor("z"), values + 1)
+    assert np.array_equal(engine.read_tensor("y"), values * 2) and np.array_equal(
+        engine.read_tensor("z"), values + 1
+    )
     assert repr(odd) == f"VirtualGraph(2 tiles of {graph!r})"
     again = Engine(Executable.deserialize(compile_graph(part, program).serialize(), [Scale]))
     again.load(device)
     again.run()
-    assert np.array_equal(again.read_tensor("y"), values * 2) and np.array_equal(again.read_tensor("z"), values + 1)
+    assert np.array_equal(again.read_tensor("y"), values * 2) and np.array_equal(
+        again.read_tensor("z"), values + 1
+    )
 
 
 def test_the_first_tiles_of_each_ipu() -> None:
@@ -346,21 +424,38 @@ def test_the_first_tiles_of_each_ipu() -> None:
 @pytest.mark.parametrize(
     ("tiles", "text"),
     [
-        ((0,), "create_virtual_graph(0) chooses no tiles of the graph.\n  next:  each IPU of the graph has 4 tiles."),
-        ((2, 5), "create_virtual_graph(2, 5) chooses no tiles of the graph.\n  next:  use 0 <= first < end <= 4."),
-        (([1, 1],), "create_virtual_graph([1, 1]) chooses no tiles of the graph.\n  next:  a list of tiles holds whole "
-         "numbers, at least one, each once."),
-        (([1, 4],), "There is no tile 4.\n  where: create_virtual_graph(), number 1\n  "
-         "next:  the target has the tiles 0 to 3."),
-        (("a",), "create_virtual_graph() was given ('a',).\n  next:  give a number of tiles, the first and the end of a range, "
-         "or a list of tiles."),
+        (
+            (0,),
+            "create_virtual_graph(0) chooses no tiles of the graph.\n  next:  each IPU of the "
+            "graph has 4 tiles.",
+        ),
+        (
+            (2, 5),
+            "create_virtual_graph(2, 5) chooses no tiles of the graph.\n  next:  use 0 <= first < "
+            "end <= 4.",
+        ),
+        (
+            ([1, 1],),
+            "create_virtual_graph([1, 1]) chooses no tiles of the graph.\n  next:  a list of tiles "
+            "holds whole numbers, at least one, each once.",
+        ),
+        (
+            ([1, 4],),
+            "There is no tile 4.\n  where: create_virtual_graph(), number 1\n  "
+            "next:  the target has the tiles 0 to 3.",
+        ),
+        (
+            ("a",),
+            "create_virtual_graph() was given ('a',).\n  next:  give a number of tiles, the first "
+            "and the end of a range, or a list of tiles.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_no_such_tiles(tiles: tuple[Any, ...], text: str) -> None:
     assert said(lambda: new_graph().create_virtual_graph(*tiles)) == text
 
 
-# --- drawings ------------------------------------------------------------------------------------------------------------
+# --- drawings -------------------------------------------------------------------------------------
 
 
 def drawn() -> tuple[Graph, Any]:
@@ -423,7 +518,8 @@ def test_drawings_that_cannot_be(tmp_path: Path) -> None:
     graph, _ = drawn()
     text = said(lambda: graph.output_vertex_graph(tmp_path / "no" / "v.dot"))
     assert text.startswith("output_vertex_graph() could not write ") and text.endswith(
-        "No such file or directory.\n  next:  give the path of a file in a folder that exists and may be written to."
+        "No such file or directory.\n  next:  give the path of a file in a folder that exists and "
+        "may be written to."
     )
     assert said(lambda: graph.output_compute_graph(3)) == (  # type: ignore[arg-type]
         "output_compute_graph() was given 3.\n  next:  give a path, or an open text file."

@@ -1,4 +1,5 @@
-"""`show.run`: every number in it is that of a plain loop, and what travels and where it comes from is what the program says."""
+"""`show.run`: every number in it is that of a plain loop, and what travels and where it comes from
+is what the program says."""
 
 from __future__ import annotations
 
@@ -9,7 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Vector, Vertex, show
+from ipu_teach import (
+    FLOAT,
+    INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Report,
+    Vector,
+    Vertex,
+    show,
+)
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report import Recording
@@ -37,7 +51,8 @@ def board_of(scene: Scene) -> Board:
 
 
 def replayed(scene: Scene) -> list[tuple[int, dict[str, str]]]:
-    """(superstep, what its cells hold by name) at the end of every superstep, from what travels to the browser alone."""
+    """(superstep, what its cells hold by name) at the end of every superstep, from what travels to
+    the browser alone."""
     data = json.loads(scene.json())
     (board,) = (m for m in data["marks"] if m["kind"] == "board")
     texts, first, count, *packed = data["numbers"]["board"]
@@ -51,7 +66,10 @@ def replayed(scene: Scene) -> list[tuple[int, dict[str, str]]]:
             now[cell[k]] = text[k]
             k += 1
         if f + 1 == len(frames) or data["stills"][frames[f + 1]]["first"]:
-            held = {f"{board['names'][n]}[{i}]": texts[t] for n, i, t in zip(named, index, now, strict=True)}
+            held = {
+                f"{board['names'][n]}[{i}]": texts[t]
+                for n, i, t in zip(named, index, now, strict=True)
+            }
             found.append((superstep, held))
     assert k == count
     return found
@@ -78,10 +96,15 @@ def test_the_table_tells_every_change() -> None:
                     was = "?" if np.isnan(old[i]) else str(np.float32(old[i]))
                     rows.append((step, i * TILES // CELLS, f"{name}[{i}]", was, str(new[i])))
         before = (u.tolist(), v.tolist())
-    told = [(int(r["superstep"]), int(r["tile"]), r["element"], r["old"], r["new"]) for r in view.data]
+    told = [
+        (int(r["superstep"]), int(r["tile"]), r["element"], r["old"], r["new"]) for r in view.data
+    ]
     assert told == rows
     assert repr(view).startswith("The numbers of u and v in 10 supersteps on 4 tiles, ")
-    assert f" The picture has {len(rows)} changes of 24 elements. Values go from 0.0 to 3.0." in repr(view)
+    assert (
+        f" The picture has {len(rows)} changes of 24 elements. Values go from 0.0 to 3.0."
+        in repr(view)
+    )
 
 
 class Sums(Vertex):
@@ -97,11 +120,15 @@ class Sums(Vertex):
 
 
 def halo() -> tuple[Recording, Report, dict[str, Any]]:
-    """0.75 goes by a Copy from tile 1 to tile 3; a vertex on tile 2 reads tiles 1 and 3 and writes on tile 0."""
+    """0.75 goes by a Copy from tile 1 to tile 3; a vertex on tile 2 reads tiles 1 and 3 and writes
+    on tile 0."""
     device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
     graph = Graph(device.target)
     made = {name: graph.add_variable(FLOAT, (2,), name) for name in ("a", "b")}
-    made |= {"sum": graph.add_variable(FLOAT, (), "sum"), "count": graph.add_variable(INT, (), "count")}
+    made |= {
+        "sum": graph.add_variable(FLOAT, (), "sum"),
+        "count": graph.add_variable(INT, (), "count"),
+    }
     for name, tile in (("a", 1), ("b", 3), ("sum", 0), ("count", 2)):
         graph.set_tile_mapping(made[name], tile)
     graph.set_initial_value(made["count"], 7)
@@ -122,10 +149,14 @@ def halo() -> tuple[Recording, Report, dict[str, Any]]:
 
 
 def joined() -> Recording:
-    """Tile 2 adds two numbers and, in the same superstep, a Copy takes tile 1's to tile 3: neither disturbs the other."""
+    """Tile 2 adds two numbers and, in the same superstep, a Copy takes tile 1's to tile 3: neither
+    disturbs the other."""
     device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
     graph = Graph(device.target)
-    x, total, count = (graph.add_variable(t, s, n) for t, s, n in ((FLOAT, (2,), "x"), (FLOAT, (), "sum"), (INT, (), "count")))
+    x, total, count = (
+        graph.add_variable(t, s, n)
+        for t, s, n in ((FLOAT, (2,), "x"), (FLOAT, (), "sum"), (INT, (), "count"))
+    )
     a, b = graph.add_variable(FLOAT, (2,), "a"), graph.add_variable(FLOAT, (2,), "b")
     for tensor, tile in ((x, 2), (total, 2), (count, 2), (a, 1), (b, 3)):
         graph.set_tile_mapping(tensor, tile)
@@ -146,11 +177,14 @@ def test_a_copy_that_joins_a_compute_set_says_where_it_comes_from() -> None:
     assert {
         element(board, cell): origins.how.format(name=board.names[name], index=index, tile=tile)
         for origins in change.origins["board"]
-        for cell, name, index, tile in zip(origins.cell, origins.name, origins.index, origins.tile, strict=True)
+        for cell, name, index, tile in zip(
+            origins.cell, origins.name, origins.index, origins.tile, strict=True
+        )
     } == {
         "sum": "written by vertex 0 of Sums on tile 2",
-        "b[0]": "copied from a[0] on tile 1", "b[1]": "copied from a[1] on tile 1",
-    }  # fmt: skip
+        "b[0]": "copied from a[0] on tile 1",
+        "b[1]": "copied from a[1] on tile 1",
+    }
 
 
 def test_what_travels_and_where_it_comes_from() -> None:
@@ -161,17 +195,33 @@ def test_what_travels_and_where_it_comes_from() -> None:
     said, came = [], {}
     for frame, number in enumerate(scene.frames.tolist()):
         still = scene.stills[number]
-        last = max(f for f in range(len(scene.frames)) if sum(
-            scene.stills[n].first for n in scene.frames[: f + 1].tolist()) == sum(
-            scene.stills[n].first for n in scene.frames[: frame + 1].tolist()))  # fmt: skip
+        last = max(
+            f
+            for f in range(len(scene.frames))
+            if sum(scene.stills[n].first for n in scene.frames[: f + 1].tolist())
+            == sum(scene.stills[n].first for n in scene.frames[: frame + 1].tolist())
+        )
         for message in still.flows.get("messages", ()):
             assert message.cells is not None and 0 < message.end <= still.cycles
             texts = numbers.at(last if message.after else frame)
-            carried = [f"{board.names[board.named[c]]}[{board.index[c]}]={texts[c]}" for c in message.cells.tolist()]
+            carried = [
+                f"{board.names[board.named[c]]}[{board.index[c]}]={texts[c]}"
+                for c in message.cells.tolist()
+            ]
             kind = still.label.split(":")[0]
-            said.append((kind, tiles[message.source], tiles[int(message.receivers[0])], message.size, *carried))
+            said.append(
+                (
+                    kind,
+                    tiles[message.source],
+                    tiles[int(message.receivers[0])],
+                    message.size,
+                    *carried,
+                )
+            )
         for origins in still.origins.get("board", ()):
-            for cell, name, index, tile in zip(origins.cell, origins.name, origins.index, origins.tile, strict=True):
+            for cell, name, index, tile in zip(
+                origins.cell, origins.name, origins.index, origins.tile, strict=True
+            ):
                 key = f"{board.names[board.named[cell]]}[{board.index[cell]}]"
                 came[key] = origins.how.format(name=board.names[name], index=index, tile=tile)
     assert said == [
@@ -182,20 +232,29 @@ def test_what_travels_and_where_it_comes_from() -> None:
         ("exchange", 2, 0, 4, "sum[0]=-1.25"),
     ]
     assert came == {
-        "a[0]": "element 0 of the stream in", "a[1]": "element 1 of the stream in",
-        "b[0]": "copied from a[0] on tile 1", "b[1]": "copied from a[1] on tile 1",
-        "sum[0]": "written by vertex 0 of Sums on tile 2", "count[0]": "written by vertex 0 of Sums on tile 2",
-    }  # fmt: skip
+        "a[0]": "element 0 of the stream in",
+        "a[1]": "element 1 of the stream in",
+        "b[0]": "copied from a[0] on tile 1",
+        "b[1]": "copied from a[1] on tile 1",
+        "sum[0]": "written by vertex 0 of Sums on tile 2",
+        "count[0]": "written by vertex 0 of Sums on tile 2",
+    }
     names = {element(board, c): c for c in range(board.count)}
     work = next(s for s in scene.stills if s.label.startswith("compute: Execute"))
     assert [set(some.tolist()) for some in work.touches["board"]] == [
-        {names["a[1]"], names["b[0]"], names["count"]}, {names["sum"], names["count"]},
-    ]  # fmt: skip
-    assert sum(s.cycles for s in (scene.stills[i] for i in scene.frames.tolist())) == report.total_cycles
-    assert re.search(r"line \d+: program: Program = Sequence\(Copy\(stream", "\n".join(scene.sources))
+        {names["a[1]"], names["b[0]"], names["count"]},
+        {names["sum"], names["count"]},
+    ]
     assert (
-        "Sums.compute\n  1  def compute(self) -> None:\n  2      self.out = self.values[0] + self.values[1]"
-        in scene.sources[-1]
+        sum(s.cycles for s in (scene.stills[i] for i in scene.frames.tolist()))
+        == report.total_cycles
+    )
+    assert re.search(
+        r"line \d+: program: Program = Sequence\(Copy\(stream", "\n".join(scene.sources)
+    )
+    assert (
+        "Sums.compute\n  1  def compute(self) -> None:\n  2      self.out = self.values[0] + "
+        "self.values[1]" in scene.sources[-1]
     )
 
 
@@ -206,7 +265,11 @@ def element(board: Board, cell: int) -> str:
 def test_one_tensor_of_several_and_what_is_refused() -> None:
     recording, _, made = halo()
     board = board_of(show.run(recording, made["b"], made["sum"]).scene)
-    assert [element(board, c) for c in range(board.count)] == ["b[0]", "b[1]", "sum"] and board.tiles == (0, 3)
+    assert [element(board, c) for c in range(board.count)] == [
+        "b[0]",
+        "b[1]",
+        "sum",
+    ] and board.tiles == (0, 3)
     engine, u, v, device = smoothing()
     empty = engine.record(u)
     for call, text in (
@@ -231,7 +294,9 @@ def test_seven_tensors_are_too_many() -> None:
     recording = engine.record(*parts)
     engine.load(device)
     engine.run()
-    with pytest.raises(InvalidOptionError, match="asked for 7 tensors.\n  next:  name at most 6 of them"):
+    with pytest.raises(
+        InvalidOptionError, match="asked for 7 tensors.\n  next:  name at most 6 of them"
+    ):
         show.run(recording)
 
 
@@ -239,7 +304,8 @@ def test_what_the_host_writes_is_a_change_of_its_own() -> None:
     engine, u, _, device = smoothing(1)
     engine.load(device)
     recording = engine.record(u)
-    engine.write_tensor("u", np.arange(CELLS))  # before the first step: it stands there from the beginning
+    # before the first step: it stands there from the beginning
+    engine.write_tensor("u", np.arange(CELLS))
     engine.run()
     engine.write_tensor("u", np.full(CELLS, 0.5))
     engine.run()
@@ -294,26 +360,58 @@ def test_a_large_recording_shows_less_and_says_so(tiles: int, cells: int, repeat
     assert size <= 150_000
     notes = " ".join(view.scene.notes)
     shown = re.search(r"the first (\d+) of 300 supersteps of the recorded run", notes)
-    assert shown and int(shown[1]) == sum(view.scene.stills[i].first for i in view.scene.frames.tolist()) < 300
+    assert (
+        shown
+        and int(shown[1])
+        == sum(view.scene.stills[i].first for i in view.scene.frames.tolist())
+        < 300
+    )
     assert "Of 130 tiles that hold some of it the first 64 are drawn." in notes
     elements = re.search(r"Of ([\d,]+) elements on these tiles (\d+) are drawn", notes)
     assert elements and int(elements[2]) == board.count
-    assert int(elements[1].replace(",", "")) == 64 * 20 + 64 * 20 == board.count + int(board.left.sum())
+    assert (
+        int(elements[1].replace(",", ""))
+        == 64 * 20 + 64 * 20
+        == board.count + int(board.left.sum())
+    )
 
 
 def test_digits_and_colours() -> None:
-    assert [short("0.36254883", room) for room in (60, 38, 26, 20, 10)] == ["0.3625", "0.3625", "0.36", "0.4", ""]
-    assert [short(text, 44) for text in ("123456", "1234567890", "True", "?", "nan", "inf", "-0.5", "1e-08")] == [
-        "123456", "1e+09", "True", "?", "nan", "inf", "-0.5", "1e-08",
-    ]  # fmt: skip
+    assert [short("0.36254883", room) for room in (60, 38, 26, 20, 10)] == [
+        "0.3625",
+        "0.3625",
+        "0.36",
+        "0.4",
+        "",
+    ]
+    assert [
+        short(text, 44)
+        for text in ("123456", "1234567890", "True", "?", "nan", "inf", "-0.5", "1e-08")
+    ] == [
+        "123456",
+        "1e+09",
+        "True",
+        "?",
+        "nan",
+        "inf",
+        "-0.5",
+        "1e-08",
+    ]
     assert short("False", 12) == "F"
     board = board_of(show.run(smoothed()).scene)
     assert board.bounds == (0.75, 1.5, 2.25)
     texts = ["?", "nan", "0.0", "0.74", "0.75", "3.0", "inf", "-inf"]
     first = board.steps
     assert value_codes(board, texts).tolist() == [
-        board.unwritten, board.unwritten + 1, first, first, first + 1, first + 3, first + 3, first,
-    ]  # fmt: skip
+        board.unwritten,
+        board.unwritten + 1,
+        first,
+        first,
+        first + 1,
+        first + 3,
+        first + 3,
+        first,
+    ]
 
 
 def test_cells_stand_in_their_boxes() -> None:
@@ -347,19 +445,29 @@ class Summed(Vertex):
 
 
 def handed_on() -> Recording:
-    """Sums of what neighbours hold go two tiles on; `w` is `u` a tile further on, which goes with the sums, and comes back
-    negative."""
+    """Sums of what neighbours hold go two tiles on; `w` is `u` a tile further on, which goes with
+    the sums, and comes back negative."""
     device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
     graph = Graph(device)
-    u, w, s = (graph.add_variable(FLOAT, (size,), name) for size, name in ((10, "u"), (10, "w"), (5, "s")))
+    u, w, s = (
+        graph.add_variable(FLOAT, (size,), name) for size, name in ((10, "u"), (10, "w"), (5, "s"))
+    )
     graph.set_initial_value(u, np.arange(10) / 4)
     compute_set = graph.add_compute_set("add")
     for t in range(5):
-        for part, tile in ((u[2 * t : 2 * t + 2], t), (w[2 * t : 2 * t + 2], (t + 1) % 5), (s[t], (t + 2) % 5)):
+        for part, tile in (
+            (u[2 * t : 2 * t + 2], t),
+            (w[2 * t : 2 * t + 2], (t + 1) % 5),
+            (s[t], (t + 2) % 5),
+        ):
             graph.set_tile_mapping(part, tile)
-        vertex = graph.add_vertex(compute_set, Summed, x=u[max(0, 2 * t - 1) : min(10, 2 * t + 3)], out=s[t])
+        vertex = graph.add_vertex(
+            compute_set, Summed, x=u[max(0, 2 * t - 1) : min(10, 2 * t + 3)], out=s[t]
+        )
         graph.set_tile_mapping(vertex, t)
-    engine = Engine(graph, Repeat(2, Sequence(Execute(compute_set), Copy(u, w), Copy(w.reverse(0), u))))
+    engine = Engine(
+        graph, Repeat(2, Sequence(Execute(compute_set), Copy(u, w), Copy(w.reverse(0), u)))
+    )
     recording = engine.record(u, w, s)
     engine.load(device)
     engine.run()
@@ -370,11 +478,19 @@ def carried_by_hand() -> list[tuple[str, set[str]]]:
     """For each exchange of `handed_on` (a step's name, its lines)."""
     u, found = np.arange(10, dtype=np.float32) / 4, []
     for _ in range(2):
-        into = {(e // 2, t, "u", e) for t in range(5) for e in range(max(0, 2 * t - 1), min(10, 2 * t + 3)) if e // 2 != t}
+        into = {
+            (e // 2, t, "u", e)
+            for t in range(5)
+            for e in range(max(0, 2 * t - 1), min(10, 2 * t + 3))
+            if e // 2 != t
+        }
         sums = np.array([u[max(0, 2 * t - 1)] + u[min(10, 2 * t + 3) - 1] for t in range(5)])
         lines = lines_of({(a, b, n, e, float(u[e])) for a, b, n, e in into})
         lines |= lines_of({(e // 2, (e // 2 + 1) % 5, "w", e, float(u[e])) for e in range(10)})
-        found += [("add", lines), ("add", lines_of({(t, (t + 2) % 5, "s", t, float(sums[t])) for t in range(5)}))]
+        found += [
+            ("add", lines),
+            ("add", lines_of({(t, (t + 2) % 5, "s", t, float(sums[t])) for t in range(5)})),
+        ]
         u = u[::-1].copy()
         back = {((9 - e) // 2 + 1, e // 2, "u", e, float(u[e])) for e in range(10)}
         found.append(("'u'", lines_of({(a % 5, b, *more) for a, b, *more in back if a % 5 != b})))
@@ -401,7 +517,9 @@ def test_messages_say_what_they_carry(view: Any) -> None:
         assert set(lines) == by_hand_ and len(lines) == len(by_hand_)
     assert "content" not in view(recording.report).scene.data
     numbers = show.run(recording).scene  # and so do those of the board
-    flying = [[m for m in s.flows.get("messages", ()) if m.cells is not None] for s in numbers.stills]
+    flying = [
+        [m for m in s.flows.get("messages", ()) if m.cells is not None] for s in numbers.stills
+    ]
     assert [sum(m.count for m in some) for some in flying if some] == [
         sum(line.count(" = ") for line in lines) for _, lines in carried_by_hand()[:3]
     ]

@@ -1,4 +1,5 @@
-"""Loops over elements: on every way the bits and the cycles of the plain vertex loop, and what is stored is known."""
+"""Loops over elements: on every way the bits and the cycles of the plain vertex loop, and what is
+stored is known."""
 
 from __future__ import annotations
 
@@ -11,7 +12,20 @@ import student_codelets as students
 from graphs import same_bits
 from student_codelets import CASES
 
-from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, Vertex
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    MultiVertex,
+    Output,
+    Vector,
+    Vertex,
+)
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError, ComputeSetRaceError, UninitialisedReadError
@@ -22,7 +36,8 @@ MODEL = IPUModel(tiles_per_ipu=13)
 
 
 class Built:
-    """A graph with one vertex for each row of the arrays. `lie`: how the tensors lie: one after the other, or turned."""
+    """A graph with one vertex for each row of the arrays. `lie`: how the tensors lie: one after the
+    other, or turned."""
 
     def __init__(self, codelet: type[Vertex], values: dict[str, Array], lie: str = "rows") -> None:
         self.device = MODEL.create_device()
@@ -56,7 +71,9 @@ class Built:
     def ran(self, times: int = 1, **how: Any) -> tuple[Engine, dict[str, Array]]:
         engine = self.engine(Repeat(times, Execute(self.compute_set)), **how)
         engine.run()
-        return engine, {name: engine.read_tensor(name) for name in self.names if name not in self.state}
+        return engine, {
+            name: engine.read_tensor(name) for name in self.names if name not in self.state
+        }
 
 
 def values_of(name: str, count: int, seed: int = 1) -> tuple[type[Vertex], dict[str, Array]]:
@@ -75,7 +92,9 @@ def test_students_codelets_have_the_plain_loops_bits_and_cycles(name: str, lie: 
             assert same_bits(found[field], array), field
         assert fast.report.total_cycles == slow.report.total_cycles > 0
         assert fast.report.unknown_codelets == slow.report.unknown_codelets == ()
-        assert fast.report.ways()[name] in ("batch", "scalar") and slow.report.ways() == {name: "loop"}
+        assert fast.report.ways()[name] in ("batch", "scalar") and slow.report.ways() == {
+            name: "loop"
+        }
 
 
 def test_most_of_them_run_as_scalar_loops() -> None:
@@ -98,9 +117,16 @@ class Sure(Vertex):
 def test_what_is_asserted_holds_in_a_scalar_loop() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     given = {"x": x, "out": np.zeros(3)}
-    (fast, found), (slow, expected) = (Built(Sure, given).ran(vertex_loop=loop) for loop in (False, True))
-    assert found["out"].tolist() == expected["out"].tolist() == np.minimum(x, 4).sum(axis=1).tolist()
-    assert fast.report.ways() == {"Sure": "scalar"} and fast.report.total_cycles == slow.report.total_cycles
+    (fast, found), (slow, expected) = (
+        Built(Sure, given).ran(vertex_loop=loop) for loop in (False, True)
+    )
+    assert (
+        found["out"].tolist() == expected["out"].tolist() == np.minimum(x, 4).sum(axis=1).tolist()
+    )
+    assert (
+        fast.report.ways() == {"Sure": "scalar"}
+        and fast.report.total_cycles == slow.report.total_cycles
+    )
     x[1, 2] = -1
     for loop in (False, True):
         with pytest.raises(CodeletError, match="AssertionError"):
@@ -111,12 +137,20 @@ RAGGED = (3, 1, 5, 2)
 
 
 def ragged(large: float = 0, **how: Any) -> tuple[Engine, dict[str, Array]]:
-    """Vertices on lists of vectors: rows of a variable, and columns. `large`: somewhere in what a MultiVertex has."""
+    """Vertices on lists of vectors: rows of a variable, and columns. `large`: somewhere in what a
+    MultiVertex has."""
     device = MODEL.create_device()
     graph = Graph(device.target)
     rng, count, ends = np.random.default_rng(3), 9, np.cumsum([0, *RAGGED])
     compute_set, tensors = graph.add_compute_set("cs"), {}
-    for name, dtype in (("x", FLOAT), ("y", FLOAT), ("found", INT), ("shares", FLOAT), ("which", INT), ("total", FLOAT)):
+    for name, dtype in (
+        ("x", FLOAT),
+        ("y", FLOAT),
+        ("found", INT),
+        ("shares", FLOAT),
+        ("which", INT),
+        ("total", FLOAT),
+    ):
         values = rng.uniform(-4, 9, (count, ends[-1]) if name not in ("which", "total") else count)
         if name == "shares":
             values[4, 2] = large
@@ -126,7 +160,11 @@ def ragged(large: float = 0, **how: Any) -> tuple[Engine, dict[str, Array]]:
         graph.create_host_read(name, tensors[name])
     tensors["y"] = tensors["y"].flatten().reshape((ends[-1], count)).dim_shuffle((1, 0))
     for v in range(count):
-        rows = {n: [t[v, a:b] for a, b in zip(ends, ends[1:], strict=False)] for n, t in tensors.items() if len(t.shape) > 1}
+        rows = {
+            n: [t[v, a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            for n, t in tensors.items()
+            if len(t.shape) > 1
+        }
         shares = rows.pop("shares")
         single = {"which": tensors["which"][v], "total": tensors["total"][v]}
         graph.set_tile_mapping(graph.add_vertex(compute_set, students.Ragged, **rows, **single), v)
@@ -146,14 +184,19 @@ def test_lists_of_vectors_have_the_plain_loops_bits_and_cycles() -> None:
     for how in ({}, {"vertex_loop": True}):
         with pytest.raises(ComputeSetRaceError) as caught:
             ragged(100, **how)
-        assert caught.value.tried == "Worker 0 of RaggedShares writes x[3, 1], and worker 3 reads it."
+        assert (
+            caught.value.tried == "Worker 0 of RaggedShares writes x[3, 1], and worker 3 reads it."
+        )
 
 
 @pytest.mark.parametrize("how", [{}, {"vertex_loop": True}, {"shuffle": 2}])
 def test_what_compute_returns_is_the_vertexs_answer(how: dict[str, Any]) -> None:
     x = np.array([[0.5, 8, 3], [4, 0.25, 1], [1, 1, 1]])
     built = Built(students.Settled, {"x": x, "rounds": np.zeros(3, int)})
-    again, flag = built.graph.add_variable(BOOL, (), "again"), built.graph.add_variable(BOOL, (), "flag")
+    again, flag = (
+        built.graph.add_variable(BOOL, (), "again"),
+        built.graph.add_variable(BOOL, (), "flag"),
+    )
     for tensor in (again, flag):
         built.graph.set_tile_mapping(tensor, 0)
     built.graph.create_host_read("again", again)
@@ -181,22 +224,34 @@ REFUSED = {
 def test_what_is_refused_names_the_line(name: str) -> None:
     codelet, (text, reason) = getattr(students, name), REFUSED[name]
     refused = scalar_code(codelet)
-    lines, first = inspect.getsourcelines(codelet.compute if name != "UsesRecursion" else codelet.fact)
+    lines, first = inspect.getsourcelines(
+        codelet.compute if name != "UsesRecursion" else codelet.fact
+    )
     line = first + next(k for k, one in enumerate(lines) if text in one)
-    assert isinstance(refused, str) and f"student_codelets.py, line {line} (" in refused and reason in refused
+    assert (
+        isinstance(refused, str)
+        and f"student_codelets.py, line {line} (" in refused
+        and reason in refused
+    )
     assert "does not run as a scalar loop" in refused
 
 
 def test_a_codelet_that_was_typed_at_a_prompt_is_told_to_stand_in_a_file() -> None:
     scope: dict[str, Any] = {"Vertex": Vertex, "InOut": InOut, "FLOAT": FLOAT}
-    exec("class Typed(Vertex):\n    x: InOut[FLOAT]\n    def compute(self):\n        self.x = 2 if self.x else 3\n", scope)
+    exec(
+        "class Typed(Vertex):\n    x: InOut[FLOAT]\n    def compute(self):\n        self.x = 2 if "
+        "self.x else 3\n",
+        scope,
+    )
     refused = scalar_code(scope["Typed"])
     assert isinstance(refused, str)
     assert "Typed.compute, whose text is not to be had, does not run as a scalar loop" in refused
     assert refused.endswith("(write it in a file, or in a notebook's cell instead)")
 
 
-def test_a_walk_is_remembered_until_something_that_it_saw_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_is_remembered_until_something_that_it_saw_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     first = scalar_code(students.Strides)
     assert scalar_code(students.Strides) is first
     monkeypatch.setattr(students, "GAIN", 4)
@@ -216,13 +271,16 @@ def test_a_codelet_that_fails_raises_its_own_error_at_its_own_line() -> None:
         engine = Built(students.TooFar, values).engine(vertex_loop=loop)
         with pytest.raises(CodeletError, match="IndexError") as caught:
             engine.run()
-        assert "vertex 1 (TooFar, tile 1)" in caught.value.where and f"line {line} (TooFar.compute)" in caught.value.where
+        assert (
+            "vertex 1 (TooFar, tile 1)" in caught.value.where
+            and f"line {line} (TooFar.compute)" in caught.value.where
+        )
         assert isinstance(caught.value.__cause__, IndexError)
         # The vertices before it are done, the one that failed is as it was.
         assert engine.read_tensor("y").tolist() == [0, 77, 77]
 
 
-# --- definedness ------------------------------------------------------------------------------------------------------
+# --- definedness ----------------------------------------------------------------------------------
 
 
 class Evens(Vertex):
@@ -266,7 +324,11 @@ def test_what_a_condition_left_out_is_not_taken_for_written_by_a_vertex_either()
     values = {"x": np.array([[2, 4], [6, 7]]), "y": np.zeros((2, 2))}
     device = MODEL.create_device()
     graph = Graph(device.target)
-    x, y, out = graph.add_variable(INT, (2, 2), "x"), graph.add_variable(INT, (2, 2), "y"), graph.add_variable(INT, (2,), "out")
+    x, y, out = (
+        graph.add_variable(INT, (2, 2), "x"),
+        graph.add_variable(INT, (2, 2), "y"),
+        graph.add_variable(INT, (2,), "out"),
+    )
     for tensor in (x, y, out):
         graph.set_tile_mapping(tensor, 0)
     graph.set_initial_value(x, values["x"])
@@ -287,7 +349,7 @@ class LastOf(Vertex):
         self.out = self.x[-1]
 
 
-# --- workers ----------------------------------------------------------------------------------------------------------
+# --- workers --------------------------------------------------------------------------------------
 
 
 class Most(MultiVertex):
@@ -343,7 +405,9 @@ def test_a_worker_may_read_what_it_wrote() -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_after_an_interruption_nothing_is_defined_that_was_not(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_interruption_nothing_is_defined_that_was_not(
+    turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = MODEL.create_device()
     graph = Graph(device.target)
     x, y, z = (graph.add_variable(INT, (4, 3), name) for name in "xyz")

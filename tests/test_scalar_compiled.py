@@ -60,11 +60,13 @@ def agree(built: Built, **how: Any) -> dict[str, Array]:
     return found
 
 
-PYTHON_ALONE = {"Digits", "Fitted", "Sorted"}  # with Python's own rounding, and with functions of numpy's
+# with Python's own rounding, and with functions of numpy's
+PYTHON_ALONE = {"Digits", "Fitted", "Sorted"}
 SCALAR = [
     name
     for name in CASES
-    if name not in PYTHON_ALONE | {"Racy"} and Built(*values_of(name, 1)).engine().report.ways()[name] == "scalar"
+    if name not in PYTHON_ALONE | {"Racy"}
+    and Built(*values_of(name, 1)).engine().report.ways()[name] == "scalar"
 ]
 
 
@@ -94,16 +96,22 @@ def test_what_a_compiled_compute_returns_is_the_vertexs_answer(at_once: list[int
 
 
 @pytest.mark.parametrize("name", sorted(PYTHON_ALONE))
-def test_what_cannot_be_compiled_runs_in_cpython_with_its_cycles(name: str, at_once: list[int]) -> None:
+def test_what_cannot_be_compiled_runs_in_cpython_with_its_cycles(
+    name: str, at_once: list[int]
+) -> None:
     code = scalar_code(getattr(students, name))
-    assert isinstance(code, ScalarCode) and re.match(r"line \d+: (round|np\.linalg\.solve|np\.sort)\(\)$", code.uncompiled)
+    assert isinstance(code, ScalarCode) and re.match(
+        r"line \d+: (round|np\.linalg\.solve|np\.sort)\(\)$", code.uncompiled
+    )
     agree(Built(*values_of(name, 5, 4)))
     assert len(at_once) == 10
 
 
 def test_random_branches_compiled(at_once: list[int]) -> None:
     for seed in range(6):
-        test_branches.test_random_branches_equal_the_vertex_loop.hypothesis.inner_test(Random(1000 + seed))  # type: ignore[attr-defined]
+        test_branches.test_random_branches_equal_the_vertex_loop.hypothesis.inner_test(
+            Random(1000 + seed)
+        )  # type: ignore[attr-defined]
 
 
 class Odd(Vertex):
@@ -155,7 +163,10 @@ class Unfit(Vertex):
 
 def test_what_does_not_fit_is_the_plain_loops_answer(at_once: list[int]) -> None:
     x = np.array([[1, 2.5, -9], [255.9, 3, 4], [256, 0, 7]], np.float32)
-    agree(Built(Unfit, {"x": x, "y": np.zeros((3, 3), np.uint8), "h": np.ones((3, 3), np.float16)}), strict=False)
+    agree(
+        Built(Unfit, {"x": x, "y": np.zeros((3, 3), np.uint8), "h": np.ones((3, 3), np.float16)}),
+        strict=False,
+    )
     assert at_once == [2, 2]
 
 
@@ -194,14 +205,28 @@ class Products(Vertex):
         self.xb = self.x @ self.b
         self.one[0] = self.x @ self.x + np.dot(self.a[0], self.b[:, 0])
         self.one[1] = np.sum(self.x[::-1]) + np.max(self.x[::-2]) * np.prod(self.x)
-        self.one[2] = (self.a[:1] @ self.b)[0, 0] + np.min(self.b[:, -1]) + (self.x * 2) @ self.x[::-1]
+        self.one[2] = (
+            (self.a[:1] @ self.b)[0, 0] + np.min(self.b[:, -1]) + (self.x * 2) @ self.x[::-1]
+        )
 
 
-@pytest.mark.parametrize(("m", "n", "p"), [(1, 1, 1), (1, 17, 30), (9, 228, 3), (12, 40, 1), (5, 7, 8)])
+@pytest.mark.parametrize(
+    ("m", "n", "p"), [(1, 1, 1), (1, 17, 30), (9, 228, 3), (12, 40, 1), (5, 7, 8)]
+)
 def test_products_are_numpys_to_the_bit(m: int, n: int, p: int, at_once: list[int]) -> None:
     rng = np.random.default_rng(m * n)
-    shapes = {"a": (m, n), "b": (n, p), "x": (n,), "ab": (m, p), "ax": (m,), "xb": (p,), "one": (3,)}
-    values = {name: rng.standard_normal((4, *shape)).astype(np.float32) for name, shape in shapes.items()}
+    shapes = {
+        "a": (m, n),
+        "b": (n, p),
+        "x": (n,),
+        "ab": (m, p),
+        "ax": (m,),
+        "xb": (p,),
+        "one": (3,),
+    }
+    values = {
+        name: rng.standard_normal((4, *shape)).astype(np.float32) for name, shape in shapes.items()
+    }
     for lie in ("rows", "turned"):
         agree(Built(Products, values, lie))
     assert at_once == []
@@ -243,7 +268,10 @@ def test_indices_of_a_loop_are_checked_ahead_of_it(at_once: list[int]) -> None:
     code = scalar_code(Sums)
     assert isinstance(code, ScalarCode)
     inner = [line for line in code.compiled if line.startswith("    " * 3)]
-    assert not any("if" in line and "return" not in line and ">=" in line for line in inner) and not code.endless
+    assert (
+        not any("if" in line and "return" not in line and ">=" in line for line in inner)
+        and not code.endless
+    )
     x = np.random.default_rng(3).standard_normal((3, 6, 7)).astype(np.float32)
     agree(Built(Sums, {"x": x, "y": np.zeros((3, 4, 6))}))
     agree(Built(Sums, {"x": x[:, :1], "y": np.zeros((3, 0, 6))}))
@@ -285,14 +313,18 @@ def test_an_error_in_a_compiled_loop_is_the_learners_own(at_once: list[int]) -> 
     assert engine.read_tensor("y").tolist() == [0, 77, 77]
 
 
-# --- the clock --------------------------------------------------------------------------------------------------------
+# --- the clock ------------------------------------------------------------------------------------
 
 
 def test_a_run_changes_hands_when_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
     plain = ScalarRun._by_compiled
-    monkeypatch.setattr(ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first)))
-    monkeypatch.setattr("ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.1)
+    monkeypatch.setattr(
+        ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first))
+    )
+    monkeypatch.setattr(
+        "ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.1
+    )
     agree(Built(*values_of("Collatz", 13, 6)))
     assert used == []
     agree(Built(*values_of("Mandelbrot", 2000, 6)))
@@ -313,8 +345,12 @@ class Long(Vertex):
 def test_one_long_vertex_changes_hands_within(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
     plain = ScalarRun._by_compiled
-    monkeypatch.setattr(ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first)))
-    monkeypatch.setattr("ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.01)
+    monkeypatch.setattr(
+        ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first))
+    )
+    monkeypatch.setattr(
+        "ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.01
+    )
     built = Built(Long, {"n": np.array([1]), "out": np.array([0])})
     engine, found = built.ran()
     assert used == [0] and engine.report.ways() == {"Long": "scalar"}
@@ -324,7 +360,7 @@ def test_one_long_vertex_changes_hands_within(monkeypatch: pytest.MonkeyPatch) -
     assert int(found["out"][0]) & 0xFFFFFFFF == a
 
 
-# --- stopping ---------------------------------------------------------------------------------------------------------
+# --- stopping -------------------------------------------------------------------------------------
 
 ENDLESS = """
 import os, signal, sys, threading, time
@@ -372,14 +408,18 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
 @pytest.mark.parametrize("way", ["compiled", "python"])
-def test_an_endless_loop_stops_within_a_second_and_leaves_what_was_there(way: str, tmp_path: Path) -> None:
+def test_an_endless_loop_stops_within_a_second_and_leaves_what_was_there(
+    way: str, tmp_path: Path
+) -> None:
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script), way], capture_output=True, text=True, timeout=90)
+    done = subprocess.run(
+        [sys.executable, str(script), way], capture_output=True, text=True, timeout=90
+    )
     assert done.stdout.split("\n")[0] == "True [1, 2, 3, 4]", done.stderr
 
 
-# --- the cache --------------------------------------------------------------------------------------------------------
+# --- the cache ------------------------------------------------------------------------------------
 
 ONCE = """
 import sys
@@ -397,7 +437,9 @@ print(int(found["y"].sum()), compiled._loaded != {})
 def once(cache: Path, **environment: str) -> subprocess.Popen[str]:
     variables = {**os.environ, "IPU_TEACH_CACHE": str(cache), **environment}
     command = [sys.executable, "-c", ONCE, *map(str, Path(__file__).parents[:2])]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables
+    )
 
 
 def test_two_processes_share_a_cache_and_a_third_reads_it(tmp_path: Path) -> None:
@@ -409,7 +451,9 @@ def test_two_processes_share_a_cache_and_a_third_reads_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("trouble", ["no folder can be made", "the disk is full", "broken"])
-def test_without_a_cache_it_is_compiled_anyway(trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_it_is_compiled_anyway(
+    trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compiled, "_loaded", {})
     monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
     folder = tmp_path / "cache"
@@ -431,7 +475,9 @@ def test_without_a_cache_it_is_compiled_anyway(trouble: str, tmp_path: Path, mon
     assert len(compiled._loaded) == 1
 
 
-def test_addresses_are_refused_where_the_object_is_not_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_are_refused_where_the_object_is_not_as_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert compiled.addresses([(np.exp, "f->f"), (np.add, "ee->e")]) is not None
     compiled._address.cache_clear()
     monkeypatch.setattr(compiled, "_NTYPES", compiled._NTYPES - 4)

@@ -19,7 +19,9 @@ from ipu_teach.types import Array
 LAPS = Format("lap", 3, "a test", ReportLoadError, ReportNotFoundError)
 
 
-def part(value: Any, known: dict[str, Any] | None = None, out: s.Columns | None = None, version: int = 1) -> s.Part:
+def part(
+    value: Any, known: dict[str, Any] | None = None, out: s.Columns | None = None, version: int = 1
+) -> s.Part:
     """A value as it stands in a file, with what was told before and the columns in `out`."""
     found = s.Known(LAPS, out.arrays() if out else {}, version)
     found.update(known or {})
@@ -87,7 +89,11 @@ SIZES = {"three": [1, 2, 3], "seven": 7}
         (s.told("name", s.TEXT), "a", "a"),
         (s.row(Everything), SOME, ROW),
         (s.keyed(Everything), SOME, dict(zip(KEYS, ROW, strict=True))),
-        (s.by_column(Point, "points", x=s.many(s.whole()), y=s.many(s.whole())), (Point(1, 2), Point(3, 4)), [[1, 3], [2, 4]]),
+        (
+            s.by_column(Point, "points", x=s.many(s.whole()), y=s.many(s.whole())),
+            (Point(1, 2), Point(3, 4)),
+            [[1, 3], [2, 4]],
+        ),
         (
             s.tagged({"Point": s.keyed(Point)}, lambda p: type(p).__name__, "a shape"),
             Point(1, 2),
@@ -129,8 +135,16 @@ def test_what_is_written_is_read(codec: s.Codec, value: Any, stands: Any) -> Non
         (s.row(Point), [1, 6], is_not("6", "a whole number from -5 to 5", "header[1]")),
         (s.keyed(Point), {"x": 1}, missing("header.y")),
         (s.keyed(Point), [], is_not("[]", "an object")),
-        (s.by_column(Point, "points", x=s.many(s.whole()), y=s.many(s.whole())), [[1], []], is_not("[[1], []]", "points")),
-        (s.tagged({"Point": s.keyed(Point)}, repr, "a shape"), {"kind": "x"}, is_not("'x'", "a shape", "header.kind")),
+        (
+            s.by_column(Point, "points", x=s.many(s.whole()), y=s.many(s.whole())),
+            [[1], []],
+            is_not("[[1], []]", "points"),
+        ),
+        (
+            s.tagged({"Point": s.keyed(Point)}, repr, "a shape"),
+            {"kind": "x"},
+            is_not("'x'", "a shape", "header.kind"),
+        ),
         (s.TARGET, {"version": 3, "fields": {}}, is_not("3", "text", "header.version")),
     ],
 )
@@ -144,7 +158,11 @@ def test_a_number_stands_for_what_was_told() -> None:
 
 def test_some_attributes_of_what_is_no_record() -> None:
     codec = s.keyed(dict, real=s.real(), imag=s.real())
-    assert codec.write(1 + 2j, s.Columns()) == {"real": 1, "imag": 2} == codec.read(part({"real": 1, "imag": 2}))
+    assert (
+        codec.write(1 + 2j, s.Columns())
+        == {"real": 1, "imag": 2}
+        == codec.read(part({"real": 1, "imag": 2}))
+    )
 
 
 def test_older_files_lack_a_field_and_newer_ones_never() -> None:
@@ -158,7 +176,9 @@ def test_older_files_lack_a_field_and_newer_ones_never() -> None:
 def test_a_bound_may_be_told_before() -> None:
     span = s.pair(s.told("first", s.whole(most=9)), s.whole("first", 9))
     assert span.read(part([3, 3])) == (3, 3)
-    assert refusal(lambda: span.read(part([3, 2]))) == is_not("2", "a whole number from 3 to 9", "header[1]")
+    assert refusal(lambda: span.read(part([3, 2]))) == is_not(
+        "2", "a whole number from 3 to 9", "header[1]"
+    )
 
 
 def test_a_machine_is_written_down() -> None:
@@ -166,11 +186,19 @@ def test_a_machine_is_written_down() -> None:
     assert s.TARGET.read(part(s.TARGET.write(target, s.Columns()))) == target
 
 
-# --- columns ----------------------------------------------------------------------------------------------------------
+# --- columns --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("values", "kind"), [([3, 3], "="), ([], "="), ([0, 255], "u1"), ([0, 256], "u2"), ([0, 2**16], "u4"), ([-1, 0], "i8")]
+    ("values", "kind"),
+    [
+        ([3, 3], "="),
+        ([], "="),
+        ([0, 255], "u1"),
+        ([0, 256], "u2"),
+        ([0, 2**16], "u4"),
+        ([-1, 0], "i8"),
+    ],
 )
 def test_columns_take_the_smallest_numbers(values: list[int], kind: str) -> None:
     out, codec = s.Columns(), s.column(least=-1)
@@ -219,26 +247,34 @@ def test_arrays_lie_end_to_end() -> None:
     assert {name: len(array) for name, array in out.arrays().items()} == {"numbers": 7, "bytes": 8}
 
 
-# --- what stands once -------------------------------------------------------------------------------------------------
+# --- what stands once -----------------------------------------------------------------------------
 
 
 def test_what_comes_often_stands_once() -> None:
     out, twice = s.Columns(), s.once("points", s.row(Point))
-    assert [s.ONCE.write(text, out) for text in "aba"] == [0, 1, 0] and out.table("texts") == ["a", "b"]
+    assert [s.ONCE.write(text, out) for text in "aba"] == [0, 1, 0] and out.table("texts") == [
+        "a",
+        "b",
+    ]
     assert [twice.write(p, out) for p in (Point(1), Point(2), Point(1))] == [0, 1, 0]
     assert out.table("points") == [[1, 0], [2, 0]] and out.table("none") == []
     assert s.ONCE.read(part(1, {"texts": ("a", "b")})) == "b"
-    assert refusal(lambda: s.ONCE.read(part(2, {"texts": ("a", "b")}))) == is_not("2", "a whole number from 0 to 1")
+    assert refusal(lambda: s.ONCE.read(part(2, {"texts": ("a", "b")}))) == is_not(
+        "2", "a whole number from 0 to 1"
+    )
 
 
 def test_what_has_one_key_is_written_once() -> None:
     out, written = s.Columns(), []
     codec = s.once("points", s.Codec(lambda v, _: written.append(v) or v.x, s.TEXT.read), id)
     first, second = Point(1), Point(1)
-    assert [codec.write(p, out) for p in (first, second, first)] == [0, 1, 0] and written == [first, second]
+    assert [codec.write(p, out) for p in (first, second, first)] == [0, 1, 0] and written == [
+        first,
+        second,
+    ]
 
 
-# --- a format of one's own --------------------------------------------------------------------------------------------
+# --- a format of one's own ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,20 +294,31 @@ def saved(laps: Laps) -> bytes:
 def test_a_format_is_declared() -> None:
     cycles: Array = np.array([5, 6, 7])
     found = s.load(saved(Laps(3, cycles, ("a",), "here")), LAPS, s.keyed(Laps).read)
-    assert (found.tiles, found.cycles.tolist(), found.notes, found.place) == (3, [5, 6, 7], ("a",), "here")
+    assert (found.tiles, found.cycles.tolist(), found.notes, found.place) == (
+        3,
+        [5, 6, 7],
+        ("a",),
+        "here",
+    )
 
 
 def test_a_damaged_format_is_refused() -> None:
     def lie(**changes: Any) -> str:
         header, arrays = parts(saved(Laps(3, np.array([5, 6, 7]), (), "here")))
         header.update(changes)
-        return refusal(lambda: s.load(file_of({k: v for k, v in header.items() if v is not None}, arrays), LAPS, read))
+        return refusal(
+            lambda: s.load(
+                file_of({k: v for k, v in header.items() if v is not None}, arrays), LAPS, read
+            )
+        )
 
     read = s.keyed(Laps).read
     assert lie(tiles=2) == is_not("['u1', 0, 3]", "a column of 2 numbers", "header.cycles")
     assert lie(place=None) == missing("header.place")
     assert lie(version=2.5) == is_not("2.5", "a whole number from 1 to 1,000,000", "header.version")
-    assert lie(version=4).startswith("The lap has format version 4; this kit reads up to version 3.\n")
+    assert lie(version=4).startswith(
+        "The lap has format version 4; this kit reads up to version 3.\n"
+    )
     header, arrays = parts(saved(Laps(3, np.array([5, 6, 7]), (), "here")))
     del header["place"]
     header["version"] = 2
@@ -285,4 +332,6 @@ def test_whatever_goes_wrong_is_damage() -> None:
     text = "The lap is damaged: KeyError: \"'gone'\".\n  next:  save it again."
     assert refusal(lambda: s.load(data, LAPS, lambda p: {}["gone"])) == text
     other = refusal(lambda: s.load(data, LAPS, lambda p: make_target("ipu9")))
-    assert other.startswith("The lap is damaged: There is no machine 'ipu9'.") and other.endswith("\n  next:  save it again.")
+    assert other.startswith("The lap is damaged: There is no machine 'ipu9'.") and other.endswith(
+        "\n  next:  save it again."
+    )

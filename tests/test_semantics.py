@@ -59,7 +59,7 @@ def loop(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-# --- 1. elements are copies, slices are views -------------------------------------------------------------------------
+# --- 1. elements are copies, slices are views -----------------------------------------------------
 
 
 def test_swap_swaps(loop: bool) -> None:
@@ -80,7 +80,9 @@ class ViewsAndCopies(Vertex):
 
 def test_slices_are_views_and_elements_are_copies(loop: bool) -> None:
     x = np.arange(10, dtype=np.float32).reshape(2, 5)
-    np.testing.assert_array_equal(run(ViewsAndCopies, loop, x=x).x, [[0, 2, 3, 3, 1], [5, 7, 8, 8, 6]])
+    np.testing.assert_array_equal(
+        run(ViewsAndCopies, loop, x=x).x, [[0, 2, 3, 3, 1], [5, 7, 8, 8, 6]]
+    )
 
 
 class ColumnsAndCorners(Vertex):
@@ -114,7 +116,9 @@ class Keeps(Vertex):
 
 
 def test_an_element_once_read_keeps_its_value(loop: bool) -> None:
-    np.testing.assert_array_equal(run(Keeps, loop, x=[[3, 0], [4, 0]]).x, [[10000, 600], [10000, 800]])
+    np.testing.assert_array_equal(
+        run(Keeps, loop, x=[[3, 0], [4, 0]]).x, [[10000, 600], [10000, 800]]
+    )
 
 
 class KeepsArrays(Vertex):
@@ -209,7 +213,7 @@ def test_new_arrays_belong_to_one_vertex(loop: bool) -> None:
     np.testing.assert_array_equal(run(OwnArrays, loop, x=x, out=np.zeros((6, 3))).out, a + b + c)
 
 
-# --- 2. the order of sums ---------------------------------------------------------------------------------------------
+# --- 2. the order of sums -------------------------------------------------------------------------
 
 
 def test_a_for_loop_adds_in_order(loop: bool) -> None:
@@ -245,7 +249,9 @@ def test_np_sum_is_that_of_a_contiguous_region_wherever_its_elements_lie(loop: b
     graph.add_vertices(compute_set, SumOfColumn, 0, x=x.T, out=out)
     engine = Engine(graph, Execute(compute_set), vertex_loop=loop)
     engine.load_and_run(DEVICE)
-    assert same_bits(engine.read_tensor("out"), np.array([np.sum(column.copy()) for column in values.T]))
+    assert same_bits(
+        engine.read_tensor("out"), np.array([np.sum(column.copy()) for column in values.T])
+    )
 
 
 class DoubleAccumulator(Vertex):
@@ -262,7 +268,9 @@ class DoubleAccumulator(Vertex):
 def test_a_loop_adds_in_the_type_of_its_accumulator(loop: bool) -> None:
     x = normal(7, 1001)
     got = run(DoubleAccumulator, loop, x=x, out=np.zeros(7)).out
-    assert same_bits(got, np.array([sequential(row.astype(np.float64)) for row in x]).astype(np.float32))
+    assert same_bits(
+        got, np.array([sequential(row.astype(np.float64)) for row in x]).astype(np.float32)
+    )
     assert any(value != sequential(row) for value, row in zip(got, x, strict=True))
 
 
@@ -276,7 +284,7 @@ def test_a_product_is_the_vertexs_own(loop: bool, length: int) -> None:
     np.testing.assert_array_equal(run(DotProduct, loop, a=a, b=b, out=np.zeros(9)).out, expected)
 
 
-# --- 3. weak scalars --------------------------------------------------------------------------------------------------
+# --- 3. weak scalars ------------------------------------------------------------------------------
 
 
 class WeakScalars(Vertex):
@@ -327,10 +335,19 @@ class WeakChoices(Vertex):
 def test_what_max_and_min_choose_stays_weak(loop: bool) -> None:
     x, h = np.array([-1, 2, 0.01], np.float32), np.array([-1, 0.7, 0.3], np.float16)
     zero = np.zeros(3)
-    got = run(WeakChoices, loop, strict=False, x=x, h=h, negated=zero, scaled=zero, wide=zero, relu=zero)
-    assert bits(got.negated) == bits([0.0, -2, -np.float32(0.01)])  # minus Python's 0 is 0, and not -0.0
-    assert bits(got.scaled) == bits([np.float32(-3), np.float32(0.1 * 3), np.float32(0.01) * np.float32(3)])
-    wide = [x[0] + np.float32(0.1), x[1] + np.float32(np.float16(0.7)), x[2] + np.float32(np.float16(0.3))]
+    got = run(
+        WeakChoices, loop, strict=False, x=x, h=h, negated=zero, scaled=zero, wide=zero, relu=zero
+    )
+    # minus Python's 0 is 0, and not -0.0
+    assert bits(got.negated) == bits([0.0, -2, -np.float32(0.01)])
+    assert bits(got.scaled) == bits(
+        [np.float32(-3), np.float32(0.1 * 3), np.float32(0.01) * np.float32(3)]
+    )
+    wide = [
+        x[0] + np.float32(0.1),
+        x[1] + np.float32(np.float16(0.7)),
+        x[2] + np.float32(np.float16(0.3)),
+    ]
     assert bits(got.wide) == bits(wide)
     assert bits(got.relu) == bits([0, 2, np.float32(0.01)])
 
@@ -358,16 +375,20 @@ class NearlyThat(Vertex):
     out: Output[FLOAT]
 
     def compute(self):
-        self.out = max(min(self.x, 0.1), 0.1000000001) - self.x  # as singles the two numbers are one
+        # as singles the two numbers are one
+        self.out = max(min(self.x, 0.1), 0.1000000001) - self.x
 
 
 def test_a_weak_choice_that_makes_a_difference_is_not(loop: bool) -> None:
     got = run(NearlyThat, loop, strict=False, x=np.array([0.5, -1], np.float32), out=np.zeros(2))
-    assert got.out.tolist() == [np.float32(0.1000000001) - np.float32(0.5), np.float32(0.1000000001) + 1]
+    assert got.out.tolist() == [
+        np.float32(0.1000000001) - np.float32(0.5),
+        np.float32(0.1000000001) + 1,
+    ]
     assert loop or got.report.ways() == {"NearlyThat": "scalar"}
 
 
-# --- 4. halves --------------------------------------------------------------------------------------------------------
+# --- 4. halves ------------------------------------------------------------------------------------
 
 
 class HalfSums(Vertex):
@@ -402,7 +423,9 @@ def test_half_rounds_after_every_operation(loop: bool) -> None:
 
 def halves(*shape: int) -> Array:
     """Random halves of very different sizes."""
-    return (RANDOM.standard_normal(shape) * 10.0 ** RANDOM.integers(-6, 3, shape)).astype(np.float16)
+    return (RANDOM.standard_normal(shape) * 10.0 ** RANDOM.integers(-6, 3, shape)).astype(
+        np.float16
+    )
 
 
 class HalfArithmetic(Vertex):
@@ -424,8 +447,12 @@ def test_every_half_operation_rounds_once(loop: bool) -> None:
     a, b = halves(40, 30), np.abs(halves(40, 30))
     wide, other = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
-        exact = np.stack([wide * other, wide + other, wide - other, wide / other, np.sqrt(other)], 1).astype(np.float16)
-    np.testing.assert_array_equal(run(HalfArithmetic, loop, a=a, b=b, out=np.zeros((40, 5, 30))).out, exact)
+        exact = np.stack(
+            [wide * other, wide + other, wide - other, wide / other, np.sqrt(other)], 1
+        ).astype(np.float16)
+    np.testing.assert_array_equal(
+        run(HalfArithmetic, loop, a=a, b=b, out=np.zeros((40, 5, 30))).out, exact
+    )
 
 
 class HalfTotals(Vertex):
@@ -476,7 +503,9 @@ class HalfAxes(Vertex):
 def test_sums_of_halves_round_once_along_rows_and_at_every_step_down_columns(loop: bool) -> None:
     m = np.ones((2, 3000, 6), np.float16)
     down = run(HalfAxes, loop, m=m, rows=np.zeros((2, 3000)), columns=np.zeros((2, 6)))
-    along = run(HalfAxes, loop, m=np.swapaxes(m, 1, 2), rows=np.zeros((2, 6)), columns=np.zeros((2, 3000)))
+    along = run(
+        HalfAxes, loop, m=np.swapaxes(m, 1, 2), rows=np.zeros((2, 6)), columns=np.zeros((2, 3000))
+    )
     assert np.unique(down.columns).tolist() == [2048] and np.unique(along.rows).tolist() == [3000]
 
 
@@ -503,32 +532,58 @@ def in_order(a: Array, b: Array) -> Array:
     """The product of two matrices of halves: exact products, added in order in single precision, rounded to half once."""
     total = np.zeros((len(a), b.shape[1]), np.float32)
     for k in range(a.shape[1]):
-        total = (total + np.outer(a[:, k].astype(np.float32), b[k].astype(np.float32))).astype(np.float32)
+        total = (total + np.outer(a[:, k].astype(np.float32), b[k].astype(np.float32))).astype(
+            np.float32
+        )
     return total.astype(np.float16)
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 17, 2), (4, 64, 4), (2, 300, 5), (8, 33, 1)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 1, 1), (3, 17, 2), (4, 64, 4), (2, 300, 5), (8, 33, 1)]
+)
 def test_products_of_halves_add_in_single_precision(loop: bool, m: int, k: int, n: int) -> None:
-    a, b = RANDOM.standard_normal((5, m, k)).astype(np.float16), RANDOM.standard_normal((5, k, n)).astype(np.float16)
+    a, b = (
+        RANDOM.standard_normal((5, m, k)).astype(np.float16),
+        RANDOM.standard_normal((5, k, n)).astype(np.float16),
+    )
     expected = np.stack([in_order(x, y) for x, y in zip(a, b, strict=True)])
-    empty = {"matrix": (m, n), "right": (m,), "left": (n,), "single": (), "turned": (n, m), "dotted": (m, n)}
-    got = run(HalfProducts, loop, a=a, b=b, **{name: np.zeros((5, *shape)) for name, shape in empty.items()})
+    empty = {
+        "matrix": (m, n),
+        "right": (m,),
+        "left": (n,),
+        "single": (),
+        "turned": (n, m),
+        "dotted": (m, n),
+    }
+    got = run(
+        HalfProducts,
+        loop,
+        a=a,
+        b=b,
+        **{name: np.zeros((5, *shape)) for name, shape in empty.items()},
+    )
     np.testing.assert_array_equal(got.matrix, expected)
     np.testing.assert_array_equal(got.right, expected[:, :, 0])
     np.testing.assert_array_equal(got.left, expected[:, 0])
     np.testing.assert_array_equal(got.single, expected[:, 0, 0])
     np.testing.assert_array_equal(got.turned, np.swapaxes(expected, 1, 2))
     np.testing.assert_array_equal(got.dotted, expected)
-    # One rounding to half, and one of 2**-24 at each addition of at most 1.01 times the sum of all magnitudes.
+    # One rounding to half, and one of 2**-24 at each addition of at most 1.01 times the sum of all
+    # magnitudes.
     exact = a.astype(np.float64) @ b.astype(np.float64)
     sizes = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
-    assert (np.abs(got.matrix - exact) <= np.abs(exact) * 2.0**-11 + 2.0**-25 + k * 1.01 * sizes * 2.0**-24).all()
+    assert (
+        np.abs(got.matrix - exact)
+        <= np.abs(exact) * 2.0**-11 + 2.0**-25 + k * 1.01 * sizes * 2.0**-24
+    ).all()
 
 
-# --- 5. steps in bulk, and races --------------------------------------------------------------------------------------
+# --- 5. steps in bulk, and races ------------------------------------------------------------------
 
 
-def superstep(pairs: list[tuple[type[Vertex], dict[str, Any]]], graph: Graph, loop: bool = False) -> Engine:
+def superstep(
+    pairs: list[tuple[type[Vertex], dict[str, Any]]], graph: Graph, loop: bool = False
+) -> Engine:
     """An engine that runs these vertices in one compute set, on tile after tile."""
     compute_set = graph.add_compute_set("step")
     for tile, (codelet, fields) in enumerate(pairs):
@@ -600,10 +655,11 @@ def test_a_vertexs_own_inout_is_no_race(loop: bool) -> None:
     assert engine.read_tensor("x").tolist() == [1, 2, 3, 4, 5, 6]
 
 
-# Races of random graphs against a brute-force search: test_brute_force.py, test_a_race_is_found_where_there_is_one.
+# Races of random graphs against a brute-force search: test_brute_force.py,
+# test_a_race_is_found_where_there_is_one.
 
 
-# --- 6. partial writes ------------------------------------------------------------------------------------------------
+# --- 6. partial writes ----------------------------------------------------------------------------
 
 
 def test_what_is_not_written_keeps_its_old_value(loop: bool) -> None:
@@ -626,10 +682,12 @@ class SometimesWritten(Vertex):
 def test_what_a_branch_does_not_write_keeps_its_old_value(loop: bool) -> None:
     x, before = normal(50, 6), normal(50, 6)
     kept = (x <= 0) | (np.arange(6) == 0)
-    np.testing.assert_array_equal(run(SometimesWritten, loop, x=x, out=before).out, np.where(kept, before, x))
+    np.testing.assert_array_equal(
+        run(SometimesWritten, loop, x=x, out=before).out, np.where(kept, before, x)
+    )
 
 
-# --- 7. branches ------------------------------------------------------------------------------------------------------
+# --- 7. branches ----------------------------------------------------------------------------------
 
 
 class Dampened(Vertex):
@@ -690,7 +748,11 @@ def guarded(x: list[float], i: int) -> int:
     out = 0
     for k in (i, i + 1):
         inside = 0 <= k < len(x)
-        out += (inside and x[k] > 0) * 1 + (not inside or x[k] < 0) * 10 + (k != 0 and 12 // k > 2) * 100
+        out += (
+            (inside and x[k] > 0) * 1
+            + (not inside or x[k] < 0) * 10
+            + (k != 0 and 12 // k > 2) * 100
+        )
     return out
 
 
@@ -698,7 +760,9 @@ def test_and_or_and_chains_stop_short(loop: bool) -> None:
     x = np.tile(np.float32([1, -1, 0, 2, -3]), (11, 1))
     i = np.arange(-3, 8)
     got = run(Guarded, loop, strict=False, x=x, i=i, out=np.zeros(11, int))
-    assert got.out.tolist() == [guarded(row.tolist(), k) for row, k in zip(x, i.tolist(), strict=True)]
+    assert got.out.tolist() == [
+        guarded(row.tolist(), k) for row, k in zip(x, i.tolist(), strict=True)
+    ]
     assert loop or got.report.ways() == {"Guarded": "scalar"}
 
 
@@ -719,7 +783,10 @@ def test_what_is_skipped_stores_nothing_and_costs_nothing(loop: bool) -> None:
     got = run(StopsEarly, loop, n=n, x=x)
     assert same_bits(got.x, np.where(np.arange(8) < n[:, None], x * 2, x))
     if not loop:
-        alone = [run(StopsEarly, False, n=n[k : k + 1], x=x[k : k + 1]).report.cycles_by_codelet() for k in range(6)]
+        alone = [
+            run(StopsEarly, False, n=n[k : k + 1], x=x[k : k + 1]).report.cycles_by_codelet()
+            for k in range(6)
+        ]
         assert got.report.cycles_by_codelet() == {"StopsEarly": sum(a["StopsEarly"] for a in alone)}
         assert alone[0]["StopsEarly"] < alone[1]["StopsEarly"] < alone[3]["StopsEarly"]
 
@@ -734,10 +801,13 @@ class Texts(Vertex):
 def test_the_fallback_names_file_line_and_reason() -> None:
     reason = run(Texts, False, strict=False, x=[1, 10]).report.unbatched()["Texts"]
     place = f"test_semantics.py, line {line_of(Texts, 'len(f')} (Texts.compute)"
-    assert reason == f"{place}: a value that depends on data is put into a text; a formatted text does not run as a scalar loop"
+    assert (
+        reason
+        == f"{place}: a value that depends on data is put into a text; a formatted text does not run as a scalar loop"
+    )
 
 
-# --- 8. invariance ----------------------------------------------------------------------------------------------------
+# --- 8. invariance --------------------------------------------------------------------------------
 
 
 class Blend(Vertex):
@@ -767,7 +837,9 @@ def blended(count: int, shuffled: bool, **how: Any) -> tuple[Array, Array]:
     places = source.permutation(count) if shuffled else np.arange(count)
     compute_set = graph.add_compute_set()
     for i in places.tolist():
-        vertex = graph.add_vertex(compute_set, Blend, out=out[i], **{name: tensor[i] for name, tensor in fields.items()})
+        vertex = graph.add_vertex(
+            compute_set, Blend, out=out[i], **{name: tensor[i] for name, tensor in fields.items()}
+        )
         graph.set_tile_mapping(vertex, i % 3)
     engine = Engine(graph, Execute(compute_set), **how)
     engine.load_and_run(DEVICE)
@@ -788,7 +860,13 @@ def test_no_bit_depends_on_chunks_views_the_order_of_vertices_or_threads(
             monkeypatch.setattr(plan, "CHUNK_BYTES", size)
             monkeypatch.setattr(chunk, "WINDOW", window)
             assert all(map(same_bits, blended(50, False), expected)), (size, window)
-    for how in ({"shuffle": 1}, {"shuffle": 2}, {"threads": 2}, {"threads": 5}, {"threads": 3, "shuffle": 4}):
+    for how in (
+        {"shuffle": 1},
+        {"shuffle": 2},
+        {"threads": 2},
+        {"threads": 5},
+        {"threads": 3, "shuffle": 4},
+    ):
         for shuffled in (False, True):
             assert all(map(same_bits, blended(50, shuffled, **how), expected)), how
 
@@ -796,14 +874,17 @@ def test_no_bit_depends_on_chunks_views_the_order_of_vertices_or_threads(
 # The same for random codelets and graphs: test_exact.py and test_branches.py, tests named random.
 
 
-# --- 9. ragged, empty, and special values -----------------------------------------------------------------------------
+# --- 9. ragged, empty, and special values ---------------------------------------------------------
 
 
 def ragged(codelet: type[Vertex], lengths: list[int], loop: bool) -> tuple[list[Array], Array]:
     """Vertices over neighbouring stretches of one variable, and what each stretch holds."""
     graph = Graph(DEVICE.target)
     values = normal(sum(lengths))
-    x, out = graph.add_variable(FLOAT, (sum(lengths),), "x"), graph.add_variable(FLOAT, (len(lengths),), "out")
+    x, out = (
+        graph.add_variable(FLOAT, (sum(lengths),), "x"),
+        graph.add_variable(FLOAT, (len(lengths),), "out"),
+    )
     graph.set_initial_value(x, values)
     graph.set_tile_mapping(x, 0)
     graph.set_tile_mapping(out, 1)
@@ -820,7 +901,9 @@ def ragged(codelet: type[Vertex], lengths: list[int], loop: bool) -> tuple[list[
     return parts, engine.read_tensor("out")
 
 
-@pytest.mark.parametrize("lengths", [[0], [1], [5, 4, 5, 4, 4], [0, 3, 0, 0, 7, 1], [2] * 20 + [3] * 20, [17, 1, 17]])
+@pytest.mark.parametrize(
+    "lengths", [[0], [1], [5, 4, 5, 4, 4], [0, 3, 0, 0, 7, 1], [2] * 20 + [3] * 20, [17, 1, 17]]
+)
 def test_regions_of_any_length(lengths: list[int], loop: bool) -> None:
     parts, got = ragged(Sum, lengths, loop)
     np.testing.assert_array_equal(got, [sequential(p) for p in parts])
@@ -832,7 +915,9 @@ def test_the_largest_of_nothing_is_an_error_that_names_the_vertex(loop: bool) ->
     with pytest.raises(CodeletError) as caught:
         ragged(Largest, [3, 2, 0, 1], loop)
     assert "vertex 2 (Largest, tile 2)" in caught.value.where
-    assert "test_semantics.py" not in caught.value.where and "codelets.py, line" in caught.value.where
+    assert (
+        "test_semantics.py" not in caught.value.where and "codelets.py, line" in caught.value.where
+    )
 
 
 class Special(Vertex):
@@ -852,13 +937,26 @@ class Special(Vertex):
 
 
 def test_special_values_survive(loop: bool) -> None:
-    x = np.array([[-0.0, 0.0], [np.nan, 1], [1, np.nan], [np.inf, -np.inf], [-0.0, -0.0], [0.0, -0.0]], np.float32)
+    x = np.array(
+        [[-0.0, 0.0], [np.nan, 1], [1, np.nan], [np.inf, -np.inf], [-0.0, -0.0], [0.0, -0.0]],
+        np.float32,
+    )
     zero = np.zeros(6)
-    got = run(Special, loop, x=x, same=np.zeros((6, 2)), twice=np.zeros((6, 2)), builtin=zero, numpys=zero, least=zero)
+    got = run(
+        Special,
+        loop,
+        x=x,
+        same=np.zeros((6, 2)),
+        twice=np.zeros((6, 2)),
+        builtin=zero,
+        numpys=zero,
+        least=zero,
+    )
     assert bits(got.same) == bits(x)
     twice = [[-0.0, 0], [np.nan, 2], [2, np.nan], [np.inf, -np.inf], [-0.0, -0.0], [0.0, -0.0]]
     assert same_bits(got.twice, np.array(twice, np.float32))
-    # Python's max keeps the first value unless a later one is greater, and nothing is greater than a NaN.
+    # Python's max keeps the first value unless a later one is greater, and nothing is greater than
+    # a NaN.
     assert same_bits(got.builtin, np.array([max(*row) for row in x.tolist()], np.float32))
     assert same_bits(got.least, np.array([min(*row) for row in x.tolist()], np.float32))
     assert np.isnan(got.builtin).tolist() == [False, True, False, False, False, False]
@@ -866,7 +964,7 @@ def test_special_values_survive(loop: bool) -> None:
     np.testing.assert_array_equal(got.numpys[3:], [np.inf, 0, 0])
 
 
-# --- 10. exchange -----------------------------------------------------------------------------------------------------
+# --- 10. exchange ---------------------------------------------------------------------------------
 
 
 def exchanged(reads: list[tuple[int, slice]], owner: list[int]) -> tuple[list[int], list[int]]:
@@ -905,8 +1003,13 @@ def test_totals_are_a_count_of_sets() -> None:
     rng = Random(5)
     for _ in range(20):
         owner = [rng.randrange(4) for _ in range(8)]
-        reads = [(rng.randrange(4), slice(*sorted(rng.sample(range(9), 2)))) for _ in range(rng.randint(1, 6))]
-        wanted = [{i for t, part in reads if t == tile for i in range(8)[part]} for tile in range(4)]
+        reads = [
+            (rng.randrange(4), slice(*sorted(rng.sample(range(9), 2))))
+            for _ in range(rng.randint(1, 6))
+        ]
+        wanted = [
+            {i for t, part in reads if t == tile for i in range(8)[part]} for tile in range(4)
+        ]
         received = [4 * sum(owner[i] != tile for i in wanted[tile]) for tile in range(4)]
         abroad = {i for tile in range(4) for i in wanted[tile] if owner[i] != tile}
         sent = [4 * sum(owner[i] == tile for i in abroad) for tile in range(4)]
@@ -916,7 +1019,7 @@ def test_totals_are_a_count_of_sets() -> None:
 # For random graphs, writes, copies and several IPUs: test_brute_force.py.
 
 
-# --- 11. integers and bounds ------------------------------------------------------------------------------------------
+# --- 11. integers and bounds ----------------------------------------------------------------------
 
 
 def wrapped(number: int) -> int:
@@ -926,7 +1029,10 @@ def wrapped(number: int) -> int:
 def test_integers_wrap(loop: bool) -> None:
     a = RANDOM.integers(-(2**31), 2**31, (8, 5), dtype=np.int64)
     b = RANDOM.integers(-(2**31), 2**31, (8, 5), dtype=np.int64)
-    expected = [[wrapped(int(y) * 65537 + int(x)) for x, y in zip(*rows, strict=True)] for rows in zip(a, b, strict=True)]
+    expected = [
+        [wrapped(int(y) * 65537 + int(x)) for x, y in zip(*rows, strict=True)]
+        for rows in zip(a, b, strict=True)
+    ]
     for row, given_row in zip(expected, a, strict=True):
         row[0] = wrapped(row[0] + int(given_row[-1]))
     got = run(IntegerMix, loop, a=a, b=b).b
@@ -969,10 +1075,30 @@ def test_unsigned_integers_wrap_on_a_store(loop: bool) -> None:
     assert got.total.tolist() == [4, 2**32 - 2, 2**31 - 1]
 
 
-# Floats that an unsigned type does not hold: processors' instructions for one number and for several differ.
-CUT = np.array([
-    -1.5, 3e9, np.nan, np.inf, -np.inf, 1e10, -1e10, 1e19, 1e20, -1e19, 256.7, 65536.9, -0.9, 255.9, 2**63, 2**64, -(2**63), 0,
-])  # fmt: skip
+# Floats that an unsigned type does not hold: processors' instructions for one number and for
+# several differ.
+CUT = np.array(
+    [
+        -1.5,
+        3e9,
+        np.nan,
+        np.inf,
+        -np.inf,
+        1e10,
+        -1e10,
+        1e19,
+        1e20,
+        -1e19,
+        256.7,
+        65536.9,
+        -0.9,
+        255.9,
+        2**63,
+        2**64,
+        -(2**63),
+        0,
+    ]
+)
 
 
 def cut_to(x: Any, bits_kept: int) -> list[int]:
@@ -1014,12 +1140,18 @@ def test_floats_in_unsigned_integers_are_cut_the_same_way_everywhere(given: Any,
     for codelet in cutting(given, to):
         for length in (1, 3, 8, 17, 40):
             with np.errstate(over="ignore"):
-                x = np.resize(CUT.astype(given.numpy), (len(CUT), length))  # each number at many places
+                # each number at many places
+                x = np.resize(CUT.astype(given.numpy), (len(CUT), length))
             expected = [cut_to(row, 8 * to.size) for row in x]
             for how in (False, True):
                 ran = run(codelet, how, x=x, y=np.zeros(x.shape))
                 assert ran.y.tolist() == expected, ran.report.ways()
-            assert codelet.call(x=x[0], y=length if codelet.__name__ != "Chosen" else np.zeros(length)).tolist() == expected[0]
+            assert (
+                codelet.call(
+                    x=x[0], y=length if codelet.__name__ != "Chosen" else np.zeros(length)
+                ).tolist()
+                == expected[0]
+            )
     assert ran.report.ways() == {"Chosen": "loop"}
 
 
@@ -1051,7 +1183,10 @@ def test_a_fixed_index_that_is_too_large_stops_the_compiler(loop: bool) -> None:
     with pytest.raises(CodeletError) as caught:
         run(PastTheEnd, loop, x=np.zeros((2, 3)), out=np.zeros(2))
     assert "IndexError" in str(caught.value)
-    assert f"test_semantics.py, line {line_of(PastTheEnd, 'len(self.x)')} (PastTheEnd.compute)" in caught.value.where
+    assert (
+        f"test_semantics.py, line {line_of(PastTheEnd, 'len(self.x)')} (PastTheEnd.compute)"
+        in caught.value.where
+    )
 
 
 def gather(indices: list[int], loop: bool) -> Array:
@@ -1077,7 +1212,10 @@ def test_an_index_that_depends_on_data(loop: bool) -> None:
     with pytest.raises(CodeletError) as caught:
         gather([3, 0, 1, 2, 7, 0], loop)
     assert "IndexError" in str(caught.value)
-    assert "vertex 4 (Gather, tile 1)" in caught.value.where and "codelets.py, line" in caught.value.where
+    assert (
+        "vertex 4 (Gather, tile 1)" in caught.value.where
+        and "codelets.py, line" in caught.value.where
+    )
 
 
 class GatherInBatch(Vertex):
@@ -1133,7 +1271,7 @@ def test_an_integer_power_may_fail_in_one_vertex_only(loop: bool) -> None:
     assert "vertex 1 (BadPower" in caught.value.where
 
 
-# --- 12. the schedule -------------------------------------------------------------------------------------------------
+# --- 12. the schedule -----------------------------------------------------------------------------
 
 
 def busiest(costs: list[int], workers: int) -> int:
@@ -1168,9 +1306,13 @@ def cycles_of(got: Ran) -> int:
 def test_static_cycles_do_not_depend_on_the_data_and_lane_cycles_do() -> None:
     few, many = np.zeros((4, 9)), np.ones((4, 9))
     for codelet in (Sum, PairwiseSum):
-        assert cycles_of(run(codelet, False, x=few, out=np.zeros(4))) == cycles_of(run(codelet, False, x=many, out=np.zeros(4)))
+        assert cycles_of(run(codelet, False, x=few, out=np.zeros(4))) == cycles_of(
+            run(codelet, False, x=many, out=np.zeros(4))
+        )
     out = np.zeros((4, 9))
-    assert cycles_of(run(SometimesWritten, False, x=few, out=out)) < cycles_of(run(SometimesWritten, False, x=many, out=out))
+    assert cycles_of(run(SometimesWritten, False, x=few, out=out)) < cycles_of(
+        run(SometimesWritten, False, x=many, out=out)
+    )
 
 
 # For random graphs, several codelets and supervisors: test_brute_force.py.

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="the stand-ins are shell scripts")
 
 
-# --- the lists agree --------------------------------------------------------------------------------------------------
+# --- the lists agree ------------------------------------------------------------------------------
 
 
 def specifiers(requirement: str) -> tuple[str, str]:
@@ -47,7 +47,9 @@ def project_section(name: str) -> list[str]:
     return re.findall(r"^\s*[\"']([^\n]*?)[\"'],?\s*$", found[1], re.MULTILINE)
 
 
-WANTED = dict(specifiers(line) for part in ("dependencies", "lab", "test") for line in project_section(part))
+WANTED = dict(
+    specifiers(line) for part in ("dependencies", "lab", "test") for line in project_section(part)
+)
 
 
 def test_environment_yml_agrees_with_pyproject() -> None:
@@ -57,7 +59,9 @@ def test_environment_yml_agrees_with_pyproject() -> None:
     assert others == [{"pip": ["-e .[lab,test]"]}]
     listed = dict(specifiers(line) for line in plain)
     assert listed.pop("python").startswith(">=3.10") and listed.pop("pip")
-    renamed = {{"matplotlib-base": "matplotlib"}.get(name, name): least for name, least in listed.items()}
+    renamed = {
+        {"matplotlib-base": "matplotlib"}.get(name, name): least for name, least in listed.items()
+    }
     assert renamed == WANTED
 
 
@@ -69,10 +73,12 @@ def test_the_lock_covers_pyproject_and_names_no_address() -> None:
     for name, version in pins:
         least = WANTED.get(name, "").removeprefix(">=")
         if least:
-            assert [int(part) for part in re.findall(r"\d+", version)] >= [int(part) for part in least.split(".")], name
+            assert [int(part) for part in re.findall(r"\d+", version)] >= [
+                int(part) for part in least.split(".")
+            ], name
 
 
-# --- run.py -----------------------------------------------------------------------------------------------------------
+# --- run.py ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -87,11 +93,16 @@ def run_py() -> ModuleType:
 def test_an_old_python_is_told_so(
     run_py: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old = SimpleNamespace(version_info=(3, 9, 18), version="3.9.18 (main)", stderr=sys.stderr, exit=sys.exit)
+    old = SimpleNamespace(
+        version_info=(3, 9, 18), version="3.9.18 (main)", stderr=sys.stderr, exit=sys.exit
+    )
     monkeypatch.setattr(run_py, "sys", old)
     with pytest.raises(SystemExit) as caught:
         run_py.main()
-    assert caught.value.code == 2 and "3.10 or newer is needed, and this is 3.9.18" in capsys.readouterr().err
+    assert (
+        caught.value.code == 2
+        and "3.10 or newer is needed, and this is 3.9.18" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,25 +148,46 @@ def test_each_job_is_one_command(run_py: ModuleType, words: list[str], module: l
 def test_the_rooms_can_be_measured(run_py: ModuleType) -> None:
     command = run_py.command_of(["size"])
     said = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True, cwd="/")
-    assert said.returncode == 0 and re.search(rf"^graph +[\d,]+ +{BUDGETS['graph']:,}", said.stdout, re.MULTILINE), said.stderr
+    assert said.returncode == 0 and re.search(
+        rf"^graph +[\d,]+ +{BUDGETS['graph']:,}", said.stdout, re.MULTILINE
+    ), said.stderr
     assert run_py.command_of(["size", "main"]) == [*command, "main"]
-    assert run_py.command_of(["fuzz", "--seed", "1"])[1:] == [str(ROOT / "tests" / "fuzz"), "--seed", "1"]
+    assert run_py.command_of(["fuzz", "--seed", "1"])[1:] == [
+        str(ROOT / "tests" / "fuzz"),
+        "--seed",
+        "1",
+    ]
     assert run_py.command_of(["bench", "--only", "w2"])[1:] == [str(ROOT / "bench"), "--only", "w2"]
-    assert run_py.command_of(["hub", "--learners", "3"])[1:] == [str(ROOT / "tests" / "hub"), "--learners", "3"]
-    assert run_py.command_of(["mutants", "01.1"])[1:] == [str(ROOT / "tests" / "lessons" / "mutants.py"), "01.1"]
+    assert run_py.command_of(["hub", "--learners", "3"])[1:] == [
+        str(ROOT / "tests" / "hub"),
+        "--learners",
+        "3",
+    ]
+    assert run_py.command_of(["mutants", "01.1"])[1:] == [
+        str(ROOT / "tests" / "lessons" / "mutants.py"),
+        "01.1",
+    ]
 
 
 def test_the_quick_tests_are_files_that_exist(run_py: ModuleType) -> None:
     python, *words = run_py.command_of(["test", "--quick", "-x"])
     assert words[:5] == ["-m", "pytest", "-q", "-m", "not slow"] and words[-1] == "-x"
     files = words[5:-1]
-    assert len(set(files)) == len(files) >= 30 and [name for name in files if not (ROOT / name).is_file()] == []
+    assert (
+        len(set(files)) == len(files) >= 30
+        and [name for name in files if not (ROOT / name).is_file()] == []
+    )
     assert not any("browser" in name for name in files)
 
 
 def test_all_views_in_a_browser_are_a_command_of_their_own(run_py: ModuleType) -> None:
     words = run_py.command_of(["test", "--browser-all"])
-    assert words[1:] == ["-m", "pytest", "--browser-all", os.path.join("tests", "browser", "test_every_view.py")]
+    assert words[1:] == [
+        "-m",
+        "pytest",
+        "--browser-all",
+        os.path.join("tests", "browser", "test_every_view.py"),
+    ]
     assert (ROOT / words[-1]).is_file()
     assert run_py.command_of(["test", "--browser-all", "tests/browser"])[-1] == "tests/browser"
 
@@ -207,7 +239,9 @@ class Clone:
         env.update(extra, UV_SOURCE=str(self.programs / "uv-to-copy"))
         command = [str(self.python), str(self.home / "run.py"), *words]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=env, cwd=self.home.parent, stdout=pipe, stderr=pipe, text=True)
+        return subprocess.Popen(
+            command, env=env, cwd=self.home.parent, stdout=pipe, stderr=pipe, text=True
+        )
 
     def run(self, *words: str, **extra: str) -> tuple[int, str, str]:
         process = self.start(*words, **extra)
@@ -229,7 +263,10 @@ def clone(tmp_path: Path) -> Clone:
 def test_readme_says_how_to_add_a_package() -> None:
     """By pip, which the first run puts into .venv, as the next test sees."""
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert "`%pip install NAME` in a notebook, or `.venv/bin/python -m pip install NAME`, adds a package to `.venv`" in readme
+    assert (
+        "`%pip install NAME` in a notebook, or `.venv/bin/python -m pip install NAME`, adds a package to `.venv`"
+        in readme
+    )
 
 
 @needs_posix
@@ -260,7 +297,11 @@ def test_a_failed_installation_is_told_and_leaves_nothing_half_made(clone: Clone
     clone.add("uv", UV)
     status, out, err = clone.run("doctor", REFUSED="no such version")
     assert (status, out) == (1, "")
-    assert "no such version" in err and "installing the packages failed" in err and "Traceback" not in err
+    assert (
+        "no such version" in err
+        and "installing the packages failed" in err
+        and "Traceback" not in err
+    )
     assert [path.name for path in clone.home.glob(".venv*")] == [".venv-turn"]
     assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
 
@@ -268,8 +309,14 @@ def test_a_failed_installation_is_told_and_leaves_nothing_half_made(clone: Clone
 @needs_posix
 def test_a_full_disk_is_told_in_a_sentence(clone: Clone) -> None:
     clone.add("uv", UV)
-    status, _, err = clone.run("doctor", REFUSED="failed to write: No space left on device (os error 28)")
-    assert status == 1 and err.count("\n") == 2 and err.endswith("Make room, then run the same command again\n")
+    status, _, err = clone.run(
+        "doctor", REFUSED="failed to write: No space left on device (os error 28)"
+    )
+    assert (
+        status == 1
+        and err.count("\n") == 2
+        and err.endswith("Make room, then run the same command again\n")
+    )
 
 
 def change_the_lock(clone: Clone) -> None:
@@ -293,16 +340,23 @@ def test_the_old_environment_stands_until_the_new_one_does(clone: Clone) -> None
 
 
 @needs_posix
-def test_without_a_network_the_old_environment_runs_and_a_new_one_is_asked_for_in_a_sentence(clone: Clone) -> None:
+def test_without_a_network_the_old_environment_runs_and_a_new_one_is_asked_for_in_a_sentence(
+    clone: Clone,
+) -> None:
     clone.add("uv", UV)
     status, out, err = clone.run("doctor", OFFLINE="yes")
     assert (status, out) == (1, "") and err.count("\n") == 2
-    assert err.endswith("there is no network, and setting up needs one, once: connect, then run the same command again\n")
+    assert err.endswith(
+        "there is no network, and setting up needs one, once: connect, then run the same command again\n"
+    )
     clone.run("doctor")
     change_the_lock(clone)
     for _ in range(2):
         status, out, err = clone.run("doctor", OFFLINE="yes")
-        assert (status, out) == (0, "job -m ipu_teach doctor\n") and "so .venv stays as it was" in err
+        assert (status, out) == (
+            0,
+            "job -m ipu_teach doctor\n",
+        ) and "so .venv stays as it was" in err
     clone.asked()
     assert clone.run("doctor")[0] == 0
     assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
@@ -323,8 +377,14 @@ def test_an_interrupted_set_up_is_taken_up_again(clone: Clone, before: bool) -> 
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     err = process.communicate(timeout=30)[1]
-    assert process.returncode == 130 and "the next run takes it up again" in err and "Traceback" not in err
-    assert sorted(path.name for path in clone.home.glob(".venv*")) == [".venv"] * before + [".venv-turn"]
+    assert (
+        process.returncode == 130
+        and "the next run takes it up again" in err
+        and "Traceback" not in err
+    )
+    assert sorted(path.name for path in clone.home.glob(".venv*")) == [".venv"] * before + [
+        ".venv-turn"
+    ]
     clone.asked()
     assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
     assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
@@ -374,7 +434,13 @@ def test_a_moved_folder_works_again_without_a_network(clone: Clone) -> None:
     assert err == "run.py: this folder was moved or copied: .venv knows its new place\n"
     for path, text in texts.items():
         stays = path.name == "others.pth"
-        want = text if stays else text.replace(spaced, str(clone.home).replace(" ", "%20")).replace(old, str(clone.home))
+        want = (
+            text
+            if stays
+            else text.replace(spaced, str(clone.home).replace(" ", "%20")).replace(
+                old, str(clone.home)
+            )
+        )
         assert (clone.home / path.relative_to(old)).read_text(encoding="utf-8") == want
     assert shared.read_text(encoding="utf-8") == f"{old}\n"
     assert clone.run("doctor")[2] == ""
@@ -387,7 +453,12 @@ def test_somebody_elses_environment_for_another_python_is_left_alone(clone: Clon
     (clone.home / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     (clone.home / ".venv" / "bin" / "python").chmod(0o755)
     status, _, err = clone.run("doctor")
-    assert status == 1 and "made by somebody else" in err and "Rename or delete it" in err and clone.asked() == []
+    assert (
+        status == 1
+        and "made by somebody else" in err
+        and "Rename or delete it" in err
+        and clone.asked() == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -400,7 +471,9 @@ def test_somebody_elses_environment_for_another_python_is_left_alone(clone: Clon
 )
 def test_a_missing_network_is_known_by_what_the_tools_say(run_py: ModuleType, said: str) -> None:
     assert run_py.offline(said)
-    assert not run_py.offline("error: No solution found when resolving dependencies: numpy==9 is unsatisfiable")
+    assert not run_py.offline(
+        "error: No solution found when resolving dependencies: numpy==9 is unsatisfiable"
+    )
 
 
 @needs_posix
@@ -417,7 +490,9 @@ def make_a_pack(clone: Clone, pythons: list[str]) -> Path:
     folder = clone.home / "wheels" / system
     folder.mkdir(parents=True)
     (clone.home / "wheels" / "any").mkdir()
-    (clone.home / "wheels" / "pack.json").write_text(json.dumps({"pythons": pythons, "systems": [system]}), encoding="utf-8")
+    (clone.home / "wheels" / "pack.json").write_text(
+        json.dumps({"pythons": pythons, "systems": [system]}), encoding="utf-8"
+    )
     wheel = folder / "uv-1.0-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w") as made:
         made.writestr("uv-1.0.data/scripts/uv", UV)
@@ -437,7 +512,9 @@ def test_a_pack_sets_up_from_its_wheels_alone(clone: Clone) -> None:
     assert (status, out) == (0, "job -m ipu_teach doctor\n"), err
     assert err.count("\n") == 1 and "from the wheels in this folder" in err
     venv, install = clone.asked()
-    folders = f"--offline --no-index --find-links {clone.home}/wheels/any --find-links {wheel.parent}"
+    folders = (
+        f"--offline --no-index --find-links {clone.home}/wheels/any --find-links {wheel.parent}"
+    )
     assert folders in venv and folders in install
 
 
@@ -447,7 +524,11 @@ def test_a_pack_that_was_not_copied_whole_is_told(clone: Clone) -> None:
     for damage in (lambda: wheel.write_bytes(wheel.read_bytes()[:-1]), wheel.unlink):
         damage()
         status, out, err = clone.run("doctor")
-        assert (status, out) == (1, "") and "was not copied whole. Copy it again" in err and wheel.name in err
+        assert (
+            (status, out) == (1, "")
+            and "was not copied whole. Copy it again" in err
+            and wheel.name in err
+        )
         assert not (clone.home / ".venv").exists() and "absent" not in err
 
 
@@ -456,7 +537,11 @@ def test_a_pack_for_other_pythons_says_so(clone: Clone) -> None:
     make_a_pack(clone, ["3.99"])
     clone.add("uv", UV)
     status, _, err = clone.run("doctor")
-    assert status == 0 and "are for Python 3.99 on " in err and f"this is Python {THIS_PYTHON} on" in err
+    assert (
+        status == 0
+        and "are for Python 3.99 on " in err
+        and f"this is Python {THIS_PYTHON} on" in err
+    )
     assert "--offline" not in "".join(clone.asked())
     shutil.rmtree(clone.home / ".venv")
     clone.add("python3.99", "#!/bin/sh\n")
@@ -482,8 +567,12 @@ def test_ci_runs_the_test_command() -> None:
 def test_what_others_join_with_agrees() -> None:
     """Pythons, version, and commands that exist, in the files that hosts and tools read."""
     pythons = ["3.10", "3.11", "3.12", "3.13", "3.14"]
-    assert project_section("classifiers")[-len(pythons) - 3 : -3] == [f"Programming Language :: Python :: {v}" for v in pythons]
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    assert project_section("classifiers")[-len(pythons) - 3 : -3] == [
+        f"Programming Language :: Python :: {v}" for v in pythons
+    ]
+    jobs = yaml.safe_load(
+        (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    )["jobs"]
     assert jobs["quick"]["strategy"]["matrix"]["python"] == pythons
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     assert commands == ["python run.py test --quick", "python run.py test"]
@@ -493,15 +582,24 @@ def test_what_others_join_with_agrees() -> None:
 
 
 def test_the_hooks_before_a_commit_need_no_network(run_py: ModuleType) -> None:
-    (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
-    assert repo["repo"] == "local" and [hook["id"] for hook in repo["hooks"]] == ["ruff", "house", "tiny", "learner"]
+    (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))[
+        "repos"
+    ]
+    assert repo["repo"] == "local" and [hook["id"] for hook in repo["hooks"]] == [
+        "ruff",
+        "house",
+        "tiny",
+        "learner",
+    ]
     for hook in repo["hooks"]:
         python, script, *words = hook["entry"].split()
         assert (python, script, hook["language"]) == ("python3", "run.py", "system")
-        assert [word for word in words if word.startswith("tests/") and not (ROOT / word).is_file()] == []
+        assert [
+            word for word in words if word.startswith("tests/") and not (ROOT / word).is_file()
+        ] == []
 
 
-# --- conftest.py ------------------------------------------------------------------------------------------------------
+# --- conftest.py ----------------------------------------------------------------------------------
 
 
 def write_notebook(path: Path, *cells: tuple[str, list[Any] | None]) -> None:
@@ -530,9 +628,18 @@ def test_what_conftest_adds_to_nbval(tmp_path: Path) -> None:
     write_notebook(
         tmp_path / "a.ipynb",
         ("1 + 1;", []),  # a trailing ; hides the value
-        (f"{state}; print(state.name[:2], list(state.iterdir())); (state / 'seen').touch()", [printed("a- []\n")]),
-        ("print(os.environ['OMP_NUM_THREADS'], os.environ['OPENBLAS_NUM_THREADS'])", [printed("1 1\n")]),
-        ("print('wall time 0.25 s at', hex(2**30 + id(state)))", [printed("wall time 9 ms at 0x7f0011223344\n")]),
+        (
+            f"{state}; print(state.name[:2], list(state.iterdir())); (state / 'seen').touch()",
+            [printed("a- []\n")],
+        ),
+        (
+            "print(os.environ['OMP_NUM_THREADS'], os.environ['OPENBLAS_NUM_THREADS'])",
+            [printed("1 1\n")],
+        ),
+        (
+            "print('wall time 0.25 s at', hex(2**30 + id(state)))",
+            [printed("wall time 9 ms at 0x7f0011223344\n")],
+        ),
         ("import warnings; warnings.warn('look')", None),
         ("", None),
     )
@@ -543,9 +650,22 @@ def test_what_conftest_adds_to_nbval(tmp_path: Path) -> None:
         ("import sys; print(sys.executable)", [printed(sys.executable + "\n")]),
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rA", "--color=no"]
-    command += ["-c", os.devnull, "--rootdir", str(tmp_path), "--nbval", "--nbval-current-env", str(tmp_path)]
+    command += [
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(tmp_path),
+        "--nbval",
+        "--nbval-current-env",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    verdicts = {name: word for word, name in re.findall(r"^(PASSED|FAILED) \S*?(\w\.ipynb::Cell \d)", done.stdout, re.M)}
+    verdicts = {
+        name: word
+        for word, name in re.findall(
+            r"^(PASSED|FAILED) \S*?(\w\.ipynb::Cell \d)", done.stdout, re.M
+        )
+    }
     failed = sorted(name for name, word in verdicts.items() if word == "FAILED")
     assert failed == ["a.ipynb::Cell 4", "b.ipynb::Cell 1"], done.stdout
     assert len(verdicts) == 9
@@ -565,17 +685,19 @@ def test_without_nbval_the_other_tests_run(tmp_path: Path) -> None:
         "--nbval-current-env",
         "--nbval-cell-timeout=9",
     ]
-    done = subprocess.run([*command, "."], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*command, "."], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-# --- python3 run.py entered -------------------------------------------------------------------------------------------
+# --- python3 run.py entered -----------------------------------------------------------------------
 
 
-def test_functions_that_nothing_enters_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = (
-        "def a():\n    def b():\n        return 1\n    return b\nclass C:\n    @property\n    def d(self):\n        return 2\n"
-    )
+def test_functions_that_nothing_enters_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "def a():\n    def b():\n        return 1\n    return b\nclass C:\n    @property\n    def d(self):\n        return 2\n"
     source += "    @abstractmethod\n    def e(self):\n        raise TypeError\n    def f(self):\n        ...\n"
     package = tmp_path / "ipu_teach"
     package.mkdir()
@@ -602,5 +724,7 @@ def test_what_any_process_enters_is_noted(tmp_path: Path) -> None:
 
 def test_entering_is_counted_from_python_3_12_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entered.sys, "version_info", (3, 11, 7))
-    with pytest.raises(SystemExit, match=r"^entered: this needs Python 3\.12 or newer, and this is "):
+    with pytest.raises(
+        SystemExit, match=r"^entered: this needs Python 3\.12 or newer, and this is "
+    ):
         entered.main([])

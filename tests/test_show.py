@@ -1,4 +1,5 @@
-"""Pictures: the text that stands for them, what cannot be drawn, and the same bytes for the same picture."""
+"""Pictures: the text that stands for them, what cannot be drawn, and the same bytes for the same
+picture."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from ipu_teach.types import Array
 NO_TEXT = (
     "A picture was given no alternative text.\n"
     '  next:  say what it shows: alt="Ten digits, written by hand."'
-)  # fmt: skip
+)
 
 
 class Tags(HTMLParser):
@@ -62,7 +63,7 @@ def a_figure() -> Figure:
     return figure
 
 
-# --- the text ---------------------------------------------------------------------------------------------------------
+# --- the text -------------------------------------------------------------------------------------
 
 TEXTS = [
     "Ten digits, written by hand.",
@@ -114,7 +115,7 @@ def test_the_package_offers_the_same_names() -> None:
     assert (show.Picture, show.picture, show.images) == (Picture, picture, images)
 
 
-# --- what is drawn ----------------------------------------------------------------------------------------------------
+# --- what is drawn --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, np.int8, np.int32, bool])
@@ -167,10 +168,13 @@ def test_odd_values_are_drawn_without_a_warning(stack: Array) -> None:
 
 def test_lists_and_numpy_titles_are_taken_too() -> None:
     listed = images([[[0, 1], [1, 0]], [[1, 1], [0, 0]]], "Two squares.", np.array([3, 8]))  # type: ignore[arg-type]
-    assert listed.png == images(np.array([[[0, 1], [1, 0]], [[1, 1], [0, 0]]]), "Two squares.", [3, 8]).png
+    assert (
+        listed.png
+        == images(np.array([[[0, 1], [1, 0]], [[1, 1], [0, 0]]]), "Two squares.", [3, 8]).png
+    )
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 SHAPE = "\n  next:  give (n, height, width)."
 GOOD = np.zeros((2, 3, 3))
@@ -180,29 +184,47 @@ GOOD = np.zeros((2, 3, 3))
     ("call", "text"),
     [
         (lambda: images(np.zeros((3, 3)), "x"), "images() was given shape (3, 3)." + SHAPE),
-        (lambda: images(np.zeros((1, 2, 3, 4)), "x"), "images() was given shape (1, 2, 3, 4)." + SHAPE),
+        (
+            lambda: images(np.zeros((1, 2, 3, 4)), "x"),
+            "images() was given shape (1, 2, 3, 4)." + SHAPE,
+        ),
         (lambda: images(np.zeros(()), "x"), "images() was given shape ()." + SHAPE),
         (lambda: images(np.zeros((0, 3, 3)), "x"), "images() was given shape (0, 3, 3)." + SHAPE),
         (lambda: images(np.zeros((2, 0, 3)), "x"), "images() was given shape (2, 0, 3)." + SHAPE),
         (lambda: images(np.zeros((2, 3, 0)), "x"), "images() was given shape (2, 3, 0)." + SHAPE),
         (lambda: images(None, "x"), "images() was given shape ()." + SHAPE),  # type: ignore[arg-type]
-        (lambda: images([[[1, 2], [3]]], "x"), "images() was given pictures of different sizes." + SHAPE),  # type: ignore[arg-type]
+        (
+            lambda: images([[[1, 2], [3]]], "x"),
+            "images() was given pictures of different sizes." + SHAPE,
+        ),  # type: ignore[arg-type]
         (
             lambda: images(GOOD.astype(complex), "x"),
             "images() was given values of type complex128.\n  next:  give numbers.",
         ),
-        (lambda: images(GOOD.astype(str), "x"), "images() was given values of type <U32.\n  next:  give numbers."),
-        (lambda: images(GOOD.astype(object), "x"), "images() was given values of type object.\n  next:  give numbers."),
+        (
+            lambda: images(GOOD.astype(str), "x"),
+            "images() was given values of type <U32.\n  next:  give numbers.",
+        ),
+        (
+            lambda: images(GOOD.astype(object), "x"),
+            "images() was given values of type object.\n  next:  give numbers.",
+        ),
         (
             lambda: images(GOOD, "x", ["one"]),
             "images() was given ['one'] as titles of 2 pictures.\n  next:  give one for each.",
         ),
-        (lambda: images(GOOD, "x", "ab"), "images() was given 'ab' as titles of 2 pictures.\n  next:  give one for each."),
+        (
+            lambda: images(GOOD, "x", "ab"),
+            "images() was given 'ab' as titles of 2 pictures.\n  next:  give one for each.",
+        ),
         (
             lambda: images(GOOD, "x", 5),  # type: ignore[arg-type]
             "images() was given 5 as titles of 2 pictures.\n  next:  give one for each.",
         ),
-        (lambda: picture("a plot", "x"), "picture() was given 'a plot'.\n  next:  give a matplotlib figure."),  # type: ignore[arg-type]
+        (
+            lambda: picture("a plot", "x"),
+            "picture() was given 'a plot'.\n  next:  give a matplotlib figure.",
+        ),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_drawn_is_refused(call: Any, text: str) -> None:
@@ -212,7 +234,7 @@ def test_what_cannot_be_drawn_is_refused(call: Any, text: str) -> None:
     assert isinstance(caught.value, IPUTeachError)
 
 
-# --- determinism ------------------------------------------------------------------------------------------------------
+# --- determinism ----------------------------------------------------------------------------------
 
 
 def chunks(png: bytes) -> list[bytes]:
@@ -221,7 +243,10 @@ def chunks(png: bytes) -> list[bytes]:
     while at < len(png):
         (length,) = struct.unpack(">I", png[at : at + 4])
         names.append(png[at + 4 : at + 8])
-        assert zlib.crc32(png[at + 4 : at + 8 + length]) == struct.unpack(">I", png[at + 8 + length : at + 12 + length])[0]
+        assert (
+            zlib.crc32(png[at + 4 : at + 8 + length])
+            == struct.unpack(">I", png[at + 8 + length : at + 12 + length])[0]
+        )
         at += 12 + length
     return names
 

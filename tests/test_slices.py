@@ -1,4 +1,5 @@
-"""Slices whose place is data, order along a dimension, and reductions, against plain loops and numpy."""
+"""Slices whose place is data, order along a dimension, and reductions, against plain loops and
+numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +17,18 @@ import pytest
 from hypothesis import given, strategies as st
 from test_poplibs import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, same_bits, sample
 
-from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_CHAR, UNSIGNED_INT, Input, Output, Vector, Vertex
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    UNSIGNED_CHAR,
+    UNSIGNED_INT,
+    Input,
+    Output,
+    Vector,
+    Vertex,
+)
 from ipu_teach.errors import PoplibsError
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.popops import SortOrder, TopKParams, reduction_plan, slice_plans
@@ -39,11 +51,18 @@ def put(bench: Bench, x: Array, dtype: type[DType], dims: list[int] | None) -> A
     return tensor
 
 
-# --- slices -----------------------------------------------------------------------------------------------------------
+# --- slices ---------------------------------------------------------------------------------------
 
 
 @RANDOMLY
-@given(st.lists(LENGTHS, min_size=1, max_size=3), DTYPES, TILES, SEEDS, st.booleans(), st.randoms(use_true_random=False))
+@given(
+    st.lists(LENGTHS, min_size=1, max_size=3),
+    DTYPES,
+    TILES,
+    SEEDS,
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
 def test_dynamic_slice_and_update(
     shape: list[int], dtype: type[DType], tiles: int, seed: int, sliceable: bool, random: Any
 ) -> None:
@@ -52,7 +71,10 @@ def test_dynamic_slice_and_update(
     sizes = [random.randint(1, shape[d]) for d in dims]
     starts = [random.choice([random.randint(0, shape[d] - 1), shape[d] + 3]) for d in dims]
     x = sample(rng, tuple(shape), dtype)
-    a, offset = put(bench, x, dtype, dims if sliceable else None), bench.variable(starts, UNSIGNED_INT)
+    a, offset = (
+        put(bench, x, dtype, dims if sliceable else None),
+        bench.variable(starts, UNSIGNED_INT),
+    )
     out = popops.dynamic_slice(bench.graph, a, offset, dims, sizes, bench.prog)
     wanted = x
     for d, size, start in zip(dims, sizes, starts, strict=True):
@@ -88,24 +110,42 @@ def test_slices_of_a_sliceable_tensor_exchange_the_offset_alone() -> None:
 
 @RANDOMLY
 @given(
-    st.lists(LENGTHS, min_size=1, max_size=3), DTYPES, TILES, SEEDS, st.sampled_from([INT, UNSIGNED_INT]),
-    st.sampled_from([0, 1, 4, 9]), st.booleans(), st.randoms(use_true_random=False),
-)  # fmt: skip
+    st.lists(LENGTHS, min_size=1, max_size=3),
+    DTYPES,
+    TILES,
+    SEEDS,
+    st.sampled_from([INT, UNSIGNED_INT]),
+    st.sampled_from([0, 1, 4, 9]),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
 def test_many_slices_and_updates(
-    shape: list[int], dtype: type[DType], tiles: int, seed: int, numbers: type[DType], count: int, sliceable: bool, random: Any
+    shape: list[int],
+    dtype: type[DType],
+    tiles: int,
+    seed: int,
+    numbers: type[DType],
+    count: int,
+    sliceable: bool,
+    random: Any,
 ) -> None:
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     dims = random.sample(range(len(shape)), random.randint(1, min(2, len(shape))))
     sizes = [random.choice([1, random.randint(1, shape[d])]) for d in dims]
     low = -2 if numbers is INT else 0
-    starts = np.array([[random.randint(low, shape[d] + 1) for d in dims] for _ in range(count)]).reshape(count, len(dims))
+    starts = np.array(
+        [[random.randint(low, shape[d] + 1) for d in dims] for _ in range(count)]
+    ).reshape(count, len(dims))
     x = rng.integers(0, 50, shape).astype(dtype.numpy)
     a, offsets = put(bench, x, dtype, dims if sliceable else None), bench.variable(starts, numbers)
     out = popops.multi_slice(bench.graph, a, offsets, dims, sizes, bench.prog)
     window = list(shape)
     for d, size in zip(dims, sizes, strict=True):
         window[d] = size
-    wanted, y = np.zeros((count, *window), dtype.numpy), rng.integers(0, 9, (count, *window)).astype(dtype.numpy)
+    wanted, y = (
+        np.zeros((count, *window), dtype.numpy),
+        rng.integers(0, 9, (count, *window)).astype(dtype.numpy),
+    )
     put_back, added, largest = x.copy(), x.copy(), x.copy()
     for n, start in enumerate(starts.tolist()):
         if all(0 <= s <= shape[d] - size for s, d, size in zip(start, dims, sizes, strict=True)):
@@ -122,7 +162,9 @@ def test_many_slices_and_updates(
     popops.multi_update(bench.graph, b, updates, offsets, dims, sizes, bench.prog)
     popops.multi_update_add(bench.graph, c, updates, offsets, 2, dims, sizes, bench.prog)
     popops.multi_update_max(bench.graph, d, updates, offsets, dims, sizes, bench.prog)
-    for got, expected in zip(bench.run(out, b, c, d), [wanted, put_back, added, largest], strict=True):
+    for got, expected in zip(
+        bench.run(out, b, c, d), [wanted, put_back, added, largest], strict=True
+    ):
         same_bits(got, expected)
     assert bench.report is not None and bench.report.unknown_codelets == ()
     assert all("MultiUpdate" in name for name in bench.report.unbatched())
@@ -131,12 +173,17 @@ def test_many_slices_and_updates(
 
 def test_the_gradient_of_an_embedding_in_half_is_rounded_once() -> None:
     bench, rng = Bench(), np.random.default_rng(0)
-    x, y = rng.standard_normal((5, 40)).astype(np.float16), rng.standard_normal((300, 40)).astype(np.float16)
+    x, y = (
+        rng.standard_normal((5, 40)).astype(np.float16),
+        rng.standard_normal((300, 40)).astype(np.float16),
+    )
     rows = rng.integers(0, 5, 300)
     a = bench.variable(x, HALF)
     scale = bench.variable(0.37, HALF)
     offsets = bench.variable(rows[:, None], UNSIGNED_INT)
-    popops.multi_update_add(bench.graph, a, bench.variable(y[:, None], HALF), offsets, scale, [0], [1], bench.prog)
+    popops.multi_update_add(
+        bench.graph, a, bench.variable(y[:, None], HALF), offsets, scale, [0], [1], bench.prog
+    )
     total = x.astype(np.float32)
     for row, update in zip(rows, y, strict=True):
         total[row] += np.float32(np.float16(0.37)) * update.astype(np.float32)
@@ -155,10 +202,14 @@ def test_slices_and_updates_by_a_plan(rows: int, dtype: type[DType]) -> None:
     new = (rng.standard_normal((lookups, 1, columns)) * 9).astype(dtype.numpy)
     bench = Bench()
     chosen = {name: o.default for o in slice_plans.OPTIONS for name in (o.name,)}
-    plan = slice_plans.planned((entries, columns, lookups), dtype, bench.device.target, rows, 13 // rows, chosen)
+    plan = slice_plans.planned(
+        (entries, columns, lookups), dtype, bench.device.target, rows, 13 // rows, chosen
+    )
     outs = []
     for made_by_plan in (True, False):
-        base = popops.create_sliceable_tensor(bench.graph, dtype, table.shape, [0], plan=plan if made_by_plan else None)
+        base = popops.create_sliceable_tensor(
+            bench.graph, dtype, table.shape, [0], plan=plan if made_by_plan else None
+        )
         bench.graph.set_initial_value(base, table)
         offsets = bench.variable(numbers.reshape(-1, 1), UNSIGNED_INT)
         outs.append(popops.multi_slice(bench.graph, base, offsets, [0], [1], bench.prog, plan=plan))
@@ -175,14 +226,16 @@ def test_slices_and_updates_by_a_plan(rows: int, dtype: type[DType]) -> None:
         )
         outs.append(base)
     inside = numbers < entries
-    wanted = np.where(inside[:, None], table[np.where(inside, numbers, 0)], np.zeros((), dtype.numpy)).reshape(
-        lookups, 1, columns
-    )
+    wanted = np.where(
+        inside[:, None], table[np.where(inside, numbers, 0)], np.zeros((), dtype.numpy)
+    ).reshape(lookups, 1, columns)
     updated = table.copy()
     for number, row in zip(numbers[inside], new[inside], strict=True):
         updated[number] = row[0]
     for vertex_loop in (False, True):
-        for got, expected in zip(bench.run(*outs, vertex_loop=vertex_loop), [wanted, updated] * 2, strict=True):
+        for got, expected in zip(
+            bench.run(*outs, vertex_loop=vertex_loop), [wanted, updated] * 2, strict=True
+        ):
             same_bits(got, expected)
 
 
@@ -197,7 +250,9 @@ def test_gradients_of_an_embedding_by_a_plan(rows: int, scale: Any) -> None:
     a, b = bench.variable(table, HALF), bench.variable(table, HALF)
     offsets, updates = bench.variable(numbers.reshape(-1, 1), INT), bench.variable(new, HALF)
     factor = scale if isinstance(scale, float) else bench.variable(0.5, scale)
-    popops.multi_update_add(bench.graph, a, updates, offsets, factor, [0], [1], bench.prog, plan=plan)
+    popops.multi_update_add(
+        bench.graph, a, updates, offsets, factor, [0], [1], bench.prog, plan=plan
+    )
     popops.multi_update_max(bench.graph, b, updates, offsets, [0], [1], bench.prog, plan=plan)
     added, largest = table.astype(np.float32), table.copy()
     for number, row in zip(numbers, new[:, 0], strict=True):
@@ -212,19 +267,35 @@ def test_a_plan_for_an_embedding_prints_draws_and_is_the_best() -> None:
     graph = Bench(50).graph
     target = graph.target
     least = popops.embedding_plan(graph, FLOAT, 1000, 16, [100, 40])
-    quick = popops.embedding_plan(graph, FLOAT, 1000, 16, [100], {"planMinimisationTarget": "cycles"})
+    quick = popops.embedding_plan(
+        graph, FLOAT, 1000, 16, [100], {"planMinimisationTarget": "cycles"}
+    )
     chosen = {o.name: o.default for o in slice_plans.OPTIONS}
     every = [
-        slice_plans.planned((1000, 16, 100), FLOAT, target, r, c, chosen) for c in range(1, 17) for r in range(1, 50 // c + 1)
+        slice_plans.planned((1000, 16, 100), FLOAT, target, r, c, chosen)
+        for c in range(1, 17)
+        for r in range(1, 50 // c + 1)
     ]
-    assert least.table_bytes + least.temporary_bytes == min(p.table_bytes + p.temporary_bytes for p in every)
+    assert least.table_bytes + least.temporary_bytes == min(
+        p.table_bytes + p.temporary_bytes for p in every
+    )
     assert quick.cycles == min(p.cycles for p in every)
-    assert quick.cycles < least.cycles and quick.table_bytes + quick.temporary_bytes > least.table_bytes + least.temporary_bytes
+    assert (
+        quick.cycles < least.cycles
+        and quick.table_bytes + quick.temporary_bytes > least.table_bytes + least.temporary_bytes
+    )
     tight = popops.embedding_plan(
-        graph, FLOAT, 1000, 16, [100], {"availableMemoryProportion": 0.0018, "planMinimisationTarget": "cycles"}
+        graph,
+        FLOAT,
+        1000,
+        16,
+        [100],
+        {"availableMemoryProportion": 0.0018, "planMinimisationTarget": "cycles"},
     )
     assert tight.temporary_bytes <= 0.0018 * target.bytes_per_tile < quick.temporary_bytes
-    assert repr(least).startswith(f"SlicePlan([1,000, 16] FLOAT, 100 lookups: rows in {least.row_parts}, columns in ")
+    assert repr(least).startswith(
+        f"SlicePlan([1,000, 16] FLOAT, 100 lookups: rows in {least.row_parts}, columns in "
+    )
     html = least._repr_html_()
     assert html.startswith("<img src='data:image/svg+xml;base64,") and "<td>slice</td>" in html
     covered = np.zeros((1000, 16), int)
@@ -238,7 +309,9 @@ def test_a_plan_for_an_embedding_prints_draws_and_is_the_best() -> None:
 def test_a_planned_slice_costs_what_its_plan_says() -> None:
     bench = Bench(13)
     for options in ({}, {"planMinimisationTarget": "cycles"}):
-        plan = popops.embedding_plan(bench.graph, FLOAT, 2000, 24, [64], {"usedForUpdate": False, **options})
+        plan = popops.embedding_plan(
+            bench.graph, FLOAT, 2000, 24, [64], {"usedForUpdate": False, **options}
+        )
         alone = Bench(13)
         base = popops.create_sliceable_tensor(alone.graph, FLOAT, (2000, 24), [0], plan=plan)
         alone.graph.set_initial_value(base, np.zeros((2000, 24)))
@@ -259,7 +332,9 @@ def test_a_ring_of_the_newest(tiles: int, shape: tuple[int, ...]) -> None:
         ring.add(bench.variable(value), bench.prog)
     outs += [ring.prev(i, bench.prog) for i in range(4)]
     got = bench.run(*outs, ring.index)
-    for found, wanted in zip(got[:-1], [np.zeros(shape, np.float32), added[5], added[4], added[3], added[2]], strict=True):
+    for found, wanted in zip(
+        got[:-1], [np.zeros(shape, np.float32), added[5], added[4], added[3], added[2]], strict=True
+    ):
         same_bits(found, wanted)
     assert got[-1].tolist() == [2] and repr(ring) == f"CircBuf(4 of FLOAT, shape {shape})"
 
@@ -269,8 +344,12 @@ def test_a_ring_of_the_newest(tiles: int, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("tail", [(3,), (2, 5), (0,)])
 def test_runs_of_rows(zero: bool, dtype: type[DType], tail: tuple[int, ...]) -> None:
     rng, bench = np.random.default_rng(2), Bench()
-    source, result = (np.asarray(rng.integers(-99, 99, (n, *tail))).astype(dtype.numpy) for n in (12, 9))
-    counts, starts, places = (np.array(v, np.uint32) for v in ([2, 3, 0, 4], [10, 0, 3, 9], [0, 4, 2, 7]))
+    source, result = (
+        np.asarray(rng.integers(-99, 99, (n, *tail))).astype(dtype.numpy) for n in (12, 9)
+    )
+    counts, starts, places = (
+        np.array(v, np.uint32) for v in ([2, 3, 0, 4], [10, 0, 3, 9], [0, 4, 2, 7])
+    )
     a, b = bench.variable(source, dtype), bench.variable(result, dtype)
     runs = [bench.variable(v, UNSIGNED_INT) for v in (counts, starts, places)]
     popops.sequence_slice(bench.graph, a, b, *runs, zero, bench.prog)
@@ -287,7 +366,8 @@ def test_runs_of_rows(zero: bool, dtype: type[DType], tail: tuple[int, ...]) -> 
 def test_scatter_with_a_function_of_old_and_new(case: tuple[str, Any]) -> None:
     rng, bench = np.random.default_rng(4), Bench()
     x = rng.standard_normal((5, 7)).astype(np.float32)
-    starts = np.array([[0, 0], [1, 2], [4, 1], [0, 5], [0, 0]])  # one window hangs over, one place comes twice
+    # one window hangs over, one place comes twice
+    starts = np.array([[0, 0], [1, 2], [4, 1], [0, 5], [0, 0]])
     updates = rng.standard_normal((5, 2, 3)).astype(np.float32)
     a, i, u = bench.variable(x), bench.variable(starts, INT), bench.variable(updates)
     calls = []
@@ -296,21 +376,38 @@ def test_scatter_with_a_function_of_old_and_new(case: tuple[str, Any]) -> None:
         calls.append((old.shape, new.shape))
         return (popops.add if case[0] == "ADD" else popops.sub)(graph, old, new, prog)
 
-    popops.scatter(bench.graph, a, i, u, 1, [1, 2], [], [0, 1], bench.prog, update_computation=computation)
+    popops.scatter(
+        bench.graph, a, i, u, 1, [1, 2], [], [0, 1], bench.prog, update_computation=computation
+    )
     wanted = x.copy()
     for (row, column), update in zip(starts, updates, strict=True):
         if row + 2 <= 5 and column + 3 <= 7:
-            wanted[row : row + 2, column : column + 3] = case[1](wanted[row : row + 2, column : column + 3], update)
+            wanted[row : row + 2, column : column + 3] = case[1](
+                wanted[row : row + 2, column : column + 3], update
+            )
     same_bits(bench.run(a)[0], wanted)
     assert calls == [((2, 3), (2, 3))]
 
 
 def test_a_computation_of_scatter_that_gives_something_else_is_refused() -> None:
     bench = Bench()
-    a, i, u = bench.variable(np.zeros((5, 7))), bench.variable(np.zeros((3, 1)), INT), bench.variable(np.zeros((3, 7)))
+    a, i, u = (
+        bench.variable(np.zeros((5, 7))),
+        bench.variable(np.zeros((3, 1)), INT),
+        bench.variable(np.zeros((3, 7))),
+    )
     with pytest.raises(PoplibsError) as caught:
         popops.scatter(
-            bench.graph, a, i, u, 1, [1], [0], [0], bench.prog, update_computation=lambda graph, old, new, prog: old[:3]
+            bench.graph,
+            a,
+            i,
+            u,
+            1,
+            [1],
+            [0],
+            [0],
+            bench.prog,
+            update_computation=lambda graph, old, new, prog: old[:3],
         )
     text = str(caught.value)
     assert text.startswith("The update_computation of scatter() returned Tensor(a view of ")
@@ -322,7 +419,12 @@ def test_tensors_for_the_host_come_in_packets(is_read: bool) -> None:
     bench = Bench(13)
     indices, tensor = popops.create_host_sliceable_tensor(bench.graph, FLOAT, (3, 2000), is_read)
     whole = popops.create_host_transferable_tensor(bench.graph, HALF, (40, 100), is_read)
-    assert (indices.shape, indices.dtype, tensor.shape, whole.shape) == ((3,), UNSIGNED_INT, (3, 2000), (40, 100))
+    assert (indices.shape, indices.dtype, tensor.shape, whole.shape) == (
+        (3,),
+        UNSIGNED_INT,
+        (3, 2000),
+        (40, 100),
+    )
     rows = [bench.graph.get_tile_mapping(tensor[i]) for i in range(3)]
     assert rows[0] == rows[1] == rows[2]
     for of, size in ((rows[0], 4), (bench.graph.get_tile_mapping(whole), 2)):
@@ -338,10 +440,12 @@ def test_slice_tensors_lie_where_slices_do() -> None:
     slices = popops.create_slice_tensor(bench.graph, base, [0], [2], 3)
     assert slices.shape == (3, 2, 500)
     home = bench.graph.get_tile_mapping(base[0])
-    assert all(bench.graph.get_tile_mapping(slices[i, j]) == home for i, j in product(range(3), range(2)))
+    assert all(
+        bench.graph.get_tile_mapping(slices[i, j]) == home for i, j in product(range(3), range(2))
+    )
 
 
-# --- gather and scatter, as XLA describes them ------------------------------------------------------------------------
+# --- gather and scatter, as XLA describes them ----------------------------------------------------
 
 GATHERS: list[tuple[Any, ...]] = [
     # operand, indices, index_vector_dim, offset_dims, slice_sizes, collapsed, start_index_map
@@ -363,8 +467,12 @@ def test_gather_is_xlas(case: tuple[Any, ...], dtype: type[DType], tiles: int) -
     rng, bench = np.random.default_rng(3), Bench(tiles)
     x, indices = rng.integers(-99, 99, shape).astype(dtype.numpy), rng.integers(-2, 10, index_shape)
     a, i = bench.variable(x, dtype), bench.variable(indices, INT)
-    out = popops.gather(bench.graph, a, i, vector_dim, offset_dims, sizes, collapsed, start_map, bench.prog)
-    rows = indices[..., None] if vector_dim == indices.ndim else np.moveaxis(indices, vector_dim, -1)
+    out = popops.gather(
+        bench.graph, a, i, vector_dim, offset_dims, sizes, collapsed, start_map, bench.prog
+    )
+    rows = (
+        indices[..., None] if vector_dim == indices.ndim else np.moveaxis(indices, vector_dim, -1)
+    )
     batch = rows.shape[:-1]
     window = [n for d, n in enumerate(sizes) if d not in collapsed]
     rank = len(batch) + len(window)
@@ -408,7 +516,9 @@ def test_scatter_is_xlas(case: tuple[Any, ...], dtype: type[DType], tiles: int) 
     y = rng.integers(100, 999, update_shape).astype(dtype.numpy)
     a, i, u = bench.variable(x, dtype), bench.variable(indices, INT), bench.variable(y, dtype)
     popops.scatter(bench.graph, a, i, u, vector_dim, window_dims, inserted, dims, bench.prog)
-    rows = indices[..., None] if vector_dim == indices.ndim else np.moveaxis(indices, vector_dim, -1)
+    rows = (
+        indices[..., None] if vector_dim == indices.ndim else np.moveaxis(indices, vector_dim, -1)
+    )
     around = [d for d in range(y.ndim) if d not in window_dims]
     kept = [d for d in range(len(shape)) if d not in inserted]
     size = [1] * len(shape)
@@ -421,7 +531,9 @@ def test_scatter_is_xlas(case: tuple[Any, ...], dtype: type[DType], tiles: int) 
             start[d] = int(value)
         if all(0 <= s <= n - m for s, n, m in zip(start, shape, size, strict=True)):
             part = np.moveaxis(y, around, range(len(around)))[place]
-            wanted[tuple(slice(s, s + m) for s, m in zip(start, size, strict=True))] = part.reshape(size)
+            wanted[tuple(slice(s, s + m) for s, m in zip(start, size, strict=True))] = part.reshape(
+                size
+            )
     same_bits(bench.run(a)[0], wanted)
 
 
@@ -448,7 +560,7 @@ def test_one_element_of_each_row(dtype: type[DType], shape: tuple[int, int]) -> 
     same_bits(got[1], after)
 
 
-# --- order ------------------------------------------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------------------
 
 
 def ordered(row: Array, largest: bool) -> list[int]:
@@ -461,29 +573,52 @@ def ordered(row: Array, largest: bool) -> list[int]:
 
 @RANDOMLY
 @given(
-    st.sampled_from(NUMERIC), st.lists(LENGTHS, min_size=1, max_size=3), TILES, SEEDS, st.booleans(),
-    st.sampled_from(list(SortOrder)), st.randoms(use_true_random=False),
-)  # fmt: skip
+    st.sampled_from(NUMERIC),
+    st.lists(LENGTHS, min_size=1, max_size=3),
+    TILES,
+    SEEDS,
+    st.booleans(),
+    st.sampled_from(list(SortOrder)),
+    st.randoms(use_true_random=False),
+)
 def test_top_k(
-    dtype: type[DType], shape: list[int], tiles: int, seed: int, largest: bool, order: SortOrder, random: Any
+    dtype: type[DType],
+    shape: list[int],
+    tiles: int,
+    seed: int,
+    largest: bool,
+    order: SortOrder,
+    random: Any,
 ) -> None:
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     k = random.randint(0, shape[-1])
-    x = rng.integers(0, 5, shape).astype(dtype.numpy) if random.random() < 0.5 else sample(rng, tuple(shape), dtype)
+    x = (
+        rng.integers(0, 5, shape).astype(dtype.numpy)
+        if random.random() < 0.5
+        else sample(rng, tuple(shape), dtype)
+    )
     values = rng.integers(0, 99, shape)
     a, v = bench.variable(x, dtype), bench.variable(values, INT)
     params = TopKParams(k, largest, order)
     keys, places = popops.top_k_with_permutation(bench.graph, params, a, bench.prog)
     alone = popops.top_k(bench.graph, params, a, bench.prog)
     both = popops.top_k_key_value(bench.graph, params, a, v, bench.prog)
-    chosen = np.array([ordered(row, largest)[:k] for row in x.reshape(-1, shape[-1])], np.int64).reshape(*shape[:-1], k)
+    chosen = np.array(
+        [ordered(row, largest)[:k] for row in x.reshape(-1, shape[-1])], np.int64
+    ).reshape(*shape[:-1], k)
     if order is not SortOrder.NONE and (order is SortOrder.DESCENDING) != largest:
         chosen = chosen[..., ::-1]
     picked = np.take_along_axis(x, chosen, -1)
     got = bench.run(keys, places, alone, *both)
     for found, wanted in zip(
         got,
-        [picked, chosen.astype(np.uint32), picked, picked, np.take_along_axis(values, chosen, -1).astype(np.int32)],
+        [
+            picked,
+            chosen.astype(np.uint32),
+            picked,
+            picked,
+            np.take_along_axis(values, chosen, -1).astype(np.int32),
+        ],
         strict=True,
     ):
         same_bits(found, wanted)
@@ -497,8 +632,16 @@ def test_top_k(
 @pytest.mark.parametrize("shape", [(1, 1), (13, 7), (0, 3)])
 def test_sort(dim: int, dtype: type[DType], shape: tuple[int, int]) -> None:
     bench, rng = Bench(), np.random.default_rng(2)
-    x, y = rng.integers(-4, 4, shape).astype(dtype.numpy), rng.integers(0, 99, shape).astype(np.float16)
-    a, b, c, v = bench.variable(x, dtype), bench.variable(x, dtype), bench.variable(x, dtype), bench.variable(y, HALF)
+    x, y = (
+        rng.integers(-4, 4, shape).astype(dtype.numpy),
+        rng.integers(0, 99, shape).astype(np.float16),
+    )
+    a, b, c, v = (
+        bench.variable(x, dtype),
+        bench.variable(x, dtype),
+        bench.variable(x, dtype),
+        bench.variable(y, HALF),
+    )
     w = bench.variable(y, HALF)
     out = popops.sort(bench.graph, a, dim, bench.prog)
     moved = popops.sort_key_value(bench.graph, a, v, dim, bench.prog)
@@ -506,7 +649,9 @@ def test_sort(dim: int, dtype: type[DType], shape: tuple[int, int]) -> None:
     popops.sort_key_value_in_place(bench.graph, c, w, dim, bench.prog)
     order = np.argsort(x, axis=dim, kind="stable")
     keys, values = np.take_along_axis(x, order, dim), np.take_along_axis(y, order, dim)
-    for got, wanted in zip(bench.run(out, moved, b, c, w), [keys, values, keys, keys, values], strict=True):
+    for got, wanted in zip(
+        bench.run(out, moved, b, c, w), [keys, values, keys, keys, values], strict=True
+    ):
         same_bits(got, wanted)
 
 
@@ -518,14 +663,19 @@ def test_places_of_extremes(dtype: type[DType], shape: tuple[int, ...]) -> None:
     a = bench.variable(x, dtype)
     best, place = popops.max_and_arg_max(bench.graph, a, bench.prog)
     worst, least = popops.min_and_arg_min(bench.graph, a, bench.prog)
-    most, fewest = popops.arg_max(bench.graph, a, bench.prog), popops.arg_min(bench.graph, a, bench.prog)
+    most, fewest = (
+        popops.arg_max(bench.graph, a, bench.prog),
+        popops.arg_min(bench.graph, a, bench.prog),
+    )
     largest, smallest = x.argmax(-1).astype(np.uint32), x.argmin(-1).astype(np.uint32)
     wanted = [x.max(-1), largest, x.min(-1), smallest, largest, smallest]
-    for got, expected in zip(bench.run(best, place, worst, least, most, fewest), wanted, strict=True):
+    for got, expected in zip(
+        bench.run(best, place, worst, least, most, fewest), wanted, strict=True
+    ):
         same_bits(got, np.asarray(expected))
 
 
-# --- reductions -------------------------------------------------------------------------------------------------------
+# --- reductions -----------------------------------------------------------------------------------
 
 IN_FLOAT64: dict[str, Any] = {
     "ADD": lambda x, axis: x.sum(axis),
@@ -536,13 +686,25 @@ IN_FLOAT64: dict[str, Any] = {
 
 @RANDOMLY
 @given(
-    st.sampled_from(sorted(IN_FLOAT64)), st.sampled_from(FLOATS), st.lists(LENGTHS, min_size=1, max_size=3),
-    st.sampled_from([1, 2, 13, 50]), SEEDS, st.randoms(use_true_random=False), st.sampled_from(["plain", "transposed"]),
-)  # fmt: skip
+    st.sampled_from(sorted(IN_FLOAT64)),
+    st.sampled_from(FLOATS),
+    st.lists(LENGTHS, min_size=1, max_size=3),
+    st.sampled_from([1, 2, 13, 50]),
+    SEEDS,
+    st.randoms(use_true_random=False),
+    st.sampled_from(["plain", "transposed"]),
+)
 def test_sums_are_near_the_exact_ones(
-    operation: str, dtype: type[DType], shape: list[int], tiles: int, seed: int, random: Any, view: str
+    operation: str,
+    dtype: type[DType],
+    shape: list[int],
+    tiles: int,
+    seed: int,
+    random: Any,
+    view: str,
 ) -> None:
-    """A HALF is carried in FLOAT, so it is the exact sum rounded, but for what FLOAT lost on the way."""
+    """A HALF is carried in FLOAT, so it is the exact sum rounded, but for what FLOAT lost on the
+    way."""
     rng, bench = np.random.default_rng(seed), Bench(tiles)
     dims = tuple(random.sample(range(len(shape)), random.randint(1, len(shape))))
     x = rng.uniform(-2, 2, shape).astype(dtype.numpy)
@@ -551,8 +713,18 @@ def test_sums_are_near_the_exact_ones(
     out = popops.reduce(bench.graph, a, dims, bench.prog, operation, out_type=out_type)
     result = out_type or dtype
     wide = x.astype(np.float64)
-    exact = np.asarray(IN_FLOAT64[operation](wide, dims) if operation != "LOG_ADD" else np.log(np.exp(wide).sum(dims)))
-    bound = (np.abs(wide) if operation == "ADD" else wide**2 if operation == "SQUARE_ADD" else np.abs(wide) + 1).sum(dims)
+    exact = np.asarray(
+        IN_FLOAT64[operation](wide, dims)
+        if operation != "LOG_ADD"
+        else np.log(np.exp(wide).sum(dims))
+    )
+    bound = (
+        np.abs(wide)
+        if operation == "ADD"
+        else wide**2
+        if operation == "SQUARE_ADD"
+        else np.abs(wide) + 1
+    ).sum(dims)
     got = bench.run(out)[0]
     assert got.dtype == result.numpy and out.dtype is result
     step = np.spacing(np.abs(exact).astype(result.numpy)).astype(np.float64) / 2
@@ -586,17 +758,29 @@ def test_without_rows_the_neutral_element(operation: str) -> None:
 @pytest.mark.parametrize("operation", ["ADD", "SQUARE_ADD"])
 @pytest.mark.parametrize("tensor", [False, True])
 @pytest.mark.parametrize("shape", [(4, 3), (500, 3)])
-def test_scale_and_update(dtype: type[DType], operation: str, tensor: bool, shape: tuple[int, int]) -> None:
+def test_scale_and_update(
+    dtype: type[DType], operation: str, tensor: bool, shape: tuple[int, int]
+) -> None:
     bench, rng = Bench(), np.random.default_rng(5)
-    x, before = rng.integers(-3, 4, shape).astype(dtype.numpy), rng.integers(-9, 9, 3).astype(dtype.numpy)
+    x, before = (
+        rng.integers(-3, 4, shape).astype(dtype.numpy),
+        rng.integers(-9, 9, 3).astype(dtype.numpy),
+    )
     a, out = bench.variable(x, dtype), bench.variable(before, dtype)
     scale: Any = bench.variable(0.5) if tensor else 0.5
-    scaled = popops.reduce(bench.graph, a, [0], bench.prog, popops.ReduceParams(operation, scale=scale))
-    popops.reduce_with_output(bench.graph, a, out, [0], bench.prog, popops.ReduceParams(operation, update=True))
-    popops.reduce_with_output(bench.graph, a, out, [0], bench.prog, popops.ReduceParams(operation, scale, True))
+    scaled = popops.reduce(
+        bench.graph, a, [0], bench.prog, popops.ReduceParams(operation, scale=scale)
+    )
+    popops.reduce_with_output(
+        bench.graph, a, out, [0], bench.prog, popops.ReduceParams(operation, update=True)
+    )
+    popops.reduce_with_output(
+        bench.graph, a, out, [0], bench.prog, popops.ReduceParams(operation, scale, True)
+    )
     total = (x.astype(np.float64) ** (2 if operation == "SQUARE_ADD" else 1)).sum(0)
     got = bench.run(scaled, out)
-    same_bits(got[0], (0.5 * total).astype(dtype.numpy))  # whole numbers and halves: exact in any order
+    # whole numbers and halves: exact in any order
+    same_bits(got[0], (0.5 * total).astype(dtype.numpy))
     same_bits(got[1], (before + 1.5 * total).astype(dtype.numpy))
 
 
@@ -605,12 +789,22 @@ def test_many_reductions_take_the_compute_sets_of_one() -> None:
     x, y, z = rng.integers(0, 9, (600, 3)), rng.integers(0, 9, (2, 40)), rng.random((5, 4)) < 0.9
     a, b, c = bench.variable(x), bench.variable(y, INT), bench.variable(z, BOOL)
     ops = [
-        popops.SingleReduceOp(a, [0]), popops.SingleReduceOp(b, [1], "MAX"),
-        popops.SingleReduceOp(c, [0, 1], popops.ReduceParams("LOGICAL_AND")), popops.SingleReduceOp(a, [0], "MIN"),
-    ]  # fmt: skip
+        popops.SingleReduceOp(a, [0]),
+        popops.SingleReduceOp(b, [1], "MAX"),
+        popops.SingleReduceOp(c, [0, 1], popops.ReduceParams("LOGICAL_AND")),
+        popops.SingleReduceOp(a, [0], "MIN"),
+    ]
     outs = popops.reduce_many(bench.graph, ops, bench.prog, "n")
-    assert [s.name for s in bench.graph.compute_sets] == ["n/Reduce/InToIntermediate", "n/Reduce/IntermediateToOutput"]
-    wanted = [x.sum(0).astype(np.float32), y.max(1).astype(np.int32), np.asarray(z.all()), x.min(0).astype(np.float32)]
+    assert [s.name for s in bench.graph.compute_sets] == [
+        "n/Reduce/InToIntermediate",
+        "n/Reduce/IntermediateToOutput",
+    ]
+    wanted = [
+        x.sum(0).astype(np.float32),
+        y.max(1).astype(np.int32),
+        np.asarray(z.all()),
+        x.min(0).astype(np.float32),
+    ]
     for got, expected in zip(bench.run(*outs), wanted, strict=True):
         same_bits(got, expected)
     given_outs = [bench.variable(np.zeros(3)), bench.variable(np.zeros(2), INT)]
@@ -624,14 +818,22 @@ def test_a_plan_can_be_printed_and_drawn() -> None:
     plan = popops.plan_reduce(600, 3, FLOAT, target)
     assert plan.row_blocks > 1 and plan.cycles == sum(s.cycles for s in plan.stages)
     first, last = plan.stages
-    assert (first.name, first.vertices, first.rows) == ("InToIntermediate", plan.row_blocks, -(-600 // plan.row_blocks))
+    assert (first.name, first.vertices, first.rows) == (
+        "InToIntermediate",
+        plan.row_blocks,
+        -(-600 // plan.row_blocks),
+    )
     assert repr(plan) == (
-        f"ReducePlan({plan.row_blocks} blocks of rows; InToIntermediate: {first.vertices} vertices of {first.rows} x 3, then "
-        f"IntermediateToOutput: 1 vertex of {last.rows} x 3; {plan.cycles:,} cycles modelled)"
+        f"ReducePlan({plan.row_blocks} blocks of rows; InToIntermediate: {first.vertices} vertices "
+        f"of {first.rows} x 3, then IntermediateToOutput: 1 vertex of {last.rows} x 3; "
+        f"{plan.cycles:,} cycles modelled)"
     )
     drawn = plan._repr_html_()
     assert drawn.startswith("<img src='data:image/svg+xml;base64,") and drawn.count("<tr>") == 3
-    assert f"alt='Plan of a reduction: {plan.row_blocks} blocks of rows, {plan.cycles:,} cycles modelled'><table>" in drawn
+    assert (
+        f"alt='Plan of a reduction: {plan.row_blocks} blocks of rows, {plan.cycles:,} cycles "
+        "modelled'><table>" in drawn
+    )
     assert f"<td>{first.exchange_bytes:,}</td>" in drawn
     one = popops.plan_reduce(2, 3, FLOAT, target, "MAX")
     assert one.row_blocks == 1 and [s.name for s in one.stages] == ["InToOutput"]
@@ -644,11 +846,18 @@ def test_a_plan_can_be_printed_and_drawn() -> None:
 def test_a_reduction_is_carried_in_the_types_of_its_options(
     inside: type[DType], between: type[DType], dtype: type[DType], columns: int
 ) -> None:
-    rows, options = 700, {"accumType.inVertex": inside, "accum_type.inter_tile": between.__name__.lower()}
+    rows, options = (
+        700,
+        {"accumType.inVertex": inside, "accum_type.inter_tile": between.__name__.lower()},
+    )
     x = np.random.default_rng(1).standard_normal((rows, columns)).astype(dtype.numpy)
     bench = Bench()
-    out = popops.reduce(bench.graph, bench.variable(x, dtype), [0], bench.prog, options=options, out_type=FLOAT)
-    blocks = popops.plan_reduce(rows, columns, dtype, bench.device.target, options=options).row_blocks
+    out = popops.reduce(
+        bench.graph, bench.variable(x, dtype), [0], bench.prog, options=options, out_type=FLOAT
+    )
+    blocks = popops.plan_reduce(
+        rows, columns, dtype, bench.device.target, options=options
+    ).row_blocks
     assert blocks > 1
 
     def in_a_row(values: Array) -> Array:
@@ -662,9 +871,14 @@ def test_a_reduction_is_carried_in_the_types_of_its_options(
         if columns > 1 or -(-rows // blocks) < 32:
             return in_a_row(values)
         ends = [i * len(values) // 6 for i in range(7)]
-        return in_a_row(np.array([in_a_row(values[a:b]) for a, b in zip(ends, ends[1:], strict=False)]))
+        return in_a_row(
+            np.array([in_a_row(values[a:b]) for a, b in zip(ends, ends[1:], strict=False)])
+        )
 
-    partials = [added(x[i * rows // blocks : (i + 1) * rows // blocks]).astype(between.numpy) for i in range(blocks)]
+    partials = [
+        added(x[i * rows // blocks : (i + 1) * rows // blocks]).astype(between.numpy)
+        for i in range(blocks)
+    ]
     wanted = in_a_row(np.array(partials)).astype(np.float32)
     same_bits(bench.run(out)[0], wanted)
     same_bits(bench.run(out, vertex_loop=True)[0], wanted)
@@ -672,7 +886,10 @@ def test_a_reduction_is_carried_in_the_types_of_its_options(
 
 def test_partial_sums_of_half_are_half_the_bytes() -> None:
     target = Bench(13).device.target
-    wide, narrow = (popops.plan_reduce(600, 300, HALF, target, options=o) for o in (None, {"accumType.interTile": "half"}))
+    wide, narrow = (
+        popops.plan_reduce(600, 300, HALF, target, options=o)
+        for o in (None, {"accumType.interTile": "half"})
+    )
     assert wide.row_blocks == narrow.row_blocks > 1
     assert wide.stages[1].exchange_bytes == 2 * narrow.stages[1].exchange_bytes
 
@@ -687,7 +904,10 @@ def test_reductions_with_one_list_of_compute_sets_run_side_by_side() -> None:
     outs.append(popops.reduce(bench.graph, a, [0], into, "MAX", "more"))
     popops.reduce_with_output(bench.graph, c, made := bench.variable(np.zeros(())), [0], into)
     outs += popops.reduce_many(bench.graph, [popops.SingleReduceOp(a, [1])], into)
-    assert [cs.name for cs in into] == ["reduce/Reduce/InToOutput", "more/Reduce/IntermediateToOutput"]
+    assert [cs.name for cs in into] == [
+        "reduce/Reduce/InToOutput",
+        "more/Reduce/IntermediateToOutput",
+    ]
     for compute_set in into:
         bench.prog.add(Execute(compute_set))
     got = bench.run(*outs, made)
@@ -704,7 +924,10 @@ def test_plans_of_all_operations_are_the_cheapest(operation: str, rows: int, col
     dtype = BOOL if operation.startswith("LOGICAL") else HALF
     plan = popops.plan_reduce(rows, columns, dtype, target, operation)
     most = max(1, min(rows, 20)) if columns else 1
-    costs = [reduction_plan.reduce_stages(rows, columns, b, dtype, target, operation).cycles for b in range(1, most + 1)]
+    costs = [
+        reduction_plan.reduce_stages(rows, columns, b, dtype, target, operation).cycles
+        for b in range(1, most + 1)
+    ]
     assert plan.cycles == min(costs) and plan.row_blocks == 1 + costs.index(min(costs))
 
 
@@ -713,17 +936,21 @@ def test_more_tiles_than_elements() -> None:
     x = np.arange(15, dtype=np.float32).reshape(5, 3)
     a = bench.variable(x)
     outs = [
-        popops.reduce(bench.graph, a, [0, 1], bench.prog), popops.sort(bench.graph, a, 0, bench.prog),
+        popops.reduce(bench.graph, a, [0, 1], bench.prog),
+        popops.sort(bench.graph, a, 0, bench.prog),
         popops.multi_slice(bench.graph, a, bench.variable([[4], [0]], INT), [0], [1], bench.prog),
         popops.exp(bench.graph, a, bench.prog),
-    ]  # fmt: skip
+    ]
     got = bench.run(*outs)
-    assert got[0] == 105 and np.array_equal(got[1], x) and np.array_equal(got[2], x[[4, 0]][:, None])
+    assert (
+        got[0] == 105 and np.array_equal(got[1], x) and np.array_equal(got[2], x[[4, 0]][:, None])
+    )
     assert prod(outs[3].shape) == 15
 
 
 def test_library_vertices_are_found_again_in_another_process(tmp_path: Path) -> None:
-    """What was made for an expression, a reduction, an order and a slice is described by plain values, and remade from them."""
+    """What was made for an expression, a reduction, an order and a slice is described by plain
+    values, and remade from them."""
     script = """
         import sys
         from ipu_teach import *
@@ -757,11 +984,17 @@ def test_library_vertices_are_found_again_in_another_process(tmp_path: Path) -> 
     said = [
         subprocess.run(
             [sys.executable, str(code), what, str(tmp_path / "library.ipu")],
-            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root},
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": root},
         ).stdout
         for what in ("save", "load")
-    ]  # fmt: skip
-    assert said[0].startswith("[106.25, 154.125, 220.125] [[14.0, 16.0, 18.0]] ") and said[1] == said[0]
+    ]
+    assert (
+        said[0].startswith("[106.25, 154.125, 220.125] [[14.0, 16.0, 18.0]] ")
+        and said[1] == said[0]
+    )
 
 
 class Clipped(Vertex):
@@ -785,7 +1018,10 @@ class Checked(Clipped):
 @pytest.mark.parametrize(("codelet", "apart"), [(Clipped, False), (Checked, True)])
 def test_only_a_take_that_never_fails_runs_batched(codelet: type[Vertex], apart: bool) -> None:
     bench = Bench(4)
-    x, at = bench.variable(np.arange(12).reshape(4, 3)), bench.variable([[0, 2], [9, -5], [1, 1], [2, 0]], INT)
+    x, at = (
+        bench.variable(np.arange(12).reshape(4, 3)),
+        bench.variable([[0, 2], [9, -5], [1, 1], [2, 0]], INT),
+    )
     if apart:
         at = bench.variable([[0, 2], [1, 0], [1, 1], [2, 0]], INT)
     out = bench.variable(np.zeros((4, 2)))

@@ -1,4 +1,5 @@
-"""An error of the compiler or the run quotes the line of the learner's program that made what is wrong."""
+"""An error of the compiler or the run quotes the line of the learner's program that made what is
+wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +9,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Engine, Executable, Graph, Input, IPUModel, Output, Tensor, Vector, Vertex, compile_graph
+from ipu_teach import (
+    FLOAT,
+    Engine,
+    Executable,
+    Graph,
+    Input,
+    IPUModel,
+    Output,
+    Tensor,
+    Vector,
+    Vertex,
+    compile_graph,
+)
 from ipu_teach.errors import (
     ComputeSetRaceError,
     GraphConnectionError,
@@ -50,8 +63,14 @@ class Bench:
 def quoted(function: Callable[..., object], mark: str) -> str:
     """How an error quotes the one line of `function` that ends in the comment `mark`."""
     lines, first = inspect.getsourcelines(function)
-    number, text = next((first + i, line.strip()) for i, line in enumerate(lines) if line.rstrip().endswith(f"# {mark}"))
-    return f"test_source_lines.py, line {number}: {text}"[: len(f"test_source_lines.py, line {number}: ") + 100]
+    number, text = next(
+        (first + i, line.strip())
+        for i, line in enumerate(lines)
+        if line.rstrip().endswith(f"# {mark}")
+    )
+    return f"test_source_lines.py, line {number}: {text}"[
+        : len(f"test_source_lines.py, line {number}: ") + 100
+    ]
 
 
 def test_an_unmapped_variable() -> None:
@@ -60,9 +79,8 @@ def test_an_unmapped_variable() -> None:
     error = bench.error(InvalidTileMappingError)
     assert error.line == quoted(test_an_unmapped_variable, "here")
     assert str(error) == (
-        "The variable 'lost' is on no tile.\n"
-        f"  line:  {error.line}\n"
-        "  next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."
+        f"The variable 'lost' is on no tile.\n  line:  {error.line}\n  next:  "
+        "graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."
     )
 
 
@@ -74,7 +92,8 @@ def test_a_vertex_of_a_loop_and_the_one_after_it() -> None:
         part = slice(i, i + 1)
         vertex = bench.graph.add_vertex(bench.cs, Move, x=x[part], out=out[part])  # loop
         bench.graph.set_tile_mapping(vertex, 0)
-    bench.graph.set_tile_mapping(bench.graph.add_vertex(bench.cs, Move, x=x[:1], out=out[2:3]), 1)  # after
+    vertex = bench.graph.add_vertex(bench.cs, Move, x=x[:1], out=out[2:3])  # after
+    bench.graph.set_tile_mapping(vertex, 1)
     error = bench.error(ComputeSetRaceError)
     this = test_a_vertex_of_a_loop_and_the_one_after_it
     assert error.line == f"{quoted(this, 'loop')}; and {quoted(this, 'after')}"
@@ -84,8 +103,10 @@ def test_two_calls_that_add_in_bulk() -> None:
     bench = Bench()
     x, out = bench.variable("x"), bench.variable("out")
     bench.graph.set_initial_value(x, 0)
-    bench.graph.add_vertices(bench.cs, Move, 0, x=x.reshape((4, 1)), out=out.reshape((4, 1)))  # first
-    bench.graph.add_vertices(bench.cs, Move, 1, x=x[:1].reshape((1, 1)), out=out[2:3].reshape((1, 1)))  # second
+    one, place = x[:1].reshape((1, 1)), out[2:3].reshape((1, 1))
+    x, out = x.reshape((4, 1)), out.reshape((4, 1))
+    bench.graph.add_vertices(bench.cs, Move, 0, x=x, out=out)  # first
+    bench.graph.add_vertices(bench.cs, Move, 1, x=one, out=place)  # second
     error, this = bench.error(ComputeSetRaceError), test_two_calls_that_add_in_bulk
     assert error.line == f"{quoted(this, 'first')}; and {quoted(this, 'second')}"
 
@@ -128,14 +149,18 @@ def test_a_library_call_is_quoted_and_not_a_line_of_the_library() -> None:
     program = Sequence()
     popops.add(bench.graph, x, 1, program)  # called
     error = bench.error(UninitialisedReadError, program)
-    assert error.line == quoted(test_a_library_call_is_quoted_and_not_a_line_of_the_library, "called")
+    assert error.line == quoted(
+        test_a_library_call_is_quoted_and_not_a_line_of_the_library, "called"
+    )
 
 
 def test_a_saved_executable_no_longer_knows_the_lines() -> None:
     bench = Bench()
     x, out = bench.variable("x"), bench.variable("out")
     bench.graph.set_tile_mapping(bench.graph.add_vertex(bench.cs, Move, x=x, out=out), 0)
-    again = Executable.deserialize(compile_graph(bench.graph, Execute(bench.cs)).serialize(), codelets=[Move])
+    again = Executable.deserialize(
+        compile_graph(bench.graph, Execute(bench.cs)).serialize(), codelets=[Move]
+    )
     with pytest.raises(UninitialisedReadError) as caught:
         Engine(again).load_and_run(bench.device)
     assert caught.value.line == "" and "line:" not in str(caught.value)
@@ -144,6 +169,11 @@ def test_a_saved_executable_no_longer_knows_the_lines() -> None:
 def test_lines_in_words() -> None:
     path, number = caller()
     assert path == __file__ and in_words((path, number)).endswith("path, number = caller()")
-    assert in_words(("", 0)) == "" and in_words(("/no/such/file.py", 7), ("/no/such/file.py", 7)) == "file.py, line 7"
-    assert file_name("/tmp/ipykernel_42/1234.py") == file_name("<ipython-input-3>") == "notebook cell"
+    assert (
+        in_words(("", 0)) == ""
+        and in_words(("/no/such/file.py", 7), ("/no/such/file.py", 7)) == "file.py, line 7"
+    )
+    assert (
+        file_name("/tmp/ipykernel_42/1234.py") == file_name("<ipython-input-3>") == "notebook cell"
+    )
     assert np.char.count(in_words((__file__, 1), (__file__, 2)), "; and ") == 1

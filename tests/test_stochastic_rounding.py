@@ -1,4 +1,5 @@
-"""Stochastic rounding in the engine: which stores it concerns, that it is fair, and what it may not depend on."""
+"""Stochastic rounding in the engine: which stores it concerns, that it is fair, and what it may not
+depend on."""
 
 from __future__ import annotations
 
@@ -7,7 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, VectorLayout, Vertex
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    MultiVertex,
+    Output,
+    Vector,
+    VectorLayout,
+    Vertex,
+)
 from ipu_teach.engine import ways
 from ipu_teach.errors import FloatingPointTrapError
 from ipu_teach.poplibs import popops
@@ -35,7 +49,9 @@ def made(codelet: type[Vertex], fields: dict[str, Any], times: int = 1, **given:
     return engine
 
 
-def run(codelet: type[Vertex], fields: dict[str, Any], times: int = 1, **given: Any) -> dict[str, Array]:
+def run(
+    codelet: type[Vertex], fields: dict[str, Any], times: int = 1, **given: Any
+) -> dict[str, Array]:
     engine = made(codelet, fields, times, **given)
     engine.run()
     return {name: engine.read_tensor(name) for name in fields}
@@ -105,7 +121,10 @@ class Halves(Vertex):
 
 def test_arithmetic_on_halves_and_singles_is_as_ever() -> None:
     rng = np.random.default_rng(2)
-    a, x = rng.standard_normal((5, 9)).astype(np.float16), rng.standard_normal((5, 9)).astype(np.float32)
+    a, x = (
+        rng.standard_normal((5, 9)).astype(np.float16),
+        rng.standard_normal((5, 9)).astype(np.float32),
+    )
     fields = {"a": a, "x": x, **dict.fromkeys(("product", "text", "single", "stored"), 0 * x)}
     chance, nearest = run(Halves, fields), run(Halves, fields, options=None)
     for name in ("product", "text", "single"):
@@ -117,7 +136,8 @@ X = np.random.default_rng(3).standard_normal((40, 7)).astype(np.float32)
 
 
 def test_results_follow_from_seed_and_program_alone() -> None:
-    """Neither the order of the vertices nor the way they run matters; loading starts anew; another seed gives others."""
+    """Neither the order of the vertices nor the way they run matters; loading starts anew; another
+    seed gives others."""
     engine = made(Store, stored(X), times=2)
     engine.run()
     first = engine.read_tensor("whole")
@@ -127,7 +147,11 @@ def test_results_follow_from_seed_and_program_alone() -> None:
     engine.run()
     np.testing.assert_array_equal(engine.read_tensor("whole"), first)
     assert (first != second).any()
-    for given in ({"shuffle": 5}, {"vertex_loop": True}, {"options": {**BY_CHANCE, "prng.seed": 0}}):
+    for given in (
+        {"shuffle": 5},
+        {"vertex_loop": True},
+        {"options": {**BY_CHANCE, "prng.seed": 0}},
+    ):
         np.testing.assert_array_equal(run(Store, stored(X), times=2, **given)["whole"], first)
     other = run(Store, stored(X), times=2, options={**BY_CHANCE, "prng.seed": 1})["whole"]
     assert (other != first).any()
@@ -149,7 +173,8 @@ class Grow(Vertex):
 
 
 def test_small_steps_are_not_lost() -> None:
-    """1 + 1e-4 is 1 in halves, so rounding to nearest never moves; by chance 500 steps move by 0.05, on average."""
+    """1 + 1e-4 is 1 in halves, so rounding to nearest never moves; by chance 500 steps move by
+    0.05, on average."""
     step = np.full(8, 1e-4, np.float32)
     fields = {"weight": np.ones((8, 50)), "step": step}
     assert np.unique(run(Grow, fields, 500, options=None)["weight"]).tolist() == [1]
@@ -201,9 +226,18 @@ class Odd(Vertex):
 
 def test_other_stores() -> None:
     x = np.full((20, 30), 0.1, np.float32)
-    got = run(Odd, {"x": x, "masked": 0 * x, "wrapped": 0 * x, "copied": 0 * x, "double": 0 * x[:, 0]}, strict=False)
+    got = run(
+        Odd,
+        {"x": x, "masked": 0 * x, "wrapped": 0 * x, "copied": 0 * x, "double": 0 * x[:, 0]},
+        strict=False,
+    )
     np.testing.assert_array_equal(got["masked"], np.broadcast_to(np.arange(30) % 2 == 0, (20, 30)))
-    assert len(np.unique(got["wrapped"])) == len(np.unique(got["copied"])) == len(np.unique(got["double"])) == 2
+    assert (
+        len(np.unique(got["wrapped"]))
+        == len(np.unique(got["copied"]))
+        == len(np.unique(got["double"]))
+        == 2
+    )
 
 
 class Pointer(Vertex):
@@ -245,7 +279,9 @@ def test_a_cast_rounds_by_chance_too() -> None:
     assert len(np.unique(engine.read_tensor("out"))) == 2
 
 
-def test_vertices_without_such_stores_still_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vertices_without_such_stores_still_run_side_by_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Half(Vertex):
         x: InOut[Vector[HALF]]
 
@@ -259,8 +295,12 @@ def test_vertices_without_such_stores_still_run_side_by_side(monkeypatch: pytest
 
 
 def test_splitmix_gives_its_published_words() -> None:
-    """From the state 1234567, as listed with the reference code (Vigna, splitmix64.c; Rosetta Code, Splitmix64)."""
-    words = [int(generator._mixed(np.array([(1234567 + n * 0x9E3779B97F4A7C15) % 2**64], np.uint64))[0]) for n in range(3)]
+    """From the state 1234567, as listed with the reference code (Vigna, splitmix64.c; Rosetta Code,
+    Splitmix64)."""
+    words = [
+        int(generator._mixed(np.array([(1234567 + n * 0x9E3779B97F4A7C15) % 2**64], np.uint64))[0])
+        for n in range(3)
+    ]
     assert words == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
@@ -304,11 +344,20 @@ class SparseShares(MultiVertex):
 
 
 @pytest.mark.parametrize("codelet", [Sparse, SparseShares])
-def test_scalar_loops_round_as_the_plain_loop_does(codelet: type[Vertex], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scalar_loops_round_as_the_plain_loop_does(
+    codelet: type[Vertex], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(5)
-    fields = {"x": rng.standard_normal((30, 11)), "y": rng.standard_normal((30, 11)), "n": np.zeros(30)}
+    fields = {
+        "x": rng.standard_normal((30, 11)),
+        "y": rng.standard_normal((30, 11)),
+        "n": np.zeros(30),
+    }
     fields = {name: values for name, values in fields.items() if name in codelet.fields}
-    expected, nearest = run(codelet, fields, 2, vertex_loop=True), run(codelet, fields, 2, options={})
+    expected, nearest = (
+        run(codelet, fields, 2, vertex_loop=True),
+        run(codelet, fields, 2, options={}),
+    )
     monkeypatch.setattr(ways, "run_loop", None)  # which nothing needs here
     found = run(codelet, fields, 2)
     assert all(found[name].tobytes() == expected[name].tobytes() for name in fields)
@@ -335,7 +384,11 @@ class LargerWithBranch(Larger):
 
 def test_a_number_of_pythons_own_takes_no_random_bits_where_it_is_one_of_two_choices() -> None:
     fields = {"x": np.random.default_rng(6).standard_normal((30, 11)), "y": np.zeros((30, 11))}
-    found = [run(Larger, fields), run(Larger, fields, vertex_loop=True), run(LargerWithBranch, fields, vertex_loop=True)]
+    found = [
+        run(Larger, fields),
+        run(Larger, fields, vertex_loop=True),
+        run(LargerWithBranch, fields, vertex_loop=True),
+    ]
     assert len({values["y"].tobytes() for values in found}) == 1
     assert np.any(found[0]["y"] != run(Larger, fields, options={})["y"])
 
@@ -352,10 +405,16 @@ class Ratios(Vertex):
             self.y[i] = self.x[i] * np.float32(9000) * self.x[i]
 
 
-TRAPS = [{"debug.floatPointOpException": True}, {"debug.nanOverflowMode": True}, {"debug.nanOverflowException": True}]
+TRAPS = [
+    {"debug.floatPointOpException": True},
+    {"debug.nanOverflowMode": True},
+    {"debug.nanOverflowException": True},
+]
 
 
-@pytest.mark.parametrize("options", [*TRAPS, {**TRAPS[1], **BY_CHANCE}], ids=["traps", "nan", "stops", "nan by chance"])
+@pytest.mark.parametrize(
+    "options", [*TRAPS, {**TRAPS[1], **BY_CHANCE}], ids=["traps", "nan", "stops", "nan by chance"]
+)
 def test_scalar_loops_trap_as_the_plain_loop_does(options: dict[str, bool]) -> None:
     ends = set()
     for seed in range(12):
@@ -363,13 +422,20 @@ def test_scalar_loops_trap_as_the_plain_loop_does(options: dict[str, bool]) -> N
         x = rng.choice([0, 1, 2, 2, 2, 2.75, 3, 1e9] if seed % 3 else [1, 2, 2.5], (4, 5))
         found = []
         for how in ({}, {"vertex_loop": True}):
-            engine = made(Ratios, {"x": x, "y": np.zeros((4, 5)), "z": np.ones((4, 5))}, options=options, **how)
+            engine = made(
+                Ratios,
+                {"x": x, "y": np.zeros((4, 5)), "z": np.ones((4, 5))},
+                options=options,
+                **how,
+            )
             try:
                 engine.run()
                 end = "ran"
             except FloatingPointTrapError as error:
                 end = str(error)
-            found.append((end, engine.read_tensor("y").tobytes(), engine.read_tensor("z").tobytes()))
+            found.append(
+                (end, engine.read_tensor("y").tobytes(), engine.read_tensor("z").tobytes())
+            )
         assert found[0] == found[1]
         ends.add(found[0][0].partition(":")[0][:50])
     assert ends == {"ran"} if "debug.nanOverflowMode" in options else len(ends) > 1

@@ -1,4 +1,5 @@
-"""The host's side of a run: streams, callbacks that prefetch, engines and the device they share, and the profile's window."""
+"""The host's side of a run: streams, callbacks that prefetch, engines and the device they share,
+and the profile's window."""
 
 from __future__ import annotations
 
@@ -41,8 +42,11 @@ class AddOne(BaseVertex):
         self.x += 1
 
 
-def increment(depth: int = 1, device: Device | None = None, repeat: int = REPEAT) -> tuple[Engine, Device]:
-    """An engine whose program takes `repeat` transfers from "in" and sends each, plus one, to "out"."""
+def increment(
+    depth: int = 1, device: Device | None = None, repeat: int = REPEAT
+) -> tuple[Engine, Device]:
+    """An engine whose program takes `repeat` transfers from "in" and sends each, plus one, to
+    "out"."""
     device = device or IPUModel(tiles_per_ipu=3).create_device()
     graph = Graph(device)
     x = graph.add_variable(FLOAT, (SIZE,), "x")
@@ -90,7 +94,7 @@ class Numbers(StreamCallback):
         self.log.append("invalidate")
 
 
-# --- callbacks --------------------------------------------------------------------------------------------------------
+# --- callbacks ------------------------------------------------------------------------------------
 
 
 def test_poplars_prefetch_example() -> None:
@@ -124,7 +128,18 @@ def test_poplars_prefetch_example() -> None:
 @pytest.mark.parametrize(
     ("depth", "log"),
     [
-        (1, ["fetch 0", "complete", "prefetch 1", "complete", "prefetch 2", "complete", "prefetch 3"]),
+        (
+            1,
+            [
+                "fetch 0",
+                "complete",
+                "prefetch 1",
+                "complete",
+                "prefetch 2",
+                "complete",
+                "prefetch 3",
+            ],
+        ),
         (
             3,
             [
@@ -152,8 +167,12 @@ def test_a_stream_prefetches_up_to_its_depth(depth: int, log: list[str]) -> None
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
-@pytest.mark.parametrize("refuse", [lambda n: True, lambda n: n % 2 == 0, lambda n: n % 3 == 1, lambda n: False])
-def test_transfers_come_in_order_whatever_was_prefetched(depth: int, refuse: Callable[[int], bool]) -> None:
+@pytest.mark.parametrize(
+    "refuse", [lambda n: True, lambda n: n % 2 == 0, lambda n: n % 3 == 1, lambda n: False]
+)
+def test_transfers_come_in_order_whatever_was_prefetched(
+    depth: int, refuse: Callable[[int], bool]
+) -> None:
     engine, _ = increment(depth)
     numbers, got = Numbers(refuse), []
     engine.connect_stream("in", numbers)
@@ -258,11 +277,14 @@ def test_a_callback_that_answers_wrongly_or_has_no_fetch() -> None:
         "  next:  return StreamCallback.Result.SUCCESS or StreamCallback.Result.NOT_AVAILABLE."
     )
     engine.connect_stream("in", StreamCallback())
-    with pytest.raises(StreamConnectionError, match=r"StreamCallback has no fetch\(\)\.\n  next:  write `def fetch\(self, arr"):
+    with pytest.raises(
+        StreamConnectionError,
+        match=r"StreamCallback has no fetch\(\)\.\n  next:  write `def fetch\(self, arr",
+    ):
         engine.run()
 
 
-# --- arrays -----------------------------------------------------------------------------------------------------------
+# --- arrays ---------------------------------------------------------------------------------------
 
 
 def test_without_wrap_each_transfer_is_at_the_start() -> None:
@@ -301,7 +323,9 @@ def test_without_wrap_only_arrays_will_do(data: Any, text: str) -> None:
 
 def test_the_streams_are_listed() -> None:
     engine, _ = increment(depth=4)
-    assert [(s.handle, s.to_device, s.num_elements, s.buffering_depth) for s in engine.list_streams()] == [
+    assert [
+        (s.handle, s.to_device, s.num_elements, s.buffering_depth) for s in engine.list_streams()
+    ] == [
         ("in", True, SIZE, 4),
         ("out", False, SIZE, 1),
     ]
@@ -310,8 +334,14 @@ def test_the_streams_are_listed() -> None:
 def test_options_of_a_stream() -> None:
     graph = Graph(IPUModel(tiles_per_ipu=1).create_device())
     both = ReplicatedStreamMode.BROADCAST
-    assert graph.add_host_to_device_fifo("a", FLOAT, 1, both, {"bufferingDepth": "3"}).buffering_depth == 3
-    assert graph.add_host_to_device_fifo("b", FLOAT, 1, options={"buffering_depth": 2}).buffering_depth == 2
+    assert (
+        graph.add_host_to_device_fifo("a", FLOAT, 1, both, {"bufferingDepth": "3"}).buffering_depth
+        == 3
+    )
+    assert (
+        graph.add_host_to_device_fifo("b", FLOAT, 1, options={"buffering_depth": 2}).buffering_depth
+        == 2
+    )
     assert graph.add_device_to_host_fifo("c", FLOAT, 1, {"buffering_depth": 2}).buffering_depth == 2
 
 
@@ -330,7 +360,8 @@ def test_options_of_a_stream() -> None:
         ),
         (
             {"options": 2},
-            "The stream 'a' was given the options 2.\n  next:  give a dict: options={'buffering_depth': 2}.",
+            "The stream 'a' was given the options 2.\n  next:  give a dict: "
+            "options={'buffering_depth': 2}.",
         ),
     ],
 )
@@ -342,7 +373,7 @@ def test_wrong_options_of_a_stream(given: dict[str, Any], text: str) -> None:
     assert not graph.streams
 
 
-# --- engines and devices ----------------------------------------------------------------------------------------------
+# --- engines and devices --------------------------------------------------------------------------
 
 
 def connected(engine: Engine) -> list[Array]:
@@ -359,9 +390,9 @@ def test_a_device_holds_the_program_that_was_loaded_last() -> None:
     second, _ = increment(device=device)
     connected(second)
     text = (
-        "Another engine was loaded on this device since, and a device holds one program.\n"
-        "  where: Device(ipu2 model, 1 IPU, 3 tiles)\n"
-        "  next:  engine.load(device) again, which starts from the initial values; or give each engine its device."
+        "Another engine was loaded on this device since, and a device holds one program.\n  where: "
+        "Device(ipu2 model, 1 IPU, 3 tiles)\n  next:  engine.load(device) again, which starts from "
+        "the initial values; or give each engine its device."
     )
     for use in (first.run, lambda: first.read_tensor("x")):
         with pytest.raises(TensorIOStateError) as caught:
@@ -398,12 +429,12 @@ def test_no_run_inside_a_run() -> None:
         with pytest.raises(TensorIOStateError) as caught:
             engine.run()
         assert str(caught.value) == (
-            f"{name} was called while the engine runs, by a function that is connected to a stream.\n"
-            "  next:  let the run come to its end first."
+            f"{name} was called while the engine runs, by a function that is connected to a "
+            "stream.\n  next:  let the run come to its end first."
         )
 
 
-# --- the profile's window ---------------------------------------------------------------------------------------------
+# --- the profile's window -------------------------------------------------------------------------
 
 
 def test_the_profile_can_be_reset_and_switched_off() -> None:
@@ -421,7 +452,10 @@ def test_the_profile_can_be_reset_and_switched_off() -> None:
     engine.run(0, "last")
     report = engine.report
     assert (report.num_steps, report.unrecorded_steps) == (30, 15)
-    assert [(r.program, r.name, r.first, r.last) for r in report.runs] == [(0, "", 0, 15), (0, "last", 15, 30)]
+    assert [(r.program, r.name, r.first, r.last) for r in report.runs] == [
+        (0, "", 0, 15),
+        (0, "last", 15, 30),
+    ]
     assert report.total_cycles == 2 * one.total_cycles
     assert [(r.name, r.last) for r in one.runs] == [("warm up", 15)]
 
@@ -435,8 +469,8 @@ def test_a_report_of_an_unrecorded_run_says_so(capsys: pytest.CaptureFixture[str
         with pytest.raises(ProfilingDisabledError) as caught:
             ask(engine.report)
         assert str(caught.value) == (
-            "The execution was not recorded: 15 steps ran while profiling was disabled.\n"
-            "  next:  engine.enable_execution_profiling(), or the option debug.instrument, and run again."
+            "The execution was not recorded: 15 steps ran while profiling was disabled.\n  next:  "
+            "engine.enable_execution_profiling(), or the option debug.instrument, and run again."
         )
     engine.print_profile_summary(["Execution", "Cycles by vertex type"], show_execution_steps=True)
     assert capsys.readouterr().out.count("15 steps ran unrecorded, with profiling disabled.") == 3
@@ -456,5 +490,7 @@ def test_a_name_of_a_run_is_text() -> None:
     engine, _ = increment()
     with pytest.raises(InvalidOptionError) as caught:
         engine.run(0, 3)  # type: ignore[arg-type]
-    assert str(caught.value) == 'run() was given the name 3.\n  next:  give text: run(0, "training").'
+    assert (
+        str(caught.value) == 'run() was given the name 3.\n  next:  give text: run(0, "training").'
+    )
     assert isinstance(caught.value, IPUTeachError)

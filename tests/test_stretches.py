@@ -39,7 +39,11 @@ def test_a_stretch_touches_what_its_vertices_touch(rng: Random) -> None:
         down = rng.randrange(2) == 0 if rng.randrange(6) == 0 else down
         begin += rng.choice([width, width, 0, 1, 3, -2])
         begin = min(max(begin, 0), cols - 4)
-        window = x[:, begin] if down else x[rng.randrange(rows) if rng.randrange(4) == 0 else 0, begin : begin + width]
+        window = (
+            x[:, begin]
+            if down
+            else x[rng.randrange(rows) if rng.randrange(4) == 0 else 0, begin : begin + width]
+        )
         placed = Placed(Sum, tile, {"x": [window], "out": [out[number]]})
         add(space, compute_set, placed)
         vertices.append(placed)
@@ -52,8 +56,12 @@ def test_a_stretch_touches_what_its_vertices_touch(rng: Random) -> None:
     found: dict[int, set[int]] = defaultdict(set)
     touched = frozen.touched(table, "x")
     first = x.ids.reshape(-1)[0]
-    for row, start, stop in zip(touched.row.tolist(), touched.start.tolist(), touched.stop.tolist(), strict=True):
-        found[vertices[row].tile] |= {first + byte // 4 for byte in range(start - byte_of, stop - byte_of, 4)}
+    for row, start, stop in zip(
+        touched.row.tolist(), touched.start.tolist(), touched.stop.tolist(), strict=True
+    ):
+        found[vertices[row].tile] |= {
+            first + byte // 4 for byte in range(start - byte_of, stop - byte_of, 4)
+        }
     assert {t: e for t, e in found.items() if e} == {t: e for t, e in expected.items() if e}
     reads = cost_of(space, Execute(compute_set)).exchange[0]
     wanted = [expected[t] for t in range(3)]
@@ -69,7 +77,11 @@ def test_regular_vertices_are_one_stretch_a_tile() -> None:
         add(space, compute_set, Placed(Sum, i // 4, {"x": [x[i : i + 3]], "out": [out[i]]}))
     frozen = FrozenGraph(space.graph)
     ((_, table),) = frozen.tables()
-    assert frozen.stretches(table, "x").tolist() == frozen.stretches(table, "out").tolist() == [0, 4, 8]
+    assert (
+        frozen.stretches(table, "x").tolist()
+        == frozen.stretches(table, "out").tolist()
+        == [0, 4, 8]
+    )
     assert frozen.stretch_lengths(table, "x").tolist() == [4, 4, 4]
     touched = frozen.touched(table, "x")
     assert (touched.stop - touched.start).tolist() == [6 * 4] * 3

@@ -1,4 +1,5 @@
-"""A sweep whose machines run side by side: on threads, in other processes, on a Dask cluster; what fails, and Ctrl-C."""
+"""A sweep whose machines run side by side: on threads, in other processes, on a Dask cluster; what
+fails, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from ipu_teach.program import Program
 
 
 class Mailed(Executor):
-    """What is sent to it, and what comes back, goes through a pickle, as to another process and from there."""
+    """What is sent to it, and what comes back, goes through a pickle, as to another process and
+    from there."""
 
     def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:  # type: ignore[override]
         mailed, future = pickle.dumps((function, args, kwargs)), Future[Any]()
@@ -62,14 +64,23 @@ def test_a_sweep_on_an_executor_is_the_same(made: Callable[[], Executor]) -> Non
     counts = [4, 2, 1, 16, 3]
     here = sweep(particular, counts, memory_bytes_per_tile=40_000, progress=False)
     with made() as executor:
-        there = sweep(particular, counts, memory_bytes_per_tile=40_000, progress=False, executor=executor)
-    assert there.num_tiles == here.num_tiles == (4, 1, 16) and there.fits == here.fits == (True, False, True)
+        there = sweep(
+            particular, counts, memory_bytes_per_tile=40_000, progress=False, executor=executor
+        )
+    assert there.num_tiles == here.num_tiles == (4, 1, 16) and there.fits == here.fits == (
+        True,
+        False,
+        True,
+    )
     assert [r.digest() for r in there.reports] == [r.digest() for r in here.reports]
     assert here.rows() == there.rows() and (here.left, there.left) == ((), ())
     for found in (here, there):
         assert list(found.failed) == [2, 3] and isinstance(found.failed[2], ValueError)
         assert repr(found).splitlines()[-2] == "2 tiles failed: ValueError: two is no number"
-        assert "Peculiar" in repr(found).splitlines()[-1] and "<p>2 tiles failed: ValueError" in found._repr_html_()
+        assert (
+            "Peculiar" in repr(found).splitlines()[-1]
+            and "<p>2 tiles failed: ValueError" in found._repr_html_()
+        )
     if made is not ThreadPoolExecutor and there.failed[2].__cause__ is not None:
         assert "in particular" in str(there.failed[2].__cause__)  # the traceback
 
@@ -86,7 +97,9 @@ def test_ctrl_c_keeps_what_is_done(executor: str | None) -> None:
 
     def build(device: Device) -> tuple[Graph, Program]:
         if device.target.num_tiles == 3:
-            signal.raise_signal(signal.SIGINT) if executor is None else os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT) if executor is None else os.kill(
+                os.getpid(), signal.SIGINT
+            )
             stopped.wait(10)  # only beside the main thread
         return product(device)
 
@@ -101,14 +114,21 @@ def test_what_cannot_travel_is_named() -> None:
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
     told = (
         (lambda device: None, {}, "The function cannot be sent to another process: Can't pickle"),
-        (product, {"relative_sync_delay": lambda: 1}, "relative_sync_delay cannot be sent to another process: Can't pickle"),
+        (
+            product,
+            {"relative_sync_delay": lambda: 1},
+            "relative_sync_delay cannot be sent to another process: Can't pickle",
+        ),
     )
     for build, fields, text in told:
         with pytest.raises(InvalidOptionError) as caught:
             sweep(build, [1], executor=pool, **fields)  # type: ignore[arg-type]
         assert str(caught.value).startswith(text) and " at 0x" not in str(caught.value)
         assert "\n  where: sweep(), <function " in str(caught.value)
-        assert "\n  next:  put it into a file, build.py say, and import it: from build import build. Or" in str(caught.value)
+        assert (
+            "\n  next:  put it into a file, build.py say, and import it: from build import build. "
+            "Or" in str(caught.value)
+        )
     pool.shutdown()
     with pytest.raises(InvalidOptionError) as caught:
         sweep(product, [1], executor=pool)
@@ -119,8 +139,8 @@ def test_what_cannot_travel_is_named() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         sweep(product, [1], executor=4)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "sweep() was given 4, which is no executor.\n"
-        "  next:  give one of concurrent.futures, ProcessPoolExecutor(4) say; of a Dask client, client.get_executor()."
+        "sweep() was given 4, which is no executor.\n  next:  give one of concurrent.futures, "
+        "ProcessPoolExecutor(4) say; of a Dask client, client.get_executor()."
     )
 
 
@@ -133,17 +153,25 @@ def test_a_function_of_a_notebook_is_no_function_elsewhere(monkeypatch: pytest.M
     monkeypatch.setattr(sys.modules["__main__"], "typed", typed, raising=False)
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
-        pytest.raises(InvalidOptionError, match="The function cannot be sent to another process: it is defined in a notebook"),
+        pytest.raises(
+            InvalidOptionError,
+            match="The function cannot be sent to another process: it is defined in a notebook",
+        ),
     ):
         sweep(typed, [1], executor=pool)
 
 
 def test_a_sweep_on_a_dask_cluster_is_the_same() -> None:
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is missing: pip install distributed")
-    # A scheduler, a worker and a client as of any cluster, and no processes, which take seconds to begin.
+    distributed = pytest.importorskip(
+        "distributed", reason="dask.distributed is missing: pip install distributed"
+    )
+    # A scheduler, a worker and a client as of any cluster, and no processes, which take seconds to
+    # begin.
     where = {"processes": False, "n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
     with distributed.LocalCluster(**where) as cluster, distributed.Client(cluster) as client:
-        with pytest.raises(InvalidOptionError, match=r"which is no executor.\n  next:  .*client.get_executor\(\)"):
+        with pytest.raises(
+            InvalidOptionError, match=r"which is no executor.\n  next:  .*client.get_executor\(\)"
+        ):
             sweep(product, [1], executor=client)
         built = lambda device: particular(device)  # noqa: E731  # Dask sends functions as they are
         found = sweep(built, [4, 2, 1], progress=False, executor=client.get_executor())

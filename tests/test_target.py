@@ -10,10 +10,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import BOOL, CHAR, FLOAT, HALF, INT, LONGLONG, Engine, Graph, IPUModel, Output, Target, Vector, Vertex
+from ipu_teach import (
+    BOOL,
+    CHAR,
+    FLOAT,
+    HALF,
+    INT,
+    LONGLONG,
+    Engine,
+    Graph,
+    IPUModel,
+    Output,
+    Target,
+    Vector,
+    Vertex,
+)
 from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError
 from ipu_teach.program import Execute
-from ipu_teach.target import COUNTED, GIVEN, GROUNDS, MOST_TILES, PRESETS, ground, make_target, source
+from ipu_teach.target import (
+    COUNTED,
+    GIVEN,
+    GROUNDS,
+    MOST_TILES,
+    PRESETS,
+    ground,
+    make_target,
+    source,
+)
 
 VERSIONS = list(PRESETS)
 
@@ -27,7 +50,9 @@ def test_every_constant_has_a_unit_and_a_source(version: str) -> None:
         assert field.metadata["unit"].strip(), field.name
         assert len(text) >= 8 and text.strip() == text, field.name
         value = getattr(target, field.name)
-        assert isinstance(value, {"int": int, "float": float, "str": str}[str(field.type)]), field.name
+        assert isinstance(value, {"int": int, "float": float, "str": str}[str(field.type)]), (
+            field.name
+        )
         if not isinstance(value, str):
             assert field.metadata["least"] <= value <= field.metadata["most"], field.name
 
@@ -43,7 +68,8 @@ def test_published_figures_of_ipu2() -> None:
     ipu2 = make_target("ipu2")
     assert (ipu2.num_ipus, ipu2.num_tiles, ipu2.num_worker_contexts) == (1, 1472, 6)
     assert ipu2.num_tiles * ipu2.num_worker_contexts == 8832  # threads, Bow slides
-    assert ipu2.bytes_per_tile == ipu2.memory_bytes_per_tile == 638_976 == 624 * 1024  # 624 kB in tut4's profile
+    # 624 kB in tut4's profile
+    assert ipu2.bytes_per_tile == ipu2.memory_bytes_per_tile == 638_976 == 624 * 1024
     assert ipu2.num_tiles * ipu2.bytes_per_tile == 940_572_672  # 897 MiB; the datasheet says 900 MB
     # 62.5 TFLOP/s in single precision: a multiply-add of every unit in every cycle of every tile.
     peak = 2 * ipu2.conv_units_fp32 * ipu2.num_tiles * ipu2.tile_clock_frequency
@@ -66,7 +92,8 @@ def test_published_figures_of_the_c600() -> None:
     c600, ipu2 = make_target("c600"), make_target("ipu2")
     peak = 2 * 4 * c600.conv_units_fp16 * c600.num_tiles * c600.tile_clock_frequency
     assert peak == pytest.approx(280e12, rel=0.01) and c600.tile_clock_frequency == 1.5e9
-    for name in ("link_bytes_per_cycle", "rail_bytes_per_cycle"):  # the same links, seen from a faster clock
+    # the same links, seen from a faster clock
+    for name in ("link_bytes_per_cycle", "rail_bytes_per_cycle"):
         seconds = (getattr(t, name) * t.tile_clock_frequency for t in (c600, ipu2))
         assert next(seconds) == pytest.approx(next(seconds), rel=0.01)
 
@@ -74,7 +101,8 @@ def test_published_figures_of_the_c600() -> None:
 def test_published_figures_of_bow() -> None:
     bow, ipu2 = make_target("bow"), make_target("ipu2")
     peak = 2 * bow.conv_units_fp32 * bow.num_tiles * bow.tile_clock_frequency
-    assert 4 * peak == pytest.approx(348.6e12, rel=0.01)  # half precision has four times the rate, as on ipu1 and ipu2
+    # half precision has four times the rate, as on ipu1 and ipu2
+    assert 4 * peak == pytest.approx(348.6e12, rel=0.01)
     same = {f.name for f in fields(Target)} - set(PRESETS["bow"])
     assert all(getattr(bow, n) == getattr(ipu2, n) for n in same)
     # The same links, seen from a faster clock.
@@ -84,12 +112,28 @@ def test_published_figures_of_bow() -> None:
 
 
 def test_derived_figures() -> None:
-    target = make_target("ipu2", num_ipus=3, tiles_per_ipu=7, relative_sync_delay="NO_DELAY", min_ipu_sync_delay=5)
+    target = make_target(
+        "ipu2", num_ipus=3, tiles_per_ipu=7, relative_sync_delay="NO_DELAY", min_ipu_sync_delay=5
+    )
     assert target.num_tiles == 21
     assert target.internal_sync_cycles == 5
     assert make_target("ipu2").internal_sync_cycles == 100
-    assert [target.get_type_size(t) for t in (FLOAT, HALF, INT, CHAR, BOOL, LONGLONG)] == [4, 2, 4, 1, 1, 8]
-    assert [target.get_vector_width(t) for t in (FLOAT, HALF, INT, CHAR, BOOL, LONGLONG)] == [2, 4, 2, 8, 8, 1]
+    assert [target.get_type_size(t) for t in (FLOAT, HALF, INT, CHAR, BOOL, LONGLONG)] == [
+        4,
+        2,
+        4,
+        1,
+        1,
+        8,
+    ]
+    assert [target.get_vector_width(t) for t in (FLOAT, HALF, INT, CHAR, BOOL, LONGLONG)] == [
+        2,
+        4,
+        2,
+        8,
+        8,
+        1,
+    ]
     assert make_target("ipu2", data_path_width=8).get_vector_width(FLOAT) == 1
 
 
@@ -97,9 +141,18 @@ def test_a_target_is_frozen_and_compares_by_value() -> None:
     target = make_target("ipu2", tiles_per_ipu=4)
     with pytest.raises(FrozenInstanceError):
         target.num_ipus = 2  # type: ignore[misc]
-    assert target == make_target("ipu2", tiles_per_ipu=np.int64(4)) and hash(target) == hash(make_target(tiles_per_ipu=4))
-    assert target != make_target("ipu2", tiles_per_ipu=5) and target != make_target("bow", tiles_per_ipu=4)
-    made = make_target("ipu2", tiles_per_ipu=np.int64(4), tile_clock_frequency=10**9, link_bytes_per_cycle=np.float32(2))
+    assert target == make_target("ipu2", tiles_per_ipu=np.int64(4)) and hash(target) == hash(
+        make_target(tiles_per_ipu=4)
+    )
+    assert target != make_target("ipu2", tiles_per_ipu=5) and target != make_target(
+        "bow", tiles_per_ipu=4
+    )
+    made = make_target(
+        "ipu2",
+        tiles_per_ipu=np.int64(4),
+        tile_clock_frequency=10**9,
+        link_bytes_per_cycle=np.float32(2),
+    )
     assert type(made.tiles_per_ipu) is int and type(made.tile_clock_frequency) is float
     assert type(made.link_bytes_per_cycle) is float
 
@@ -138,7 +191,9 @@ def test_devices() -> None:
 
 def test_a_models_fields_may_be_read_and_set() -> None:
     model = IPUModel("ipu1")
-    assert model.tiles_per_ipu == 1216 and model.num_tiles == 1216 and model.bytes_per_tile == 262_144
+    assert (
+        model.tiles_per_ipu == 1216 and model.num_tiles == 1216 and model.bytes_per_tile == 262_144
+    )
     assert model.get_vector_width(HALF) == 4
     before = model.create_device()
     model.tiles_per_ipu = 4
@@ -163,45 +218,100 @@ FIELDS = ", ".join(f.name for f in fields(Target))
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: IPUModel("ipu3"), "There is no machine 'ipu3'.\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'."),
-        (lambda: IPUModel(2), "There is no machine 2.\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'."),  # type: ignore[arg-type]
-        (lambda: IPUModel([]), "There is no machine [].\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'."),  # type: ignore[arg-type]
-        (lambda: IPUModel(numIPUs=2),
-         f"A machine has no field 'numIPUs'.\n  next:  did you mean 'num_ipus'? Its fields are {FIELDS}."),
-        (lambda: IPUModel(weight=2), f"A machine has no field 'weight'.\n  next:  Its fields are {FIELDS}."),
-        (lambda: IPUModel().tilesPerIPU,
-         f"A machine has no field 'tilesPerIPU'.\n  next:  did you mean 'tiles_per_ipu'? Its fields are {FIELDS}."),
-        (lambda: setattr(IPUModel(), "tile_per_ipu", 2),
-         f"A machine has no field 'tile_per_ipu'.\n  next:  did you mean 'tiles_per_ipu'? Its fields are {FIELDS}."),
-        (lambda: source("ipu2", "clock"), f"A machine has no field 'clock'.\n  next:  Its fields are {FIELDS}."),
-        (lambda: setattr(IPUModel(), "ipu_version", "bow"),
-         "The version of a machine cannot be changed.\n  next:  make another model: IPUModel('bow')."),
-        (lambda: IPUModel(tiles_per_ipu=0),
-         "tiles_per_ipu is 0.\n  next:  give a whole number from 1 to 4,194,304 (tiles)."),
-        (lambda: IPUModel(tiles_per_ipu=2.5),
-         "tiles_per_ipu is 2.5.\n  next:  give a whole number from 1 to 4,194,304 (tiles)."),
-        (lambda: IPUModel(num_ipus=True),
-         "num_ipus is True.\n  next:  give a whole number from 1 to 4,194,304 (IPUs)."),
-        (lambda: IPUModel(num_worker_contexts=10**6),
-         "num_worker_contexts is 1000000.\n  next:  give a whole number from 1 to 1,024 (workers a tile)."),
-        (lambda: IPUModel(tile_clock_frequency=float("nan")),
-         "tile_clock_frequency is nan.\n  next:  give a number from 1 to 1,000,000,000,000,000 (Hz)."),
-        (lambda: IPUModel(tile_clock_frequency="fast"),
-         "tile_clock_frequency is 'fast'.\n  next:  give a number from 1 to 1,000,000,000,000,000 (Hz)."),
-        (lambda: setattr(IPUModel(), "exchange_bytes_per_cycle", 0),
-         "exchange_bytes_per_cycle is 0.\n"
-         "  next:  give a whole number from 1 to 1,000,000,000,000,000 (bytes a cycle and tile, each way)."),
-        (lambda: IPUModel(relative_sync_delay="SOME"), "relative_sync_delay is 'SOME'.\n  next:  use 'AUTO' or 'NO_DELAY'."),
-        (lambda: IPUModel(codelet_prices="hand"), "codelet_prices is 'hand'.\n  next:  use 'compiled' or 'by hand'."),
-        (lambda: IPUModel(num_ipus=100_000, tiles_per_ipu=1000),
-         "100,000 IPUs of 1,000 tiles are 100,000,000 tiles.\n  next:  a model has at most 4,194,304 tiles."),
+        (
+            lambda: IPUModel("ipu3"),
+            "There is no machine 'ipu3'.\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'.",
+        ),
+        (
+            lambda: IPUModel(2),
+            "There is no machine 2.\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'.",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: IPUModel([]),
+            "There is no machine [].\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'.",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: IPUModel(numIPUs=2),
+            "A machine has no field 'numIPUs'.\n  next:  did you mean 'num_ipus'? Its fields are "
+            f"{FIELDS}.",
+        ),
+        (
+            lambda: IPUModel(weight=2),
+            f"A machine has no field 'weight'.\n  next:  Its fields are {FIELDS}.",
+        ),
+        (
+            lambda: IPUModel().tilesPerIPU,
+            "A machine has no field 'tilesPerIPU'.\n  next:  did you mean 'tiles_per_ipu'? Its "
+            f"fields are {FIELDS}.",
+        ),
+        (
+            lambda: setattr(IPUModel(), "tile_per_ipu", 2),
+            "A machine has no field 'tile_per_ipu'.\n  next:  did you mean 'tiles_per_ipu'? Its "
+            f"fields are {FIELDS}.",
+        ),
+        (
+            lambda: source("ipu2", "clock"),
+            f"A machine has no field 'clock'.\n  next:  Its fields are {FIELDS}.",
+        ),
+        (
+            lambda: setattr(IPUModel(), "ipu_version", "bow"),
+            "The version of a machine cannot be changed.\n  next:  make another model: "
+            "IPUModel('bow').",
+        ),
+        (
+            lambda: IPUModel(tiles_per_ipu=0),
+            "tiles_per_ipu is 0.\n  next:  give a whole number from 1 to 4,194,304 (tiles).",
+        ),
+        (
+            lambda: IPUModel(tiles_per_ipu=2.5),
+            "tiles_per_ipu is 2.5.\n  next:  give a whole number from 1 to 4,194,304 (tiles).",
+        ),
+        (
+            lambda: IPUModel(num_ipus=True),
+            "num_ipus is True.\n  next:  give a whole number from 1 to 4,194,304 (IPUs).",
+        ),
+        (
+            lambda: IPUModel(num_worker_contexts=10**6),
+            "num_worker_contexts is 1000000.\n  next:  give a whole number from 1 to 1,024 "
+            "(workers a tile).",
+        ),
+        (
+            lambda: IPUModel(tile_clock_frequency=float("nan")),
+            "tile_clock_frequency is nan.\n  next:  give a number from 1 to 1,000,000,000,000,000 "
+            "(Hz).",
+        ),
+        (
+            lambda: IPUModel(tile_clock_frequency="fast"),
+            "tile_clock_frequency is 'fast'.\n  next:  give a number from 1 to "
+            "1,000,000,000,000,000 (Hz).",
+        ),
+        (
+            lambda: setattr(IPUModel(), "exchange_bytes_per_cycle", 0),
+            "exchange_bytes_per_cycle is 0.\n  next:  give a whole number from 1 to "
+            "1,000,000,000,000,000 (bytes a cycle and tile, each way).",
+        ),
+        (
+            lambda: IPUModel(relative_sync_delay="SOME"),
+            "relative_sync_delay is 'SOME'.\n  next:  use 'AUTO' or 'NO_DELAY'.",
+        ),
+        (
+            lambda: IPUModel(codelet_prices="hand"),
+            "codelet_prices is 'hand'.\n  next:  use 'compiled' or 'by hand'.",
+        ),
+        (
+            lambda: IPUModel(num_ipus=100_000, tiles_per_ipu=1000),
+            "100,000 IPUs of 1,000 tiles are 100,000,000 tiles.\n  next:  a model has at most "
+            "4,194,304 tiles.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_machines(call: Any, text: str) -> None:
     with pytest.raises(InvalidMachineModelError) as caught:
         call()
     assert str(caught.value) == text
-    assert isinstance(caught.value, AttributeError) == isinstance(caught.value, UnknownMachineFieldError)
+    assert isinstance(caught.value, AttributeError) == isinstance(
+        caught.value, UnknownMachineFieldError
+    )
 
 
 def test_a_pod_can_be_described() -> None:
@@ -210,7 +320,9 @@ def test_a_pod_can_be_described() -> None:
 
 
 def test_create_ipu_target_is_the_preset() -> None:
-    assert Target.create_ipu_target(2, "bow", tiles_per_ipu=7) == make_target("bow", num_ipus=2, tiles_per_ipu=7)
+    assert Target.create_ipu_target(2, "bow", tiles_per_ipu=7) == make_target(
+        "bow", num_ipus=2, tiles_per_ipu=7
+    )
     with pytest.raises(InvalidMachineModelError):
         Target.create_ipu_target(0)
 
@@ -223,4 +335,8 @@ def test_every_constant_says_what_it_rests_on(version: str) -> None:
     for name, where in found.items():
         assert (where == COUNTED) == source(version, name).startswith(("assumed", "our choice"))
     changed_one = make_target(version, exchange_bytes_per_cycle=8)
-    assert ground(changed_one, "exchange_bytes_per_cycle") == GIVEN != ground(changed_one, "data_path_width")
+    assert (
+        ground(changed_one, "exchange_bytes_per_cycle")
+        == GIVEN
+        != ground(changed_one, "data_path_width")
+    )

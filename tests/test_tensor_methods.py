@@ -1,4 +1,5 @@
-"""Every method of Tensor against the same call on a numpy array of element ids, and what clones and joins make of them."""
+"""Every method of Tensor against the same call on a numpy array of element ids, and what clones and
+joins make of them."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def new_graph(tiles: int = 4) -> Graph:
     return Graph(IPUModel(tiles_per_ipu=tiles).create_device())
 
 
-# --- views against numpy ----------------------------------------------------------------------------------------------
+# --- views against numpy --------------------------------------------------------------------------
 
 Step = Callable[[st.DrawFn, Tensor, Array], tuple[Tensor, Array]]
 
@@ -134,7 +135,9 @@ def broadcast(draw: st.DrawFn, t: Tensor, ids: Array) -> tuple[Tensor, Array]:
     if ids.size > 200:
         return t, ids
     axis, count = axis_of(draw, ids), draw(st.integers(0 if ids.size < 3 else 1, 3))
-    return t.broadcast(count, axis), np.concatenate([ids] * count, axis) if count else np.take(ids, [], axis)
+    return t.broadcast(count, axis), np.concatenate([ids] * count, axis) if count else np.take(
+        ids, [], axis
+    )
 
 
 @needs_axes
@@ -163,7 +166,9 @@ def appended(draw: st.DrawFn, t: Tensor, ids: Array) -> tuple[Tensor, Array]:
     if ids.size > 200 or not ids.shape[axis]:
         return t, ids
     last = ids.take(0, axis)
-    return append(t, t[(slice(None),) * axis + (0,)], axis), np.concatenate([ids, np.expand_dims(last, axis)], axis)
+    return append(t, t[(slice(None),) * axis + (0,)], axis), np.concatenate(
+        [ids, np.expand_dims(last, axis)], axis
+    )
 
 
 @needs_axes
@@ -173,7 +178,9 @@ def joined(draw: st.DrawFn, t: Tensor, ids: Array) -> tuple[Tensor, Array]:
         return t, ids
     both = np.concatenate([ids, np.flip(ids, axis)], axis)
     back = t.reverse(axis)
-    return draw(st.sampled_from([concat(t, back, axis), concat(t, back, dim=axis), concat([t, back], axis)])), both
+    return draw(
+        st.sampled_from([concat(t, back, axis), concat(t, back, dim=axis), concat([t, back], axis)])
+    ), both
 
 
 def matched(draw: st.DrawFn, t: Tensor, ids: Array) -> tuple[Tensor, Array]:
@@ -185,9 +192,23 @@ def matched(draw: st.DrawFn, t: Tensor, ids: Array) -> tuple[Tensor, Array]:
 
 
 STEPS: list[Step] = [
-    slice_one, slice_all, several_slices, element, moved, rolled, reshaped, expanded, squeezed, broadcast, upsampled, sampled,
-    reversed_, appended, joined, matched,
-]  # fmt: skip
+    slice_one,
+    slice_all,
+    several_slices,
+    element,
+    moved,
+    rolled,
+    reshaped,
+    expanded,
+    squeezed,
+    broadcast,
+    upsampled,
+    sampled,
+    reversed_,
+    appended,
+    joined,
+    matched,
+]
 
 
 @st.composite
@@ -222,8 +243,12 @@ def test_every_method_is_numpys(view: tuple[Graph, Tensor, Array, Array]) -> Non
     assert tensor.is_parallel_writeable() == (not aliased and not inside.any())
     assert tensor.valid() is True
     # Regions, element by element.
-    owner = np.array([max(v.id for v in graph.variables if v.start <= 4 * i) for i in flat.tolist()], int)
-    breaks = [i for i in range(1, flat.size) if flat[i] != flat[i - 1] + 1 or owner[i] != owner[i - 1]]
+    owner = np.array(
+        [max(v.id for v in graph.variables if v.start <= 4 * i) for i in flat.tolist()], int
+    )
+    breaks = [
+        i for i in range(1, flat.size) if flat[i] != flat[i - 1] + 1 or owner[i] != owner[i - 1]
+    ]
     cuts = [0, *breaks, flat.size] if flat.size else []
     assert tensor.get_contiguous_regions() == list(zip(cuts, cuts[1:], strict=False))
     assert tensor.is_contiguous() == (len(cuts) <= 2)
@@ -233,7 +258,11 @@ def test_every_method_is_numpys(view: tuple[Graph, Tensor, Array, Array]) -> Non
     assert same_view(tensor, tensor.flatten().reshape(tensor.shape))
     assert tensor.shape_to_string() == "[" + ",".join(map(str, ids.shape)) + "]"
     bits = tensor.reinterpret(INT)
-    assert bits.dtype is INT and np.array_equal(bits.positions(), ids) and bits.intersects_with(tensor) == bool(flat.size)
+    assert (
+        bits.dtype is INT
+        and np.array_equal(bits.positions(), ids)
+        and bits.intersects_with(tensor) == bool(flat.size)
+    )
     assert (f"shape {tensor.shape}" in str(tensor)) and "<table>" in tensor._repr_html_()
 
 
@@ -247,16 +276,26 @@ def test_intersections(view: tuple[Graph, Tensor, Array, Array], data: st.DataOb
     assert flat[one].intersects_with(flat[two]) == bool(shared)
 
 
-# --- clones -----------------------------------------------------------------------------------------------------------
+# --- clones ---------------------------------------------------------------------------------------
 
 
 def tile_of_each(graph: Graph, tensor: Tensor) -> Array:
     return graph.tile_map().at(tensor.positions() * tensor.dtype.size)
 
 
-@given(views(), st.data(), st.sampled_from(TensorCloneMethod), st.sampled_from([None, HALF, UNSIGNED_INT]))
+@given(
+    views(),
+    st.data(),
+    st.sampled_from(TensorCloneMethod),
+    st.sampled_from([None, HALF, UNSIGNED_INT]),
+)
 @settings(max_examples=200)
-def test_clones(view: tuple[Graph, Tensor, Array, Array], data: st.DataObject, method: TensorCloneMethod, dtype: Any) -> None:
+def test_clones(
+    view: tuple[Graph, Tensor, Array, Array],
+    data: st.DataObject,
+    method: TensorCloneMethod,
+    dtype: Any,
+) -> None:
     graph, tensor, ids, _ = view
     for part in tensor.flatten().slices([(i, i + 1) for i in range(min(tensor.num_elements, 20))]):
         tile = data.draw(st.integers(-1, 3))
@@ -264,16 +303,24 @@ def test_clones(view: tuple[Graph, Tensor, Array, Array], data: st.DataObject, m
             graph.set_tile_mapping(part, tile)
     before, count = tile_of_each(graph, tensor), len(graph.variables)
     made = graph.clone(tensor, "twin", method, dtype=dtype, debug_context="scope")
-    assert made.shape == tensor.shape and made.dtype is (dtype or tensor.dtype) and len(graph.variables) == count + 1
+    assert (
+        made.shape == tensor.shape
+        and made.dtype is (dtype or tensor.dtype)
+        and len(graph.variables) == count + 1
+    )
     variable = graph.variables[-1]
     assert variable.name == "scope/twin" and not variable.constant
-    assert np.array_equal(tile_of_each(graph, made), before) and np.array_equal(tile_of_each(graph, tensor), before)
+    assert np.array_equal(tile_of_each(graph, made), before) and np.array_equal(
+        tile_of_each(graph, tensor), before
+    )
     place = made.positions().reshape(-1) - variable.start // made.dtype.size
     flat = ids.reshape(-1)
     size = (variable.stop - variable.start) // made.dtype.size
     assert set(place.tolist()) == set(range(size))
     aliases = len(np.unique(flat)) < flat.size
-    if method is TensorCloneMethod.CREATE_NEW_ORDER or (method is TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES and aliases):
+    if method is TensorCloneMethod.CREATE_NEW_ORDER or (
+        method is TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES and aliases
+    ):
         assert place.tolist() == list(range(flat.size))
         return
     order = np.unique(flat)
@@ -288,15 +335,20 @@ def test_clone_n() -> None:
     graph.set_tile_mapping(x[0], 1)
     graph.set_tile_mapping(x[1], 3)
     copies = graph.clone_n(x, 4, "copies")
-    assert copies.shape == (4, 2, 3) and not copies.intersects_with(x) and not copies.contains_aliases()
+    assert (
+        copies.shape == (4, 2, 3)
+        and not copies.intersects_with(x)
+        and not copies.contains_aliases()
+    )
     assert [tile_of_each(graph, copies[i]).tolist() for i in range(4)] == [[[1] * 3, [3] * 3]] * 4
 
 
-# --- views cost nothing -----------------------------------------------------------------------------------------------
+# --- views cost nothing ---------------------------------------------------------------------------
 
 
 def test_views_cost_nothing() -> None:
-    """A copy through seven views between tensors that lie alike moves nothing between tiles, and moves the right values."""
+    """A copy through seven views between tensors that lie alike moves nothing between tiles, and
+    moves the right values."""
     device = IPUModel(tiles_per_ipu=4).create_device()
     graph = Graph(device)
     x = graph.add_variable(FLOAT, (4, 6), "x")
@@ -305,7 +357,14 @@ def test_views_cost_nothing() -> None:
     out = graph.clone(x, "out")
 
     def seen(t: Tensor) -> Tensor:
-        t = t.reshape_partial(1, 2, (2, 3)).dim_roll(2, 1).reverse(1).expand(0).squeeze(0).dim_shuffle_partial([0], [2])
+        t = (
+            t.reshape_partial(1, 2, (2, 3))
+            .dim_roll(2, 1)
+            .reverse(1)
+            .expand(0)
+            .squeeze(0)
+            .dim_shuffle_partial([0], [2])
+        )
         return concat(t.slices([(2, 3), (0, 2)], 0), 0)
 
     values = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -333,19 +392,31 @@ def test_large_views_need_no_list() -> None:
         huge[:1].broadcast(50),
     ):
         assert view.layout.strides is not None and not view.contains_constant()
-    assert str(huge.T) == "Tensor('huge', FLOAT, shape (10000, 20000), 800,000,000 bytes on no tile)"
+    assert (
+        str(huge.T) == "Tensor('huge', FLOAT, shape (10000, 20000), 800,000,000 bytes on no tile)"
+    )
 
 
-# --- same_view, and text about where elements lie ---------------------------------------------------------------------
+# --- same_view, and text about where elements lie -------------------------------------------------
 
 
 def test_same_view() -> None:
     graph = new_graph()
     x = graph.add_variable(FLOAT, (3, 4), "x")
-    assert same_view(x, x.T.T) and same_view(x[1], x[1:2].squeeze()) and same_view(x.flatten(), concat(x[0], x[1:].flatten()))
+    assert (
+        same_view(x, x.T.T)
+        and same_view(x[1], x[1:2].squeeze())
+        and same_view(x.flatten(), concat(x[0], x[1:].flatten()))
+    )
     assert same_view(x[:, :1], x[:, 0].expand(1)) and same_view(x[:0], x[3:])
-    assert not same_view(x, x.reverse(0)) and not same_view(x, x.reinterpret(INT)) and not same_view(x[0], x[1])
-    assert not same_view(x, x.reshape((4, 3))) and not same_view(x[:0], new_graph().add_variable(FLOAT, (0, 4)))
+    assert (
+        not same_view(x, x.reverse(0))
+        and not same_view(x, x.reinterpret(INT))
+        and not same_view(x[0], x[1])
+    )
+    assert not same_view(x, x.reshape((4, 3))) and not same_view(
+        x[:0], new_graph().add_variable(FLOAT, (0, 4))
+    )
 
 
 def test_debug_text() -> None:
@@ -367,12 +438,12 @@ def test_debug_text() -> None:
     both.dump(out)
     both.dump_regions(out)
     assert out.getvalue() == (
-        "Tensor(a view of 'x' and others, FLOAT, shape (9,), 36 bytes on tile 2, 24 of them on none)\n"
-        "[0:2] is x[14:16]\n[2:8] is y[0:6]\n[8:9] is x[0:1]\n"
+        "Tensor(a view of 'x' and others, FLOAT, shape (9,), 36 bytes on tile 2, 24 of them on "
+        "none)\n[0:2] is x[14:16]\n[2:8] is y[0:6]\n[8:9] is x[0:1]\n"
     )
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def test_errors() -> None:
@@ -382,49 +453,130 @@ def test_errors() -> None:
     c = graph.add_variable(CHAR, 2, "c")
     here = "\n  where: Tensor('x', FLOAT, shape (4, 3))\n  next:  "
     texts: list[tuple[Callable[[], Any], str]] = [
-        (lambda: x.slice((1, 2, 3)), "slice((1, 2, 3)) is no slice of shape (4, 3)."
-         + here + "an interval is (begin, end), with 0 <= begin <= end."),
-        (lambda: x.slice((1,), (2, 3)), "slice((1,), (2, 3)) is no slice of shape (4, 3)."
-         + here + "give as many begins as ends, at most 2."),
-        (lambda: x.slice(1, 9), "slice(1, 9) does not fit dimension 0, which has 4 elements."
-         + here + "use 0 <= begin <= end <= 4."),
-        (lambda: x.slices(5), "slice(5) is no slice of shape (4, 3)."
-         + here + "give a list of intervals, as in [(0, 2), (5, 6)]."),
-        (lambda: x.index("a"), "index() was given 'a'." + here + "give whole numbers, none negative."),
-        (lambda: x.sub_sample(0), "sub_sample() was given the stride 0." + here + "use a whole number of 1 or more."),
-        (lambda: x.reverse(2), "There is no dimension 2 in a tensor of shape (4, 3)." + here + "use 0 to 1."),
-        (lambda: x.reshape_partial(0, 3, 4), "reshape_partial(0, 3) does not fit shape (4, 3)."
-         + here + "use 0 <= dim_begin <= dim_end <= 2."),
-        (lambda: x.reshape_partial(0, 1, (3, 1)), "reshape_partial(0, 1) of shape (4, 3) has 4 elements to rearrange and "
-         "cannot take the shape (3, 1)." + here + "give whole numbers, none negative, whose product is the number of "
-         "elements."),
-        (lambda: x.expand(3), "expand(3) names no places in shape (4, 3)." + here + "use whole numbers from 0 to 2."),
-        (lambda: x.squeeze([1]), "squeeze([1]) does not fit shape (4, 3)." + here + "no dimension has length 1."),
-        (lambda: x[:1].squeeze(1), "squeeze(1) does not fit shape (1, 3).\n  where: Tensor(a view of 'x', FLOAT, shape (1, 3))"
-         "\n  next:  the dimensions of length 1 are [0]."),
-        (lambda: x.broadcast(-1), "broadcast() was asked for -1 repetitions." + here + "use a whole number, none negative."),
-        (lambda: x.broadcast(10**9), "A view that must be taken in 12,000,000,000 pieces is too large to work with."
-         "\n  next:  use a smaller tensor: at most 268,435,456 pieces."),
-        (lambda: x.upsample(2, 0, "REPEAT"), "upsample() was given the method 'REPEAT'." + here + "use UpsampleMethod.REPEAT."),
-        (lambda: x.reinterpret(HALF), "reinterpret() reads FLOAT, of 4 bytes, as HALF, of 2."
-         + here + "choose a dtype of the same size, or convert the values with popops.cast."),
-        (lambda: c.reinterpret(BOOL), "reinterpret() reads CHAR as BOOL, of which only the bits of 0 and 1 mean something."
-         "\n  where: Tensor('c', CHAR, shape (2,))\n  next:  convert the values with popops.cast."),
-        (lambda: x.dim_shuffle_partial([0], [0, 1]), "dim_shuffle_partial([0], [0, 1]) does not fit shape (4, 3)."
-         + here + "name as many places as dimensions, each of [0, 1] at most once."),
+        (
+            lambda: x.slice((1, 2, 3)),
+            "slice((1, 2, 3)) is no slice of shape (4, 3)."
+            + here
+            + "an interval is (begin, end), with 0 <= begin <= end.",
+        ),
+        (
+            lambda: x.slice((1,), (2, 3)),
+            "slice((1,), (2, 3)) is no slice of shape (4, 3)."
+            + here
+            + "give as many begins as ends, at most 2.",
+        ),
+        (
+            lambda: x.slice(1, 9),
+            "slice(1, 9) does not fit dimension 0, which has 4 elements."
+            + here
+            + "use 0 <= begin <= end <= 4.",
+        ),
+        (
+            lambda: x.slices(5),
+            "slice(5) is no slice of shape (4, 3)."
+            + here
+            + "give a list of intervals, as in [(0, 2), (5, 6)].",
+        ),
+        (
+            lambda: x.index("a"),
+            "index() was given 'a'." + here + "give whole numbers, none negative.",
+        ),
+        (
+            lambda: x.sub_sample(0),
+            "sub_sample() was given the stride 0." + here + "use a whole number of 1 or more.",
+        ),
+        (
+            lambda: x.reverse(2),
+            "There is no dimension 2 in a tensor of shape (4, 3)." + here + "use 0 to 1.",
+        ),
+        (
+            lambda: x.reshape_partial(0, 3, 4),
+            "reshape_partial(0, 3) does not fit shape (4, 3)."
+            + here
+            + "use 0 <= dim_begin <= dim_end <= 2.",
+        ),
+        (
+            lambda: x.reshape_partial(0, 1, (3, 1)),
+            "reshape_partial(0, 1) of shape (4, 3) has 4 elements to rearrange and "
+            "cannot take the shape (3, 1)."
+            + here
+            + "give whole numbers, none negative, whose product is the number of "
+            "elements.",
+        ),
+        (
+            lambda: x.expand(3),
+            "expand(3) names no places in shape (4, 3)." + here + "use whole numbers from 0 to 2.",
+        ),
+        (
+            lambda: x.squeeze([1]),
+            "squeeze([1]) does not fit shape (4, 3)." + here + "no dimension has length 1.",
+        ),
+        (
+            lambda: x[:1].squeeze(1),
+            "squeeze(1) does not fit shape (1, 3).\n  where: Tensor(a view of 'x', FLOAT, shape "
+            "(1, 3))\n  next:  the dimensions of length 1 are [0].",
+        ),
+        (
+            lambda: x.broadcast(-1),
+            "broadcast() was asked for -1 repetitions."
+            + here
+            + "use a whole number, none negative.",
+        ),
+        (
+            lambda: x.broadcast(10**9),
+            "A view that must be taken in 12,000,000,000 pieces is too large to work with."
+            "\n  next:  use a smaller tensor: at most 268,435,456 pieces.",
+        ),
+        (
+            lambda: x.upsample(2, 0, "REPEAT"),
+            "upsample() was given the method 'REPEAT'." + here + "use UpsampleMethod.REPEAT.",
+        ),
+        (
+            lambda: x.reinterpret(HALF),
+            "reinterpret() reads FLOAT, of 4 bytes, as HALF, of 2."
+            + here
+            + "choose a dtype of the same size, or convert the values with popops.cast.",
+        ),
+        (
+            lambda: c.reinterpret(BOOL),
+            "reinterpret() reads CHAR as BOOL, of which only the bits of 0 and 1 mean something."
+            "\n  where: Tensor('c', CHAR, shape (2,))\n  next:  convert the values with "
+            "popops.cast.",
+        ),
+        (
+            lambda: x.dim_shuffle_partial([0], [0, 1]),
+            "dim_shuffle_partial([0], [0, 1]) does not fit shape (4, 3)."
+            + here
+            + "name as many places as dimensions, each of [0, 1] at most once.",
+        ),
         (lambda: x.intersects_with(3), "intersects_with() was given 3." + here + "give a tensor."),
-        (lambda: append(x, x[0], 1), "append() along dimension 1 of shape (4, 3) takes an entry of shape (4,), not (3,)."
-         "\n  where: Tensor('x', FLOAT, shape (4, 3)) and Tensor(a view of 'x', FLOAT, shape (3,))"
-         "\n  next:  reshape the entry, or use concat() for several entries at once."),
+        (
+            lambda: append(x, x[0], 1),
+            "append() along dimension 1 of shape (4, 3) takes an entry of shape (4,), not (3,).\n  "
+            "where: Tensor('x', FLOAT, shape (4, 3)) and Tensor(a view of 'x', FLOAT, shape (3,))"
+            "\n  next:  reshape the entry, or use concat() for several entries at once.",
+        ),
         (lambda: append(x, 1), "append() was given 1.\n  next:  give two tensors."),
         (lambda: same_view(x, 1), "same_view() was given 1.\n  next:  give two tensors."),
-        (lambda: concat(x, x, "b"), "There is no dimension 'b' in a tensor of shape (4, 3)." + here + "use 0 to 1."),
-        (lambda: concat(), "concat() was given ().\n  next:  give a list of tensors, as in concat([a, b])."),
-        (lambda: graph.clone(x, "y", "all"), "clone() was given 'all' as method.\n  next:  use TensorCloneMethod."
-         "PRESERVE_ORDER_AND_ALIASES, CREATE_NEW_ORDER, PRESERVE_ORDER_UNLESS_ALIASES, "
-         "GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES."),
-        (lambda: graph.clone_n(x, 0), "clone_n() was asked for 0 clones.\n  next:  give a whole number of 1 or more."),
-    ]  # fmt: skip
+        (
+            lambda: concat(x, x, "b"),
+            "There is no dimension 'b' in a tensor of shape (4, 3)." + here + "use 0 to 1.",
+        ),
+        (
+            lambda: concat(),
+            "concat() was given ().\n  next:  give a list of tensors, as in concat([a, b]).",
+        ),
+        (
+            lambda: graph.clone(x, "y", "all"),
+            "clone() was given 'all' as method.\n  next:  use TensorCloneMethod."
+            "PRESERVE_ORDER_AND_ALIASES, CREATE_NEW_ORDER, PRESERVE_ORDER_UNLESS_ALIASES, "
+            "GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES.",
+        ),
+        (
+            lambda: graph.clone_n(x, 0),
+            "clone_n() was asked for 0 clones.\n  next:  give a whole number of 1 or more.",
+        ),
+    ]
     assert b.reinterpret(CHAR).dtype is CHAR
     for call, text in texts:
         with pytest.raises(IPUTeachError) as error:
@@ -438,16 +590,46 @@ def test_bad_arguments_end_in_errors_of_the_kit(data: st.DataObject) -> None:
     graph = new_graph()
     x = graph.add_variable(FLOAT, data.draw(st.lists(st.integers(0, 3), max_size=3)), "x")
     anything: st.SearchStrategy[Any] = st.one_of(
-        st.none(), st.booleans(), st.integers(-3, 5), st.floats(), st.text(max_size=2), st.just(x), st.just(np.arange(3)),
-        st.lists(st.integers(-1, 4), max_size=3), st.tuples(st.none() | st.integers(), st.just("a")), st.just(10**40),
-    )  # fmt: skip
+        st.none(),
+        st.booleans(),
+        st.integers(-3, 5),
+        st.floats(),
+        st.text(max_size=2),
+        st.just(x),
+        st.just(np.arange(3)),
+        st.lists(st.integers(-1, 4), max_size=3),
+        st.tuples(st.none() | st.integers(), st.just("a")),
+        st.just(10**40),
+    )
     names: Sequence[str] = (
-        "slice", "slices", "index", "sub_sample", "reverse", "reshape_partial", "expand", "squeeze", "broadcast", "upsample",
-        "reinterpret", "dim_shuffle_partial", "dim_roll", "intersects_with", "flatten", "reshape", "dim_shuffle",
-    )  # fmt: skip
+        "slice",
+        "slices",
+        "index",
+        "sub_sample",
+        "reverse",
+        "reshape_partial",
+        "expand",
+        "squeeze",
+        "broadcast",
+        "upsample",
+        "reinterpret",
+        "dim_shuffle_partial",
+        "dim_roll",
+        "intersects_with",
+        "flatten",
+        "reshape",
+        "dim_shuffle",
+    )
     name = data.draw(st.sampled_from(names))
     args = data.draw(st.lists(anything, min_size=1, max_size=3))
-    calls: list[Callable[..., Any]] = [getattr(x, name), concat, append, same_view, graph.clone, graph.clone_n]
+    calls: list[Callable[..., Any]] = [
+        getattr(x, name),
+        concat,
+        append,
+        same_view,
+        graph.clone,
+        graph.clone_n,
+    ]
     for call in calls:
         try:
             call(*args)

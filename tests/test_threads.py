@@ -1,4 +1,5 @@
-"""Several of the host's threads for one compute set: the same bits, the same errors, and nothing goes on after Ctrl-C."""
+"""Several of the host's threads for one compute set: the same bits, the same errors, and nothing
+goes on after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def engine_of(codelet: type[Vertex], x: Array, number: int) -> Engine:
 def test_threads_share_a_large_batch(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
     plain = threads.together
-    monkeypatch.setattr(ways, "together", lambda pool, lists: (used.append(len(lists)), plain(pool, lists)))
+    monkeypatch.setattr(
+        ways, "together", lambda pool, lists: (used.append(len(lists)), plain(pool, lists))
+    )
     x = normal(threads.LEAST_SHARE * 7, 33)
     engine = engine_of(Sum, x, number)
     engine.run()
@@ -72,7 +75,9 @@ def test_an_error_in_a_thread_names_the_vertex_that_the_loop_would_name(bad: lis
     x = np.zeros((1024, 2), np.int64)
     x[bad] = 2**30
     engine = engine_of(Total, x, 2)
-    with pytest.raises(CodeletError, match="OverflowError: 2147483648 does not fit into int32") as caught:
+    with pytest.raises(
+        CodeletError, match="OverflowError: 2147483648 does not fit into int32"
+    ) as caught:
         engine.run()
     assert f"vertex {bad[0]} (Total, tile {bad[0] % 3})" in caught.value.where
     assert f"test_threads.py, line {line_of(Total, 'np.sum')} (Total.compute)" in caught.value.where
@@ -119,12 +124,17 @@ class Unrolled(Vertex):
 
 
 def test_engines_made_in_several_threads_do_not_meddle_with_each_other() -> None:
-    """What ends the trace of one codelet is nothing that the trace of another one, in another thread, has hidden."""
+    """What ends the trace of one codelet is nothing that the trace of another one, in another
+    thread, has hidden."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(3) as pool:
-            asked = [pool.submit(trace_codelet, c, {"x": (20,)}, "vertex 0", 6) for _ in range(100) for c in (Stops, Unrolled)]
+            asked = [
+                pool.submit(trace_codelet, c, {"x": (20,)}, "vertex 0", 6)
+                for _ in range(100)
+                for c in (Stops, Unrolled)
+            ]
             stopped = [found.result().stopped for found in asked]
     finally:
         sys.setswitchinterval(before)

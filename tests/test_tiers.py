@@ -27,7 +27,8 @@ from ipu_teach.errors import CodeletError
 from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import DType
 
-# The arguments: a name for the class, the fields' element type. T: elements, N: how many, K by N a matrix.
+# The arguments: a name for the class, the fields' element type. T: elements, N: how many, K by N a
+# matrix.
 N, K = 9, 5
 FIELDS = """
     x: Input[Vector[{T}]]
@@ -40,8 +41,17 @@ FIELDS = """
     q: Output[Vector[Vector[{T}]]]
     z: Output[{T}]
 """
-SHAPES: dict[str, tuple[int, ...]] = {"x": (N,), "y": (N,), "m": (K, N), "s": (), "v": (N,), "a": (), "out": (N,), "q": (K, N),
-                                      "z": ()}  # fmt: skip
+SHAPES: dict[str, tuple[int, ...]] = {
+    "x": (N,),
+    "y": (N,),
+    "m": (K, N),
+    "s": (),
+    "v": (N,),
+    "a": (),
+    "out": (N,),
+    "q": (K, N),
+    "z": (),
+}
 _numbers = count()
 
 
@@ -98,7 +108,7 @@ def test_minus_zero_stays_minus_zero(vertices: int) -> None:
     assert np.all(np.signbit(got))
 
 
-# --- random loops -----------------------------------------------------------------------------------------------------
+# --- random loops ---------------------------------------------------------------------------------
 
 
 def random_loops(rng: Random, floats: bool) -> str:
@@ -108,33 +118,83 @@ def random_loops(rng: Random, floats: bool) -> str:
         low, high = rng.randint(0, 2), rng.randint(5, 7)
         step = rng.choice([1, 1, 1, 2])
         plain = rng.choice(["i", "i", "8 - i", "i + 1", "i - 1"])
-        elements = [f"self.x[{plain}]", "self.x[i]", "self.y[i]", "self.m[2, i]", "self.m[i % 5][i]", "self.v[i]",
-                    "self.v[i - 1]", "self.v[8 - i]", "self.s", "self.a", "2", "self.m.T[i][1]", "self.x[::-1][i]"]  # fmt: skip
+        elements = [
+            f"self.x[{plain}]",
+            "self.x[i]",
+            "self.y[i]",
+            "self.m[2, i]",
+            "self.m[i % 5][i]",
+            "self.v[i]",
+            "self.v[i - 1]",
+            "self.v[8 - i]",
+            "self.s",
+            "self.a",
+            "2",
+            "self.m.T[i][1]",
+            "self.x[::-1][i]",
+        ]
         elements += ["0.5", "-1.25"] if floats else ["-3"]
         names = ["e"]
         inner = [f"e = {rng.choice(elements)} {rng.choice('+-*')} {rng.choice(elements[:6])}"]
         for number in range(rng.randint(0, 2)):
             one, other = rng.choice(names + elements), rng.choice(names)
-            form = rng.choice(["{0} + {1}", "{0} * {1}", "{0} - {1}", "np.maximum({0}, {1})", "-{1}", "abs({1})",
-                               "max({0}, {1})", "np.exp({1} * 0)"])  # fmt: skip
+            form = rng.choice(
+                [
+                    "{0} + {1}",
+                    "{0} * {1}",
+                    "{0} - {1}",
+                    "np.maximum({0}, {1})",
+                    "-{1}",
+                    "abs({1})",
+                    "max({0}, {1})",
+                    "np.exp({1} * 0)",
+                ]
+            )
             inner.append(f"f{number} = {form.format(one, other)}")
             names.append(f"f{number}")
         for _ in range(rng.choice([1, 1, 2])):
             name = rng.choice(names + ["self.x[i]"])
-            inner.append(rng.choice([
-                f"t += {name}", f"t = t + {name}", f"u *= {name}", f"u = np.minimum(u, {name})", f"u = np.maximum(u, {name})",
-                f"w += {name}", f"t = {name} + t", f"t -= {name}", f"self.out[i] = {name}", f"self.v[i] = {name}",
-                f"self.v[i] += {name}", f"self.q[1, i] = {name}", f"self.q[i // 2][i] = {name}", f"self.out[{plain}] = {name}",
-                f"self.a = {name}", "self.out[i] = t", f"t += {name} * t", f"last = {name}",
-            ]))  # fmt: skip
+            inner.append(
+                rng.choice(
+                    [
+                        f"t += {name}",
+                        f"t = t + {name}",
+                        f"u *= {name}",
+                        f"u = np.minimum(u, {name})",
+                        f"u = np.maximum(u, {name})",
+                        f"w += {name}",
+                        f"t = {name} + t",
+                        f"t -= {name}",
+                        f"self.out[i] = {name}",
+                        f"self.v[i] = {name}",
+                        f"self.v[i] += {name}",
+                        f"self.q[1, i] = {name}",
+                        f"self.q[i // 2][i] = {name}",
+                        f"self.out[{plain}] = {name}",
+                        f"self.a = {name}",
+                        "self.out[i] = t",
+                        f"t += {name} * t",
+                        f"last = {name}",
+                    ]
+                )
+            )
         if rng.randrange(3) == 0:
             lines.append(f"for j in range({rng.randint(2, 5)}):")
-            body = [f"    for i in range({low + 1}, {high}):"] + [f"        {line}" for line in inner]
-            body = [line.replace("self.m[2, i]", "self.m[j, i]").replace("self.q[1, i]", "self.q[j, i]") for line in body]
+            body = [f"    for i in range({low + 1}, {high}):"] + [
+                f"        {line}" for line in inner
+            ]
+            body = [
+                line.replace("self.m[2, i]", "self.m[j, i]").replace("self.q[1, i]", "self.q[j, i]")
+                for line in body
+            ]
             lines += body
         else:
-            lines += [f"for i in range({low + 1}, {high}, {step}):"] + [f"    {line}" for line in inner]
-        lines += rng.choice([[], ["t = t * 2"], ["self.v[3] = t"], ["u = self.v[2]"], ["self.a = e"]])
+            lines += [f"for i in range({low + 1}, {high}, {step}):"] + [
+                f"    {line}" for line in inner
+            ]
+        lines += rng.choice(
+            [[], ["t = t * 2"], ["self.v[3] = t"], ["u = self.v[2]"], ["self.a = e"]]
+        )
     return "\n".join([*lines, "self.z = t + u + w"])
 
 
@@ -150,19 +210,31 @@ def test_random_loops_equal_the_vertex_loop(rng: Random) -> None:
     vertices = rng.choice([1, 2, 3, 7, 20])
     codelet = made(body, dtype)
     space = Space(DEVICE, rng)
-    fields = {f: regions(rng, space, dtype, s, vertices, codelet.fields[f].written) for f, s in SHAPES.items()}
+    fields = {
+        f: regions(rng, space, dtype, s, vertices, codelet.fields[f].written)
+        for f, s in SHAPES.items()
+    }
     compute_set = space.graph.add_compute_set()
     for i in range(vertices):
-        add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))
+        add(
+            space,
+            compute_set,
+            Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}),
+        )
     program = Repeat(2, Execute(compute_set))
     with cut(rng), pytest.MonkeyPatch.context() as patch:
         if rng.randrange(2):  # the first run is a batch, the second one a scalar loop
             patch.setattr(tiers, "LEAST_OPS", 1)
             patch.setattr(tiers, "LOOK", 0)
             patch.setattr(ScalarRun, "pays", lambda self: True)
-            patch.setattr(ScalarRun, "_by_compiled", lambda self, first: by_python(self, first, self.count))
-            patch.setattr(scalar_run, "CHOSEN", "python")  # to its end, however slow this machine is just now
-        batched = outcome(space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3]))
+            patch.setattr(
+                ScalarRun, "_by_compiled", lambda self, first: by_python(self, first, self.count)
+            )
+            # to its end, however slow this machine is just now
+            patch.setattr(scalar_run, "CHOSEN", "python")
+        batched = outcome(
+            space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3])
+        )
         looped = outcome(space, program, vertex_loop=True)
     if isinstance(looped, CodeletError):
         assert isinstance(batched, CodeletError), body
@@ -184,7 +256,7 @@ def test_the_random_loops_are_often_scalar_loops() -> None:
     assert taken >= 10
 
 
-# --- when they change -------------------------------------------------------------------------------------------------
+# --- when they change -----------------------------------------------------------------------------
 
 
 def group_of(codelet: type[Vertex]) -> Group:
@@ -203,7 +275,8 @@ LOOPS = {
     "t = 0.0\nfor j in range(9):\n    for e in self.x: t += e\nself.z = t": True,
     "for i in range(5):\n    for j in range(9): self.q[i, j] = self.x[j] * self.m[i][8 - j]": True,
     "t = 0.0\nfor e in self.x: t += e\nself.z = t": False,  # few operations
-    "for i in range(5):\n    for j in range(5): self.q[i] = self.x * self.m[i, j]": False,  # on whole rows
+    # on whole rows
+    "for i in range(5):\n    for j in range(5): self.q[i] = self.x * self.m[i, j]": False,
     "t = self.x[0]\nfor j in range(9):\n    for e in self.x: t += e\nself.z = t + np.sum(self.x)": False,
 }
 
@@ -232,7 +305,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(Program, "seconds_to_compile", lambda self, text: 1e-9)
     for name in ("_by_python", "_by_compiled"):
         plain = getattr(ScalarRun, name)
-        monkeypatch.setattr(ScalarRun, name, lambda *given, n=name, p=plain: (found.append(n), p(*given))[1])
+        monkeypatch.setattr(
+            ScalarRun, name, lambda *given, n=name, p=plain: (found.append(n), p(*given))[1]
+        )
     return found
 
 
@@ -257,14 +332,18 @@ def test_a_batch_goes_on_as_the_compiled_loop_where_that_is_quicker(
     assert len(runs) in (tiers.TRIALS, 11) and set(runs) == {"_by_compiled"}  # as the clock says
 
 
-def test_a_batch_stays_one_where_nothing_can_be_compiled(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_stays_one_where_nothing_can_be_compiled(
+    runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compiled, "numba_is_here", lambda: False)
     monkeypatch.setattr(ways, "program_of", Program)  # none that was made before
     found, expected = powers(3)
     assert same_bits(found, expected) and runs == []
 
 
-def test_a_short_batch_does_not_think_of_the_compiler(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_batch_does_not_think_of_the_compiler(
+    runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tiers, "LOOK", 1e9)
     found, expected = powers(3)
     assert same_bits(found, expected) and runs == []

@@ -1,4 +1,5 @@
-"""The views code, turns and tile: their numbers are those of vertices run one by one, and of plain loops."""
+"""The views code, turns and tile: their numbers are those of vertices run one by one, and of plain
+loops."""
 
 from __future__ import annotations
 
@@ -94,12 +95,19 @@ def values(rows: int, width: int) -> Array:
 
 
 def ran(prices: str = PRICES[0], every: int = 1, name: str = "mixed") -> Report:
-    """Rows of two lengths on every so many tiles: `Mixed` twice, then `Large`, and some that have the tile to themselves."""
+    """Rows of two lengths on every so many tiles: `Mixed` twice, then `Large`, and some that have
+    the tile to themselves."""
     tiles, rows, width = 13, 26, 9
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
-    matrix, weights = graph.add_variable(FLOAT, (rows, width), "matrix"), graph.add_variable(FLOAT, (width,), "weights")
-    half, out, count = (graph.add_variable(t, (rows,), name) for t, name in ((HALF, "half"), (FLOAT, "out"), (FLOAT, "count")))
+    matrix, weights = (
+        graph.add_variable(FLOAT, (rows, width), "matrix"),
+        graph.add_variable(FLOAT, (width,), "weights"),
+    )
+    half, out, count = (
+        graph.add_variable(t, (rows,), name)
+        for t, name in ((HALF, "half"), (FLOAT, "out"), (FLOAT, "count"))
+    )
     graph.set_tile_mapping(weights, 0)
     graph.set_initial_value(matrix, values(rows, width))
     graph.set_initial_value(weights, 1.0)
@@ -109,7 +117,9 @@ def ran(prices: str = PRICES[0], every: int = 1, name: str = "mixed") -> Report:
         for part in (matrix[row], half[row], out[row], count[row]):
             graph.set_tile_mapping(part, tile)
         n = width - row % 2
-        vertex = graph.add_vertex(mixed, Mixed, a=matrix[row][:n], b=weights[:n], half=half[row], out=out[row])
+        vertex = graph.add_vertex(
+            mixed, Mixed, a=matrix[row][:n], b=weights[:n], half=half[row], out=out[row]
+        )
         graph.set_tile_mapping(vertex, tile)
         if row == 1:
             graph.set_perf_estimate(vertex, 1000)
@@ -136,7 +146,7 @@ def cycles(text: str) -> float:
     return float(text.replace(",", "") or "nan")
 
 
-# --- code -------------------------------------------------------------------------------------------------------------
+# --- code -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prices", PRICES)
@@ -151,12 +161,22 @@ def test_lines_are_those_of_all_vertices_run_one_by_one(prices: str) -> None:
             times[line.text] += 2 * often
         start += 2 * seen.start * (number != 1)
     data = show.code(report, Mixed).data
-    found = {row["line"].split(": ", 1)[1]: row for row in data if re.match(r"  \d+: ", row["line"])}
+    found = {
+        row["line"].split(": ", 1)[1]: row for row in data if re.match(r"  \d+: ", row["line"])
+    }
     assert {text: cycles(row[prices]) for text, row in found.items()} == dict(expected)
     assert {text: int(row["times"].replace(",", "")) for text, row in found.items()} == dict(times)
-    assert cycles(data[0][prices]) == report.cycles_by_codelet()["Mixed"] == sum(expected.values()) + start + 2 * 1000
+    assert (
+        cycles(data[0][prices])
+        == report.cycles_by_codelet()["Mixed"]
+        == sum(expected.values()) + start + 2 * 1000
+    )
     given = next(row for row in data if "given" in row["line"])
-    assert cycles(given[prices]) == 2000 and data[1]["line"] == "  start of vertices" and cycles(data[1][prices]) == start
+    assert (
+        cycles(given[prices]) == 2000
+        and data[1]["line"] == "  start of vertices"
+        and cycles(data[1][prices]) == start
+    )
     for row in data:
         assert row["share"] == f"{100 * cycles(row[prices]) / cycles(data[0][prices]):.1f} %"
 
@@ -168,7 +188,8 @@ def test_the_other_price_is_that_of_a_run_at_that_price() -> None:
     assert len(both) >= 5
     for line in both:
         told_of = [[data[line][prices] for prices in PRICES] for data in lines]
-        assert told_of[0] == told_of[1] or "" in told_of[0] and "" in told_of[1], line  # what is given has one price
+        # what is given has one price
+        assert told_of[0] == told_of[1] or "" in told_of[0] and "" in told_of[1], line
 
 
 def test_parts_of_a_line_add_up_to_it() -> None:
@@ -183,7 +204,8 @@ def test_parts_of_a_line_add_up_to_it() -> None:
             assert sum(parts) == cycles(row["compiled"])
     assert checked == 2
     vectors = {row["line"].strip(): cycles(row["compiled"]) for row in data}
-    # 25 vertices ran twice: 13 of 9 numbers, five data paths each, 12 of 8, four each. A product and a sum of all.
+    # 25 vertices ran twice: 13 of 9 numbers, five data paths each, 12 of 8, four each. A product
+    # and a sum of all.
     assert vectors["start of loops over vectors"] == 2 * 25 * 6
     assert vectors["arithmetic on vectors"] == 2 * 2 * (13 * 5 + 12 * 4)
     assert vectors["a store of half a word reads the rest first"] == 2 * 25 * 2
@@ -192,10 +214,17 @@ def test_parts_of_a_line_add_up_to_it() -> None:
 def test_the_words_and_the_picture_say_the_same() -> None:
     made = show.code(ran())  # the codelet that costs most
     text = repr(made).splitlines()
-    assert text[0] == made.scene.sentence and text[0].startswith("52 vertices of Mixed ran, ") and "modelled" in text[0]
+    assert (
+        text[0] == made.scene.sentence
+        and text[0].startswith("52 vertices of Mixed ran, ")
+        and "modelled" in text[0]
+    )
     assert len(text) == 2 + len(made.data)
     for line, row in zip(text[2:], made.data, strict=True):
-        assert line.endswith(f"  {row['line']}".rstrip()) and line.split()[-len(row["line"].split()) - 3] in row.values()
+        assert (
+            line.endswith(f"  {row['line']}".rstrip())
+            and line.split()[-len(row["line"].split()) - 3] in row.values()
+        )
     drawn = {shape.text for shape in paint(made.scene, 0) if isinstance(shape, Words)}
     assert {row["compiled"] for row in made.data} | {row["share"] for row in made.data} <= drawn
     [tree] = made.scene.marks
@@ -203,7 +232,12 @@ def test_the_words_and_the_picture_say_the_same() -> None:
     worst = next(i for i, row in enumerate(made.data) if "acc +=" in row["line"])
     (chosen,) = (part for code, part in tree.parts.items() if CODES[int(code)].letter == "M")
     assert np.flatnonzero(chosen).tolist() == [worst]
-    bars = [box for shape in paint(made.scene, 0) if isinstance(shape, Boxes) for box in shape.boxes.tolist()]
+    bars = [
+        box
+        for shape in paint(made.scene, 0)
+        if isinstance(shape, Boxes)
+        for box in shape.boxes.tolist()
+    ]
     widths = sorted(round(box[2] / 90, 3) for box in bars)
     shares = sorted(s / 1000 for part in tree.parts.values() for s in part.tolist() if s)
     assert widths == pytest.approx(shares, abs=0.002)
@@ -214,17 +248,28 @@ def test_vertices_that_have_the_tile_count_its_cycles(codelet: type[Vertex]) -> 
     report, count = ran(), 1 + (codelet is Alone)
     data = show.code(report, codelet).data
     seen = observe(codelet, report.target, x=np.ones(11))
-    assert cycles(data[0]["compiled"]) == count * seen.cycles == report.cycles_by_codelet()[codelet.__name__]
+    assert (
+        cycles(data[0]["compiled"])
+        == count * seen.cycles
+        == report.cycles_by_codelet()[codelet.__name__]
+    )
     assert cycles(data[1]["compiled"]) == count * seen.start
 
 
 def test_a_vertex_that_was_looked_at_has_lines_where_data_decide() -> None:
     seen = observe(Large, a=[0, 1, 2, 0.2, np.nan])
     data = show.code(seen).data
-    lines = {row["line"].split(": ", 1)[1]: (row["times"], cycles(row["cycles"])) for row in data[2:]}
+    lines = {
+        row["line"].split(": ", 1)[1]: (row["times"], cycles(row["cycles"])) for row in data[2:]
+    }
     # A load, a comparison and a branch for each; an addition for two; a store.
-    assert lines == {"n = 0": ("1", 0), "for i in range(len(self.a)):": ("5", 0), "if self.a[i] > 0.5:": ("5", 15),
-                     "n += 1": ("2", 2), "self.out = n": ("1", 1)}  # fmt: skip
+    assert lines == {
+        "n = 0": ("1", 0),
+        "for i in range(len(self.a)):": ("5", 0),
+        "if self.a[i] > 0.5:": ("5", 15),
+        "n += 1": ("2", 2),
+        "self.out = n": ("1", 1),
+    }
     assert cycles(data[0]["cycles"]) == seen.cycles == 5 + 18
     assert repr(show.code(seen)).startswith(
         "One vertex of Large, 23 modelled cycles; most in line 4: if self.a[i] > 0.5, 65.2 %.\n"
@@ -245,14 +290,24 @@ def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
     report = engine.report
     name = max(report.cycles_by_codelet(), key=lambda one: report.cycles_by_codelet()[one])
     made = show.code(report)
-    assert repr(made).splitlines()[0].endswith(" modelled cycles, by a formula of PopLibs, not by lines.")
-    assert [row["line"] for row in made.data[:2]] == [name, "  by a formula of PopLibs, not by lines"]
+    assert (
+        repr(made)
+        .splitlines()[0]
+        .endswith(" modelled cycles, by a formula of PopLibs, not by lines.")
+    )
+    assert [row["line"] for row in made.data[:2]] == [
+        name,
+        "  by a formula of PopLibs, not by lines",
+    ]
     assert {cycles(row["cycles"]) for row in made.data[:2]} == {report.cycles_by_codelet()[name]}
 
 
 def test_what_code_does_not_take() -> None:
     report = ran()
-    assert told(show.code, 3) == "show.code() was given 3, which is no report.\n  next:  give it engine.report."
+    assert (
+        told(show.code, 3)
+        == "show.code() was given 3, which is no report.\n  next:  give it engine.report."
+    )
     assert told(show.code, report, "Mixd") == (
         "show.code() was asked for 'Mixd', of which no vertex ran.\n"
         "  next:  did you mean 'Mixed'? those of Mixed, Thirds, Alone, Large did."
@@ -260,12 +315,14 @@ def test_what_code_does_not_take() -> None:
     assert told(show.code, report, Vertex).startswith(
         "show.code() was asked for 'Vertex', of which no vertex ran.\n  next:  those"
     )
-    for asked, advice in ((report, "show.code(observe(Large, …)) counts them for one vertex."),
-                          (observe(Given, x=1.0), "show.turns(Given, …) shows what its loops did.")):  # fmt: skip
+    for asked, advice in (
+        (report, "show.code(observe(Large, …)) counts them for one vertex."),
+        (observe(Given, x=1.0), "show.turns(Given, …) shows what its loops did."),
+    ):
         name = advice.split("(")[-1].split(",")[0]
         assert told(show.code, asked, Large) == (
-            f"The lines of {name} were not counted: its cycles are given as a whole, data decide them, or nothing can count "
-            f"them.\n  next:  {advice}"
+            f"The lines of {name} were not counted: its cycles are given as a whole, data decide "
+            f"them, or nothing can count them.\n  next:  {advice}"
         )
     stored = Report.sample("products")
     assert told(show.code, stored) == (
@@ -284,7 +341,7 @@ class Given(Vertex):
         return 3
 
 
-# --- turns ------------------------------------------------------------------------------------------------------------
+# --- turns ----------------------------------------------------------------------------------------
 
 
 class Prefix(Vertex):
@@ -302,7 +359,12 @@ class Prefix(Vertex):
 def marked(made: View) -> list[int]:
     [tree] = made.scene.marks
     assert isinstance(tree, Tree)
-    return [i for code, part in tree.parts.items() if made.scene.codes[int(code)].letter == "W" for i in np.flatnonzero(part)]
+    return [
+        i
+        for code, part in tree.parts.items()
+        if made.scene.codes[int(code)].letter == "W"
+        for i in np.flatnonzero(part)
+    ]
 
 
 def test_turns_are_those_of_a_plain_loop() -> None:
@@ -312,12 +374,21 @@ def test_turns_are_those_of_a_plain_loop() -> None:
         total = total + value if value > 0 else total
         # Load, compare and branch; load and add; store.
         spent = 3 + 2 * bool(value > 0) + 1
-        assert row["names and stores"] == f"total = {total}; i = {i}; stores y[{i}]" and row["cycles"] == f"{spent}"
+        assert (
+            row["names and stores"] == f"total = {total}; i = {i}; stores y[{i}]"
+            and row["cycles"] == f"{spent}"
+        )
         assert row["turn"] == f"{i + 1}" and row["wrote"] == ("y[5]" if i == 5 else "")
     assert marked(made) == [5]
-    assert repr(made).endswith("Turn 6 of line 3, for i in range(len(self.x)), wrote y[5]: total = 14.0; i = 5; stores y[5].")
+    assert repr(made).endswith(
+        "Turn 6 of line 3, for i in range(len(self.x)), wrote y[5]: total = 14.0; i = 5; stores "
+        "y[5]."
+    )
     assert marked(show.turns(observe(Prefix, x=x, y=7), ("y", 2))) == [2]
-    assert marked(show.turns(Prefix, "y", x=x, y=7)) == list(range(7)) and marked(show.turns(Prefix, x=x, y=7)) == []
+    assert (
+        marked(show.turns(Prefix, "y", x=x, y=7)) == list(range(7))
+        and marked(show.turns(Prefix, x=x, y=7)) == []
+    )
 
 
 def test_of_many_turns_those_around_the_writer_are_shown() -> None:
@@ -343,17 +414,20 @@ def test_what_turns_does_not_take() -> None:
         "No turn of a loop of Two wrote x[2].\n  next:  those that were written are 0, 1."
     )
     assert told(show.turns, Two, ("y", 1), **one) == (
-        "No turn of a loop of Two wrote y[1].\n  next:  no turn wrote y at all: look at the lines outside of the loops."
+        "No turn of a loop of Two wrote y[1].\n  next:  no turn wrote y at all: look at the lines "
+        "outside of the loops."
     )
     assert told(show.turns, Two, 1, **one) == (
-        'show.turns() was asked who wrote 1, and Two has 2 fields that it writes.\n  next:  say in which: ("NAME", 1).'
+        "show.turns() was asked who wrote 1, and Two has 2 fields that it writes.\n  next:  say in "
+        'which: ("NAME", 1).'
     )
     assert told(show.turns, Two, ("z", 1), **one) == (
-        "Two has no field 'z'.\n  next:  Its fields are x: InOut[Vector[FLOAT]], y: Output[Vector[FLOAT]]."
+        "Two has no field 'z'.\n  next:  Its fields are x: InOut[Vector[FLOAT]], y: "
+        "Output[Vector[FLOAT]]."
     )
     assert told(show.turns, Alone, x=[1, 2]) == (
-        "No loop of Alone was seen to turn.\n"
-        "  next:  print(observe(Alone, …)) says what its lines cost; turns are those of loops over elements."
+        "No loop of Alone was seen to turn.\n  next:  print(observe(Alone, …)) says what its lines "
+        "cost; turns are those of loops over elements."
     )
     assert told(show.turns, 3) == (
         "show.turns() was given 3, which is no vertex class.\n"
@@ -374,7 +448,8 @@ class Kept(Vertex):
 
 
 def kept(*names: str, first: int = 0) -> tuple[Recording, list[Any]]:
-    """`Kept` on two tiles in three rounds; in each `x` is what `y` was. What is recorded, and the vertices."""
+    """`Kept` on two tiles in three rounds; in each `x` is what `y` was. What is recorded, and the
+    vertices."""
     device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
     graph = Graph(device)
     of = {name: graph.add_variable(FLOAT, (14,), name) for name in ("x", "y")}
@@ -398,56 +473,83 @@ def kept(*names: str, first: int = 0) -> tuple[Recording, list[Any]]:
 @pytest.mark.parametrize("tile", [0, 1])
 def test_turns_of_a_vertex_of_a_run_are_those_of_plain_rounds(tile: int) -> None:
     recording, vertices = kept("x", "y")
-    x, y, total = (np.arange(14, dtype=np.float32) - 2)[7 * tile :][:7], np.full(7, 0.5, np.float32), np.float32(0)
+    x, y, total = (
+        (np.arange(14, dtype=np.float32) - 2)[7 * tile :][:7],
+        np.full(7, 0.5, np.float32),
+        np.float32(0),
+    )
     for step in (0, 2, 4):  # between them copies
         made = show.turns(recording, vertices[tile] if step else ("kept", tile), 3, step=step)
         for i, row in enumerate(made.data):
             total += x[i] if x[i] > 0 else 0
             y[6 - i] += total
-            assert row["names and stores"] == f"i = {i}; " + (f"stores total; stores y[{i}]" if x[i] > 0 else f"stores y[{i}]")
+            assert row["names and stores"] == f"i = {i}; " + (
+                f"stores total; stores y[{i}]" if x[i] > 0 else f"stores y[{i}]"
+            )
             assert row["wrote"] == ("y[3]" if i == 3 else "")
         assert np.array_equal(recording.values(recording.tensors[1], step)[7 * tile :][:7], y)
         spent = recording.report.cycles_by_codelet()["Kept"] if recording.report else 0
-        assert f"Vertex {tile} of kept on tile {tile}, in step {step} of the run, Kept, " in repr(made) and spent
-        assert made.scene.data["link"]["tile"] == tile and made.scene.data["link"]["moments"][0] == 1
+        assert (
+            f"Vertex {tile} of kept on tile {tile}, in step {step} of the run, Kept, " in repr(made)
+            and spent
+        )
+        assert (
+            made.scene.data["link"]["tile"] == tile and made.scene.data["link"]["moments"][0] == 1
+        )
         x = y.copy()
-    assert repr(show.turns(recording, vertices[tile], 3)) == repr(made)  # the last, if none is named
-    assert show.run(recording).data and "content" in show.bsp(recording).scene.data  # data decide its cycles
+    # the last, if none is named
+    assert repr(show.turns(recording, vertices[tile], 3)) == repr(made)
+    # data decide its cycles
+    assert show.run(recording).data and "content" in show.bsp(recording).scene.data
 
 
 def test_what_turns_of_a_run_do_not_take() -> None:
     recording, (one, _) = kept("x", "y")
-    advice = "\n  next:  give a vertex of the graph, or (name of a compute set, number), and no step or one that executes it."
-    for asked, step, said in ((("kept", 2), None, "('kept', 2), which did not run"), (7, None, "7, which did not run"),
-                              (one, 1, f"{one!r}, which did not run in step 1")):  # fmt: skip
+    advice = (
+        "\n  next:  give a vertex of the graph, or (name of a compute set, number), and no step or "
+        "one that executes it."
+    )
+    for asked, step, said in (
+        (("kept", 2), None, "('kept', 2), which did not run"),
+        (7, None, "7, which did not run"),
+        (one, 1, f"{one!r}, which did not run in step 1"),
+    ):
         assert told(show.turns, recording, asked, step=step) == (
             f"show.turns() was asked for {said} while it was recorded.{advice}"
         )
     assert told(show.turns, kept("x")[0], ("kept", 0)) == (
-        "Vertex 0 of kept reads or writes what was not recorded: y (its y).\n  next:  engine.record(…) that too, then run."
+        "Vertex 0 of kept reads or writes what was not recorded: y (its y).\n  next:  "
+        "engine.record(…) that too, then run."
     )
     assert told(show.turns, recording.report, one) == (
-        "show.turns() was given a report, which holds no values.\n"
-        "  next:  recording = engine.record(…) what the vertex reads and writes, run, then show.turns(recording, vertex)."
+        "show.turns() was given a report, which holds no values.\n  next:  recording = "
+        "engine.record(…) what the vertex reads and writes, run, then show.turns(recording, "
+        "vertex)."
     )
     assert told(show.turns, kept("x", "y", first=1)[0], ("kept", 0)) == (
-        "In the run vertex 0 of kept wrote something else than it writes now: it keeps a state since before the recording, "
-        "rounds stochastically, or is not the only one that writes there.\n"
-        "  next:  record from the first run on; or show.turns(the class, …) with values of your own."
+        "In the run vertex 0 of kept wrote something else than it writes now: it keeps a state "
+        "since before the recording, rounds stochastically, or is not the only one that writes "
+        "there.\n  next:  record from the first run on; or show.turns(the class, …) with values of "
+        "your own."
     )
 
 
-# --- tile -------------------------------------------------------------------------------------------------------------
+# --- tile -----------------------------------------------------------------------------------------
 
 
 def work(tiles: int, vertices: int, of: int = 0) -> tuple[Report, list[tuple[int, int]]]:
-    """Sums of rows of uneven lengths, all on a few tiles; the tile and the cycles of each vertex."""
+    """Sums of rows of uneven lengths, all on a few tiles; the tile and the cycles of each
+    vertex."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     rng = np.random.default_rng(vertices)
     lengths = rng.integers(1, 40, vertices)
     rows = [graph.add_variable(FLOAT, (int(n),), f"row{i}") for i, n in enumerate(lengths)]
-    out, compute_set, placed = graph.add_variable(FLOAT, (vertices,), "out"), graph.add_compute_set("sums"), []
+    out, compute_set, placed = (
+        graph.add_variable(FLOAT, (vertices,), "out"),
+        graph.add_compute_set("sums"),
+        [],
+    )
     for i, row in enumerate(rows):
         tile = int(rng.integers(0, of or tiles))
         for part in (row, out[i]):
@@ -475,15 +577,23 @@ class Added(Vertex):
 def lanes_of(made: View, which: int) -> list[list[tuple[int, int, int]]]:
     """By worker, (start, cycles, code) of what its lane shows of vertices, as drawn."""
     still = made.scene.stills[which]
-    drawing, lanes = made.scene.drawings[still.lanes["workers"][0]], list[list[tuple[int, int, int]]]()
+    drawing, lanes = (
+        made.scene.drawings[still.lanes["workers"][0]],
+        list[list[tuple[int, int, int]]](),
+    )
     first = len(BASE)
     for worker in range(len(still.values["busy"])):
-        bars = [tuple(int(np.broadcast_to(v, 6)[worker]) for v in (b.start, b.length, b.code)) for b in drawing.bars[1:]]
+        bars = [
+            tuple(int(np.broadcast_to(v, 6)[worker]) for v in (b.start, b.length, b.code))
+            for b in drawing.bars[1:]
+        ]
         lanes.append([bar for bar in bars if bar[1] and bar[2] >= first])  # type: ignore[misc]
     return lanes
 
 
-@pytest.mark.parametrize(("tiles", "vertices", "of"), [(1, 1, 0), (1, 400, 0), (13, 60, 0), (64, 90, 7), (1472, 40, 3)])
+@pytest.mark.parametrize(
+    ("tiles", "vertices", "of"), [(1, 1, 0), (1, 400, 0), (13, 60, 0), (64, 90, 7), (1472, 40, 3)]
+)
 def test_workers_run_what_the_plain_schedule_says(tiles: int, vertices: int, of: int) -> None:
     report, placed = work(tiles, vertices, of)
     slowest = int(np.argmax(report.compute_cycles_per_tile))
@@ -496,16 +606,26 @@ def test_workers_run_what_the_plain_schedule_says(tiles: int, vertices: int, of:
             free[worker] += cycles_
         assert [[bar[:2] for bar in lane] for lane in lanes_of(made, 0)] == expected
         codes = [[bar[2] for bar in lane] for lane in lanes_of(made, 0)]
-        assert all(a != b for lane in codes for a, b in zip(lane, lane[1:], strict=False))  # neighbours are told apart
-        assert 6 * max(free) == report.compute_cycles_per_tile[tile] == made.scene.drawings[1].bars[0].length
+        # neighbours are told apart
+        assert all(a != b for lane in codes for a, b in zip(lane, lane[1:], strict=False))
+        assert (
+            6 * max(free)
+            == report.compute_cycles_per_tile[tile]
+            == made.scene.drawings[1].bars[0].length
+        )
         still = made.scene.stills[0]
         assert still.values["busy"].tolist() == [6 * f for f in free]
         assert still.values["vertices"].tolist() == [len(lane) for lane in expected]
-        told_of = sorted((int(row["worker"]), int(row["start"].replace(",", "")), cycles(row["cycles"])) for row in made.data)
+        told_of = sorted(
+            (int(row["worker"]), int(row["start"].replace(",", "")), cycles(row["cycles"]))
+            for row in made.data
+        )
         assert told_of == sorted((w, *bar) for w, lane in enumerate(expected) for bar in lane)
         text, idle = repr(made), sum(not lane for lane in expected)
         assert f"{6 * max(free):,} modelled cycles = 6 x {max(free):,}, its busiest worker" in text
-        assert (f"{idle} of them without one: {idle} more of up to {max(free):,} cycles" in text) == bool(idle)
+        assert (
+            f"{idle} of them without one: {idle} more of up to {max(free):,} cycles" in text
+        ) == bool(idle)
         waits = int(report.compute_cycles_per_tile.max()) - 6 * max(free)
         assert (f"it waits {waits:,} for tile {slowest}" in text) == bool(waits)
         assert len(made._repr_html_()) < (60_000 if vertices > 100 else 40_000)
@@ -524,7 +644,9 @@ def test_the_picture_of_a_tile_has_the_widths_of_its_cycles() -> None:
     for lane in lanes:
         for _, length, code in lane:
             expected[code] += length * scale  # type: ignore[assignment]
-    assert drawn.keys() == expected.keys() and all(drawn[c] == pytest.approx(expected[c], abs=0.5) for c in drawn)
+    assert drawn.keys() == expected.keys() and all(
+        drawn[c] == pytest.approx(expected[c], abs=0.5) for c in drawn
+    )
 
 
 @pytest.mark.parametrize("tile", [0, 12])
@@ -534,12 +656,24 @@ def test_its_memory_is_the_ledgers(tile: int) -> None:
     memory = made.scene.mark("memory")
     assert isinstance(memory, Lanes)
     [bar] = made.scene.drawings[0].bars
-    sizes = {name.rsplit(" ", 1)[0]: int(size) for name, size in zip(memory.labels, np.asarray(bar.length), strict=True)}
+    sizes = {
+        name.rsplit(" ", 1)[0]: int(size)
+        for name, size in zip(memory.labels, np.asarray(bar.length), strict=True)
+    }
     held = report.memory.by_category(tile)
-    assert sum(sizes.values()) == report.memory.held_per_tile[tile] and f"{sum(sizes.values()):,} of 638,976" in memory.heading
+    assert (
+        sum(sizes.values()) == report.memory.held_per_tile[tile]
+        and f"{sum(sizes.values()):,} of 638,976" in memory.heading
+    )
     assert sizes["stacks"] == held["Stacks"] and sizes["vertex code"] == held["Vertex code"]
-    assert sizes["matrix"] == 4 * 9 * 2 and sizes["half"] == 2 * 2 and sizes.get("weights") == (4 * 9 if tile == 0 else None)
-    assert [int(name.rsplit(" ", 1)[1].replace(",", "")) for name in memory.labels] == list(sizes.values())
+    assert (
+        sizes["matrix"] == 4 * 9 * 2
+        and sizes["half"] == 2 * 2
+        and sizes.get("weights") == (4 * 9 if tile == 0 else None)
+    )
+    assert [int(name.rsplit(" ", 1)[1].replace(",", "")) for name in memory.labels] == list(
+        sizes.values()
+    )
 
 
 def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
@@ -553,18 +687,26 @@ def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
     assert made.scene.stills[int(made.scene.frames[made.scene.poster])].label == "mixed on tile 0"
     thirds, alone = (observe(c, report.target, x=np.ones(11)).cycles for c in (Thirds, Alone))
     whole = [row for row in made.data if row["step"] == "whole on tile 0"]
-    assert [(row["worker"], row["codelet"], cycles(row["start"]), cycles(row["cycles"])) for row in whole] == [
-        ("all", "Thirds", 0, thirds), ("all", "Alone", thirds, alone)]  # fmt: skip
+    assert [
+        (row["worker"], row["codelet"], cycles(row["start"]), cycles(row["cycles"]))
+        for row in whole
+    ] == [("all", "Thirds", 0, thirds), ("all", "Alone", thirds, alone)]
     lanes = lanes_of(made, 2)
     assert all([bar[:2] for bar in lane] == [(0, thirds), (thirds, alone)] for lane in lanes)
-    assert f"{thirds + alone:,} modelled cycles = {thirds + alone:,} of vertices that have it to themselves" in repr(
-        show.tile(report, 0, "whole")
+    assert (
+        f"{thirds + alone:,} modelled cycles = {thirds + alone:,} of vertices that have it to "
+        "themselves" in repr(show.tile(report, 0, "whole"))
     )
-    assert "it waits" in repr(show.tile(report, 12, "whole")) and "for tile 0" in repr(show.tile(report, 12, "whole"))
+    assert "it waits" in repr(show.tile(report, 12, "whole")) and "for tile 0" in repr(
+        show.tile(report, 12, "whole")
+    )
     given = next(row for row in show.tile(report, 0, "mixed").data if row["vertex"] == "1")
     assert cycles(given["cycles"]) == 6 * 1000  # its estimate
     [tree] = [m for m in made.scene.marks if isinstance(m, Tree)]
-    assert tree.labels[0] == "Mixed, vertex 1" and tree.labels[1] == "given or decided by data, not by lines"
+    assert (
+        tree.labels[0] == "Mixed, vertex 1"
+        and tree.labels[1] == "given or decided by data, not by lines"
+    )
 
 
 def test_a_tile_without_work_waits_and_holds() -> None:
@@ -572,15 +714,23 @@ def test_a_tile_without_work_waits_and_holds() -> None:
     made = show.tile(report, 1)
     duration = max(report.step_cost(n).compute_duration for n in report.step_numbers.tolist())
     assert repr(made).startswith(
-        f"In mixed on tile 1: it takes 0 modelled cycles; 0 vertices on 6 workers; it waits {duration:,} for tile "
+        "In mixed on tile 1: it takes 0 modelled cycles; 0 vertices on 6 workers; it waits "
+        f"{duration:,} for tile "
     )
-    assert made.data == [] and not any(lanes_of(made, 0)) and not any(isinstance(m, Tree) for m in made.scene.marks)
+    assert (
+        made.data == []
+        and not any(lanes_of(made, 0))
+        and not any(isinstance(m, Tree) for m in made.scene.marks)
+    )
 
 
 def test_moving_edges_into_place_is_a_part_of_the_tiles_time() -> None:
     device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
     graph = Graph(device.target)
-    matrix, out = graph.add_variable(FLOAT, (8, 8), "matrix"), graph.add_variable(FLOAT, (8,), "out")
+    matrix, out = (
+        graph.add_variable(FLOAT, (8, 8), "matrix"),
+        graph.add_variable(FLOAT, (8,), "out"),
+    )
     for part in (matrix, out):
         graph.set_tile_mapping(part, 0)
     graph.set_initial_value(matrix, 1.0)
@@ -592,15 +742,19 @@ def test_moving_edges_into_place_is_a_part_of_the_tiles_time() -> None:
     engine.run()
     report, one = engine.report, observe(Added, x=np.ones(8)).cycles
     made = show.tile(report)
-    # docs/model.md: 64 pieces of 4 bytes on six workers: 36 to start, 44.5 a piece, one for 8 bytes.
+    # docs/model.md: 64 pieces of 4 bytes on six workers: 36 to start, 44.5 a piece, one for 8
+    # bytes.
     moves = 6 * int(np.ceil(36 + 44.5 * 11 + 256 / 8 / 6))
     assert report.compute_cycles_per_tile[0] == moves + 6 * 2 * one
-    assert f"= 6 x {2 * one}, its busiest worker + {moves:,} of moving edges into place; 8 vertices" in repr(made)
+    assert (
+        f"= 6 x {2 * one}, its busiest worker + {moves:,} of moving edges into place; 8 vertices"
+        in repr(made)
+    )
     assert [lane[0][0] for lane in lanes_of(made, 0)] == [moves] * 6
     besides = show.code(report).data[-1]
-    assert besides["line"].startswith("besides: moving edges") and cycles(besides["compiled"]) == np.ceil(
-        36 * 6 + 44.5 * 64 + 32
-    )
+    assert besides["line"].startswith("besides: moving edges") and cycles(
+        besides["compiled"]
+    ) == np.ceil(36 * 6 + 44.5 * 64 + 32)
 
 
 def test_its_code_is_that_of_show_code() -> None:
@@ -608,21 +762,33 @@ def test_its_code_is_that_of_show_code() -> None:
     made = show.tile(report)
     [tree] = [m for m in made.scene.marks if isinstance(m, Tree)]
     longest = max(made.data, key=lambda row: cycles(row["cycles"]))
-    assert tree.labels[0] == f"Added, vertex {longest['vertex']}" and cycles(tree.cells[1]) == cycles(longest["cycles"]) / 6
-    total = sum(cycles(tree.cells[3 * i + 1]) for i, depth in enumerate(tree.depth.tolist()) if depth == 1)
+    assert (
+        tree.labels[0] == f"Added, vertex {longest['vertex']}"
+        and cycles(tree.cells[1]) == cycles(longest["cycles"]) / 6
+    )
+    total = sum(
+        cycles(tree.cells[3 * i + 1]) for i, depth in enumerate(tree.depth.tolist()) if depth == 1
+    )
     assert total == cycles(tree.cells[1])
     assert f"{CODES.index(WORST)}" in tree.parts
 
 
 def test_what_tile_does_not_take() -> None:
     report = ran()
-    assert told(show.tile, 3) == "show.tile() was given 3, which is no report.\n  next:  give it engine.report."
-    assert told(show.tile, report, 99) == "There is no tile 99.\n  next:  there are 13 tiles, from 0."
+    assert (
+        told(show.tile, 3)
+        == "show.tile() was given 3, which is no report.\n  next:  give it engine.report."
+    )
+    assert (
+        told(show.tile, report, 99) == "There is no tile 99.\n  next:  there are 13 tiles, from 0."
+    )
     assert told(show.tile, report, 0, "mixd") == (
         "show.tile() was asked for 'mixd', which no step of the run is.\n"
         "  next:  did you mean 'mixed'? there are mixed, large, whole."
     )
-    assert told(show.tile, Report.sample("products"), 0).startswith("show.tile() was given a report from a file, which holds")
+    assert told(show.tile, Report.sample("products"), 0).startswith(
+        "show.tile() was given a report from a file, which holds"
+    )
     device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
     graph = Graph(device.target)
     a, b = (graph.add_variable(FLOAT, (4,), name) for name in "ab")
@@ -631,19 +797,30 @@ def test_what_tile_does_not_take() -> None:
     graph.set_initial_value(a, 1.0)
     engine = Engine(graph, Copy(a, b))
     engine.load(device)
-    assert told(show.tile, engine.report).startswith("show.tile() was given a report in which nothing has run.")
+    assert told(show.tile, engine.report).startswith(
+        "show.tile() was given a report in which nothing has run."
+    )
     engine.run()
-    assert told(show.tile, engine.report) == "show.tile() was given a run without vertices.\n  next:  execute a compute set."
-    assert told(show.code, engine.report).endswith(", of which no vertex ran.\n  next:  execute a compute set.")
+    assert (
+        told(show.tile, engine.report)
+        == "show.tile() was given a run without vertices.\n  next:  execute a compute set."
+    )
+    assert told(show.code, engine.report).endswith(
+        ", of which no vertex ran.\n  next:  execute a compute set."
+    )
 
 
-# --- the contract -----------------------------------------------------------------------------------------------------
+# --- the contract ---------------------------------------------------------------------------------
 
 
 def made_views(name: str = "mixed") -> list[View]:
     report = ran(name=name)
-    return [show.tile(report), show.code(report), show.code(observe(Mixed, a=[1, 2], b=[3, 4])),
-            show.turns(Prefix, 1, x=[1, 2, 3], y=3)]  # fmt: skip
+    return [
+        show.tile(report),
+        show.code(report),
+        show.code(observe(Mixed, a=[1, 2], b=[3, 4])),
+        show.turns(Prefix, 1, x=[1, 2, 3], y=3),
+    ]
 
 
 def hashes() -> list[str]:
@@ -661,7 +838,10 @@ def test_a_view_is_a_picture_a_table_and_a_player(tmp_path: Path) -> None:
             and "modelled" in made.alt
             and len(re.findall(r"\d", made.alt)) >= 3
         )
-        assert len(found.tags["tr"]) == min(24, len(made.data)) + 1 and len(made._repr_html_()) < 40_000
+        assert (
+            len(found.tags["tr"]) == min(24, len(made.data)) + 1
+            and len(made._repr_html_()) < 40_000
+        )
         assert "http" not in made._repr_html_() and len(found.tags["script"]) == 1
         codes = [made.scene.codes[i] for i in made.scene.legend]
         assert len({code.letter for code in codes}) == len(codes)
@@ -670,18 +850,26 @@ def test_a_view_is_a_picture_a_table_and_a_player(tmp_path: Path) -> None:
                 assert contrast(palette.ink_on(colour), colour) >= 4.5
 
 
-@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "😀\n\x00", "long " * 2_000])
+@pytest.mark.parametrize(
+    "name", ["</script><script>alert(1)</script>", "😀\n\x00", "long " * 2_000]
+)
 def test_any_name_is_text(name: str) -> None:
     for made in made_views(name):
         page = made._repr_html_()
-        assert len(Tags(page).tags["script"]) == 1 and "<script>alert" not in page and len(page) < 60_000
+        assert (
+            len(Tags(page).tags["script"]) == 1
+            and "<script>alert" not in page
+            and len(page) < 60_000
+        )
         assert "<script>" not in svg(made.scene)
 
 
 def test_the_same_bytes_in_another_process() -> None:
     code = "from tests.test_tile_views import hashes\nprint(*hashes())"
     env = {**os.environ, "PYTHONHASHSEED": "7"}
-    there = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=env)
+    there = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=env
+    )
     assert there.stdout.split() == hashes()
 
 
@@ -697,5 +885,7 @@ def test_views_follow_what_if() -> None:
     held, free = [cycles(row["cycles"]) for row in show.tile(report, slowest).data], [0.0] * 4
     for spent in (c / 6 * 4 for c in held):
         free[free.index(min(free))] += spent
-    assert max(free) == fewer.compute_cycles_per_tile[slowest] and f"= 4 x {int(max(free)) // 4:,}, its" in repr(made)
+    assert max(free) == fewer.compute_cycles_per_tile[
+        slowest
+    ] and f"= 4 x {int(max(free)) // 4:,}, its" in repr(made)
     assert len(made.scene.stills[0].values["busy"]) == 4

@@ -1,4 +1,5 @@
-"""What a trace may not take for one vertex's value: it stops, says why, and the plain loop gives the same bits."""
+"""What a trace may not take for one vertex's value: it stops, says why, and the plain loop gives
+the same bits."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ class AskedForItsType(Vertex):
     out: Output[FLOAT]
 
     def compute(self) -> None:
-        self.out = self.x if isinstance(self.x, np.floating) and type(self.x) is np.float32 else -1.0
+        self.out = (
+            self.x if isinstance(self.x, np.floating) and type(self.x) is np.float32 else -1.0
+        )
 
 
 @pytest.mark.parametrize(

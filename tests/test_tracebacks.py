@@ -38,10 +38,16 @@ BUILD = "def build():\n    return Engine(graph, Execute(cs))\nbuild()"
 
 
 def shown(*cells: str) -> str:
-    """What a shell shows of the error of the last of these cells, without colours, and how many frames its traceback has."""
+    """What a shell shows of the error of the last of these cells, without colours, and how many
+    frames its traceback has."""
     pytest.importorskip("IPython")
     done = subprocess.run(
-        [sys.executable, "-c", SHELL, *cells], cwd=ROOT, capture_output=True, text=True, encoding="utf-8", timeout=300
+        [sys.executable, "-c", SHELL, *cells],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).split("-" * 20)[-1]

@@ -1,4 +1,5 @@
-"""A perceptron of three layers on the bundled digits, from PopLibs alone: in single precision, and in halves."""
+"""A perceptron of three layers on the bundled digits, from PopLibs alone: in single precision, and
+in halves."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ def first_weights() -> list[Array]:
 class Perceptron:
     """Layers of weights, biases and RELU; softmax, cross-entropy and plain gradient descent.
 
-    With `compute` HALF all layers work in halves, from weights that are kept in single precision, with slopes in it. `scale`
-    multiplies the gradients until they are used.
+    With `compute` HALF all layers work in halves, from weights that are kept in single precision,
+    with slopes in it. `scale` multiplies the gradients until they are used.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class Perceptron:
         self.graph, self.dtype, self.scale = Graph(self.device), compute, scale
         self.images = self._variable(compute, (BATCH, PIXELS), "images")
         self.labels = self._variable(UNSIGNED_INT, (BATCH,), "labels")
-        self.weights = [self._variable(FLOAT, w.shape, f"w{i}", w) for i, w in enumerate(first_weights())]
+        self.weights = [
+            self._variable(FLOAT, w.shape, f"w{i}", w) for i, w in enumerate(first_weights())
+        ]
         self.biases = [self._variable(FLOAT, (n,), f"b{i}", 0) for i, n in enumerate(LAYERS[1:])]
         hits = self._variable(INT, (), "hits", 0)
         images = self.graph.add_host_to_device_fifo("images", compute, BATCH * PIXELS)
@@ -59,7 +62,9 @@ class Perceptron:
         self.engine = Engine(self.graph, [train, test], options=options or {})
         self.engine.load(self.device)
 
-    def _variable(self, dtype: type[DType], shape: tuple[int, ...], name: str, values: Any = None) -> Tensor:
+    def _variable(
+        self, dtype: type[DType], shape: tuple[int, ...], name: str, values: Any = None
+    ) -> Tensor:
         tensor = self.graph.add_variable(dtype, shape, name)
         poputil.map_tensor_linearly(self.graph, tensor)
         if values is not None:
@@ -67,7 +72,11 @@ class Perceptron:
         return tensor
 
     def _working(self, tensor: Tensor, prog: Sequence) -> Tensor:
-        return tensor if tensor.dtype is self.dtype else popops.cast(self.graph, tensor, self.dtype, prog)
+        return (
+            tensor
+            if tensor.dtype is self.dtype
+            else popops.cast(self.graph, tensor, self.dtype, prog)
+        )
 
     def _forward(self, prog: Sequence) -> list[Tensor]:
         """What goes into each layer, and the scores."""
@@ -85,10 +94,14 @@ class Perceptron:
         loss = self._variable(FLOAT, (BATCH,), "loss")
         deltas = self._variable(self.dtype, (BATCH, CLASSES), "deltas")
         probabilities = popnn.softmax(graph, acts[-1], prog)
-        popnn.calc_loss(graph, probabilities, self.labels, loss, deltas, prog, deltas_scale=self.scale / BATCH)
+        popnn.calc_loss(
+            graph, probabilities, self.labels, loss, deltas, prog, deltas_scale=self.scale / BATCH
+        )
         gradient = deltas
         for i in reversed(range(len(self.weights))):
-            slope = poplin.mat_mul(graph, acts[i].transpose(), gradient, prog, f"slope{i}", out_type=FLOAT)
+            slope = poplin.mat_mul(
+                graph, acts[i].transpose(), gradient, prog, f"slope{i}", out_type=FLOAT
+            )
             bias_slope = popops.reduce(graph, gradient, [0], prog)
             if i:
                 back = poplin.mat_mul(graph, gradient, working[i].transpose(), prog, f"back{i}")
@@ -106,10 +119,14 @@ class Perceptron:
         return [self.engine.read_tensor(f"parameter {i}") for i in range(2 * len(self.weights))]
 
     def accuracy(self, images: Array, labels: Array) -> float:
-        """Per cent of the images that are read right; the last batch is filled up with images of no class."""
+        """Per cent of the images that are read right; the last batch is filled up with images of no
+        class."""
         missing = -len(labels) % BATCH
         self.engine.write_tensor("clear", np.int32(0))
-        self.connect(np.pad(images, ((0, missing), (0, 0))), np.pad(labels, (0, missing), constant_values=CLASSES))
+        self.connect(
+            np.pad(images, ((0, missing), (0, 0))),
+            np.pad(labels, (0, missing), constant_values=CLASSES),
+        )
         for _ in range((len(labels) + missing) // BATCH):
             self.engine.run(1)
         return 100 * int(self.engine.read_tensor("hits")) / len(labels)
@@ -117,8 +134,8 @@ class Perceptron:
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[Array, Array, Array, Array]:
-    """Images of 8 x 8 with values from -1 to 1, from the places where the scaled ones have the original pixels; labels; and
-    the same to test with."""
+    """Images of 8 x 8 with values from -1 to 1, from the places where the scaled ones have the
+    original pixels; labels; and the same to test with."""
     data = datasets.digits()
     places = [1, 5, 8, 12, 15, 19, 22, 26]
 
@@ -137,11 +154,15 @@ def trained(network: Perceptron, digits: tuple[Array, Array, Array, Array], epoc
     return network.accuracy(test_images, test_labels)
 
 
-def test_a_perceptron_of_three_layers_learns_the_digits(digits: tuple[Array, Array, Array, Array]) -> None:
+def test_a_perceptron_of_three_layers_learns_the_digits(
+    digits: tuple[Array, Array, Array, Array],
+) -> None:
     assert trained(Perceptron(), digits, epochs=20) > 96
 
 
-def test_halves_learn_with_scaled_losses_and_rounding_by_chance(digits: tuple[Array, Array, Array, Array]) -> None:
+def test_halves_learn_with_scaled_losses_and_rounding_by_chance(
+    digits: tuple[Array, Array, Array, Array],
+) -> None:
     options = {"prng.enableStochasticRounding": True, "prng.seed": 7}
     assert trained(Perceptron(HALF, scale=256, options=options), digits, epochs=20) > 95
 
@@ -190,10 +211,14 @@ def test_every_step_is_that_of_torch(digits: tuple[Array, Array, Array, Array]) 
         for i in range(layers):
             x = x @ leaves[i] + leaves[layers + i]
             x = library.relu(x) if i < layers - 1 else x
-        loss = library.nn.functional.cross_entropy(x, library.from_numpy(labels[part].astype(np.int64)))
+        loss = library.nn.functional.cross_entropy(
+            x, library.from_numpy(labels[part].astype(np.int64))
+        )
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         network.engine.run(0)
         for got, theirs in zip(network.parameters(), leaves, strict=True):
-            np.testing.assert_allclose(got, theirs.detach().numpy(), atol=1e-5, err_msg=f"step {step}")
+            np.testing.assert_allclose(
+                got, theirs.detach().numpy(), atol=1e-5, err_msg=f"step {step}"
+            )

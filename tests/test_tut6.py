@@ -46,7 +46,14 @@ def test_the_planner_on_the_first_generation() -> None:
 def test_the_planner_is_its_formulae(version: str) -> None:
     machine = target(version)
     tiles = machine.num_tiles
-    for rows, cols, split in [(1, 2, 1), (7, 5, 4), (1000, 100, 13), (10_000, 1_000, 999), (3, 5000, 17), (1472, 1216, 2)]:
+    for rows, cols, split in [
+        (1, 2, 1),
+        (7, 5, 4),
+        (1000, 100, 13),
+        (10_000, 1_000, 999),
+        (3, 5000, 17),
+        (1472, 1216, 2),
+    ]:
         pieces, piece = -(-rows * split // tiles), -(-cols // split)
         sums = -(-rows // tiles)
         assert tut6.estimate(rows, cols, split, machine) == tut6.Plan(
@@ -58,8 +65,9 @@ def test_the_planner_is_its_formulae(version: str) -> None:
         )
 
 
-# What the tutorials print, each number as the letter N, in the widths of the print: "Execution" of tut6's README (SDK 3),
-# the vertex types of the same program's older README (SDK 1), and "Graph" and "Target" of a program on a Bow-2000.
+# What the tutorials print, each number as the letter N, in the widths of the print: "Execution" of
+# tut6's README (SDK 3), the vertex types of the same program's older README (SDK 1), and "Graph"
+# and "Target" of a program on a Bow-2000.
 PRINTED = """\
   Total cycles:                                         N (approx N microseconds)
   Tile average compute cycles (including idle threads): N (N% of total)
@@ -92,12 +100,19 @@ def test_the_summary_has_poplars_lines() -> None:
         print_profile_summary(report, [section], file=out)
         return out.getvalue().splitlines()[1:]
 
-    numbers = [re.sub(r"[0-9][0-9,.]*", "N", line).replace(", modelled)", ")") for line in printed("Execution")]
+    numbers = [
+        re.sub(r"[0-9][0-9,.]*", "N", line).replace(", modelled)", ")")
+        for line in printed("Execution")
+    ]
     assert numbers[: len(PRINTED.splitlines())] == PRINTED.splitlines()
-    places = [(line.index("("), line.index(":  "), len(line)) for line in VERTEX_TYPES.splitlines()[:2]]
+    places = [
+        (line.index("("), line.index(":  "), len(line)) for line in VERTEX_TYPES.splitlines()[:2]
+    ]
     assert {place[1:] for place in places} == {(47, 61)}
     for line in printed("Cycles by vertex type"):
-        assert (line.index(":  "), len(line)) == (47, 61) and re.fullmatch(r"  \w+ +\(\d+ instances\): +[0-9,]+", line)
+        assert (line.index(":  "), len(line)) == (47, 61) and re.fullmatch(
+            r"  \w+ +\(\d+ instances\): +[0-9,]+", line
+        )
     for ours, theirs in zip(printed("Graph"), GRAPH.splitlines(), strict=True):
         assert ours[:24] == theirs[:24] and len(ours) == len(theirs)
 
@@ -113,7 +128,9 @@ class Ran:
         self.matrix = random.standard_normal((ROWS, COLS), dtype=np.float32)
         self.vector = random.standard_normal(COLS, dtype=np.float32)
         self.report: Report
-        self.result, self.looped = (self.run(Engine(graph, program, vertex_loop=way), device) for way in (False, True))
+        self.result, self.looped = (
+            self.run(Engine(graph, program, vertex_loop=way), device) for way in (False, True)
+        )
 
     def run(self, engine: Engine, device: object) -> Array:
         result = np.full(ROWS, np.nan, np.float32)
@@ -165,7 +182,9 @@ def test_the_published_profile(
     }[figure]
     assert modelled == pytest.approx(published, rel=within)
     print_profile_summary(ran.report, ["Execution"])
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.strip().startswith(figure))
+    line = next(
+        line for line in capsys.readouterr().out.splitlines() if line.strip().startswith(figure)
+    )
     assert f" {modelled:,.1f} " in line
 
 

@@ -31,7 +31,12 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.errors import CodeletError, UndeclaredNameError, UnknownFieldError, VertexDefinitionError
+from ipu_teach.errors import (
+    CodeletError,
+    UndeclaredNameError,
+    UnknownFieldError,
+    VertexDefinitionError,
+)
 from ipu_teach.graph.vertex import Field
 from ipu_teach.program import Execute
 
@@ -74,7 +79,7 @@ class Everything(Vertex):
         self.scale = self.scale * 2
 
 
-# --- declarations -----------------------------------------------------------------------------------------------------
+# --- declarations ---------------------------------------------------------------------------------
 
 
 def test_fields_are_parsed() -> None:
@@ -92,10 +97,18 @@ def test_fields_are_parsed() -> None:
         Field("scale", "state", FLOAT, 0, 0.5),
     ]
     assert [f.declaration() for f in Everything.fields.values()] == [
-        "Input[FLOAT]", "Input[Vector[HALF]]", "Input[Vector[Vector[INT]]]", "Input[Vector[Vector[FLOAT]]]", "InOut[INT]",
-        "InOut[Vector[FLOAT]]", "Output[BOOL]", "Output[Vector[UNSIGNED_CHAR]]", "Output[Vector[Vector[FLOAT]]]",
-        "Output[Vector[Vector[FLOAT]]]", "FLOAT",
-    ]  # fmt: skip
+        "Input[FLOAT]",
+        "Input[Vector[HALF]]",
+        "Input[Vector[Vector[INT]]]",
+        "Input[Vector[Vector[FLOAT]]]",
+        "InOut[INT]",
+        "InOut[Vector[FLOAT]]",
+        "Output[BOOL]",
+        "Output[Vector[UNSIGNED_CHAR]]",
+        "Output[Vector[Vector[FLOAT]]]",
+        "Output[Vector[Vector[FLOAT]]]",
+        "FLOAT",
+    ]
     assert DotProduct.a == Field("a", "input", FLOAT, 1)
     assert Vertex.fields == {} and SupervisorVertex.fields == {}
 
@@ -117,8 +130,11 @@ def test_string_annotations_of_a_module() -> None:
     exec(textwrap.dedent(source), module)
     add = module["Add"]
     assert [f.declaration() for f in add.fields.values()] == [
-        "Input[Vector[FLOAT]]", "Input[FLOAT]", "Output[Vector[FLOAT]]", "FLOAT",
-    ]  # fmt: skip
+        "Input[Vector[FLOAT]]",
+        "Input[FLOAT]",
+        "Output[Vector[FLOAT]]",
+        "FLOAT",
+    ]
     assert add.call(a=[1, 2], b=3, out=2).tolist() == [5, 6]
 
 
@@ -176,7 +192,11 @@ def test_fields_are_inherited() -> None:
     assert Base.call(x=3) == 6 and Squared.call(x=3) == 90 and Squared.call(x=3, k=1) == 9
     assert Integer.fields["x"].dtype is INT and Base.fields["x"].dtype is FLOAT
     assert list(Integer.fields) == ["x", "out", "k", "offset"]
-    assert Mixed.fields["k"].default == 10 and Mixed.fields["x"].dtype is INT and "offset" in Mixed.fields
+    assert (
+        Mixed.fields["k"].default == 10
+        and Mixed.fields["x"].dtype is INT
+        and "offset" in Mixed.fields
+    )
     assert Mixed.call(x=3) == 90
 
 
@@ -184,14 +204,18 @@ def bad(name: str, annotation: Any, **body: Any) -> Callable[[], Any]:
     """A call that defines the class Bad with that field."""
 
     def define() -> Any:
-        return type("Bad", (Vertex,), {"__annotations__": {name: annotation}, "compute": lambda self: None, **body})
+        return type(
+            "Bad",
+            (Vertex,),
+            {"__annotations__": {name: annotation}, "compute": lambda self: None, **body},
+        )
 
     return define
 
 
 FIELDS = (
-    "  next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, Vector[FLOAT] or "
-    "Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state."
+    "  next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, "
+    "Vector[FLOAT] or Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state."
 )
 
 
@@ -199,36 +223,69 @@ FIELDS = (
     ("define", "text"),
     [
         (bad("x", float), f"Bad.x is declared as float, which is no field.\n{FIELDS}"),
-        (bad("x", Input[float]), f"Bad.x is declared as Input[float], which is no field.\n{FIELDS}"),
+        (
+            bad("x", Input[float]),
+            f"Bad.x is declared as Input[float], which is no field.\n{FIELDS}",
+        ),
         (bad("x", Input), f"Bad.x is declared as Input, which is no field.\n{FIELDS}"),
-        (bad("x", Vector[Vector[FLOAT]]), f"Bad.x is declared as Vector[Vector[FLOAT]], which is no field.\n{FIELDS}"),
+        (
+            bad("x", Vector[Vector[FLOAT]]),
+            f"Bad.x is declared as Vector[Vector[FLOAT]], which is no field.\n{FIELDS}",
+        ),
         (
             bad("x", Output[Vector[Vector[Vector[FLOAT]]]]),
-            f"Bad.x is declared as Output[Vector[Vector[Vector[FLOAT]]]], which is no field.\n{FIELDS}",
+            "Bad.x is declared as Output[Vector[Vector[Vector[FLOAT]]]], which is no "
+            f"field.\n{FIELDS}",
         ),
-        (bad("x", "Input[FLOAT"), "Bad.x: the annotation 'Input[FLOAT' cannot be read: '[' was never closed (<string>, line 1)."
-                                  "\n  next:  import the names that it uses before the class."),
-        (bad("x", "Inptu[FLOAT]"), "Bad.x: the annotation 'Inptu[FLOAT]' cannot be read: name 'Inptu' is not defined."
-                                   "\n  next:  import the names that it uses before the class."),
-        (bad("compute", Input[FLOAT]),
-         "Bad declares a field 'compute'.\n  next:  the kit uses that name; take another."),
-        (bad("call", FLOAT), "Bad declares a field 'call'.\n  next:  the kit uses that name; take another."),
-        (bad("_x", Input[FLOAT]), "Bad declares a field '_x'.\n  next:  let its name start with a letter."),
-        (bad("x", Input[FLOAT], x=3),
-         "Bad.x is declared as Input[FLOAT] and set to 3: only state has a default.\n"
-         "  next:  connect a tensor that holds the value."),
-        (bad("x", INT, x=0.5),
-         "Bad.x: INT holds whole numbers from -2,147,483,648 to 2,147,483,647; the value is 0.5.\n"
-         "  next:  choose another dtype, or round and clip the values first."),
-        (bad("x", FLOAT, x=[1, 2]),
-         "Bad.x is set to [1, 2]: state is a single number.\n"
-         "  next:  give one number; for several, declare Vector[FLOAT]."),
-        (bad("x", FLOAT, compute=lambda self: (yield)),
-         "Bad.compute is no plain method.\n  next:  write `def compute(self):`, without yield and async."),
-        (bad("x", FLOAT, cycles=5),
-         "Bad.cycles is no plain method.\n  next:  write `def cycles(self, target):`, without yield and async."),
+        (
+            bad("x", "Input[FLOAT"),
+            "Bad.x: the annotation 'Input[FLOAT' cannot be read: '[' was never closed (<string>, "
+            "line 1).\n  next:  import the names that it uses before the class.",
+        ),
+        (
+            bad("x", "Inptu[FLOAT]"),
+            "Bad.x: the annotation 'Inptu[FLOAT]' cannot be read: name 'Inptu' is not defined."
+            "\n  next:  import the names that it uses before the class.",
+        ),
+        (
+            bad("compute", Input[FLOAT]),
+            "Bad declares a field 'compute'.\n  next:  the kit uses that name; take another.",
+        ),
+        (
+            bad("call", FLOAT),
+            "Bad declares a field 'call'.\n  next:  the kit uses that name; take another.",
+        ),
+        (
+            bad("_x", Input[FLOAT]),
+            "Bad declares a field '_x'.\n  next:  let its name start with a letter.",
+        ),
+        (
+            bad("x", Input[FLOAT], x=3),
+            "Bad.x is declared as Input[FLOAT] and set to 3: only state has a default.\n"
+            "  next:  connect a tensor that holds the value.",
+        ),
+        (
+            bad("x", INT, x=0.5),
+            "Bad.x: INT holds whole numbers from -2,147,483,648 to 2,147,483,647; the value is "
+            "0.5.\n  next:  choose another dtype, or round and clip the values first.",
+        ),
+        (
+            bad("x", FLOAT, x=[1, 2]),
+            "Bad.x is set to [1, 2]: state is a single number.\n"
+            "  next:  give one number; for several, declare Vector[FLOAT].",
+        ),
+        (
+            bad("x", FLOAT, compute=lambda self: (yield)),
+            "Bad.compute is no plain method.\n  next:  write `def compute(self):`, without yield "
+            "and async.",
+        ),
+        (
+            bad("x", FLOAT, cycles=5),
+            "Bad.cycles is no plain method.\n  next:  write `def cycles(self, target):`, without "
+            "yield and async.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_declarations(define: Callable[[], Any], text: str) -> None:
     with pytest.raises(VertexDefinitionError) as caught:
         define()
@@ -246,7 +303,7 @@ def test_private_annotations_are_left_alone() -> None:
     assert list(Quiet.fields) == ["x"] and Quiet.call() == 1
 
 
-# --- one vertex by hand -----------------------------------------------------------------------------------------------
+# --- one vertex by hand ---------------------------------------------------------------------------
 
 
 def test_call_with_every_kind_of_field() -> None:
@@ -303,7 +360,11 @@ def test_call_shows_what_was_not_written() -> None:
             self.f[0], self.i[0], self.b[0] = 1, 2, False
 
     found = Half.call(f=2, i=2, b=2)
-    assert str(found["f"]) == "[ 1. nan]" and found["i"].tolist() == [2, -(2**31)] and found["b"].tolist() == [False, True]
+    assert (
+        str(found["f"]) == "[ 1. nan]"
+        and found["i"].tolist() == [2, -(2**31)]
+        and found["b"].tolist() == [False, True]
+    )
 
 
 def test_call_takes_an_output_that_holds_something() -> None:
@@ -353,7 +414,11 @@ class Setter(Vertex):
 
 def iadd(name: str, value: Any) -> Callable[[Any], None]:
     def deed(self: Any) -> None:
-        setattr(self, name, getattr(self, name).__iadd__(value) if name == "vec" else getattr(self, name) + value)
+        setattr(
+            self,
+            name,
+            getattr(self, name).__iadd__(value) if name == "vec" else getattr(self, name) + value,
+        )
 
     return deed
 
@@ -362,40 +427,80 @@ def assign(name: str, value: Any) -> Callable[[Any], None]:
     return lambda self: setattr(self, name, value)
 
 
-LISTED = "inp: Input[Vector[FLOAT]], one: Input[FLOAT], out: Output[FLOAT], vec: Output[Vector[FLOAT]]"
+LISTED = (
+    "inp: Input[Vector[FLOAT]], one: Input[FLOAT], out: Output[FLOAT], vec: Output[Vector[FLOAT]]"
+)
 
 
 @pytest.mark.parametrize(
     ("deed", "text"),
     [
-        (assign("inp", 1), "Setter.compute() assigns to its Input 'inp'.\n"
-                           "  next:  an Input is only read; declare inp: InOut[Vector[FLOAT]] to change it."),
-        (assign("one", 1), "Setter.compute() assigns to its Input 'one'.\n"
-                           "  next:  an Input is only read; declare one: InOut[FLOAT] to change it."),
-        (iadd("out", 1), "Setter.compute() reads its Output 'out'.\n"
-                         "  next:  an Output is only written. For +=, declare out: InOut[FLOAT], or add up in a local variable "
-                         "and assign once."),
-        (iadd("vec", 1), "Setter.compute() changes its Output 'vec' in place.\n"
-                         "  next:  an Output is only written. For +=, declare vec: InOut[Vector[FLOAT]]."),
-        (assign("vecc", 1), "Setter.compute() assigns to self.vecc, which is no declared field.\n"
-                           "  next:  did you mean 'vec'? Use a local variable, or declare it as state in the class."),
-        (assign("total", 1), "Setter.compute() assigns to self.total, which is no declared field.\n"
-                             "  next:  Use a local variable, or declare it as state in the class."),
-        (lambda self: self.onne, "Setter.compute() reads self.onne, which is no declared field.\n"
-                                 f"  next:  did you mean 'one'? Its fields are {LISTED}, rows: Output[Vector[Vector[FLOAT]]]."),
-        (assign("vec", [1, 2, 3]), "Setter.compute() assigns to 'vec' what does not fit: the field has shape (4,), the value "
-                                   "(3,).\n  next:  give it one number, or as many as the field has."),
-        (assign("out", [1, 2]), "Setter.compute() assigns to 'out' what does not fit: the field has shape (), the value (2,).\n"
-                                "  next:  give it one number, or as many as the field has."),
-        (assign("rows", [[1]]), "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 vectors; the "
-                                "value is [[1]].\n  next:  give it one number, or as many as the field has."),
-        (assign("rows", 5), "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 vectors; the "
-                            "value is 5.\n  next:  give it one number, or as many as the field has."),
-        (assign("rows", 2.5), "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 vectors; the "
-                              "value is 2.5.\n  next:  give it one number, or as many as the field has."),
+        (
+            assign("inp", 1),
+            "Setter.compute() assigns to its Input 'inp'.\n"
+            "  next:  an Input is only read; declare inp: InOut[Vector[FLOAT]] to change it.",
+        ),
+        (
+            assign("one", 1),
+            "Setter.compute() assigns to its Input 'one'.\n"
+            "  next:  an Input is only read; declare one: InOut[FLOAT] to change it.",
+        ),
+        (
+            iadd("out", 1),
+            "Setter.compute() reads its Output 'out'.\n  next:  an Output is only written. For +=, "
+            "declare out: InOut[FLOAT], or add up in a local variable and assign once.",
+        ),
+        (
+            iadd("vec", 1),
+            "Setter.compute() changes its Output 'vec' in place.\n"
+            "  next:  an Output is only written. For +=, declare vec: InOut[Vector[FLOAT]].",
+        ),
+        (
+            assign("vecc", 1),
+            "Setter.compute() assigns to self.vecc, which is no declared field.\n  next:  did you "
+            "mean 'vec'? Use a local variable, or declare it as state in the class.",
+        ),
+        (
+            assign("total", 1),
+            "Setter.compute() assigns to self.total, which is no declared field.\n"
+            "  next:  Use a local variable, or declare it as state in the class.",
+        ),
+        (
+            lambda self: self.onne,
+            "Setter.compute() reads self.onne, which is no declared field.\n  next:  did you mean "
+            f"'one'? Its fields are {LISTED}, rows: Output[Vector[Vector[FLOAT]]].",
+        ),
+        (
+            assign("vec", [1, 2, 3]),
+            "Setter.compute() assigns to 'vec' what does not fit: the field has shape (4,), the "
+            "value (3,).\n  next:  give it one number, or as many as the field has.",
+        ),
+        (
+            assign("out", [1, 2]),
+            "Setter.compute() assigns to 'out' what does not fit: the field has shape (), the "
+            "value (2,).\n  next:  give it one number, or as many as the field has.",
+        ),
+        (
+            assign("rows", [[1]]),
+            "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
+            "vectors; the value is [[1]].\n  next:  give it one number, or as many as the field "
+            "has.",
+        ),
+        (
+            assign("rows", 5),
+            "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
+            "vectors; the value is 5.\n  next:  give it one number, or as many as the field has.",
+        ),
+        (
+            assign("rows", 2.5),
+            "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 "
+            "vectors; the value is 2.5.\n  next:  give it one number, or as many as the field has.",
+        ),
     ],
-)  # fmt: skip
-def test_what_compute_may_not_do(deed: Callable[[Any], None], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+)
+def test_what_compute_may_not_do(
+    deed: Callable[[Any], None], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Setter, "deed", staticmethod(deed), raising=False)
     with pytest.raises(CodeletError) as caught:
         Setter.call(inp=[1], one=2, vec=4, rows=[1, 2])
@@ -432,45 +537,100 @@ def test_an_input_vector_is_read_only() -> None:
 
 
 ALL: dict[str, Any] = {
-    "scalar": 2, "vector": [1, 2.5], "matrix": [[1] * 3] * 2, "rows": [[1.0, 2], [3]], "count": 7, "total": [0, 0],
-    "many": 3, "table": (2, 2), "lists": [3, 1],
-}  # fmt: skip
+    "scalar": 2,
+    "vector": [1, 2.5],
+    "matrix": [[1] * 3] * 2,
+    "rows": [[1.0, 2], [3]],
+    "count": 7,
+    "total": [0, 0],
+    "many": 3,
+    "table": (2, 2),
+    "lists": [3, 1],
+}
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"scalar": None}, "Everything.call() was given no value for 'scalar'.\n"
-                           "  next:  pass scalar=…, declared as Input[FLOAT]."),
-        ({"scalar": [1]}, "Everything.call(): 'scalar' is declared as Input[FLOAT] and was given shape (1,).\n"
-                          "  next:  give a single number."),
-        ({"vector": 3}, "Everything.call(): 'vector' is declared as Input[Vector[HALF]] and was given shape ().\n"
-                        "  next:  give a one-dimensional array."),
-        ({"matrix": [1, 2]}, "Everything.call(): 'matrix' is declared as Input[Vector[Vector[INT]]] and was given shape (2,).\n"
-                             "  next:  give a two-dimensional array, or a list of one-dimensional ones."),
-        ({"matrix": [[1.5]]}, "Everything.call(), matrix: INT holds whole numbers from -2,147,483,648 to 2,147,483,647; "
-                              "element [0] is 1.5.\n  next:  choose another dtype, or round and clip the values first."),
-        ({"rows": [[1], [[2, 3]]]}, "Everything.call(), rows: [[1], [[2, 3]]] does not form an array.\n"
-                                    "  next:  give one number, or rows of equal length."),
-        ({"vector": "text"}, "Everything.call(), vector: 'text' is no number.\n"
-                             "  next:  give numbers that HALF holds."),
-        ({"vector": [1e6]}, "Everything.call(), vector: HALF holds numbers up to 65,504; element [0] is 1000000.0.\n"
-                            "  next:  choose another dtype, or round and clip the values first."),
-        ({"one": True}, "Everything.call() was given True for its Output 'one'.\n"
-                        "  next:  a single-element Output takes nothing; leave one=… out."),
-        ({"many": None}, "Everything.call() needs the size of its Output 'many'.\n  next:  pass it by name, as in many=4."),
-        ({"many": -1}, "Everything.call() was given the size -1 for its Output 'many'.\n"
-                       "  next:  pass it by name, as in many=4."),
-        ({"many": (2, 3)}, "Everything.call() was given the size (2, 3) for its Output 'many'.\n"
-                           "  next:  pass it by name, as in many=4."),
-        ({"many": 10**12}, "Everything.call() was given the size 1000000000000 for its Output 'many'.\n"
-                           "  next:  pass it by name, as in many=4."),
-        ({"table": 4}, "Everything.call() was given the size 4 for its Output 'table'.\n"
-                       "  next:  pass it by name, as in table=(2, 3), or [2, 3] for a list of vectors."),
-        ({"table": None}, "Everything.call() needs the size of its Output 'table'.\n"
-                          "  next:  pass it by name, as in table=(2, 3), or [2, 3] for a list of vectors."),
+        (
+            {"scalar": None},
+            "Everything.call() was given no value for 'scalar'.\n"
+            "  next:  pass scalar=…, declared as Input[FLOAT].",
+        ),
+        (
+            {"scalar": [1]},
+            "Everything.call(): 'scalar' is declared as Input[FLOAT] and was given shape (1,).\n"
+            "  next:  give a single number.",
+        ),
+        (
+            {"vector": 3},
+            "Everything.call(): 'vector' is declared as Input[Vector[HALF]] and was given shape "
+            "().\n  next:  give a one-dimensional array.",
+        ),
+        (
+            {"matrix": [1, 2]},
+            "Everything.call(): 'matrix' is declared as Input[Vector[Vector[INT]]] and was given "
+            "shape (2,).\n  next:  give a two-dimensional array, or a list of one-dimensional "
+            "ones.",
+        ),
+        (
+            {"matrix": [[1.5]]},
+            "Everything.call(), matrix: INT holds whole numbers from -2,147,483,648 to "
+            "2,147,483,647; element [0] is 1.5.\n  next:  choose another dtype, or round and clip "
+            "the values first.",
+        ),
+        (
+            {"rows": [[1], [[2, 3]]]},
+            "Everything.call(), rows: [[1], [[2, 3]]] does not form an array.\n"
+            "  next:  give one number, or rows of equal length.",
+        ),
+        (
+            {"vector": "text"},
+            "Everything.call(), vector: 'text' is no number.\n"
+            "  next:  give numbers that HALF holds.",
+        ),
+        (
+            {"vector": [1e6]},
+            "Everything.call(), vector: HALF holds numbers up to 65,504; element [0] is "
+            "1000000.0.\n  next:  choose another dtype, or round and clip the values first.",
+        ),
+        (
+            {"one": True},
+            "Everything.call() was given True for its Output 'one'.\n"
+            "  next:  a single-element Output takes nothing; leave one=… out.",
+        ),
+        (
+            {"many": None},
+            "Everything.call() needs the size of its Output 'many'.\n  next:  pass it by name, as "
+            "in many=4.",
+        ),
+        (
+            {"many": -1},
+            "Everything.call() was given the size -1 for its Output 'many'.\n"
+            "  next:  pass it by name, as in many=4.",
+        ),
+        (
+            {"many": (2, 3)},
+            "Everything.call() was given the size (2, 3) for its Output 'many'.\n"
+            "  next:  pass it by name, as in many=4.",
+        ),
+        (
+            {"many": 10**12},
+            "Everything.call() was given the size 1000000000000 for its Output 'many'.\n"
+            "  next:  pass it by name, as in many=4.",
+        ),
+        (
+            {"table": 4},
+            "Everything.call() was given the size 4 for its Output 'table'.\n"
+            "  next:  pass it by name, as in table=(2, 3), or [2, 3] for a list of vectors.",
+        ),
+        (
+            {"table": None},
+            "Everything.call() needs the size of its Output 'table'.\n"
+            "  next:  pass it by name, as in table=(2, 3), or [2, 3] for a list of vectors.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_calls(change: dict[str, Any], text: str) -> None:
     with pytest.raises(CodeletError) as caught:
         Everything.call(**{k: v for k, v in {**ALL, **change}.items() if v is not None})
@@ -481,8 +641,8 @@ def test_call_with_an_unknown_field() -> None:
     with pytest.raises(UnknownFieldError) as caught:
         DotProduct.call(a=[1], c=[1])
     assert str(caught.value) == (
-        "DotProduct has no field 'c'.\n"
-        "  next:  Its fields are a: Input[Vector[FLOAT]], b: Input[Vector[FLOAT]], out: Output[FLOAT]."
+        "DotProduct has no field 'c'.\n  next:  Its fields are a: Input[Vector[FLOAT]], b: "
+        "Input[Vector[FLOAT]], out: Output[FLOAT]."
     )
 
 
@@ -502,10 +662,12 @@ def test_a_vertex_needs_compute() -> None:
     for kind in (Nothing, SupervisorVertex):
         with pytest.raises(VertexDefinitionError) as caught:
             kind.call(x=1)
-        assert str(caught.value) == f"{kind.__name__} has no compute().\n  next:  define `def compute(self):` in the class."
+        assert str(caught.value) == (
+            f"{kind.__name__} has no compute().\n  next:  define `def compute(self):` in the class."
+        )
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------
 
 
 def cycles_of(codelet: type[Vertex], tiles: int = 2, vertices: int = 1) -> Any:
@@ -552,7 +714,7 @@ def test_cycles_of_a_worker_and_of_a_supervisor() -> None:
     assert Worker.context == "worker" and Alone.context == "supervisor"
 
 
-# --- type checkers ----------------------------------------------------------------------------------------------------
+# --- type checkers --------------------------------------------------------------------------------
 
 LESSON = """
 from typing import Any
@@ -636,7 +798,13 @@ def show(v: DotProduct) -> None:
 
 def mypy(path: Path, source: str) -> tuple[int, str]:
     path.write_text(source, encoding="utf-8")
-    options = ["--strict", "--no-error-summary", "--follow-imports=silent", "--cache-dir", str(path.parent / "cache")]
+    options = [
+        "--strict",
+        "--no-error-summary",
+        "--follow-imports=silent",
+        "--cache-dir",
+        str(path.parent / "cache"),
+    ]
     env = dict(os.environ, MYPYPATH=str(Path(ipu_teach.__file__).parents[1]), NO_COLOR="1")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *options, path.name],
@@ -672,4 +840,7 @@ def test_a_base_that_does_nothing_cannot_be_left_to_compute() -> None:
 
     with pytest.raises(VertexDefinitionError) as caught:
         Leaves.call(x=1.0)
-    assert str(caught.value) == "Leaves has no compute().\n  next:  define `def compute(self):` in the class."
+    assert (
+        str(caught.value)
+        == "Leaves has no compute().\n  next:  define `def compute(self):` in the class."
+    )

@@ -31,16 +31,20 @@ from ipu_teach.program import Execute, Sequence
 from ipu_teach.target import BY_HAND, COMPILED, changed
 from ipu_teach.types import DType
 
-RANDOMLY = settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
+RANDOMLY = settings(
+    deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck)
+)
 
 DEVICE = IPUModel("ipu2", tiles_per_ipu=1).create_device()
 IPU2 = DEVICE.target
 IPU1 = IPUModel("ipu1", tiles_per_ipu=1).create_device().target
 
-# --- what a library call costs ----------------------------------------------------------------------------------------
+# --- what a library call costs --------------------------------------------------------------------
 
 
-def cycles_on_one_tile(build: Callable[[Graph, Sequence, Callable[..., Tensor]], object]) -> list[int]:
+def cycles_on_one_tile(
+    build: Callable[[Graph, Sequence, Callable[..., Tensor]], object],
+) -> list[int]:
     """Tile cycles of each compute set that `build` makes on a machine of one tile."""
     graph, prog = Graph(DEVICE), Sequence()
 
@@ -61,41 +65,61 @@ LIBRARY: dict[str, tuple[Callable[[Graph, Sequence, Callable[..., Tensor]], obje
     "add HALF": (lambda g, p, v: popops.add(g, v(HALF, 10, 100), v(HALF, 1, 100), p), [923]),
     "add INT": (lambda g, p, v: popops.add(g, v(INT, 1000), v(INT, 1), p), [7_181]),
     "number minus": (lambda g, p, v: popops.sub(g, 1, v(FLOAT, 1000), p), [1_697]),
-    "add in place": (lambda g, p, v: popops.add_in_place(g, v(FLOAT, 1000), v(FLOAT, 1000), p), [1_871]),
+    "add in place": (
+        lambda g, p, v: popops.add_in_place(g, v(FLOAT, 1000), v(FLOAT, 1000), p),
+        [1_871],
+    ),
     "times a number": (lambda g, p, v: popops.mul(g, v(FLOAT, 1000), 3, p), [1_139]),
     "times a number in place": (lambda g, p, v: popops.mul_in_place(g, v(HALF, 1000), 3, p), [635]),
-    "scaled add": (lambda g, p, v: popops.scaled_add_to(g, v(FLOAT, 1000), v(FLOAT, 1000), 3, p), [1_683]),
+    "scaled add": (
+        lambda g, p, v: popops.scaled_add_to(g, v(FLOAT, 1000), v(FLOAT, 1000), 3, p),
+        [1_683],
+    ),
     "scaled add for speed": (
-        lambda g, p, v: popops.scaled_add_to(g, v(FLOAT, 1000), v(FLOAT, 1000), 3, p, options={"optimizeForSpeed": True}),
+        lambda g, p, v: popops.scaled_add_to(
+            g, v(FLOAT, 1000), v(FLOAT, 1000), 3, p, options={"optimizeForSpeed": True}
+        ),
         [57 + 6 * (15 + 6 + 82 + 4)],
     ),
     "scaled add in float": (
-        lambda g, p, v: popops.scaled_add_to(g, v(HALF, 1000), v(HALF, 1000), 0.1, p), [57 + 6 * (15 + 6 + 4 * 40 + 4)]
+        lambda g, p, v: popops.scaled_add_to(g, v(HALF, 1000), v(HALF, 1000), 0.1, p),
+        [57 + 6 * (15 + 6 + 4 * 40 + 4)],
     ),
     "sort": (lambda g, p, v: popops.sort(g, v(FLOAT, 12, 9), 1, p), [6 * 2 * 8 * (19 * 27 + 56)]),
     "dynamic slice": (
-        lambda g, p, v: popops.dynamic_slice(g, v(FLOAT, 9, 30), v(UNSIGNED_INT, 1), [0], [4], p), [25 + 6 * (35 + 28 * 4)]
+        lambda g, p, v: popops.dynamic_slice(g, v(FLOAT, 9, 30), v(UNSIGNED_INT, 1), [0], [4], p),
+        [25 + 6 * (35 + 28 * 4)],
     ),
     "multi slice": (
-        lambda g, p, v: popops.multi_slice(g, v(FLOAT, 9, 30), v(UNSIGNED_INT, 5, 1), [0], [1], p), [6 * (30 + 5 * (19 + 30))]
+        lambda g, p, v: popops.multi_slice(g, v(FLOAT, 9, 30), v(UNSIGNED_INT, 5, 1), [0], [1], p),
+        [6 * (30 + 5 * (19 + 30))],
     ),
-    "clamp": (lambda g, p, v: popops.clamp(g, v(FLOAT, 60), v(FLOAT, 60), v(FLOAT, 60), p), [6 * (5 + 6 + 2 * 11 // 2)]),
+    "clamp": (
+        lambda g, p, v: popops.clamp(g, v(FLOAT, 60), v(FLOAT, 60), v(FLOAT, 60), p),
+        [6 * (5 + 6 + 2 * 11 // 2)],
+    ),
     "cast": (lambda g, p, v: popops.cast(g, v(FLOAT, 1000), HALF, p), [762]),
     "cast back": (lambda g, p, v: popops.cast(g, v(HALF, 1000), FLOAT, p), [750]),
     "fill": (lambda g, p, v: popops.fill(g, v(FLOAT, 1000), p, 2), [6 * 523]),
     "reduce": (lambda g, p, v: popops.reduce(g, v(FLOAT, 13, 40), [0], p), [561]),
     "mat_mul": (lambda g, p, v: poplin.mat_mul(g, v(FLOAT, 50, 61), v(FLOAT, 61, 10), p), [5_847]),
-    "cast from integers": (lambda g, p, v: popops.cast(g, v(INT, 1000), FLOAT, p), [12 + 6 * (18 + 19 + 2 * 167)]),
+    "cast from integers": (
+        lambda g, p, v: popops.cast(g, v(INT, 1000), FLOAT, p),
+        [12 + 6 * (18 + 19 + 2 * 167)],
+    ),
     # 12 rows of 10 on six workers, two rows each
     "softmax": (lambda g, p, v: popnn.softmax(g, v(FLOAT, 12, 10), p), [6 * 278]),
     "accuracy": (
-        lambda g, p, v: popnn.calc_accuracy(g, v(FLOAT, 12, 10), v(UNSIGNED_INT, 12), v(INT), p), [6 * (2 * 57 + 22), 6 * 14]
+        lambda g, p, v: popnn.calc_accuracy(g, v(FLOAT, 12, 10), v(UNSIGNED_INT, 12), v(INT), p),
+        [6 * (2 * 57 + 22), 6 * 14],
     ),
     "loss": (
-        lambda g, p, v: popnn.calc_loss(g, v(FLOAT, 12, 10), v(UNSIGNED_INT, 12), v(FLOAT, 12), v(FLOAT, 12, 10), p),
+        lambda g, p, v: popnn.calc_loss(
+            g, v(FLOAT, 12, 10), v(UNSIGNED_INT, 12), v(FLOAT, 12), v(FLOAT, 12, 10), p
+        ),
         [6 * 200],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LIBRARY)
@@ -104,7 +128,7 @@ def test_a_library_call_costs_what_its_vertices_do(name: str) -> None:
     assert cycles_on_one_tile(build) == wanted
 
 
-# --- codelets whose operations are counted ----------------------------------------------------------------------------
+# --- codelets whose operations are counted --------------------------------------------------------
 
 
 class VectorDot(Vertex):
@@ -206,14 +230,18 @@ def test_a_loop_is_as_much_dearer_as_it_was_on_the_chip() -> None:
     assert 5 <= traced(LoopDot, 143, COMPILED) / traced(VectorDot, 143) <= 9
 
 
-@pytest.mark.parametrize("codelets", [(HalfAdd, VectorAdd), (HalfScale, FloatScale)], ids=["add", "scale"])
+@pytest.mark.parametrize(
+    "codelets", [(HalfAdd, VectorAdd), (HalfScale, FloatScale)], ids=["add", "scale"]
+)
 @pytest.mark.parametrize("n", [100, 1000, 4000])
 def test_half_costs_half(codelets: tuple[type[Vertex], type[Vertex]], n: int) -> None:
     half, single = (traced(c, n) for c in codelets)
     assert 0.45 <= half / single <= 0.6
 
 
-@pytest.mark.parametrize("codelet", [VectorDot, LoopDot, VectorAdd, HalfAdd, FloatScale, Exponential])
+@pytest.mark.parametrize(
+    "codelet", [VectorDot, LoopDot, VectorAdd, HalfAdd, FloatScale, Exponential]
+)
 def test_traced_cycles_grow_with_the_vectors(codelet: type[Vertex]) -> None:
     cycles = [traced(codelet, n) for n in (1, 2, 10, 100, 200, 400)]
     assert cycles == sorted(cycles)
@@ -315,15 +343,30 @@ def matrix(self: Any) -> None:
 @pytest.mark.parametrize(
     ("compute", "fields", "by_hand", "compiled"),
     [
-        # docs/model.md, row by row, for vectors of 100: 50 data paths of FLOAT, 25 of HALF; 5 to start, and compiled 6 for
-        # each loop over vectors
-        (scalars, {"a": Input[FLOAT], "b": Input[FLOAT], "out": Output[FLOAT]}, 5 + 2 + 1 + 1, 5 + 2 + 1 + 1),
-        (scalars, {"a": Input[HALF], "b": Input[HALF], "out": Output[HALF]}, 5 + 2 + 1 + 3, 5 + 2 + 1 + 3),
+        # docs/model.md, row by row, for vectors of 100: 50 data paths of FLOAT, 25 of HALF; 5 to
+        # start, and compiled 6 for each loop over vectors
+        (
+            scalars,
+            {"a": Input[FLOAT], "b": Input[FLOAT], "out": Output[FLOAT]},
+            5 + 2 + 1 + 1,
+            5 + 2 + 1 + 1,
+        ),
+        (
+            scalars,
+            {"a": Input[HALF], "b": Input[HALF], "out": Output[HALF]},
+            5 + 2 + 1 + 3,
+            5 + 2 + 1 + 3,
+        ),
         (scaled, {"k": Input[FLOAT], "x": X, "out": OUT}, 5 + 1 + 50, 5 + 1 + 6 + 50 * 3),
         (copied, {"x": X, "out": OUT}, 5 + 50, 5 + 6 + 50 * 2),
         (copied_by_a_loop, {"x": X, "out": OUT}, 5 + 200, 5 + 200),
         (copied_by_a_loop, {"x": HX, "out": HOUT}, 5 + 400, 5 + 400),
-        (square_and_root, {"x": X, "out": OUT}, 5 + 50 * (1 + 10 + 1), 5 + 6 + 50 * (1 + 1 + 10 + 1 + 1)),
+        (
+            square_and_root,
+            {"x": X, "out": OUT},
+            5 + 50 * (1 + 10 + 1),
+            5 + 6 + 50 * (1 + 1 + 10 + 1 + 1),
+        ),
         (root_of_each, {"x": X, "out": OUT}, 5 + 100 * (1 + 5 + 1), 5 + 100 * (1 + 5 + 1)),
         (exponentials, {"x": HX, "out": HOUT}, 5 + 25 * 4, 5 + 6 + 25 * (1 + 4 + 1)),
         (chosen, {"x": X, "out": OUT}, 5 + 100 + 100 * 5, 5 + 6 + 50 + 100 + 100 * 5 + 50),
@@ -340,13 +383,18 @@ def matrix(self: Any) -> None:
         (triad_by_a_loop, {"k": FLOAT, "x": X, "y": X, "out": OUT}, 5 + 100 * 4, 5 + 100 * 5),
         (triad_by_a_loop, {"k": HALF, "x": HX, "y": HX, "out": HOUT}, 5 + 100 * 7, 5 + 100 * 7),
         (triad_by_a_loop, {"k": INT, "x": IX, "y": IX, "out": IOUT}, 5 + 100 * 5, 5 + 100 * 5),
-        # a maximum; a difference, an exponential and their sum; a division. Registers hold 7 paths of what the last two share
-        (softmax, {"x": X, "out": OUT}, 5 + 50 * (1 + 1 + 6 + 1 + 10),
-         5 + 3 * 6 + 50 * (1 + 1) + 50 * (1 + 1 + 6 + 1) + 43 + 43 + 50 * (10 + 1)),
+        # a maximum; a difference, an exponential and their sum; a division. Registers hold 7 paths
+        # of what the last two share
+        (
+            softmax,
+            {"x": X, "out": OUT},
+            5 + 50 * (1 + 1 + 6 + 1 + 10),
+            5 + 3 * 6 + 50 * (1 + 1) + 50 * (1 + 1 + 6 + 1) + 43 + 43 + 50 * (10 + 1),
+        ),
         # ten results of a loop each; then they are stored
         (matrix, {"x": X, "out": Output[Vector[FLOAT]]}, 5 + 50, 5 + 10 * (6 + 5 * 4) + 6 + 5),
     ],
-)  # fmt: skip
+)
 def test_the_table_of_learners_codelets(
     compute: Callable[[Any], None], fields: dict[str, Any], by_hand: int, compiled: int
 ) -> None:

@@ -27,12 +27,14 @@ from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.types import DType
 
-RANDOMLY = settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
+RANDOMLY = settings(
+    deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck)
+)
 
 IPU2 = IPUModel("ipu2", tiles_per_ipu=1).create_device().target
 IPU1 = IPUModel("ipu1", tiles_per_ipu=1).create_device().target
 
-# --- values worked out from PopLibs' formulae -------------------------------------------------------------------------
+# --- values worked out from PopLibs' formulae -----------------------------------------------------
 
 SIZES = (1, 12, 100, 1000, 6000)
 OF_SIZE: dict[str, Callable[[Any, type[DType]], Any]] = {
@@ -51,7 +53,8 @@ OF_SIZE: dict[str, Callable[[Any, type[DType]], Any]] = {
     "scalar reduce": lambda n, t: vertices.reduce_to_scalar(n, t, t, IPU2),
     "cross-entropy": vertices.loss_cross_entropy,
 }
-# Tile cycles (fill, reduce and cross-entropy: worker cycles) of SIZES elements, with six workers and a 64-bit data path.
+# Tile cycles (fill, reduce and cross-entropy: worker cycles) of SIZES elements, with six workers
+# and a 64-bit data path.
 TABLE: list[tuple[str, type[DType], tuple[int, ...]]] = [
     ("relu", FLOAT, (140, 140, 284, 1_634, 9_122)),
     ("relu", HALF, (140, 140, 212, 878, 4_622)),
@@ -112,7 +115,9 @@ def test_one_panel_of_the_amp_units() -> None:
     for n, cycles in AMP.items():
         assert vertices.conv_partial_1x1(n, 16, 16, HALF, IPU2) == cycles
         assert vertices.conv_partial_1x1(n, 16, 16, HALF, IPU2, interleaved=True) == cycles - 32
-    assert vertices.conv_partial_1x1(np.array(list(AMP)), 16, 16, HALF, IPU2).tolist() == list(AMP.values())
+    assert vertices.conv_partial_1x1(np.array(list(AMP)), 16, 16, HALF, IPU2).tolist() == list(
+        AMP.values()
+    )
 
 
 def test_transposes_and_arg_max() -> None:
@@ -120,10 +125,11 @@ def test_transposes_and_arg_max() -> None:
     assert vertices.reduce_max_class_gather(1000, IPU2) == 3_177
 
 
-# --- rows without a published value, worked out by hand from the same formulae ----------------------------------------
+# --- rows without a published value, worked out by hand from the same formulae --------------------
 
 BY_HAND: list[tuple[Any, int]] = [
-    # 6 x (17 + inner) + 20; what is no whole loop of the library's own adds 4 for each vector, or element
+    # 6 x (17 + inner) + 20; what is no whole loop of the library's own adds 4 for each vector, or
+    # element
     (vertices.unary_op_1d("LOGARITHM", 13, FLOAT, IPU2, in_place=True), 6 * (55 + 14 * 2) + 20),
     (vertices.unary_op_1d("EXPONENT2", 13, FLOAT, IPU2), 6 * (17 + 6 * 2) + 20),
     (vertices.unary_op_1d("ABSOLUTE", 13, HALF, IPU2), 6 * (17 + 5 * 3) + 20),
@@ -146,16 +152,33 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.broadcast_scalar_1d("ADD", 1000, UNSIGNED_INT, IPU2), 6 * (20 + 6 * 167) + 11),
     (vertices.broadcast_scalar_1d("DIVIDE", 13, HALF, IPU2), 6 * (20 + 8 * 2) + 11),
     (vertices.broadcast_scalar_1d("POWER", 13, FLOAT, IPU2), 6 * (20 + 312 * 3) + 11),
-    # 6 x (15 + rows x (7 + 2 a vector)) + 11: by row the workers share 13 rows, by column 40 columns
-    (vertices.broadcast_vector_outer("ADD", 13, 40, FLOAT, IPU2, by_row=True), 6 * (15 + 3 * (7 + 41)) + 11),
-    (vertices.broadcast_vector_outer("ADD", 13, 40, FLOAT, IPU2, by_row=False), 6 * (15 + 13 * (7 + 2 * 8 // 2)) + 11),
-    (vertices.broadcast_vector_outer("ADD", 13, 40, HALF, IPU2, by_row=True, misaligned=True), 6 * (15 + 3 * 46) + 11),
+    # 6 x (15 + rows x (7 + 2 a vector)) + 11: by row the workers share 13 rows, by column 40
+    # columns
+    (
+        vertices.broadcast_vector_outer("ADD", 13, 40, FLOAT, IPU2, by_row=True),
+        6 * (15 + 3 * (7 + 41)) + 11,
+    ),
+    (
+        vertices.broadcast_vector_outer("ADD", 13, 40, FLOAT, IPU2, by_row=False),
+        6 * (15 + 13 * (7 + 2 * 8 // 2)) + 11,
+    ),
+    (
+        vertices.broadcast_vector_outer("ADD", 13, 40, HALF, IPU2, by_row=True, misaligned=True),
+        6 * (15 + 3 * 46) + 11,
+    ),
     # 13 + 6 x (17 + 7 + length x (8 + 2 a block))
     (vertices.broadcast_vector_inner(13, 10, FLOAT, IPU2), 13 + 6 * (17 + 7 + 10 * 14)),
-    # HALF: by eights 8 + 4 + a group x (15 + 2 for every further block), by fours 15 + a group x 15 or so, else 9 an element
-    (vertices.broadcast_vector_inner(13, 16, HALF, IPU2), 13 + 6 * (19 + 5 + 2 + 4 + 2 * (15 + 4) + 1)),
+    # HALF: by eights 8 + 4 + a group x (15 + 2 for every further block), by fours 15 + a group x 15
+    # or so, else 9 an element
+    (
+        vertices.broadcast_vector_inner(13, 16, HALF, IPU2),
+        13 + 6 * (19 + 5 + 2 + 4 + 2 * (15 + 4) + 1),
+    ),
     (vertices.broadcast_vector_inner(6, 16, HALF, IPU2), 13 + 6 * (19 + 5 + 2 + 3 + 14 + 1)),
-    (vertices.broadcast_vector_inner(13, 12, HALF, IPU2), 13 + 6 * (19 + 9 + 5 + 3 * (7 + 0 + 1 + 1 + 5) + 1)),
+    (
+        vertices.broadcast_vector_inner(13, 12, HALF, IPU2),
+        13 + 6 * (19 + 9 + 5 + 3 * (7 + 0 + 1 + 1 + 5) + 1),
+    ),
     (vertices.broadcast_vector_inner(13, 5, HALF, IPU2), 13 + 6 * (19 + 7 + 9 + 5 + 5 * 32 + 1)),
     (vertices.hadamard([5, 8], HALF, IPU2), 5 + 6 + 4 + 6 + 4),
     (vertices.select([5, 8]), 5 + 6 + 25 + 6 + 40),
@@ -169,12 +192,16 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.multi_slice(16, 1, FLOAT, IPU2), 6 * (30 + 19 + 4)),
     (vertices.multi_slice(16, 5, HALF, IPU2, update=True), 6 * (29 + 5 * (19 + 16))),
     (vertices.multi_slice(16, 5, UNSIGNED_CHAR, IPU2), 6 * (30 + 5 * (19 + 12))),
-    # 6 x (32 + (11 + 3 a further word) a row); special rows of 64 bits; a half too many is stored by itself
+    # 6 x (32 + (11 + 3 a further word) a row); special rows of 64 bits; a half too many is stored
+    # by itself
     (vertices.multi_update_op(16, 5, FLOAT, IPU2), 6 * (32 + 5 * (11 + 45))),
     (vertices.multi_update_op(16, 5, FLOAT, IPU2, scaled=True), 6 * (38 + 5 * (11 + 45))),
     (vertices.multi_update_op(2, 5, FLOAT, IPU2, scaled=True), 6 * (37 + 5 * 8)),
     (vertices.multi_update_op(4, 5, HALF, IPU2, scaled=True), 6 * (36 + 5 * 9)),
-    (vertices.multi_update_op(16, 5, HALF, IPU2, scaled=True, wide_scale=True), 6 * (37 + 5 * (13 + 7 * 4))),
+    (
+        vertices.multi_update_op(16, 5, HALF, IPU2, scaled=True, wide_scale=True),
+        6 * (37 + 5 * (13 + 7 * 4)),
+    ),
     (vertices.multi_update_op(5, 5, HALF, IPU2), 6 * (33 + 5 * (12 + 100))),
     (vertices.sequence_slice(8, 10, 3, FLOAT, IPU2), 60 + 54 * 6 + 180),
     (vertices.sequence_slice(8, 10, 0, FLOAT, IPU2), 40),
@@ -192,14 +219,16 @@ BY_HAND: list[tuple[Any, int]] = [
     # 53 + 26 for every three, and the rest
     (vertices.scaled_add(9, INT, IPU2), 53 + 78 + 6),
     (vertices.scaled_add(11, INT, IPU2), 53 + 78 + 6 + 52 + 14),
-    # 57 + 6 x (15 + 6 + i x (q - 1) + 4): q = 50 // 6 = 8; mixed types 4 a turn, memory 2 and from 16 turns on 1
+    # 57 + 6 x (15 + 6 + i x (q - 1) + 4): q = 50 // 6 = 8; mixed types 4 a turn, memory 2 and from
+    # 16 turns on 1
     (vertices.scaled_add(100, FLOAT, IPU2, other=HALF), 57 + 6 * (15 + 6 + 28 + 4)),
     (vertices.scaled_add(100, FLOAT, IPU2, memory_constrained=True), 57 + 6 * (15 + 6 + 14 + 4)),
     (vertices.scaled_add(240, FLOAT, IPU2, memory_constrained=True), 57 + 6 * (15 + 6 + 19 + 4)),
     (vertices.scaled_add(100, FLOAT, IPU2, operation="SUBTRACT"), 333 + 7),
     (vertices.scaled_add(100, FLOAT, IPU2, operation="AXPBY", scaled_pointer=True), 333 + 12 + 6),
     (vertices.scaled_add(103, HALF, IPU2), 63 + 6 * (15 + 6 + 9 + 4 + 18)),
-    # 12 + 6 x (18 + 19 + 2 for every four + tail): m = 3 has both bits of the remainder, m = 5 the low one
+    # 12 + 6 x (18 + 19 + 2 for every four + tail): m = 3 has both bits of the remainder, m = 5 the
+    # low one
     (vertices.cast_1d(18, FLOAT, HALF, IPU2), 12 + 6 * (37 + 0 + 3 + 3)),
     (vertices.cast_1d(30, FLOAT, HALF, IPU2), 12 + 6 * (37 + 2 + 3 + 1)),
     (vertices.cast_1d(18, HALF, FLOAT, IPU2), 12 + 6 * (37 + 1 + 3)),
@@ -216,7 +245,8 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.cast_1d(78, CHAR, QUARTER, IPU2), 12 + 6 * (18 + 4 + 74)),
     (vertices.cast_1d_single_worker(8, FLOAT, HALF, IPU2), 5 + 19 + 4 + 2),
     (vertices.cast_2d([8, 4], FLOAT, HALF, IPU2), 5 + 11 + 19 + 4 + 2 + 11 + 19 + 2 + 2),
-    # 28 + n/4 below 64 bytes, 39 + n/8 from there; 5 + n for 64 bits; halves 15 and 21 for one and two
+    # 28 + n/4 below 64 bytes, 39 + n/8 from there; 5 + n for 64 bits; halves 15 and 21 for one and
+    # two
     (vertices.fill(63, CHAR), 43),
     (vertices.fill(64, UNSIGNED_CHAR), 47),
     (vertices.fill(10, LONGLONG), 15),
@@ -243,22 +273,44 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.reduce_contiguous(10, 16, HALF, IPU2, update=True), 9 * 4 + 9 * 12 + 18),
     # 16 + columns x (3 + post + 3 + 1 a further part): 40 columns are 20 loads FLOAT, 10 HALF
     (vertices.reduce_strided(40, 13, 40, FLOAT, FLOAT, IPU2), 16 + 20 * (3 + 5 + 3 + 12)),
-    (vertices.reduce_strided(40, 13, 40, FLOAT, HALF, IPU2, op="MAX", update=True), 16 + 20 * (3 + 6 + 3 + 12)),
+    (
+        vertices.reduce_strided(40, 13, 40, FLOAT, HALF, IPU2, op="MAX", update=True),
+        16 + 20 * (3 + 6 + 3 + 12),
+    ),
     (vertices.reduce_strided(40, 13, 40, HALF, HALF, IPU2), 16 + 10 * (3 + 8 + 3 + 12)),
-    (vertices.reduce_strided(40, 13, 42, HALF, FLOAT, IPU2, update=True), 16 + 20 * (3 + 12 + 3 + 12)),
-    (vertices.reduce_strided(40, 13, 40, HALF, HALF, IPU2, op="MIN", update=True), 16 + 10 * (3 + 11 + 3 + 12)),
-    (vertices.reduce_strided(40, 13, 40, FLOAT, FLOAT, IPU2, op="LOG_ADD"), 16 + 20 * (3 + 4 + 3 + 23 * 12)),
-    (vertices.reduce_strided(40, 13, 40, HALF, HALF, IPU2, op="LOG_ADD"), 16 + 10 * (3 + 8 + 3 + 13 * 12)),
+    (
+        vertices.reduce_strided(40, 13, 42, HALF, FLOAT, IPU2, update=True),
+        16 + 20 * (3 + 12 + 3 + 12),
+    ),
+    (
+        vertices.reduce_strided(40, 13, 40, HALF, HALF, IPU2, op="MIN", update=True),
+        16 + 10 * (3 + 11 + 3 + 12),
+    ),
+    (
+        vertices.reduce_strided(40, 13, 40, FLOAT, FLOAT, IPU2, op="LOG_ADD"),
+        16 + 20 * (3 + 4 + 3 + 23 * 12),
+    ),
+    (
+        vertices.reduce_strided(40, 13, 40, HALF, HALF, IPU2, op="LOG_ADD"),
+        16 + 10 * (3 + 8 + 3 + 13 * 12),
+    ),
     # 7 + 26 + 16 + 6 + 4 + 2, then a vector of 4: 5 + (2 x 2 + 1) + 1 + 10 + 13 x (2 + 2 + 2 + 3)
     (vertices.reduce_regions(40, 13, FLOAT, FLOAT, IPU2), 61 + 10 * (21 + 13 * 9)),
     # a rest of one: 4 + (2 + 1) + 10 + 13 x (2 + 1 + 3)
     (vertices.reduce_regions(41, 13, FLOAT, FLOAT, IPU2), 61 + 10 * (21 + 13 * 9) + 17 + 13 * 6),
     # without accumulators 3 + 4 + 1 + 10 + 13 x (2 + 2 + 3)
     (vertices.reduce_regions(40, 13, FLOAT, FLOAT, IPU2, op="MAX"), 61 + 10 * (18 + 13 * 7)),
-    (vertices.reduce_regions(40, 13, HALF, HALF, IPU2, update=True, regions=2), 63 + 5 * (5 + 13 + 1 + 20 + 13 * 9)),
-    (vertices.reduce_regions(40, 13, FLOAT, FLOAT, IPU2, op="LOGICAL_AND"), 7 + 24 + 8 + 22 + 25 * 520),
+    (
+        vertices.reduce_regions(40, 13, HALF, HALF, IPU2, update=True, regions=2),
+        63 + 5 * (5 + 13 + 1 + 20 + 13 * 9),
+    ),
+    (
+        vertices.reduce_regions(40, 13, FLOAT, FLOAT, IPU2, op="LOGICAL_AND"),
+        7 + 24 + 8 + 22 + 25 * 520,
+    ),
     (vertices.reduce_regions(40, 13, HALF, FLOAT, IPU2, op="LOG_ADD"), 7 + 24 + 8 + 22 + 37 * 520),
-    # 33 + 6 x (20 + (2 a part + 8) for every 24 outputs); HALF: 9, FLOAT sums of them 10, and for every 48
+    # 33 + 6 x (20 + (2 a part + 8) for every 24 outputs); HALF: 9, FLOAT sums of them 10, and for
+    # every 48
     (vertices.conv_reduce(40, 13, FLOAT, IPU2), 33 + 6 * (20 + 34 * 2)),
     (vertices.conv_reduce(24, 13, FLOAT, IPU2), 33 + 6 * (20 + 34)),
     (vertices.conv_reduce(1, 1, FLOAT, IPU2), 33 + 6 * 30),
@@ -267,8 +319,8 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.conv_reduce(49, 10, HALF, IPU2, out=FLOAT), 33 + 6 * (20 + 60)),
     (vertices.conv_reduce(24, 13, FLOAT, IPU2, single_input=False), 6 * (32 + 3 * 13 + 7)),
     (vertices.conv_reduce(48, 10, HALF, IPU2, single_input=False), 6 * (32 + 3 * 10 + 8)),
-    # one panel of 8 x 16 FLOAT, the weights 64 cycles: 50 + 13 + 11 + 18 + 7 + 64, and 6 times the rows of a worker; 14 more
-    # where all workers have as many
+    # one panel of 8 x 16 FLOAT, the weights 64 cycles: 50 + 13 + 11 + 18 + 7 + 64, and 6 times the
+    # rows of a worker; 14 more where all workers have as many
     (vertices.conv_partial_1x1(1, 8, 16, FLOAT, IPU2), 163 + 6 * 57),
     (vertices.conv_partial_1x1(6, 8, 16, FLOAT, IPU2), 163 + 6 * 57 + 14),
     (vertices.conv_partial_1x1(12, 8, 16, FLOAT, IPU2), 163 + 6 * 64 + 14),
@@ -280,28 +332,60 @@ BY_HAND: list[tuple[Any, int]] = [
     # half as many units on ipu1: 4 a row instead of 8, and half the weights to load
     (vertices.conv_partial_1x1(60, 8, 8, FLOAT, IPU1), 163 - 32 + 6 * (46 + 56 + 2 + 40) + 14),
     # two panels deep, two wide, FLOAT sums: 3 more retained for the second panel
-    (vertices.conv_partial_1x1(60, 32, 32, HALF, IPU2, partials=FLOAT),
-     50 + 6 * 10 + 13 + (15 + 2 * (25 + 64 + 6 * 59 + 14)) + 11 + 2 * (25 + 64 + 6 * 58 + 14)),
+    (
+        vertices.conv_partial_1x1(60, 32, 32, HALF, IPU2, partials=FLOAT),
+        50 + 6 * 10 + 13 + (15 + 2 * (25 + 64 + 6 * 59 + 14)) + 11 + 2 * (25 + 64 + 6 * 58 + 14),
+    ),
     # HALF sums on the 8 units of ipu1: the older path
-    (vertices.conv_partial_1x1(60, 16, 8, HALF, IPU1), 50 + 12 + 11 + 19 + 7 + 32 + 6 * (41 + 28 + 2 + 20) + 14),
+    (
+        vertices.conv_partial_1x1(60, 16, 8, HALF, IPU1),
+        50 + 12 + 11 + 19 + 7 + 32 + 6 * (41 + 28 + 2 + 20) + 14,
+    ),
     # 46 + 21 + 46 + 131 + 64 + rows of 17 + 27 - 5 + 4 a further row
-    (vertices.conv_partial_1x1_quarter(60, 32, 16, IPU2), 46 + 21 + 46 + 131 + 64 + 6 * (39 + 28) + 14),
-    (vertices.conv_partial_1x1_quarter(60, 64, 16, IPU2), 46 + 21 + 46 + 131 + 2 * 64 + 108 + 6 * (39 + 44 + 56) + 28),
-    # 109 + 54 + 54 + 19, then 16 + 28 + 14 + 12 + load, and 9 places of 6 x (17 + 3 + 34 + 28 - 9) + 9
-    (vertices.conv_partial_nx1(60, 16, 16, (3, 3), HALF, IPU2, partials=FLOAT),
-     109 + 54 + 54 + 19 + 16 + 28 + 3 * (14 + 3 * (12 + 64 + 15 + 3)) + 9 * (6 * 73 + 9)),
-    (vertices.conv_partial_nx1(60, 4, 16, (1, 3), HALF, IPU2, filter_height=4, interleaved=True),
-     109 + 54 + 60 + 19 + 16 + 28 + 14 + 3 * (12 + 64 + 60 + 3) + 3 * (6 * 74 + 9)),
-    (vertices.conv_partial_nx1(12, 8, 16, (1, 1), FLOAT, IPU2),
-     109 + 54 + 54 + 19 + 16 + 28 + 14 + 12 + 64 + 15 + 3 + 6 * 55 + 9),
+    (
+        vertices.conv_partial_1x1_quarter(60, 32, 16, IPU2),
+        46 + 21 + 46 + 131 + 64 + 6 * (39 + 28) + 14,
+    ),
+    (
+        vertices.conv_partial_1x1_quarter(60, 64, 16, IPU2),
+        46 + 21 + 46 + 131 + 2 * 64 + 108 + 6 * (39 + 44 + 56) + 28,
+    ),
+    # 109 + 54 + 54 + 19, then 16 + 28 + 14 + 12 + load, and 9 places of 6 x (17 + 3 + 34 + 28 - 9)
+    # + 9
+    (
+        vertices.conv_partial_nx1(60, 16, 16, (3, 3), HALF, IPU2, partials=FLOAT),
+        109 + 54 + 54 + 19 + 16 + 28 + 3 * (14 + 3 * (12 + 64 + 15 + 3)) + 9 * (6 * 73 + 9),
+    ),
+    (
+        vertices.conv_partial_nx1(60, 4, 16, (1, 3), HALF, IPU2, filter_height=4, interleaved=True),
+        109 + 54 + 60 + 19 + 16 + 28 + 14 + 3 * (12 + 64 + 60 + 3) + 3 * (6 * 74 + 9),
+    ),
+    (
+        vertices.conv_partial_nx1(12, 8, 16, (1, 1), FLOAT, IPU2),
+        109 + 54 + 54 + 19 + 16 + 28 + 14 + 12 + 64 + 15 + 3 + 6 * 55 + 9,
+    ),
     # 58 - 10 + 54 + 23 + 15 + 10 + 6 x (32 + 19 + places x (7 + columns x (7 + n / 2)))
-    (vertices.conv_partial_horizontal_mac(13, 10, 4, FLOAT, IPU2), 48 + 54 + 48 + 6 * (51 + 3 * (7 + 4 * (7 + 5)))),
-    (vertices.conv_partial_horizontal_mac(13, 9, 4, FLOAT, IPU2), 48 + 54 + 48 + 6 * (51 + 3 * (7 + 4 * (8 + 18)))),
-    (vertices.conv_partial_horizontal_mac(12, 12, 4, HALF, IPU2, kernel=3),
-     65 + 60 + 48 + 6 * (3 * (35 + 2 * (7 + 2 * (6 + 1 + 3 + 1 + 3))) + 16)),
+    (
+        vertices.conv_partial_horizontal_mac(13, 10, 4, FLOAT, IPU2),
+        48 + 54 + 48 + 6 * (51 + 3 * (7 + 4 * (7 + 5))),
+    ),
+    (
+        vertices.conv_partial_horizontal_mac(13, 9, 4, FLOAT, IPU2),
+        48 + 54 + 48 + 6 * (51 + 3 * (7 + 4 * (8 + 18))),
+    ),
+    (
+        vertices.conv_partial_horizontal_mac(12, 12, 4, HALF, IPU2, kernel=3),
+        65 + 60 + 48 + 6 * (3 * (35 + 2 * (7 + 2 * (6 + 1 + 3 + 1 + 3))) + 16),
+    ),
     # 100 + 4 + 30 + 32 + 24 + 6 x (31 + 3 + 2 a further row) + 9 + (9 + 10) x 10 // 4
-    (vertices.conv_partial_vertical_mac(3, 60, 4, IPU2), 100 + 34 + 32 + 24 + 6 * 38 + 9 + 19 * 10 // 4),
-    (vertices.conv_partial_vertical_mac(3, 60, 16, IPU2), 100 + 34 + 32 + 24 + 6 * (34 + 12) + 9 + 19 * 10 // 16),
+    (
+        vertices.conv_partial_vertical_mac(3, 60, 4, IPU2),
+        100 + 34 + 32 + 24 + 6 * 38 + 9 + 19 * 10 // 4,
+    ),
+    (
+        vertices.conv_partial_vertical_mac(3, 60, 16, IPU2),
+        100 + 34 + 32 + 24 + 6 * (34 + 12) + 9 + 19 * 10 // 16,
+    ),
     (vertices.outer_product(7, 16, 3, FLOAT), 25 + 3 * (11 + 7 * 11)),
     (vertices.outer_product(7, 5, 3, FLOAT), 25 + 3 * (11 + 7 * 20)),
     (vertices.outer_product(7, 16, 3, HALF), 25 + 3 * (10 + 7 * 7)),
@@ -312,7 +396,10 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.transpose(13, (8, 2), FLOAT, IPU2), 7 + 6 * (27 + 3 * (35 + 6))),
     (vertices.transpose(1, (8, 6), FLOAT, IPU2), 7 + 6 * (29 + 18 + 4 * (12 + 3))),
     # 9 + 6 x (20 + 4 + 3 a further vector + 1 + tail)
-    (vertices.non_linearity_1d("SIGMOID", 121, FLOAT, IPU2, unpack=2), 9 + 6 * (22 + 13 + 90 + 3 + 7)),
+    (
+        vertices.non_linearity_1d("SIGMOID", 121, FLOAT, IPU2, unpack=2),
+        9 + 6 * (22 + 13 + 90 + 3 + 7),
+    ),
     (vertices.non_linearity_grad_1d("TANH", 120, FLOAT, IPU2), 9 + 6 * (20 + 5 + 27 + 4)),
     (vertices.non_linearity_grad_1d("GELU", 123, HALF, IPU2), 9 + 6 * (20 + 5 + 20 + 6 + 7 + 9)),
     (vertices.max_class(1), 30),
@@ -324,12 +411,15 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.loss_sum_squared(10, FLOAT), 5 + 5 + 5 + 2 + 1 + 40 + 1),
     (vertices.pooling("MAX", 10, IPU2), 7 + 6 * (13 + 20 + 34 + 6)),
     (vertices.pooling("GRAD", 10, IPU2, rows=2, items=3), 7 + 6 * (2 * (13 + 3 * 77) + 6)),
-    # maximum and sum 2 x 12 + 17 each; subtract 5 + 2 x 15; exponent 20 + 2 x 30; inverse 20 + 6; multiply as subtract
+    # maximum and sum 2 x 12 + 17 each; subtract 5 + 2 x 15; exponent 20 + 2 x 30; inverse 20 + 6;
+    # multiply as subtract
     (vertices.softmax(2, 10, FLOAT, IPU2), 2 * (2 * 5 + 41) + 35 + 80 + 26 + 35),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("found", "wanted"), BY_HAND, ids=[f"row {i}" for i in range(len(BY_HAND))])
+@pytest.mark.parametrize(
+    ("found", "wanted"), BY_HAND, ids=[f"row {i}" for i in range(len(BY_HAND))]
+)
 def test_values_by_hand(found: int, wanted: int) -> None:
     assert found == wanted
 
@@ -339,24 +429,52 @@ def test_an_operation_that_poplibs_does_not_have() -> None:
         vertices.pooling("MEAN", 10, IPU2)
     assert str(error.value) == (
         "PopLibs has no estimate of 'MEAN'.\n  where: Pooling\n  next:  It has AVG, GRAD, MAX."
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "name", "where"),
     [
-        (lambda: vertices.unary_op_1d("TANN", 10, FLOAT, IPU2), "'TANN'", "UnaryOp1D of FLOAT\n  next:  did you mean 'TAN'?"),
+        (
+            lambda: vertices.unary_op_1d("TANN", 10, FLOAT, IPU2),
+            "'TANN'",
+            "UnaryOp1D of FLOAT\n  next:  did you mean 'TAN'?",
+        ),
         (lambda: vertices.unary_op_1d("ERF", 10, INT, IPU2), "'ERF'", "UnaryOp1D of INT"),
         (lambda: vertices.binary_op_1d("ADD", 10, BOOL, IPU2), "'ADD'", "BinaryOp1D of BOOL"),
         (lambda: vertices.non_linearity_1d("ELU", 10, FLOAT, IPU2), "'ELU'", "NonLinearity1D"),
-        (lambda: vertices.non_linearity_grad_1d("GELU_ERF", 10, FLOAT, IPU2), "'GELU_ERF'", "NonLinearityGrad1D"),
+        (
+            lambda: vertices.non_linearity_grad_1d("GELU_ERF", 10, FLOAT, IPU2),
+            "'GELU_ERF'",
+            "NonLinearityGrad1D",
+        ),
         (lambda: vertices.scaled_add(10, FLOAT, IPU2, operation="AX"), "'AX'", "ScaledAdd"),
         (lambda: vertices.reduce_regions(10, 10, FLOAT, FLOAT, IPU2, op="AND"), "'AND'", "Reduce"),
-        (lambda: vertices.reduce_strided(10, 10, 10, FLOAT, FLOAT, IPU2, op="MUL"), "'MUL'", "Reduce, strided"),
-        (lambda: vertices.transpose(1, (3, 4), HALF, IPU2), "transposing 3 x 4 elements of 2 bytes", "Transpose"),
-        (lambda: vertices.transpose(1, (4, 6), HALF, IPU2), "transposing 4 x 6 elements of 2 bytes", "Transpose"),
-        (lambda: vertices.transpose(1, (0, 4), HALF, IPU2), "transposing 0 x 4 elements of 2 bytes", "Transpose"),
-        (lambda: vertices.transpose(1, (4, 4), CHAR, IPU2), "transposing 4 x 4 elements of 1 bytes", "Transpose"),
+        (
+            lambda: vertices.reduce_strided(10, 10, 10, FLOAT, FLOAT, IPU2, op="MUL"),
+            "'MUL'",
+            "Reduce, strided",
+        ),
+        (
+            lambda: vertices.transpose(1, (3, 4), HALF, IPU2),
+            "transposing 3 x 4 elements of 2 bytes",
+            "Transpose",
+        ),
+        (
+            lambda: vertices.transpose(1, (4, 6), HALF, IPU2),
+            "transposing 4 x 6 elements of 2 bytes",
+            "Transpose",
+        ),
+        (
+            lambda: vertices.transpose(1, (0, 4), HALF, IPU2),
+            "transposing 0 x 4 elements of 2 bytes",
+            "Transpose",
+        ),
+        (
+            lambda: vertices.transpose(1, (4, 4), CHAR, IPU2),
+            "transposing 4 x 4 elements of 1 bytes",
+            "Transpose",
+        ),
     ],
 )
 def test_what_poplibs_does_not_have(call: Callable[[], Any], name: str, where: str) -> None:
@@ -365,16 +483,30 @@ def test_what_poplibs_does_not_have(call: Callable[[], Any], name: str, where: s
     assert str(error.value).startswith(f"PopLibs has no estimate of {name}.\n  where: {where}")
 
 
-# --- what must hold of any of them ------------------------------------------------------------------------------------
+# --- what must hold of any of them ----------------------------------------------------------------
 
 FLOATS = st.sampled_from([FLOAT, HALF])
 ELEMENTS = st.integers(1, 5000)
 GROWING: dict[str, Callable[[Any, type[DType]], Any]] = {
-    **{name: OF_SIZE[name] for name in ("relu", "exp", "tanh", "relu in place", "add", "add in place", "div", "scalar mul")},
+    **{
+        name: OF_SIZE[name]
+        for name in (
+            "relu",
+            "exp",
+            "tanh",
+            "relu in place",
+            "add",
+            "add in place",
+            "div",
+            "scalar mul",
+        )
+    },
     "sqrt 2-D": lambda n, t: vertices.unary_op_2d("SQRT", [n, n], t, IPU2),
     "sub 2-D": lambda n, t: vertices.binary_op_2d("SUBTRACT", [n, 5], t, IPU2),
     "outer by row": lambda n, t: vertices.broadcast_vector_outer("ADD", n, 7, t, IPU2, by_row=True),
-    "outer by column": lambda n, t: vertices.broadcast_vector_outer("ADD", 7, n, t, IPU2, by_row=False),
+    "outer by column": lambda n, t: vertices.broadcast_vector_outer(
+        "ADD", 7, n, t, IPU2, by_row=False
+    ),
     "hadamard": lambda n, t: vertices.hadamard([n], t, IPU2),
     "select": lambda n, t: vertices.select([n]),
     "truncated normal": lambda n, t: vertices.truncated_normal(n, 2, t, IPU2),
@@ -391,7 +523,10 @@ GROWING: dict[str, Callable[[Any, type[DType]], Any]] = {
 }
 # A further element may save these a tail; a further round of full vectors never does.
 WITH_TAILS: dict[str, Callable[[Any, type[DType]], Any]] = {
-    **{name: OF_SIZE[name] for name in ("cast", "gelu", "scaled add", "fill", "scalar reduce", "cross-entropy")},
+    **{
+        name: OF_SIZE[name]
+        for name in ("cast", "gelu", "scaled add", "fill", "scalar reduce", "cross-entropy")
+    },
     "gelu gradient": lambda n, t: vertices.non_linearity_grad_1d("GELU", n, t, IPU2),
     "sum squared": vertices.loss_sum_squared,
     "normal": lambda n, t: vertices.normal(n, t, IPU2),
@@ -426,7 +561,9 @@ def test_more_rounds_are_always_dearer(n: int, dtype: type[DType]) -> None:
 
 @RANDOMLY
 @given(st.lists(ELEMENTS, min_size=1, max_size=20), FLOATS)
-def test_many_vertices_at_once_cost_what_they_cost_one_by_one(sizes: list[int], dtype: type[DType]) -> None:
+def test_many_vertices_at_once_cost_what_they_cost_one_by_one(
+    sizes: list[int], dtype: type[DType]
+) -> None:
     together = np.array(sizes, np.int64)
     for name, formula in (GROWING | WITH_TAILS | OF_SIZE).items():
         found = formula(together, dtype)
@@ -435,8 +572,16 @@ def test_many_vertices_at_once_cost_what_they_cost_one_by_one(sizes: list[int], 
 
 
 @RANDOMLY
-@given(st.integers(1, 300), st.integers(1, 100), st.integers(1, 100), FLOATS, st.sampled_from([IPU1, IPU2]))
-def test_a_larger_product_is_never_cheaper(rows: int, depth: int, columns: int, dtype: type[DType], target: Any) -> None:
+@given(
+    st.integers(1, 300),
+    st.integers(1, 100),
+    st.integers(1, 100),
+    FLOATS,
+    st.sampled_from([IPU1, IPU2]),
+)
+def test_a_larger_product_is_never_cheaper(
+    rows: int, depth: int, columns: int, dtype: type[DType], target: Any
+) -> None:
     def cycles(rows: int, depth: int, columns: int) -> Any:
         return vertices.conv_partial_1x1(rows, depth, columns, dtype, target)
 
@@ -445,25 +590,34 @@ def test_a_larger_product_is_never_cheaper(rows: int, depth: int, columns: int, 
     assert cycles(rows, depth + 16, columns) > found
     assert cycles(rows, depth, columns + 1) >= found
     assert cycles(rows, depth, columns + 16) > found
-    assert cycles(rows + 18, depth, columns) > found  # two rows a worker cost more than three: that dip is in PopLibs'
+    # two rows a worker cost more than three: that dip is in PopLibs'
+    assert cycles(rows + 18, depth, columns) > found
 
 
-@pytest.mark.parametrize(("target", "dtype", "peak"), [(IPU1, FLOAT, 8), (IPU1, HALF, 32), (IPU2, FLOAT, 16), (IPU2, HALF, 64)])
-def test_a_long_product_comes_near_the_peak_of_the_amp_units(target: Any, dtype: type[DType], peak: int) -> None:
+@pytest.mark.parametrize(
+    ("target", "dtype", "peak"),
+    [(IPU1, FLOAT, 8), (IPU1, HALF, 32), (IPU2, FLOAT, 16), (IPU2, HALF, 64)],
+)
+def test_a_long_product_comes_near_the_peak_of_the_amp_units(
+    target: Any, dtype: type[DType], peak: int
+) -> None:
     """Multiply-adds a cycle and tile: 62.5 TFLOP/s in FLOAT for an ipu2 of 1,472 tiles at 1.33 GHz, four times that in HALF."""
     columns = 8 if target is IPU1 else 16
     cycles = vertices.conv_partial_1x1(60_000, 800, columns, dtype, target, partials=FLOAT)
     assert 0.97 < 60_000 * 800 * columns / (peak * cycles) <= 1
 
 
-# Graphcore's own measurement on a Bow: cycles of one ConvPartial1x1, [N, 16] x [16, 16] HALF (notebook "IPU Peak Flops").
+# Graphcore's own measurement on a Bow: cycles of one ConvPartial1x1, [N, 16] x [16, 16] HALF
+# (notebook "IPU Peak Flops").
 MEASURED = {16: 402.0, 64: 584.1, 256: 1352.0, 512: 2381.4, 1024: 4424.3, 2048: 8525.0}
 
 
 @pytest.mark.parametrize("rows", MEASURED)
 def test_the_amp_units_against_silicon(rows: int) -> None:
     within = 0.002 if rows >= 512 else 0.02
-    assert vertices.conv_partial_1x1(rows, 16, 16, HALF, IPU2) == pytest.approx(MEASURED[rows], rel=within)
+    assert vertices.conv_partial_1x1(rows, 16, 16, HALF, IPU2) == pytest.approx(
+        MEASURED[rows], rel=within
+    )
 
 
 @RANDOMLY
@@ -473,4 +627,5 @@ def test_a_schedule_is_no_shorter_than_its_work(cycles: list[int], workers: int)
     (busiest,) = busiest_worker(costs, np.zeros(len(costs), np.int64), 1, workers)
     assert max(cycles) <= busiest <= sum(cycles)
     assert busiest >= -(-sum(cycles) // workers)
-    assert busiest <= sum(cycles) / workers + max(cycles)  # no worker waits while another has a vertex to start
+    # no worker waits while another has a vertex to start
+    assert busiest <= sum(cycles) / workers + max(cycles)

@@ -100,7 +100,12 @@ class Bench:
     def run(self, batched: bool = True, times: int = 1) -> dict[str, Array]:
         """Every variable after `times` runs, two executions each; equal bits on all paths."""
         found: list[dict[str, Array]] = []
-        for options in ({}, {"vertex_loop": True}, {"shuffle": 1}, {"shuffle": 2, "vertex_loop": True}):
+        for options in (
+            {},
+            {"vertex_loop": True},
+            {"shuffle": 1},
+            {"shuffle": 2, "vertex_loop": True},
+        ):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 engine = self.engine(**options)
@@ -119,7 +124,7 @@ def cycles(bench: Bench) -> list[int]:
     return [int(c) for c in bench.engine().report.compute_sets[0].cycles_per_tile]
 
 
-# --- spellings of a field ---------------------------------------------------------------------------------------------
+# --- spellings of a field -------------------------------------------------------------------------
 
 
 class Scattered(Vertex):
@@ -159,13 +164,22 @@ class Nested(Vertex):
 
 
 def test_declarations_read_back_as_they_were_written() -> None:
-    assert [f.declaration() for c in (Scattered, Edges, Listed, Nested) for f in c.fields.values()] == [
-        "Vector[Input[FLOAT]]", "Vector[InOut[FLOAT]]", "Vector[Output[FLOAT]]",
-        "Vector[Input[Vector[FLOAT]]]", "Vector[InOut[Vector[FLOAT]]]", "Vector[Output[Vector[FLOAT]]]",
-        "Input[VectorList[FLOAT]]", "InOut[VectorList[FLOAT, VectorLayout.DELTAN]]",
-        "Output[VectorList[FLOAT, VectorLayout.COMPACT_PTR]]", "Input[Vector[Vector[FLOAT]]]",
-        "InOut[Vector[Vector[FLOAT, VectorLayout.SHORT_SPAN], VectorLayout.SCALED_PTR32]]", "Output[Vector[Vector[FLOAT]]]",
-    ]  # fmt: skip
+    assert [
+        f.declaration() for c in (Scattered, Edges, Listed, Nested) for f in c.fields.values()
+    ] == [
+        "Vector[Input[FLOAT]]",
+        "Vector[InOut[FLOAT]]",
+        "Vector[Output[FLOAT]]",
+        "Vector[Input[Vector[FLOAT]]]",
+        "Vector[InOut[Vector[FLOAT]]]",
+        "Vector[Output[Vector[FLOAT]]]",
+        "Input[VectorList[FLOAT]]",
+        "InOut[VectorList[FLOAT, VectorLayout.DELTAN]]",
+        "Output[VectorList[FLOAT, VectorLayout.COMPACT_PTR]]",
+        "Input[Vector[Vector[FLOAT]]]",
+        "InOut[Vector[Vector[FLOAT, VectorLayout.SHORT_SPAN], VectorLayout.SCALED_PTR32]]",
+        "Output[Vector[Vector[FLOAT]]]",
+    ]
     assert Scattered.x == Field("x", "input", FLOAT, 1, None, "edges")
     assert Listed.y == Field("y", "inout", FLOAT, 2, None, "list", (VectorLayout.DELTAN, None))
 
@@ -179,11 +193,24 @@ def test_single_elements_from_anywhere(bulk: bool) -> None:
     columns = [2, 0, 1]
     if bulk:
         parts = [out[:, c] for c in columns]
-        bench.graph.add_vertices(bench.cs, Scattered, np.arange(count) % TILES, x=[x[:, c] for c in columns], y=y, out=parts)
+        bench.graph.add_vertices(
+            bench.cs,
+            Scattered,
+            np.arange(count) % TILES,
+            x=[x[:, c] for c in columns],
+            y=y,
+            out=parts,
+        )
     else:
         for i in range(count):
             row = out[i]
-            bench.add(Scattered, i % TILES, x=[x[i, c] for c in columns], y=y[i], out=[row[c] for c in columns])
+            bench.add(
+                Scattered,
+                i % TILES,
+                x=[x[i, c] for c in columns],
+                y=y[i],
+                out=[row[c] for c in columns],
+            )
     found = bench.run()
     assert found["y"].tobytes() == (b + a[:, columns] + a[:, columns]).tobytes()
     assert found["out"][:, columns].tobytes() == (a[:, columns] * 2 + (b + a[:, columns])).tobytes()
@@ -196,7 +223,9 @@ def test_one_by_one_and_bulk_give_one_graph() -> None:
         x, y, out = (bench.var(n, np.zeros((4, 3))) for n in ("x", "y", "out"))
         if bulk:
             parts = [out[:, 1], out[:, 2]]
-            bench.graph.add_vertices(bench.cs, Scattered, 0, x=[x[:, 2], x[:, 0]], y=y[:, :2], out=parts)
+            bench.graph.add_vertices(
+                bench.cs, Scattered, 0, x=[x[:, 2], x[:, 0]], y=y[:, :2], out=parts
+            )
         else:
             for i in range(4):
                 bench.add(Scattered, x=[x[i, 2], x[i, 0]], y=y[i, :2], out=[out[i, 1], out[i, 2]])
@@ -215,7 +244,9 @@ def test_lists_of_vectors(cls: Any, ragged: bool, bulk: bool) -> None:
     widths = (3, 1) if ragged else (2, 2)
     rng = np.random.default_rng(1)
     hold = {n: [rng.standard_normal((count, w)).astype(np.float32) for w in widths] for n in "xy"}
-    tensors = {n: [bench.var(f"{n}{k}", part) for k, part in enumerate(parts)] for n, parts in hold.items()}
+    tensors = {
+        n: [bench.var(f"{n}{k}", part) for k, part in enumerate(parts)] for n, parts in hold.items()
+    }
     tensors["out"] = [bench.var(f"out{k}", np.zeros((count, w))) for k, w in enumerate(widths)]
     if bulk:
         bench.graph.add_vertices(bench.cs, cls, np.arange(count) % TILES, **tensors)
@@ -249,9 +280,15 @@ def test_a_list_is_connected_part_by_part() -> None:
     graph.set_field_size(v["parts"], 2)
     assert graph.get_field_size(v["parts"]) == 2
     graph.connect(v["parts"][1], b)
-    assert "The field 'parts' of 1 vertex of Total is not connected." in said(bench.engine, GraphConnectionError)
+    assert "The field 'parts' of 1 vertex of Total is not connected." in said(
+        bench.engine, GraphConnectionError
+    )
     graph.connect(v["parts"][0], a)
-    assert bench.run()["out"] == 6 and graph.get_field_size(v["parts"]) == 2 and graph.get_field_size(v["out"]) == 1
+    assert (
+        bench.run()["out"] == 6
+        and graph.get_field_size(v["parts"]) == 2
+        and graph.get_field_size(v["out"]) == 1
+    )
     assert said(lambda: graph.connect(v["parts"][2], a), PoplarIndexError) == (
         "Total.parts has no part 2.\n"
         "  where: field 'parts' of vertex 0 (Total) of compute set 'cs'\n"
@@ -295,22 +332,34 @@ def test_what_does_not_fit_a_list() -> None:
 
 
 def bad(annotation: Any, **body: Any) -> Callable[[], Any]:
-    return lambda: type("Bad", (Vertex,), {"__annotations__": {"x": annotation}, "compute": lambda self: None, **body})
+    return lambda: type(
+        "Bad",
+        (Vertex,),
+        {"__annotations__": {"x": annotation}, "compute": lambda self: None, **body},
+    )
 
 
 @pytest.mark.parametrize(
     "annotation",
     [
-        Vector[Vector[Input[FLOAT]]], Input[Vector[Input[FLOAT]]], VectorList[FLOAT], Vector[VectorList[FLOAT]],
-        Input[Vector[VectorList[FLOAT]]], Input[Input[FLOAT]], Vector[Input[VectorList[FLOAT]]], Vector[FLOAT, 3],
-        Input[Vector[FLOAT, VectorLayout.SPAN, VectorLayout.SPAN]], Vector[Vector[INT]], Input[Vector[FLOAT, FLOAT]],
+        Vector[Vector[Input[FLOAT]]],
+        Input[Vector[Input[FLOAT]]],
+        VectorList[FLOAT],
+        Vector[VectorList[FLOAT]],
+        Input[Vector[VectorList[FLOAT]]],
+        Input[Input[FLOAT]],
+        Vector[Input[VectorList[FLOAT]]],
+        Vector[FLOAT, 3],
+        Input[Vector[FLOAT, VectorLayout.SPAN, VectorLayout.SPAN]],
+        Vector[Vector[INT]],
+        Input[Vector[FLOAT, FLOAT]],
     ],
-)  # fmt: skip
+)
 def test_what_is_no_field(annotation: Any) -> None:
     assert said(bad(annotation), VertexDefinitionError).startswith("Bad.x is declared as ")
 
 
-# --- layouts ----------------------------------------------------------------------------------------------------------
+# --- layouts --------------------------------------------------------------------------------------
 
 
 class OnePtr(Vertex):
@@ -353,9 +402,17 @@ def test_one_ptr_has_no_length(loop: bool, ask: Callable[[Any], Any]) -> None:
     bench.add(Asks, go=go, x=x, out=out)
     text = said(lambda: bench.engine(strict=False).run(), CodeletError)
     first, where, advice = text.split("\n")
-    assert first == "Asks.x is laid out as ONE_PTR, a pointer without a length: len() and loops over it do not work."
-    assert where.startswith("  where: test_vertex_kinds.py, line ") and where.endswith("vertex 0 (Asks, tile 0)")
-    assert advice == "  next:  give the length in a state field and index with it, or leave the layout out (SPAN)."
+    assert (
+        first
+        == "Asks.x is laid out as ONE_PTR, a pointer without a length: len() and loops over it do not work."
+    )
+    assert where.startswith("  where: test_vertex_kinds.py, line ") and where.endswith(
+        "vertex 0 (Asks, tile 0)"
+    )
+    assert (
+        advice
+        == "  next:  give the length in a state field and index with it, or leave the layout out (SPAN)."
+    )
     with pytest.raises(CodeletError):
         Asks.call(go=1, x=[1, 2])
 
@@ -376,7 +433,7 @@ def test_a_list_laid_out_as_one_ptr_has_no_length() -> None:
     assert "Asks.x is laid out as ONE_PTR" in said(bench.engine, CodeletError)
 
 
-# --- state ------------------------------------------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------
 
 
 class Table(Vertex):
@@ -403,7 +460,11 @@ def test_a_vector_of_state(bulk: str) -> None:
         assert bench.graph.get_field_size(vertices[4]["table"]) == 2
     else:
         bench.graph.add_vertices(
-            bench.cs, Table, np.arange(count) % TILES, table=rows if bulk == "a row each" else rows[0], out=out
+            bench.cs,
+            Table,
+            np.arange(count) % TILES,
+            table=rows if bulk == "a row each" else rows[0],
+            out=out,
         )
     expected = []
     for i in range(count):
@@ -431,7 +492,9 @@ def test_sized_state_holds_what_unwritten_memory_holds() -> None:
         "  where: vertex 0 (Shift.kept, tile 0) of compute set 'cs'\n"
         "  next:  give it numbers in add_vertex: kept=…, or graph.set_field_size(vertex['kept'], size)."
     )
-    assert said(lambda: bench.graph.get_field_size(v["kept"]), NoSizeSpecifiedError).startswith("Shift.kept has no size yet.")
+    assert said(lambda: bench.graph.get_field_size(v["kept"]), NoSizeSpecifiedError).startswith(
+        "Shift.kept has no size yet."
+    )
     bench.graph.set_field_size(v["kept"], 1)
     assert bench.graph.get_field_size(v["kept"]) == 1
     engine = Engine(bench.graph, Execute(bench.cs))
@@ -439,7 +502,9 @@ def test_sized_state_holds_what_unwritten_memory_holds() -> None:
     engine.run()
     assert np.isnan(engine.read_tensor("x"))
     assert bench.run()["x"] == 5
-    assert said(lambda: bench.graph.set_initial_value(v["kept"], [1, 2]), GraphObjectCreationError) == (
+    assert said(
+        lambda: bench.graph.set_initial_value(v["kept"], [1, 2]), GraphObjectCreationError
+    ) == (
         "Shift.kept was given 2 values; its size was set to 1.\n"
         "  where: field 'kept' of vertex 0 (Shift) of compute set 'cs'\n"
         "  next:  leave set_field_size out: a value brings its size."
@@ -474,7 +539,7 @@ def test_sizes_that_cannot_be() -> None:
     assert bad(Vector[INT], x=[1, 2])().fields["x"].default == [1, 2]
 
 
-# --- workers ----------------------------------------------------------------------------------------------------------
+# --- workers --------------------------------------------------------------------------------------
 
 
 class Halves(MultiVertex):
@@ -519,7 +584,9 @@ def test_multi_vertex(cls: Any, bulk: bool, width: int) -> None:
     a, b = (rng.standard_normal((count, width)).astype(np.float32) for _ in "ab")
     x, y, out = bench.var("x", a), bench.var("y", b), bench.var("out", np.zeros((count, width)))
     if bulk:
-        bench.graph.add_vertices(bench.cs, cls, np.arange(count) % TILES, x=x, y=y, out=out, seen=[0] * 6)
+        bench.graph.add_vertices(
+            bench.cs, cls, np.arange(count) % TILES, x=x, y=y, out=out, seen=[0] * 6
+        )
     else:
         for i in range(count):
             bench.add(cls, i % TILES, x=x[i], y=y[i], out=out[i], seen=[0] * 6)
@@ -561,9 +628,21 @@ def test_workers_that_race_are_found() -> None:
         "belongs into a second compute set."
     )
     for cls, fields, text in (
-        (Sums, "x out", "Worker 0 of Sums writes out[0], and worker 1 writes it.\n  where: vertex 0 (Sums.out, tile 0)"),
-        (Reads, "x", "Worker 0 of Reads writes x[0], and worker 5 reads it.\n  where: vertex 0 (Reads.x, tile 0)"),
-        (State, "", "Worker 2 of State writes total, and worker 4 writes it.\n  where: vertex 0 (State.total, tile 0)"),
+        (
+            Sums,
+            "x out",
+            "Worker 0 of Sums writes out[0], and worker 1 writes it.\n  where: vertex 0 (Sums.out, tile 0)",
+        ),
+        (
+            Reads,
+            "x",
+            "Worker 0 of Reads writes x[0], and worker 5 reads it.\n  where: vertex 0 (Reads.x, tile 0)",
+        ),
+        (
+            State,
+            "",
+            "Worker 2 of State writes total, and worker 4 writes it.\n  where: vertex 0 (State.total, tile 0)",
+        ),
     ):
         bench = Bench()
         bench.add(cls, **{name: bench.var(name, np.arange(6)) for name in fields.split()})
@@ -611,7 +690,7 @@ def test_compute_takes_what_its_kind_is_given() -> None:
     )
 
 
-# --- cost -------------------------------------------------------------------------------------------------------------
+# --- cost -----------------------------------------------------------------------------------------
 
 
 class Increment(Vertex):
@@ -656,7 +735,8 @@ def test_a_multi_vertex_costs_its_slowest_worker_six_times() -> None:
         return cycles(bench)[0]
 
     start = 11  # of six workers, by the supervisor
-    assert cost(SixWays, 48) == cost(Increment, 8) + start  # each worker does what the plain vertex does
+    # each worker does what the plain vertex does
+    assert cost(SixWays, 48) == cost(Increment, 8) + start
     assert cost(Leader, 8) == cost(Increment, 8) + start
 
     class Uneven(MultiVertex):
@@ -693,7 +773,9 @@ def test_whose_estimate_counts() -> None:
     v = bench.add(Said, x=x)
     graph = bench.graph
     assert graph.get_perf_estimate(v) == 40 and cycles(bench)[0] == 240
-    graph.register_perf_estimator(Said, lambda shapes, target: shapes["x"][0] + target.num_worker_contexts)
+    graph.register_perf_estimator(
+        Said, lambda shapes, target: shapes["x"][0] + target.num_worker_contexts
+    )
     assert graph.get_perf_estimate(v) == 10 and cycles(bench)[0] == 60
     graph.set_perf_estimate(v, 3)
     assert graph.get_perf_estimate(v) == 3 and cycles(bench)[0] == 18
@@ -727,16 +809,27 @@ def test_estimates_that_are_none() -> None:
     v = bench.add(Increment, x=x)
     place = "  where: vertex 0 (Increment, tile 0)\n"
     for function, text in (
-        (lambda shapes, target: "x", "returned 'x'.\n{}  next:  return a whole number from 0 to 1,000,000,000,000."),
-        (lambda shapes, target: -1, "returned -1.\n{}  next:  return a whole number from 0 to 1,000,000,000,000."),
-        (lambda shapes, target: shapes["z"], "failed: KeyError: 'z'.\n{}  next:  it knows shapes, and no values."),
+        (
+            lambda shapes, target: "x",
+            "returned 'x'.\n{}  next:  return a whole number from 0 to 1,000,000,000,000.",
+        ),
+        (
+            lambda shapes, target: -1,
+            "returned -1.\n{}  next:  return a whole number from 0 to 1,000,000,000,000.",
+        ),
+        (
+            lambda shapes, target: shapes["z"],
+            "failed: KeyError: 'z'.\n{}  next:  it knows shapes, and no values.",
+        ),
     ):
         bench.graph.register_perf_estimator(Increment, function)
         expected = f"The perf estimator of Increment {text.format(place)}"
         assert said(lambda: cycles(bench), InvalidPerfEstimateError) == expected
         with pytest.raises(InvalidPerfEstimateError):
             bench.graph.get_perf_estimate(v)
-    assert said(lambda: bench.graph.register_perf_estimator(Increment, 3), GraphObjectCreationError) == (
+    assert said(
+        lambda: bench.graph.register_perf_estimator(Increment, 3), GraphObjectCreationError
+    ) == (
         "register_perf_estimator() was given 3 for Increment.\n"
         "  next:  give a function of (shapes, target) that returns cycles."
     )
@@ -764,7 +857,7 @@ def test_estimates_that_are_none() -> None:
     )
 
 
-# --- templates --------------------------------------------------------------------------------------------------------
+# --- templates ------------------------------------------------------------------------------------
 
 
 class Scale(Vertex, Generic[T]):
@@ -785,8 +878,14 @@ class Convert(Vertex):
 
 def test_templates() -> None:
     assert Scale[FLOAT] is Scale[FLOAT] and Scale[FLOAT] is not Scale[HALF]
-    assert Scale[FLOAT].__name__ == "Scale<float>" and Convert[HALF, UNSIGNED_INT].__name__ == "Convert<half,unsigned int>"
-    assert [f.declaration() for f in Convert[HALF, INT].fields.values()] == ["Input[Vector[HALF]]", "Output[Vector[INT]]"]
+    assert (
+        Scale[FLOAT].__name__ == "Scale<float>"
+        and Convert[HALF, UNSIGNED_INT].__name__ == "Convert<half,unsigned int>"
+    )
+    assert [f.declaration() for f in Convert[HALF, INT].fields.values()] == [
+        "Input[Vector[HALF]]",
+        "Output[Vector[INT]]",
+    ]
     assert [f.declaration() for f in Scale.fields.values()] == ["InOut[Vector[T]]", "T"]
     assert Scale[INT].call(x=[1, 2], k=3).tolist() == [3, 6]
     bench = Bench()
@@ -796,7 +895,11 @@ def test_templates() -> None:
     bench.add("Scale<half>", x=y, k=0.5)
     bench.add(template_vertex("Scale", INT), x=z, k=3)
     found = bench.run()
-    assert found["x"].tolist() == [6, 8] and found["y"].tolist() == [0.375, 0.5] and found["z"].tolist() == [27, 36]
+    assert (
+        found["x"].tolist() == [6, 8]
+        and found["y"].tolist() == [0.375, 0.5]
+        and found["z"].tolist() == [27, 36]
+    )
 
 
 def test_templates_may_be_derived_from() -> None:
@@ -806,7 +909,10 @@ def test_templates_may_be_derived_from() -> None:
     class Halves(Scale[FLOAT]):
         k = 0.5
 
-    assert Twice[INT].call(x=[1, 2]).tolist() == [2, 4] and Halves.call(x=[1, 2]).tolist() == [0.5, 1]
+    assert Twice[INT].call(x=[1, 2]).tolist() == [2, 4] and Halves.call(x=[1, 2]).tolist() == [
+        0.5,
+        1,
+    ]
     assert said(lambda: type("Bad", (Scale,), {"k": "x"})[INT], VertexDefinitionError).startswith(
         "Bad<int>.k: 'x' is no number."
     )
@@ -831,7 +937,9 @@ def test_what_no_worker_writes_stays_undefined() -> None:
             engine.run()
             assert engine.read_tensor("copy").tolist() == [0, 1, 2, 3, 4, 5]
         else:
-            assert "element [6] of 'made', which nothing has written" in said(engine.run, UninitialisedReadError)
+            assert "element [6] of 'made', which nothing has written" in said(
+                engine.run, UninitialisedReadError
+            )
 
 
 def test_templates_used_wrongly() -> None:
@@ -849,10 +957,13 @@ def test_templates_used_wrongly() -> None:
     for name in ("Scale<quarter>", "Scale<>", "Scale<float,float>", "Scale<float"):
         assert not bench.graph.has_codelet(name)
     assert bench.graph.has_codelet("Scale<unsigned int>")
-    assert template_vertex("popops::Cast", FLOAT, UNSIGNED_LONGLONG) == "popops::Cast<float,unsigned long long>"
+    assert (
+        template_vertex("popops::Cast", FLOAT, UNSIGNED_LONGLONG)
+        == "popops::Cast<float,unsigned long long>"
+    )
 
 
-# --- by name ----------------------------------------------------------------------------------------------------------
+# --- by name --------------------------------------------------------------------------------------
 
 
 def test_codelets_by_name(tmp_path: Path) -> None:
@@ -913,7 +1024,9 @@ def test_names_that_are_not_there() -> None:
     bench = Bench()
     bench.graph.add_codelets(Increment)
     text = said(lambda: bench.add("Incremnt"), UnknownVertexTypeError)
-    assert text.startswith("There is no codelet 'Incremnt'.\n  next:  did you mean 'Increment'? The codelets are ")
+    assert text.startswith(
+        "There is no codelet 'Incremnt'.\n  next:  did you mean 'Increment'? The codelets are "
+    )
     assert text.endswith("'; graph.add_codelets(…) adds one, and a class can be given itself.")
 
 
@@ -921,24 +1034,40 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     graph = Bench().graph
     for name, source in (
-        ("broken.py", "x = (\n"), ("fails.py", "1 / 0\n"), ("empty.py", "x = 1\n"), ("leaves.py", "raise SystemExit(3)\n"),
+        ("broken.py", "x = (\n"),
+        ("fails.py", "1 / 0\n"),
+        ("empty.py", "x = 1\n"),
+        ("leaves.py", "raise SystemExit(3)\n"),
         ("codelets.cpp", ""),
-    ):  # fmt: skip
+    ):
         Path(name).write_text(source)
     advice = "  where: add_codelets()\n  next:  give the path of a Python file, a module, or vertex classes."
-    pointer = (
-        "  next:  write the codelet in Python, as a class that derives from Vertex: docs/coming-from-poplar.md shows one twice."
-    )
+    pointer = "  next:  write the codelet in Python, as a class that derives from Vertex: docs/coming-from-poplar.md shows one twice."
     for name, kind, expected in (
         ("none.py", FileLoadError, f"There is no file 'none.py'.\n{advice}"),
-        ("codelets.cpp", FileLoadError, f"'codelets.cpp' is no Python file.\n  where: add_codelets()\n{pointer}"),
-        ("broken.py", ParseError,
-         "'broken.py' is not Python: '(' was never closed.\n  where: line 1\n  next:  correct the line."),
-        ("fails.py", GraphObjectLoadError, "'fails.py' failed while it was loaded: ZeroDivisionError: division by zero.\n"
-         "  next:  the file is run as a whole, once; run it by itself to see where it stops."),
-        ("leaves.py", GraphObjectLoadError, "'leaves.py' failed while it was loaded: SystemExit: 3.\n"
-         "  next:  the file is run as a whole, once; run it by itself to see where it stops."),
-    ):  # fmt: skip
+        (
+            "codelets.cpp",
+            FileLoadError,
+            f"'codelets.cpp' is no Python file.\n  where: add_codelets()\n{pointer}",
+        ),
+        (
+            "broken.py",
+            ParseError,
+            "'broken.py' is not Python: '(' was never closed.\n  where: line 1\n  next:  correct the line.",
+        ),
+        (
+            "fails.py",
+            GraphObjectLoadError,
+            "'fails.py' failed while it was loaded: ZeroDivisionError: division by zero.\n"
+            "  next:  the file is run as a whole, once; run it by itself to see where it stops.",
+        ),
+        (
+            "leaves.py",
+            GraphObjectLoadError,
+            "'leaves.py' failed while it was loaded: SystemExit: 3.\n"
+            "  next:  the file is run as a whole, once; run it by itself to see where it stops.",
+        ),
+    ):
         assert said(lambda name=name: graph.add_codelets(name), kind) == expected
     assert said(lambda: graph.add_codelets("empty.py"), GraphObjectLoadError).endswith(
         "  next:  write a class that derives from Vertex and has a compute() in it."
@@ -948,7 +1077,7 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
-# --- numpy ------------------------------------------------------------------------------------------------------------
+# --- numpy ----------------------------------------------------------------------------------------
 
 
 def test_maximum_and_minimum_warn_of_nothing() -> None:

@@ -41,12 +41,18 @@ ROOT = Path(__file__).resolve().parents[1]
 NODE = shutil.which("node")
 ENV = dict(os.environ)
 
-# --- numbers as text --------------------------------------------------------------------------------------------------
+# --- numbers as text ------------------------------------------------------------------------------
 
 INTEGERS = st.integers(-(2**40), 2**40)
 
 
-@given(st.one_of(st.lists(INTEGERS), st.lists(st.integers(0, 3)), st.builds(range, st.integers(-9, 9), st.integers(0, 99))))
+@given(
+    st.one_of(
+        st.lists(INTEGERS),
+        st.lists(st.integers(0, 3)),
+        st.builds(range, st.integers(-9, 9), st.integers(0, 99)),
+    )
+)
 def test_what_is_packed_can_be_unpacked(values: list[int]) -> None:
     assert unpack(pack(np.array(values, np.int64)), len(values)).tolist() == list(values)
 
@@ -64,11 +70,15 @@ def test_pack_takes_the_shortest_form() -> None:
 
 def test_the_player_unpacks_what_python_packed() -> None:
     rng = np.random.default_rng(1)
-    cases = [rng.integers(-(2**30), 2**45, 50), np.arange(9) * 3, np.array([5, 5, 5, 2]), rng.integers(0, 2, 99), np.full(3, 8)]
+    cases = [
+        rng.integers(-(2**30), 2**45, 50),
+        np.arange(9) * 3,
+        np.array([5, 5, 5, 2]),
+        rng.integers(0, 2, 99),
+        np.full(3, 8),
+    ]
     source = player().split("function inkOn")[0]
-    script = (
-        f"{source};console.log(JSON.stringify({json.dumps([[pack(c), len(c)] for c in cases])}.map(([t,n])=>[...unpack(t,n)])))"
-    )
+    script = f"{source};console.log(JSON.stringify({json.dumps([[pack(c), len(c)] for c in cases])}.map(([t,n])=>[...unpack(t,n)])))"
     if not NODE:
         pytest.skip("node is missing; the browser tests cover the same")
     node = subprocess.run([NODE, "-e", script], capture_output=True, text=True, check=True)
@@ -88,7 +98,7 @@ def test_a_png_holds_one_pixel_a_value(shape: tuple[int, int]) -> None:
     assert np.allclose(pixels, expected, atol=1e-6)
 
 
-# --- colours ----------------------------------------------------------------------------------------------------------
+# --- colours --------------------------------------------------------------------------------------
 
 
 def luminance(colour: str) -> float:
@@ -104,7 +114,10 @@ def contrast(a: str, b: str) -> float:
 
 def test_words_can_be_read_on_everything() -> None:
     for theme in (palette.LIGHT, palette.DARK):
-        assert contrast(theme["ink"], theme["paper"]) > 7 and contrast(theme["soft"], theme["paper"]) > 4.5
+        assert (
+            contrast(theme["ink"], theme["paper"]) > 7
+            and contrast(theme["soft"], theme["paper"]) > 4.5
+        )
     for code in (*show.bsp(programs.uneven()).scene.codes, *palette.HUES):
         for colour in (code.light, code.dark):
             assert contrast(palette.ink_on(colour), colour) >= 4.5, code.name
@@ -122,7 +135,7 @@ def test_the_player_has_the_inks_of_the_palette() -> None:
         assert ",".join(f'{name}:"{colour}"' for name, colour in theme.items()) in source
 
 
-# --- the view of a run ------------------------------------------------------------------------------------------------
+# --- the view of a run ----------------------------------------------------------------------------
 
 
 def frames_of(report: Report) -> list[tuple[str, float]]:
@@ -153,13 +166,19 @@ def test_the_channels_are_the_reports_arrays() -> None:
     assert exchange.values["received"].tolist() == cost.exchange[0].received.tolist()
     assert exchange.values["sent"].tolist() == cost.exchange[0].sent.tolist()
     [message] = exchange.flows["messages"]  # the vector goes from tile 0 to all others: sent once
-    assert (message.source, message.size, message.receivers.tolist()) == (0, 256, list(range(1, 13)))
+    assert (message.source, message.size, message.receivers.tolist()) == (
+        0,
+        256,
+        list(range(1, 13)),
+    )
 
 
 def test_the_sentence_names_total_shares_and_the_slowest_tile() -> None:
     report = programs.uneven()
     text = repr(show.bsp(report))
-    assert text.startswith(f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,} modelled cycles: ")
+    assert text.startswith(
+        f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,} modelled cycles: "
+    )
     compute = sum(c for k, c in frames_of(report) if k == "compute")
     assert f"compute {100 * compute / report.total_cycles:.1f} %" in text
     assert "0x" not in text and "\n" not in text
@@ -200,7 +219,14 @@ def test_an_arrow_is_a_message_that_was_sent(tiles: int) -> None:
     scene = show.bsp(report).scene
     still = next(s for s in scene.stills if s.flows)
     compiled = report.transfers(int(report.step_numbers[0]))[0]
-    sent = list(zip(compiled.source.tolist(), compiled.size.tolist(), [r.tolist() for r in compiled.receivers], strict=True))
+    sent = list(
+        zip(
+            compiled.source.tolist(),
+            compiled.size.tolist(),
+            [r.tolist() for r in compiled.receivers],
+            strict=True,
+        )
+    )
     drawn = arrows_of(scene, still)
     if tiles < 400:
         assert sorted(drawn) == sorted(sent)
@@ -234,11 +260,15 @@ def test_an_exchange_is_seen_while_all_that_take_part_are_at_it() -> None:
     cells = scene.marks[0]
     assert isinstance(cells, Cells)
     names = [scene.codes[c].name for c in cell_codes(cells, still, still.at).tolist()]
-    taking = {m.source for m in still.flows["messages"]} | {int(t) for m in still.flows["messages"] for t in m.receivers}
+    taking = {m.source for m in still.flows["messages"]} | {
+        int(t) for m in still.flows["messages"] for t in m.receivers
+    }
     assert {i for i, name in enumerate(names) if name == "exchange"} == taking
     exchange = scene.stills.index(still)
     assert all(s.at == 1 for s in scene.stills if not s.flows)
-    assert svg(scene, int(np.flatnonzero(scene.frames == exchange)[0])).count("marker-end") == len(still.flows["messages"])
+    assert svg(scene, int(np.flatnonzero(scene.frames == exchange)[0])).count("marker-end") == len(
+        still.flows["messages"]
+    )
 
 
 def test_one_message_to_many_says_to_how_many() -> None:
@@ -248,7 +278,7 @@ def test_one_message_to_many_says_to_how_many() -> None:
     )
 
 
-# --- shares -----------------------------------------------------------------------------------------------------------
+# --- shares ---------------------------------------------------------------------------------------
 
 EVERY = [13, 64, 1472]
 
@@ -258,14 +288,22 @@ def waiting_in_words(still: Still) -> float:
     return float(found[1]) / 100 if found else 0.0
 
 
-def waiting_drawn(boxes: list[tuple[int, Array]], wait: int, lanes: Lanes, left: float, right: float) -> float:
+def waiting_drawn(
+    boxes: list[tuple[int, Array]], wait: int, lanes: Lanes, left: float, right: float
+) -> float:
     """The share of lanes from `left` to `right` that has a code which is drawn under all others."""
-    under = [b for code, parts in boxes for b in parts if code == wait and b[0] < right - 0.01 and b[0] + b[2] > left + 0.01]
+    under = [
+        b
+        for code, parts in boxes
+        for b in parts
+        if code == wait and b[0] < right - 0.01 and b[0] + b[2] > left + 0.01
+    ]
     if not under:
         return 0.0
     found = np.concatenate([parts for code, parts in boxes if code != wait])
     wide = np.minimum(found[:, 0] + found[:, 2], right) - np.maximum(found[:, 0], left)
-    covered = np.round(found[:, 3] / (lanes.height / lanes.count)).clip(1)  # a box is as high as its lanes, without their rims
+    # a box is as high as its lanes, without their rims
+    covered = np.round(found[:, 3] / (lanes.height / lanes.count)).clip(1)
     return 1 - float((np.clip(wide, 0, None) * covered).sum() / ((right - left) * lanes.count))
 
 
@@ -281,7 +319,9 @@ def test_lanes_have_the_shares_that_the_words_say(tiles: int) -> None:
         drawing, start, stop = still.lanes["lanes"]
         scale = lanes.width / scene.drawings[drawing].span
         shapes = [s for s in paint(scene, frame, whole=True) if isinstance(s, Boxes)]
-        inside = [(s.boxes[:, 0] >= lanes.x) & (s.boxes[:, 1] < lanes.y + lanes.height) for s in shapes]
+        inside = [
+            (s.boxes[:, 0] >= lanes.x) & (s.boxes[:, 1] < lanes.y + lanes.height) for s in shapes
+        ]
         boxes = [(s.code, s.boxes[at]) for s, at in zip(shapes, inside, strict=True)]
         left, right = lanes.x + start * scale, lanes.x + stop * scale
         share = waiting_drawn(boxes, wait, lanes, left, right)
@@ -300,7 +340,9 @@ def test_a_png_has_the_shares_that_the_words_say(tiles: int, name: str, tmp_path
     frame = len(scene.frames) - 1
     phase = programs.the_wait(scene, name)
     pixels = imread(view.save(tmp_path / "a.png", frame=frame, width=1440))[:, :, :3]
-    assert programs.waiting_seen(pixels, scene, phase, 2.0) == pytest.approx(phase.waiting, abs=0.02)
+    assert programs.waiting_seen(pixels, scene, phase, 2.0) == pytest.approx(
+        phase.waiting, abs=0.02
+    )
 
 
 @pytest.mark.parametrize("repeats", [3, 400])
@@ -312,11 +354,16 @@ def test_the_strip_of_a_run_has_the_shares_of_its_phases(repeats: int) -> None:
     for scene in (show.bsp(report).scene, show.timeline(report).scene):
         track = next(m for m in scene.marks if isinstance(m, Track))
         if len(frames_of(report)) <= 64:
-            boxes = [s for s in paint(scene, 0) if isinstance(s, Boxes) and s.boxes[0, 1] == track.y]
+            boxes = [
+                s for s in paint(scene, 0) if isinstance(s, Boxes) and s.boxes[0, 1] == track.y
+            ]
             drawn = {scene.codes[b.code].name: b.boxes[:, 2].sum() / track.width for b in boxes}
         else:
             [strip] = [s for s in paint(scene, 0) if isinstance(s, Raster) and s.y == track.y]
-            drawn = {scene.codes[c].name: float((strip.codes == c).mean()) for c in np.unique(strip.codes).tolist()}
+            drawn = {
+                scene.codes[c].name: float((strip.codes == c).mean())
+                for c in np.unique(strip.codes).tolist()
+            }
         assert drawn == pytest.approx(dict(total), abs=0.002)
 
 
@@ -331,13 +378,17 @@ def test_two_runs_share_one_axis() -> None:
     first, second = programs.uneven(repeats=2), programs.uneven(rows=39, repeats=4)
     view = show.bsp(first, second)
     tapes = [m for m in view.scene.marks if isinstance(m, Tape)]
-    assert [t.span for t in tapes] == [second.total_cycles] * 2 and len({(t.x, t.width) for t in tapes}) == 1
+    assert [t.span for t in tapes] == [second.total_cycles] * 2 and len(
+        {(t.x, t.width) for t in tapes}
+    ) == 1
     shapes = [s for s in paint(view.scene, 0) if isinstance(s, Boxes)]
     for tape, report in zip(tapes, (first, second), strict=True):
         boxes = np.concatenate([s.boxes for s in shapes])
         inside = boxes[(boxes[:, 1] >= tape.y) & (boxes[:, 1] < tape.y + tape.height)]
         reach = (inside[:, 0] + inside[:, 2]).max() - tape.x
-        assert reach == pytest.approx(tape.width * report.total_cycles / second.total_cycles, abs=0.01)
+        assert reach == pytest.approx(
+            tape.width * report.total_cycles / second.total_cycles, abs=0.01
+        )
     part = 100 * (second.total_cycles / first.total_cycles - 1)
     assert repr(view).endswith(f"The second takes {part:.1f} % more cycles than the first.")
     assert {row["report"] for row in view.data} == {"first report", "second report"}
@@ -356,11 +407,15 @@ def test_lanes_of_two_runs_stand_in_pairs(tiles: int, repeats: int) -> None:
             one, other = spent[0][which][k], spent[1][which][2 * k + which]
             assert other == pytest.approx(one, abs=0.5) and not spent[1][which][2 * k + 1 - which]
     first, second = (m for m in paired.marks if isinstance(m, Tape))
-    assert (first.x, first.y, first.height) == (second.x, second.y, second.height) and first.labels[:3] == ("0 a", "0 b", "1 a")
+    assert (first.x, first.y, first.height) == (second.x, second.y, second.height) and first.labels[
+        :3
+    ] == ("0 a", "0 b", "1 a")
     say, values = paired.stills[-1].about["first report"]
     busy = [p.busy for p in both[1].phases(int(both[1].step_numbers[-1])) if p.kind == "compute"][0]
     expected = quantiles(busy, lanes) if tiles > lanes else busy
-    assert values["busy"][1::2].tolist() == expected.tolist() and set(values["busy"][::2].tolist()) == {-1}
+    assert values["busy"][1::2].tolist() == expected.tolist() and set(
+        values["busy"][::2].tolist()
+    ) == {-1}
     assert say.startswith("lane {label}: " if tiles > lanes else "tile {label}: ")
     assert apart.table == paired.table and apart.sentence == paired.sentence
 
@@ -370,7 +425,10 @@ def drawn_in_lanes(scene: Scene) -> list[list[dict[int, float]]]:
     found = []
     for tape in [m for m in scene.marks if isinstance(m, Tape)]:
         alone = replace(scene, marks=(tape,))
-        pitch, spent = tape.height / tape.count, [defaultdict[int, float](float) for _ in range(tape.count)]
+        pitch, spent = (
+            tape.height / tape.count,
+            [defaultdict[int, float](float) for _ in range(tape.count)],
+        )
         for shape in paint(alone, 0):
             if isinstance(shape, Raster):
                 high = shape.height / len(shape.codes)
@@ -388,8 +446,14 @@ def drawn_in_lanes(scene: Scene) -> list[list[dict[int, float]]]:
 def test_rasters_have_the_colours_of_both_themes() -> None:
     scene = show.bsp(programs.some_wait(1472)).scene
     light, dark = (raster_png(np.array([[0, 1, -1]]), scene.codes, dark) for dark in (False, True))
-    assert bytes.fromhex(scene.codes[1].light[1:]) in light and bytes.fromhex(palette.LIGHT["paper"][1:]) in light
-    assert bytes.fromhex(scene.codes[1].dark[1:]) in dark and bytes.fromhex(palette.DARK["paper"][1:]) in dark
+    assert (
+        bytes.fromhex(scene.codes[1].light[1:]) in light
+        and bytes.fromhex(palette.LIGHT["paper"][1:]) in light
+    )
+    assert (
+        bytes.fromhex(scene.codes[1].dark[1:]) in dark
+        and bytes.fromhex(palette.DARK["paper"][1:]) in dark
+    )
     text = svg(scene)
     assert text.count('<image class="w"') == text.count('<image class="d"') == 1
     assert ".d{display:inline}.w{display:none}" in text
@@ -399,7 +463,11 @@ def test_the_host_has_a_lane_where_it_takes_part() -> None:
     scene = show.bsp(programs.uneven()).scene
     host, codes = scene.mark("host"), [c.name for c in scene.codes]
     assert isinstance(host, Lanes) and host.labels == ("host",)
-    spent = [sum(float(b.length) for b in scene.drawings[s.lanes["host"][0]].bars) for s in scene.stills if s.first]
+    spent = [
+        sum(float(b.length) for b in scene.drawings[s.lanes["host"][0]].bars)
+        for s in scene.stills
+        if s.first
+    ]
     assert [c > 0 for c in spent] == [True, False, False]
     assert all(b.code == codes.index("host exchange") for d in scene.drawings[1::2] for b in d.bars)
     assert "host" not in {getattr(m, "name", "") for m in show.bsp(scattered(13)).scene.marks}
@@ -416,7 +484,10 @@ def test_a_run_keeps_its_name() -> None:
 def test_a_long_run_is_cut_and_says_so() -> None:
     view = show.bsp(programs.uneven(tiles=2, rows=2, repeats=2_000))
     assert len(view.scene.frames) <= 3_000
-    assert view.scene.notes[0].startswith("The picture shows the first ") and "of 4,001 supersteps" in view.scene.notes[0]
+    assert (
+        view.scene.notes[0].startswith("The picture shows the first ")
+        and "of 4,001 supersteps" in view.scene.notes[0]
+    )
     assert view.scene.notes[0] in view._repr_html_().replace("&#x27;", "'")
 
 
@@ -433,11 +504,18 @@ def test_many_ipus_are_drawn_several_tiles_to_a_cell() -> None:
     engine.run()
     scene = show.bsp(engine.report).scene
     cells = scene.marks[0]
-    assert isinstance(cells, Cells) and cells.count == 2944 and any("up to 2 tiles" in note for note in scene.notes)
+    assert (
+        isinstance(cells, Cells)
+        and cells.count == 2944
+        and any("up to 2 tiles" in note for note in scene.notes)
+    )
     cost = engine.report.step_cost(int(engine.report.step_numbers[0]))
     exchange = next(s for s in scene.stills if s.values.keys() >= {"received"})
     assert exchange.values["received"].sum() == cost.exchange[0].total
-    assert exchange.values["received"][5] == cost.exchange[0].received[10] + cost.exchange[0].received[11]
+    assert (
+        exchange.values["received"][5]
+        == cost.exchange[0].received[10] + cost.exchange[0].received[11]
+    )
 
 
 def test_sizes() -> None:
@@ -451,18 +529,24 @@ STATIC = ROOT / "ipu_teach" / "show" / "static"
 
 def test_scripts_travel_as_their_sources_compressed() -> None:
     """What `make_scripts.py` would make anew is nothing, and what travels is the sources without their comments."""
-    made = subprocess.run([sys.executable, STATIC / "make_scripts.py", "--check"], capture_output=True, text=True)
+    made = subprocess.run(
+        [sys.executable, STATIC / "make_scripts.py", "--check"], capture_output=True, text=True
+    )
     assert (made.returncode, made.stdout) == (0, ""), "python ipu_teach/show/static/make_scripts.py"
     code = {}
     for path in STATIC.glob("*.js"):
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         lines = [line for line in lines if line and not line.startswith("//")]
-        assert len("\n".join(lines).encode()) <= (25_000 if path.stem == "player" else 10_000), path.name
+        assert len("\n".join(lines).encode()) <= (25_000 if path.stem == "player" else 10_000), (
+            path.name
+        )
         code[path.stem] = words_of("\n".join(re.sub(r"  // .*", "", line) for line in lines))
     shared = code.pop("layout") + code.pop("link") + code.pop("player")
     assert words_of(player()) == shared
     stored = code.pop("stored")
-    assert all(words_of(own_script(name)) == stored + code.pop(name) for name in ("widget", "puzzle"))
+    assert all(
+        words_of(own_script(name)) == stored + code.pop(name) for name in ("widget", "puzzle")
+    )
     assert own_script("tiles") == ""
     shared_by = {"content": ("bsp", "exchange"), "tape": ("bsp", "balance"), "board": ("run",)}
     for also, views in {**shared_by, "tree": ("program", "code", "turns", "tile")}.items():
@@ -486,14 +570,20 @@ def test_scripts_lose_comments_and_spaces_and_no_text() -> None:
     for text, short in (
         ("let a = { b: 1 };  // one , two", "let a={b:1};"),
         ('  say("a , b", c - 1);\n\n  // a `word`\n', 'say("a , b",c - 1);'),
-        ("const t = `a , ${x ? `b , c` : { d: 1 } } = e`;", "const t=`a , ${x?`b , c`:{d:1}} = e`;"),
-        ("s.replace(/[/ ,] = (\\w+)/g, (_, w) => w / 2 / c)", "s.replace(/[/ ,] = (\\w+)/g,(_,w)=>w / 2 / c)"),
+        (
+            "const t = `a , ${x ? `b , c` : { d: 1 } } = e`;",
+            "const t=`a , ${x?`b , c`:{d:1}} = e`;",
+        ),
+        (
+            "s.replace(/[/ ,] = (\\w+)/g, (_, w) => w / 2 / c)",
+            "s.replace(/[/ ,] = (\\w+)/g,(_,w)=>w / 2 / c)",
+        ),
         ("`one ,\n  two`\n+ ++ b", "`one ,\n  two`\n+ ++ b"),
     ):
         assert module.squeezed(text) == short
 
 
-# --- the view of tiles ------------------------------------------------------------------------------------------------
+# --- the view of tiles ----------------------------------------------------------------------------
 
 
 def test_every_element_shows_its_tile() -> None:
@@ -502,7 +592,10 @@ def test_every_element_shows_its_tile() -> None:
     first, second = view.scene.marks[:2]
     assert isinstance(first, Cells) and isinstance(second, Cells)
     assert first.values["tile"].reshape(8, 12).tolist() == [[row // 2] * 12 for row in range(8)]
-    assert second.values["tile"].reshape(12, 8).T.tolist() == first.values["tile"].reshape(8, 12).tolist()
+    assert (
+        second.values["tile"].reshape(12, 8).T.tolist()
+        == first.values["tile"].reshape(8, 12).tolist()
+    )
     assert first.same is not None and second.same is not None
     assert second.same.reshape(12, 8).T.tolist() == first.same.reshape(8, 12).tolist()
     assert repr(view).endswith("384 bytes on 4 tiles, the most 96 on tile 0")
@@ -545,30 +638,43 @@ def test_no_two_tiles_look_alike_but_neighbours(tiles: int) -> None:
         graph.set_tile_mapping(tensor[tile], tile)
     scene = show.tiles(tensor).scene
     code = scene.stills[0].cells["tiles"][0]
-    looks = [(scene.codes[c].light, scene.codes[c].pattern) for c in np.broadcast_to(code, tiles).tolist()]
+    looks = [
+        (scene.codes[c].light, scene.codes[c].pattern)
+        for c in np.broadcast_to(code, tiles).tolist()
+    ]
     if tiles <= 14:
         assert len(set(looks)) == tiles and scene.legend == []
     else:  # ranges of neighbours, each named in the legend
         runs = sum(a != b for a, b in zip(looks, looks[1:], strict=False)) + 1
-        assert runs == len(set(looks)) == sum("tiles " in scene.codes[c].name for c in scene.legend if c > 2)
+        assert (
+            runs
+            == len(set(looks))
+            == sum("tiles " in scene.codes[c].name for c in scene.legend if c > 2)
+        )
     sizes = np.broadcast_to(scene.drawings[0].bars[0].length, 64 if tiles > 64 else tiles)
     assert sizes.mean() == pytest.approx(4)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (4097,), (3, 4, 5), (200, 300), (1, 100_000), (10_000, 1_000)])
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (7,), (4097,), (3, 4, 5), (200, 300), (1, 100_000), (10_000, 1_000)]
+)
 def test_any_shape_is_drawn(shape: tuple[int, ...]) -> None:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
     tensor = graph.add_variable(FLOAT, shape, "tensor")
     graph.set_tile_mapping(tensor, 3)
     view = show.tiles(tensor)
     cells = view.scene.marks[0]
-    assert isinstance(cells, Cells) and 1 <= cells.count <= 64 * 64 and set(cells.values["tile"].tolist()) == {3}
+    assert (
+        isinstance(cells, Cells)
+        and 1 <= cells.count <= 64 * 64
+        and set(cells.values["tile"].tolist()) == {3}
+    )
     assert (tensor.num_elements > cells.count) == bool(view.scene.notes)
     lanes = view.scene.marks[-1]
     assert isinstance(lanes, Lanes) and len(view._repr_html_()) < 150_000
 
 
-# --- the contract -----------------------------------------------------------------------------------------------------
+# --- the contract ---------------------------------------------------------------------------------
 
 
 class Tags(HTMLParser):
@@ -603,7 +709,10 @@ def test_a_view_is_a_picture_a_table_and_a_player(which: int) -> None:
     assert "http" not in view._repr_html_()
 
 
-@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "\"quoted\" & 'so'", "😀\n\x00", "long " * 2_000, ""])
+@pytest.mark.parametrize(
+    "name",
+    ["</script><script>alert(1)</script>", "\"quoted\" & 'so'", "😀\n\x00", "long " * 2_000, ""],
+)
 def test_any_name_is_text(name: str) -> None:
     for view in (show.bsp(programs.uneven(name=name)), show.tiles(programs.by_rows(name))):
         page = view._repr_html_()
@@ -642,11 +751,15 @@ def test_save(ending: str, tmp_path: Path) -> None:
 def test_a_gif_moves(tmp_path: Path) -> None:
     from PIL import Image
 
-    with Image.open(show.bsp(programs.uneven(tiles=2, rows=2, repeats=1)).save(tmp_path / "run.gif")) as picture:
+    with Image.open(
+        show.bsp(programs.uneven(tiles=2, rows=2, repeats=1)).save(tmp_path / "run.gif")
+    ) as picture:
         assert getattr(picture, "n_frames", 1) > 8
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs" / "gallery").glob("*.svg")))
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in (ROOT / "docs" / "gallery").glob("*.svg"))
+)
 def test_the_gallery_is_what_its_script_makes(name: str) -> None:
     folder = ROOT / "docs" / "gallery"
     spec = importlib.util.spec_from_file_location("make_gallery", folder / "make_gallery.py")
@@ -664,14 +777,16 @@ def test_the_gallery_is_what_its_script_makes(name: str) -> None:
 def test_the_readme_opens_with_a_run_that_moves() -> None:
     from PIL import Image
 
-    alt, target = re.findall(r"!\[(.*?)\]\((.*?)\)", (ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    alt, target = re.findall(
+        r"!\[(.*?)\]\((.*?)\)", (ROOT / "README.md").read_text(encoding="utf-8")
+    )[0]
     path = ROOT / target
     assert len(alt) > 60 and path.stat().st_size < 1_000_000
     with Image.open(path) as picture:
         assert picture.width == 720 and getattr(picture, "n_frames", 1) > 20
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 
 def told(call: Any) -> str:
@@ -686,14 +801,19 @@ def test_errors() -> None:
     view = show.tiles(programs.by_rows())
     engine = Engine(graph, Sequence())
     engine.load(IPUModel("ipu2", tiles_per_ipu=2).create_device())
-    assert told(lambda: show.bsp(7)) == "show.bsp() was given 7, which is no report.\n  next:  give it engine.report."  # type: ignore[arg-type]
+    assert (
+        told(lambda: show.bsp(7))
+        == "show.bsp() was given 7, which is no report.\n  next:  give it engine.report."
+    )  # type: ignore[arg-type]
     assert told(lambda: show.bsp(engine.report)) == (
         "show.bsp() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."
     )
     assert told(lambda: show.tiles("a")) == (  # type: ignore[arg-type]
         "show.tiles() was given 'a', which is no tensor.\n  next:  give it a variable of a graph, or a view of one."
     )
-    assert "which has no elements.\n  next:  give it one that has some." in told(lambda: show.tiles(empty))
+    assert "which has no elements.\n  next:  give it one that has some." in told(
+        lambda: show.tiles(empty)
+    )
     assert told(lambda: show.tiles(programs.by_rows(), programs.by_rows())) == (
         "show.tiles() was given tensors of two graphs.\n  next:  show them in two pictures."
     )
@@ -706,7 +826,8 @@ def test_errors() -> None:
         "save() was given 'a.doc', whose ending says no format.\n  next:  End it with one of .html, .svg, .png, .pdf, .gif."
     )
     assert (
-        told(lambda: view.save("a.svg", frame=3)) == "save() was asked for frame 3.\n  next:  give a whole number from 0 to 0."
+        told(lambda: view.save("a.svg", frame=3))
+        == "save() was asked for frame 3.\n  next:  give a whole number from 0 to 0."
     )
     for wrong in (99, 1.5, True, "wide"):
         assert told(lambda wrong=wrong: view.save("a.png", width=wrong)).endswith(

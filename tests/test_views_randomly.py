@@ -61,7 +61,9 @@ def chance(seed: int) -> Report:
             count = int(rng.integers(1, min(a.num_elements, b.num_elements)))
             body.append(Copy(a[:count], b[-count:]))
     stream = graph.add_host_to_device_fifo("stream", FLOAT, parts[0].num_elements)
-    program = Sequence(Copy(stream, parts[0]), Repeat(int(rng.integers(1, 5)), Block(Sequence(*body), "the loop")))
+    program = Sequence(
+        Copy(stream, parts[0]), Repeat(int(rng.integers(1, 5)), Block(Sequence(*body), "the loop"))
+    )
     engine = Engine(graph, program, strict=False)
     engine.load(device)
     engine.connect_stream("stream", np.ones(parts[0].num_elements, np.float32))
@@ -79,14 +81,26 @@ def facts(report: Report) -> set[float]:
     tiles, total = report.target.num_tiles, report.total_cycles
     steps = report.steps()
     ran = {n: int(times) for n, times in enumerate(report.executions.tolist()) if times}
-    amounts: set[float] = {*range(max(tiles, 200) + 1), total, report.target.bytes_per_tile, report.host_bytes, len(steps)}
+    amounts: set[float] = {
+        *range(max(tiles, 200) + 1),
+        total,
+        report.target.bytes_per_tile,
+        report.host_bytes,
+        len(steps),
+    }
     amounts |= {report.host_exchange_cycles, report.num_steps}
     shares: set[float] = set(report.proportions.values())
     kinds: dict[str, float] = {}
     waiting, moved = 0.0, 0
     for n, times in ran.items():
         cost, phases = report.step_cost(n), report.phases(n)
-        amounts |= {cost.cycles, times * cost.cycles, cost.host_bytes, cost.compute_duration, times * cost.host_cycles}
+        amounts |= {
+            cost.cycles,
+            times * cost.cycles,
+            cost.host_bytes,
+            cost.compute_duration,
+            times * cost.host_cycles,
+        }
         shares.add(times * cost.cycles / total)
         lost = 0.0
         for phase in phases:
@@ -95,7 +109,12 @@ def facts(report: Report) -> set[float]:
             waits = phase.cycles - float(busy.mean())
             lost += waits
             amounts |= {phase.cycles, times * phase.cycles, float(np.median(busy)), *busy.tolist()}
-            shares |= {phase.cycles / total, times * phase.cycles / total, waits / phase.cycles, phase.cycles / cost.cycles}
+            shares |= {
+                phase.cycles / total,
+                times * phase.cycles / total,
+                waits / phase.cycles,
+                phase.cycles / cost.cycles,
+            }
         together: dict[str, int] = {}
         for phase in phases:
             together[phase.kind] = together.get(phase.kind, 0) + phase.cycles
@@ -114,9 +133,19 @@ def facts(report: Report) -> set[float]:
                 float(np.median(traffic.received)),
                 float(np.median(traffic.sent)),
             }
-            pairs = {(s, int(t)) for s, to in zip(sent.source.tolist(), sent.receivers, strict=True) for t in to}
+            pairs = {
+                (s, int(t))
+                for s, to in zip(sent.source.tolist(), sent.receivers, strict=True)
+                for t in to
+            }
             amounts |= {round(len(pairs) / len({s for s, _ in pairs}), 1)} if pairs else set()
-            for array in (traffic.received, traffic.sent, traffic.stayed, traffic.pieces, sent.size):
+            for array in (
+                traffic.received,
+                traffic.sent,
+                traffic.stayed,
+                traffic.pieces,
+                sent.size,
+            ):
                 amounts |= set(array.tolist())
     shares |= {waiting / total, *(cycles / total for cycles in kinds.values())}
     amounts |= {moved, *kinds.values()}
@@ -165,17 +194,25 @@ def live_by_hand(report: Report) -> list[tuple[int, ...]]:
     found = []
     for place in range(len(memory.liveness.places)):
         live = memory.liveness.live[place, memory.variable]
-        buffers = np.sum([np.zeros(memory.num_tiles, np.int64), *memory.passing[place].values()], axis=0)
+        buffers = np.sum(
+            [np.zeros(memory.num_tiles, np.int64), *memory.passing[place].values()], axis=0
+        )
         tile = int(memory.fullest_tile_by_place[place])
         there = (live | memory.liveness.always[memory.variable]) & (memory.tile == tile)
         gaps = int((-memory.size[there] % path).sum())
         coming = int(memory.size[live].sum())
         always = int(memory.always_live_bytes_per_tile.sum())
         one = (
-            int(memory.always_live_bytes_per_tile[tile] + memory.size[live & (memory.tile == tile)].sum() + buffers[tile])
+            int(
+                memory.always_live_bytes_per_tile[tile]
+                + memory.size[live & (memory.tile == tile)].sum()
+                + buffers[tile]
+            )
             + gaps
         )
-        found.append((always, coming, int(buffers.sum()), always + coming + int(buffers.sum()), one))
+        found.append(
+            (always, coming, int(buffers.sum()), always + coming + int(buffers.sum()), one)
+        )
     return found
 
 
@@ -185,7 +222,10 @@ def numbers_in(text: str) -> list[float]:
 
 
 VIEWS: dict[str, Callable[[Report], View]] = {
-    **{name: getattr(show, name) for name in ("bsp", "timeline", "balance", "memory", "liveness", "program", "host")},
+    **{
+        name: getattr(show, name)
+        for name in ("bsp", "timeline", "balance", "memory", "liveness", "program", "host")
+    },
     "blocks": lambda report: show.timeline(report, blocks=0),
     "two balances": lambda report: show.balance(report, report),
     "sweep": lambda report: show.sweep({"one": report, "again": report}),
@@ -198,16 +238,25 @@ def test_every_number_in_words_and_tables_is_the_reports(name: str, seed: int) -
     report = chance(seed)
     known = facts(report)
     if name == "exchange":
-        if not any(len(sent) for n in set(report.step_numbers.tolist()) for sent in report.transfers(n)):
+        if not any(
+            len(sent) for n in set(report.step_numbers.tolist()) for sent in report.transfers(n)
+        ):
             return
         view = show.exchange(report)
     else:
         view = VIEWS[name](report)
     scene = view.scene
     texts = [text for still in scene.stills for text in (still.label, still.note)]
-    sentence = scene.sentence.split(" of the host, measured")[0]  # whose seconds are no figures of the report
-    texts += [re.sub(r"\d+ events?$", "", sentence), scene.title, *(cell for row in scene.table[1] for cell in row)]
-    wrong = {value: text for text in texts for value in numbers_in(text) if round(value, 1) not in known}
+    # whose seconds are no figures of the report
+    sentence = scene.sentence.split(" of the host, measured")[0]
+    texts += [
+        re.sub(r"\d+ events?$", "", sentence),
+        scene.title,
+        *(cell for row in scene.table[1] for cell in row),
+    ]
+    wrong = {
+        value: text for text in texts for value in numbers_in(text) if round(value, 1) not in known
+    }
     assert not wrong, f"{len(wrong)} numbers that the report does not have"
 
 
@@ -229,7 +278,11 @@ def shares_of(scene: Scene, drawing: int, lanes: int) -> dict[str, float]:
 def test_lanes_have_the_shares_of_the_phases(name: str, seed: int) -> None:
     report = chance(seed)
     scene = VIEWS[name](report).scene
-    mark = next(m for m in scene.marks if isinstance(m, (Lanes, Tape)) and m.name in ("lanes", "tiles", "run"))
+    mark = next(
+        m
+        for m in scene.marks
+        if isinstance(m, (Lanes, Tape)) and m.name in ("lanes", "tiles", "run")
+    )
     firsts = [s for s in (scene.stills[i] for i in scene.frames.tolist()) if s.first]
     assert len(firsts) == report.num_steps
     for step, still in zip(report.steps(), firsts, strict=True):
@@ -240,7 +293,9 @@ def test_lanes_have_the_shares_of_the_phases(name: str, seed: int) -> None:
                 truth[kind] = truth.get(kind, 0) + cycles / step.cycles
         drawn = shares_of(scene, still.lanes[mark.name][0], mark.count)
         for kind in {*truth, *drawn}:
-            assert drawn.get(kind, 0) == pytest.approx(truth.get(kind, 0), abs=3 / step.cycles), kind
+            assert drawn.get(kind, 0) == pytest.approx(truth.get(kind, 0), abs=3 / step.cycles), (
+                kind
+            )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -271,7 +326,8 @@ def test_blocks_last_as_long_as_the_reports(seed: int) -> None:
     flame = VIEWS["blocks"](report).scene.marks[0]
     assert isinstance(flame, Flame) and flame.timed
     drawn = sorted(
-        (flame.names[int(t)], round(float(b - a))) for t, a, b in zip(flame.title, flame.first, flame.last, strict=True)
+        (flame.names[int(t)], round(float(b - a)))
+        for t, a, b in zip(flame.title, flame.first, flame.last, strict=True)
     )
     assert [d for d in drawn if d[0] == "the loop"] == sorted(
         (b.name, round(b.cycles)) for b in report.execution.blocks(0) if b.name == "the loop"
@@ -285,18 +341,28 @@ def test_curves_stacks_cells_and_trees_have_the_reports_bytes_and_cycles(seed: i
     curve = show.liveness(report).scene.marks[0]
     assert isinstance(curve, Curve)
     by_hand = live_by_hand(report)
-    assert curve.series[-1].values.tolist() == [place[3] for place in by_hand] and curve.top == max(p[3] for p in by_hand)
+    assert curve.series[-1].values.tolist() == [place[3] for place in by_hand] and curve.top == max(
+        p[3] for p in by_hand
+    )
     scene = show.memory(report).scene
     stack = next(m for m in scene.marks if isinstance(m, Stack))
-    drawn = np.sum([np.broadcast_to(bar.length, stack.count) for bar in scene.drawings[2].bars], axis=0)
+    drawn = np.sum(
+        [np.broadcast_to(bar.length, stack.count) for bar in scene.drawings[2].bars], axis=0
+    )
     order = np.arange(len(held)) if stack.count == len(held) else np.argsort(-held, kind="stable")
-    assert drawn.sum() / stack.count == pytest.approx(held[order].mean(), abs=len(scene.drawings[2].bars))
+    assert drawn.sum() / stack.count == pytest.approx(
+        held[order].mean(), abs=len(scene.drawings[2].bars)
+    )
     cells = next(m for m in scene.marks if isinstance(m, Cells))
     code = np.broadcast_to(scene.stills[0].cells["tiles"][0], cells.count)
-    assert [scene.codes[int(c)].letter for c in code] == [str(max(1, -(-5 * int(h) // limit))) for h in held.tolist()]
+    assert [scene.codes[int(c)].letter for c in code] == [
+        str(max(1, -(-5 * int(h) // limit))) for h in held.tolist()
+    ]
     tree = show.program(report).scene.marks[0]
     assert isinstance(tree, Tree)
     assert sum(part[0] for part in tree.parts.values()) == 1000  # of the whole program
     waits = show.balance(report).scene
     histograms = [d for d in waits.drawings if d.unit == "tiles"]
-    assert histograms and all(np.asarray(d.bars[0].length).sum() == report.target.num_tiles for d in histograms)
+    assert histograms and all(
+        np.asarray(d.bars[0].length).sum() == report.target.num_tiles for d in histograms
+    )

@@ -38,12 +38,16 @@ def random_engine(rng: Random) -> Engine:
     """A random program that has run: compute sets, copies and a stream, some of them repeated."""
     device = some_device(rng, relative_sync_delay=rng.choice(["AUTO", "NO_DELAY"]))
     space = some_space(rng, device)
-    leaves: list[Program] = [Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3))]
+    leaves: list[Program] = [
+        Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3))
+    ]
     leaves += [random_copy(rng, space)[0] for _ in range(rng.randrange(3))]
     into = random_vector(rng, space, FLOAT, rng.randint(1, 9), frozenset())
     stream = space.graph.add_host_to_device_fifo("in", FLOAT, into.tensor.num_elements)
     leaves.append(Copy(stream, into.tensor))
-    engine = Engine(space.graph, Sequence(leaves[0], Repeat(rng.randint(1, 3), Sequence(*leaves))), strict=False)
+    engine = Engine(
+        space.graph, Sequence(leaves[0], Repeat(rng.randint(1, 3), Sequence(*leaves))), strict=False
+    )
     engine.load(device)
     engine.connect_stream("in", np.zeros(into.tensor.num_elements, np.float32))
     engine.run()
@@ -51,10 +55,25 @@ def random_engine(rng: Random) -> Engine:
 
 
 def totals(report: Report) -> Any:
-    arrays = (report.compute_cycles_per_tile, report.active_cycles_per_tile, report.exchange_cycles_per_tile,
-              report.sync_cycles_per_tile, *report.exchange_bytes_per_tile, report.memory.bytes_per_tile)  # fmt: skip
-    sums = (report.total_cycles, report.host_exchange_cycles, report.global_exchange_cycles, report.host_bytes)
-    return [a.tolist() for a in arrays], sums, [(s.kind, s.name, s.start, s.cycles) for s in report.steps()]
+    arrays = (
+        report.compute_cycles_per_tile,
+        report.active_cycles_per_tile,
+        report.exchange_cycles_per_tile,
+        report.sync_cycles_per_tile,
+        *report.exchange_bytes_per_tile,
+        report.memory.bytes_per_tile,
+    )
+    sums = (
+        report.total_cycles,
+        report.host_exchange_cycles,
+        report.global_exchange_cycles,
+        report.host_bytes,
+    )
+    return (
+        [a.tolist() for a in arrays],
+        sums,
+        [(s.kind, s.name, s.start, s.cycles) for s in report.steps()],
+    )
 
 
 @settings(RANDOMLY, max_examples=40)
@@ -68,7 +87,8 @@ def test_nothing_changed_is_the_same_report(rng: Random) -> None:
     # There and back again.
     target = report.target
     back = slower.what_if(
-        exchange_bytes_per_cycle=target.exchange_bytes_per_cycle, host_bytes_per_second=target.host_bytes_per_second
+        exchange_bytes_per_cycle=target.exchange_bytes_per_cycle,
+        host_bytes_per_second=target.host_bytes_per_second,
     )
     assert totals(back) == before and back.target == target
 
@@ -78,27 +98,58 @@ def test_nothing_changed_is_the_same_report(rng: Random) -> None:
 def test_the_phases_of_every_tile_are_the_total(rng: Random) -> None:
     report = random_engine(rng).report
     total = sum(step.cycles for step in report.steps())
-    assert report.total_cycles == total if report.target.num_ipus == 1 else report.total_cycles <= total
+    assert (
+        report.total_cycles == total
+        if report.target.num_ipus == 1
+        else report.total_cycles <= total
+    )
     for step in report.steps():
         cost = step.cost
-        device = cost.sync_cycles + cost.exchange_duration + cost.global_exchange_cycles + cost.compute_duration
+        device = (
+            cost.sync_cycles
+            + cost.exchange_duration
+            + cost.global_exchange_cycles
+            + cost.compute_duration
+        )
         assert step.cycles == device + cost.host_cycles
         assert np.all(cost.exchange_cycles <= cost.exchange_duration)
         phases = [found.tile_cycles(report.target) for found in cost.exchange]
-        last = [max(t.sent) / 4 + 54 if t.total else 0 for t in cost.exchange]  # words that left, and 54 cycles on their way
-        assert cost.exchange_duration >= sum(max(int(phase.max()), word) for phase, word in zip(phases, last, strict=True))
-        assert np.array_equal(cost.exchange_cycles, sum(phases, np.zeros(report.target.num_tiles, np.int64)))
-    by_tile = report.compute_cycles_per_tile + report.exchange_cycles_per_tile + report.sync_cycles_per_tile
-    np.testing.assert_allclose(by_tile + report.global_exchange_cycles + report.host_exchange_cycles, report.total_cycles)
+        # words that left, and 54 cycles on their way
+        last = [max(t.sent) / 4 + 54 if t.total else 0 for t in cost.exchange]
+        assert cost.exchange_duration >= sum(
+            max(int(phase.max()), word) for phase, word in zip(phases, last, strict=True)
+        )
+        assert np.array_equal(
+            cost.exchange_cycles, sum(phases, np.zeros(report.target.num_tiles, np.int64))
+        )
+    by_tile = (
+        report.compute_cycles_per_tile
+        + report.exchange_cycles_per_tile
+        + report.sync_cycles_per_tile
+    )
+    np.testing.assert_allclose(
+        by_tile + report.global_exchange_cycles + report.host_exchange_cycles, report.total_cycles
+    )
     assert np.all(report.sync_cycles_per_tile > -1e-6)
 
 
 FASTER: dict[str, Any] = {
-    "exchange_bytes_per_cycle": 8, "host_bytes_per_second": 20.2e9, "link_bytes_per_cycle": 1e6, "rail_bytes_per_cycle": 1e6,
-    "memcpy_bytes_per_cycle": 16, "min_ipu_sync_delay": 0, "auto_sync_delay": 0, "relative_sync_delay": "NO_DELAY",
-    "global_sync_cycles": 0, "exchange_latency_cycles": 0, "exchange_cycles_per_row": 0, "exchange_setup_instructions": 0,
-    "shared_bus_speedup": 4, "data_path_width": 128, "global_sync_seconds_per_hop": 0.0,
-}  # fmt: skip
+    "exchange_bytes_per_cycle": 8,
+    "host_bytes_per_second": 20.2e9,
+    "link_bytes_per_cycle": 1e6,
+    "rail_bytes_per_cycle": 1e6,
+    "memcpy_bytes_per_cycle": 16,
+    "min_ipu_sync_delay": 0,
+    "auto_sync_delay": 0,
+    "relative_sync_delay": "NO_DELAY",
+    "global_sync_cycles": 0,
+    "exchange_latency_cycles": 0,
+    "exchange_cycles_per_row": 0,
+    "exchange_setup_instructions": 0,
+    "shared_bus_speedup": 4,
+    "data_path_width": 128,
+    "global_sync_seconds_per_hop": 0.0,
+}
 
 
 @settings(RANDOMLY, max_examples=60)
@@ -113,7 +164,8 @@ def test_a_faster_rate_never_makes_a_step_slower(rng: Random, field: str) -> Non
 
 
 def test_a_wider_exchange_by_hand() -> None:
-    """400 bytes to one tile: 54 + 100 cycles at 4 bytes a cycle, 54 + 50 at 8; and at twice the clock, half the time."""
+    """400 bytes to one tile: 54 + 100 cycles at 4 bytes a cycle, 54 + 50 at 8; and at twice the
+    clock, half the time."""
     space = Space(IPUModel(tiles_per_ipu=2).create_device(), Random(0))
     x, y = space.variable(FLOAT, (100,)), space.variable(FLOAT, (100,))
     space.map(x, 0)
@@ -125,7 +177,9 @@ def test_a_wider_exchange_by_hand() -> None:
     assert report.what_if(exchange_bytes_per_cycle=8).total_cycles == 100 + 104
     assert report.what_if(relative_sync_delay="NO_DELAY").total_cycles == 154
     quick = report.what_if(tile_clock_frequency=2 * report.target.tile_clock_frequency)
-    assert quick.total_cycles == 254 and quick.total_seconds == pytest.approx(report.total_seconds / 2)
+    assert quick.total_cycles == 254 and quick.total_seconds == pytest.approx(
+        report.total_seconds / 2
+    )
     assert report.what_if(memory_bytes_per_tile=200).target.bytes_per_tile == 200
 
 
@@ -140,8 +194,8 @@ class Halves(MultiVertex):
 
 
 def test_workers_divide_their_work_anew() -> None:
-    """12 elements: 6 workers store 2 each, 12 store one, 3 store 4. 5 cycles to start; a worker issues every so many; and
-    the supervisor launches them in 11."""
+    """12 elements: 6 workers store 2 each, 12 store one, 3 store 4. 5 cycles to start; a worker
+    issues every so many; and the supervisor launches them in 11."""
     device = IPUModel(tiles_per_ipu=1).create_device()
     graph = Graph(device)
     out = graph.add_variable(FLOAT, 12, "out")
@@ -172,8 +226,9 @@ def test_another_size_is_refused(name: str) -> None:
     with pytest.raises(InvalidMachineModelError) as caught:
         report.what_if(**{name: 4})
     assert str(caught.value) == (
-        f"what_if() cannot change {name}: the program was compiled for {getattr(report.target, name)}.\n"
-        "  next:  sweep(build, num_tiles=[…]) builds and compiles for each number of tiles."
+        f"what_if() cannot change {name}: the program was compiled for "
+        f"{getattr(report.target, name)}.\n  next:  sweep(build, num_tiles=[…]) builds and "
+        "compiles for each number of tiles."
     )
 
 
@@ -188,14 +243,17 @@ def test_other_changes_that_are_refused() -> None:
     with pytest.raises(UnknownMachineFieldError) as unknown:
         report.what_if(exchange_bytes_per_cycles=8)
     assert str(unknown.value).startswith(
-        "A machine has no field 'exchange_bytes_per_cycles'.\n  next:  did you mean 'exchange_bytes_per_cycle'? "
+        "A machine has no field 'exchange_bytes_per_cycles'.\n  next:  did you mean "
+        "'exchange_bytes_per_cycle'? "
     )
     with pytest.raises(InvalidMachineModelError) as value:
         report.what_if(tile_clock_frequency=0)
-    assert str(value.value).startswith("tile_clock_frequency is 0.\n  next:  give a number from 1 to ")
+    assert str(value.value).startswith(
+        "tile_clock_frequency is 0.\n  next:  give a number from 1 to "
+    )
 
 
-# --- sizes ------------------------------------------------------------------------------------------------------------
+# --- sizes ----------------------------------------------------------------------------------------
 
 
 def test_a_sweep_builds_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,9 +268,15 @@ def test_a_sweep_builds_for_each_size(capsys: pytest.CaptureFixture[str]) -> Non
     one, four, sixteen = found.rows()
     assert one[0] == "1" and one[-1] == "1.00x" and sixteen[0] == "16"
     assert four[1] == f"{found.reports[1].total_cycles:,.0f}"
-    assert float(sixteen[-1][:-1]) == pytest.approx(found.reports[0].total_cycles / found.reports[2].total_cycles, abs=0.01)
+    assert float(sixteen[-1][:-1]) == pytest.approx(
+        found.reports[0].total_cycles / found.reports[2].total_cycles, abs=0.01
+    )
     lines = repr(found).splitlines()
-    assert lines[0].split("  ")[0] == "tiles" and len(lines) == 4 and lines[3].lstrip().startswith("16")
+    assert (
+        lines[0].split("  ")[0] == "tiles"
+        and len(lines) == 4
+        and lines[3].lstrip().startswith("16")
+    )
     page = found._repr_html_()
     assert page.count("<tr>") == 4 and '<th scope="row">16</th>' in page and "Modelled" in page
     assert capsys.readouterr().out == ""
@@ -236,10 +300,16 @@ def test_what_a_sweep_may_be_given() -> None:
         made.run()
         return made
 
-    once = [totals(sweep(build, [2], progress=False).reports[0]) for build in (product, engine, executable, report)]
+    once = [
+        totals(sweep(build, [2], progress=False).reports[0])
+        for build in (product, engine, executable, report)
+    ]
     assert once[0] == once[1] == once[2] == once[3]
     twice = sweep(ran_twice, (2,), progress=False, version="bow")
-    assert twice.reports[0].num_steps == 2 * len(once[0][2]) and twice.reports[0].target.ipu_version == "bow"
+    assert (
+        twice.reports[0].num_steps == 2 * len(once[0][2])
+        and twice.reports[0].target.ipu_version == "bow"
+    )
 
 
 def test_a_size_that_does_not_fit_is_a_row() -> None:
@@ -254,17 +324,26 @@ def test_a_size_that_does_not_fit_is_a_row() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((3, [1]), "sweep() was given 3, which is no function.\n  next:  give a function of a device that returns "
-                   "(graph, program) or an Engine."),
-        ((product, []), "sweep() was given the numbers of tiles [].\n  next:  give a list of whole numbers, 1 or more: "
-                        "num_tiles=[13, 46, 1472]."),
+        (
+            (3, [1]),
+            "sweep() was given 3, which is no function.\n  next:  give a function of a device that "
+            "returns (graph, program) or an Engine.",
+        ),
+        (
+            (product, []),
+            "sweep() was given the numbers of tiles [].\n  next:  give a list of whole numbers, 1 "
+            "or more: num_tiles=[13, 46, 1472].",
+        ),
         ((product, [0]), "sweep() was given the numbers of tiles [0].\n"),
         ((product, 13), "sweep() was given the numbers of tiles 13.\n"),
         ((product, [True]), "sweep() was given the numbers of tiles [True].\n"),
-        ((lambda device: 5, [1]), "The function given to sweep() returned 5.\n  next:  return (graph, program), an Engine, "
-                                  "an Executable or a Report."),
+        (
+            (lambda device: 5, [1]),
+            "The function given to sweep() returned 5.\n  next:  return (graph, program), an "
+            "Engine, an Executable or a Report.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_sweeps(arguments: tuple[Any, Any], text: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         sweep(*arguments, progress=False)
@@ -301,7 +380,8 @@ def scaled(codelet: type[Vertex]) -> tuple[Graph, Execute, Device]:
 
 
 def test_codelets_of_ones_own_at_two_prices() -> None:
-    """20 data paths: compiled 5 + 6 for the loop + a load, a product, a sum, a store each; by hand the product alone."""
+    """20 data paths: compiled 5 + 6 for the loop + a load, a product, a sum, a store each; by hand
+    the product alone."""
     graph, program, device = scaled(Scaled)
 
     def found(engine: Engine) -> tuple[int, Report]:
@@ -330,6 +410,7 @@ def test_cycles_that_were_counted_in_a_run_keep_their_prices() -> None:
     with pytest.raises(InvalidMachineModelError) as caught:
         engine.report.what_if(**BY_HAND)
     assert str(caught.value) == (
-        "what_if() cannot change codelet_prices here: cycles depend on data, and were counted as the program ran.\n"
-        "  next:  run it once more: Engine(graph, program, options={\"codelet_prices\": 'by hand'})."
+        "what_if() cannot change codelet_prices here: cycles depend on data, and were counted as "
+        "the program ran.\n  next:  run it once more: Engine(graph, program, "
+        "options={\"codelet_prices\": 'by hand'})."
     )

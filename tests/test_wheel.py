@@ -35,12 +35,21 @@ def kit(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
     site = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
-    return {**{name: value for name, value in os.environ.items() if name != "IPU_TEACH_WORK"}, "PYTHONPATH": str(site)}
+    return {
+        **{name: value for name, value in os.environ.items() if name != "IPU_TEACH_WORK"},
+        "PYTHONPATH": str(site),
+    }
 
 
 def said(kit: dict[str, str], folder: Path, *words: str) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, *words], cwd=folder, env=kit, text=True, encoding="utf-8", capture_output=True, timeout=120
+        [sys.executable, *words],
+        cwd=folder,
+        env=kit,
+        text=True,
+        encoding="utf-8",
+        capture_output=True,
+        timeout=120,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -48,9 +57,20 @@ def said(kit: dict[str, str], folder: Path, *words: str) -> tuple[int, str]:
 def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(wheel: Path) -> None:
     assert wheel.name == f"ipu_teach-{ipu_teach.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
-        names = {name for name in archive.namelist() if not name.startswith(f"ipu_teach-{ipu_teach.__version__}.dist-info/")}
-        assert archive.read("ipu_teach/course/datasets/digits8.npz") == (ROOT / "datasets" / "digits8.npz").read_bytes()
-    code = {path.relative_to(ROOT).as_posix() for path in (ROOT / "ipu_teach").rglob("*.py") if path.name != "make_scripts.py"}
+        names = {
+            name
+            for name in archive.namelist()
+            if not name.startswith(f"ipu_teach-{ipu_teach.__version__}.dist-info/")
+        }
+        assert (
+            archive.read("ipu_teach/course/datasets/digits8.npz")
+            == (ROOT / "datasets" / "digits8.npz").read_bytes()
+        )
+    code = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "ipu_teach").rglob("*.py")
+        if path.name != "make_scripts.py"
+    }
     beside = [
         *ROOT.glob("notebooks/*.ipynb"),
         *ROOT.glob("notebooks/solutions/*.ipynb"),
@@ -58,33 +78,54 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
         *ROOT.glob("datasets/[Sd]*.[mn]*"),
     ]
     carried = {f"ipu_teach/course/{path.relative_to(ROOT).as_posix()}" for path in beside}
-    data = [*ROOT.glob("ipu_teach/report/samples/*"), *ROOT.glob("ipu_teach/show/static/*.gz"), ROOT / "ipu_teach" / "py.typed"]
-    assert len(carried) > 10 and names == code | carried | {path.relative_to(ROOT).as_posix() for path in data}
+    data = [
+        *ROOT.glob("ipu_teach/report/samples/*"),
+        *ROOT.glob("ipu_teach/show/static/*.gz"),
+        ROOT / "ipu_teach" / "py.typed",
+    ]
+    assert len(carried) > 10 and names == code | carried | {
+        path.relative_to(ROOT).as_posix() for path in data
+    }
 
 
 @pytest.mark.slow
-def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(kit: dict[str, str], tmp_path: Path) -> None:
+def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(
+    kit: dict[str, str], tmp_path: Path
+) -> None:
     status, text = said(kit, tmp_path, "-m", "ipu_teach", "run", "00")
     assert status == 0, text
     assert list(tmp_path.iterdir()) == []
-    status, text = said(kit, tmp_path, "-m", "ipu_teach", "lab", "01", "--version")  # JupyterLab says its version, and ends
-    assert status == 0 and f"opening {tmp_path / 'work' / '01_bulk_synchronous_parallel.ipynb'}" in text, text
+    # JupyterLab says its version, and ends
+    status, text = said(kit, tmp_path, "-m", "ipu_teach", "lab", "01", "--version")
+    assert (
+        status == 0
+        and f"opening {tmp_path / 'work' / '01_bulk_synchronous_parallel.ipynb'}" in text
+    ), text
     copies = {path.name for path in (tmp_path / "work").glob("*.ipynb")}
     assert copies == {path.name for path in ROOT.glob("notebooks/*.ipynb")}
-    assert (tmp_path / "work" / "docs" / "glossary.md").read_bytes() == (ROOT / "docs" / "glossary.md").read_bytes()
+    assert (tmp_path / "work" / "docs" / "glossary.md").read_bytes() == (
+        ROOT / "docs" / "glossary.md"
+    ).read_bytes()
     where = "from ipu_teach.lessons import shelf; from ipu_teach import datasets; print(shelf.work_path(), datasets.digits())"
-    assert said(kit, tmp_path, "-c", where) == said(kit, tmp_path / "work", "-c", where)  # nothing is nested
+    # nothing is nested
+    assert said(kit, tmp_path, "-c", where) == said(kit, tmp_path / "work", "-c", where)
     status, text = said(kit, tmp_path, "-m", "ipu_teach", "doctor")
     assert status == 0 and str(tmp_path / "work") in text and "only the tests" not in text, text
 
 
-def test_what_writes_the_lessons_belongs_to_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_writes_the_lessons_belongs_to_a_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert places.checkout() == ROOT and shelf.NOTEBOOKS == ROOT / "notebooks"
     (tmp_path / "course").mkdir()
     monkeypatch.setattr(places, "COURSE", tmp_path / "course")
-    assert places.checkout() is None and places.bundled("datasets") == tmp_path / "course" / "datasets"
+    assert (
+        places.checkout() is None and places.bundled("datasets") == tmp_path / "course" / "datasets"
+    )
     for call in (learner.check, learner.write, lambda: headless.run("00", store=True)):
         with pytest.raises(LessonError) as caught:
             call()
-        assert "belongs to a checkout, and this kit was installed from a wheel." in str(caught.value)
+        assert "belongs to a checkout, and this kit was installed from a wheel." in str(
+            caught.value
+        )
         assert "next:  run it in a copy of the repository" in str(caught.value)

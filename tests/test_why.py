@@ -70,7 +70,9 @@ def test_a_step_is_long_because_a_tile_has_more_vertices() -> None:
         f"  5. That work is given to it in test_why.py, line {LINE}: {HERE[LINE - 1].strip()}.",
         f"  6. It is on tile 9 because of test_why.py, line {LINE + 1}: graph.set_tile_mapping(vertex, tile).",
     ]
-    assert chain.tiles == (9,) and chain.causes[-2].line.startswith(f"test_why.py, line {LINE}: vertex = ")
+    assert chain.tiles == (9,) and chain.causes[-2].line.startswith(
+        f"test_why.py, line {LINE}: vertex = "
+    )
     assert texts(report.why("work")) == texts(report.why(report.steps()[0])) == texts(chain)
 
 
@@ -89,7 +91,8 @@ def test_of_several_lines_that_map_vertices_the_latest_counts() -> None:
         graph.set_tile_mapping(vertex, 2)  # later
     found = ran(graph, Execute(work)).profile.lines_on
     placed = {tile: found(0, tile)[1].rpartition("#")[2].strip() for tile in range(3)}
-    assert placed == {0: "first", 1: "", 2: "later"}  # whoever adds many says where: one line does both
+    # whoever adds many says where: one line does both
+    assert placed == {0: "first", 1: "", 2: "later"}
     graph.set_tile_mapping(more, [3, 3])  # all at once
     assert ran(graph, Execute(work)).profile.lines_on(0, 3)[1].endswith("# all at once")
 
@@ -97,9 +100,13 @@ def test_of_several_lines_that_map_vertices_the_latest_counts() -> None:
 def test_the_run_and_its_waiting() -> None:
     report = crowded(rounds=5)
     total = 5 * (report.target.internal_sync_cycles + 1200)
-    # Tile 0 works 300, eight tiles 600, tile 9 works 1,200: on average they wait (900 + 8 x 600) / 10.
+    # Tile 0 works 300, eight tiles 600, tile 9 works 1,200: on average they wait (900 + 8 x 600) /
+    # 10.
     share = f"{100 * 5 * 570 / total:.1f} %"
-    assert texts(report.why())[0] == f"Execute 'work' takes {total // 5:,} modelled cycles: compute is 1,200 of them."
+    assert (
+        texts(report.why())[0]
+        == f"Execute 'work' takes {total // 5:,} modelled cycles: compute is 1,200 of them."
+    )
     assert texts(report.why("waiting"))[:3] == [
         f"{share} of the tiles' modelled time is waiting for other tiles.",
         f"Most of it, {share} of all time, is in Execute 'work', which ran 5 times.",
@@ -110,7 +117,10 @@ def test_the_run_and_its_waiting() -> None:
         "It waits longest in Execute 'work', which ran 5 times: there its compute is over after 300 cycles.",
     ]
     assert report.why(tile=0).tiles == (0, 9)
-    assert texts(report.why(3, tile=0))[0] == f"Tile 0 waits 900 of {total // 5:,} modelled cycles for others."
+    assert (
+        texts(report.why(3, tile=0))[0]
+        == f"Tile 0 waits 900 of {total // 5:,} modelled cycles for others."
+    )
     assert texts(report.why(tile=9)) == [f"Tile 9 waits 0 of {total:,} modelled cycles for others."]
 
 
@@ -126,32 +136,46 @@ def test_a_longer_vertex_is_a_cause_and_one_as_long_is_none() -> None:
     assert texts(ran(graph, Execute(out)).why("work"))[2] == (
         "Tile 2 executes 1 vertex of Busy; its longest takes 900, that of the median tile 50."
     )
-    assert texts(crowded(cycles=0).why(0))[1] == "A sync takes as long whatever is done before it, and all tiles wait."
+    assert (
+        texts(crowded(cycles=0).why(0))[1]
+        == "A sync takes as long whatever is done before it, and all tiles wait."
+    )
 
 
 def test_an_exchange_is_long_because_a_tile_receives_most() -> None:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=5).create_device().target)
-    source, to = graph.add_variable(FLOAT, (5, 400), "source"), graph.add_variable(FLOAT, (900,), "to")
+    source, to = (
+        graph.add_variable(FLOAT, (5, 400), "source"),
+        graph.add_variable(FLOAT, (900,), "to"),
+    )
     graph.set_initial_value(source, 1.0)
     for tile in range(5):
         graph.set_tile_mapping(source[tile], tile)
     graph.set_tile_mapping(to, 4)
     report = ran(graph, Copy(source.flatten()[:900], to))
     chain = report.why(0)
-    assert texts(chain)[2] == "It receives 3,600 bytes, the median tile 0; most of them, 1,600, come from tile 0."
+    assert (
+        texts(chain)[2]
+        == "It receives 3,600 bytes, the median tile 0; most of them, 1,600, come from tile 0."
+    )
     assert texts(chain)[1].startswith("It lasts until its slowest tile is done: tile 4 takes ")
-    assert chain.tiles == (0, 4) and texts(chain)[3].startswith("What moves is named in test_why.py, line ")
+    assert chain.tiles == (0, 4) and texts(chain)[3].startswith(
+        "What moves is named in test_why.py, line "
+    )
 
 
 def test_the_host_is_a_cause() -> None:
     chain = programs.uneven().why(0)
-    assert texts(chain)[1] == f"{26 * 64 * 4:,} bytes cross the link to the host, and all tiles wait."
+    assert (
+        texts(chain)[1] == f"{26 * 64 * 4:,} bytes cross the link to the host, and all tiles wait."
+    )
 
 
 def too_large() -> Graph:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device().target)
     for tile, kib in enumerate((10, 100, 300, 700)):
-        graph.set_tile_mapping(graph.add_variable(FLOAT, (kib * 256,), f"part {tile}"), tile)  # too large
+        # too large
+        graph.set_tile_mapping(graph.add_variable(FLOAT, (kib * 256,), f"part {tile}"), tile)
     return graph
 
 
@@ -169,33 +193,55 @@ def test_why_memory_is_full() -> None:
     assert chain.question == "Why tile 3 is as full as it is:" and chain.tiles == (3,)
     report = caught.value.report
     assert texts(report.why(caught.value)) == texts(report.why("memory")) == texts(chain)
-    assert texts(report.why("memory", tile=0))[0] == "Tile 0 holds 10,368 of 638,976 bytes; the median tile holds 204,928."
+    assert (
+        texts(report.why("memory", tile=0))[0]
+        == "Tile 0 holds 10,368 of 638,976 bytes; the median tile holds 204,928."
+    )
     assert texts(crowded().why("memory"))[1].startswith("Most of it is for stacks: ")
 
 
 def test_an_error_without_a_report_says_so() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         GraphMemoryAllocationError("The remote buffers take too much.").why()
-    assert str(caught.value) == "This error has no report: it stopped the compiler.\n  next:  read its text: print(error)."
+    assert (
+        str(caught.value)
+        == "This error has no report: it stopped the compiler.\n  next:  read its text: print(error)."
+    )
 
 
-@pytest.mark.parametrize("report", [crowded(3), programs.uneven(), programs.some_wait(64), programs.branching()[0]])
+@pytest.mark.parametrize(
+    "report", [crowded(3), programs.uneven(), programs.some_wait(64), programs.branching()[0]]
+)
 def test_every_figure_of_a_chain_is_the_reports(report: Report) -> None:
     """The cycles that a chain names for a phase, a tile and the median are those of the report's phases."""
     for index, step in enumerate(report.steps()[:12]):
         chain = report.why(index)
         phases = report.phases(step.step)
         longest = max(phases, key=lambda p: p.cycles)
-        found = re.match(r".* takes ([\d,]+) modelled cycles: (.+) is ([\d,]+) of them\.$", texts(chain)[0])
-        assert found and (found[1], found[2], found[3]) == (f"{step.cycles:,}", longest.kind, f"{longest.cycles:,}")
-        slowest = re.match(r".* tile (\d+) takes ([\d,]+), the median tile ([\d,.]+)\.$", texts(chain)[1])
+        found = re.match(
+            r".* takes ([\d,]+) modelled cycles: (.+) is ([\d,]+) of them\.$", texts(chain)[0]
+        )
+        assert found and (found[1], found[2], found[3]) == (
+            f"{step.cycles:,}",
+            longest.kind,
+            f"{longest.cycles:,}",
+        )
+        slowest = re.match(
+            r".* tile (\d+) takes ([\d,]+), the median tile ([\d,.]+)\.$", texts(chain)[1]
+        )
         if slowest:
             busy = longest.busy
-            assert busy is not None and busy[int(slowest[1])] == busy.max() == float(slowest[2].replace(",", ""))
+            assert busy is not None and busy[int(slowest[1])] == busy.max() == float(
+                slowest[2].replace(",", "")
+            )
             assert float(slowest[3].replace(",", "")) == np.median(busy) < busy.max()
         elif longest.busy is not None:
-            assert longest.busy.min() == longest.busy.max() and texts(chain)[1].startswith("All tiles are at it for ")
-        assert chain.step == step.step and all(0 <= tile < report.target.num_tiles for tile in chain.tiles)
+            assert longest.busy.min() == longest.busy.max() and texts(chain)[1].startswith(
+                "All tiles are at it for "
+            )
+        assert chain.step == step.step and all(
+            0 <= tile < report.target.num_tiles for tile in chain.tiles
+        )
 
 
 def test_a_report_from_a_file_says_what_it_knows(tmp_path: Path) -> None:
@@ -213,7 +259,10 @@ def test_a_chain_on_a_page_is_a_list() -> None:
     report = Engine(graph, Sequence()).report
     page = report.why("memory")._repr_html_()
     found = Tags(page)
-    assert len(found.tags["ol"]) == 1 and len(found.tags["li"]) == len(report.why("memory").causes) >= 3
+    assert (
+        len(found.tags["ol"]) == 1
+        and len(found.tags["li"]) == len(report.why("memory").causes) >= 3
+    )
     assert "<b>" not in page and "\x1b" not in repr(report.why("memory"))
 
 
@@ -232,7 +281,10 @@ def test_views_draw_the_members_of_a_chain_in_one_colour(name: str) -> None:
             codes = np.broadcast_to(code, 13)
             assert np.flatnonzero(codes == cause).tolist() == list(chain.tiles)
             others = codes != cause
-            assert codes[others].tolist() == np.broadcast_to(before.cells[grid.name][0], 13)[others].tolist()
+            assert (
+                codes[others].tolist()
+                == np.broadcast_to(before.cells[grid.name][0], 13)[others].tolist()
+            )
             assert np.broadcast_to(until, 13)[~others].min() >= still.cycles
     assert chain.question in scene.notes[-1] and chain.causes[-1].text[:60] in scene.notes[-1]
     if name == "bsp":  # the picture stops in the longest phase of the step that the chain is about
@@ -241,7 +293,9 @@ def test_views_draw_the_members_of_a_chain_in_one_colour(name: str) -> None:
 
 def test_errors() -> None:
     report = crowded()
-    empty = Engine(Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()).report
+    empty = Engine(
+        Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()
+    ).report
     cases: list[tuple[Any, type[Exception], str]] = [
         (
             lambda: empty.why(),
@@ -249,18 +303,42 @@ def test_errors() -> None:
             "why() was asked of a report in which nothing has run.\n"
             "  next:  engine.run(), then engine.report; of memory one can ask before: report.why('memory').",
         ),
-        (lambda: report.why(7), PoplarIndexError, "why() was asked of step 7.\n  next:  give one from 0 to 0."),
-        (lambda: report.why(-1), PoplarIndexError, "why() was asked of step -1.\n  next:  give one from 0 to 0."),
-        (lambda: report.why(tile=10), PoplarIndexError, "why() was asked of tile 10.\n  next:  give a tile from 0 to 9."),
-        (lambda: report.why(tile="4"), PoplarIndexError, "why() was asked of tile '4'.\n  next:  give a tile from 0 to 9."),  # type: ignore[arg-type]
+        (
+            lambda: report.why(7),
+            PoplarIndexError,
+            "why() was asked of step 7.\n  next:  give one from 0 to 0.",
+        ),
+        (
+            lambda: report.why(-1),
+            PoplarIndexError,
+            "why() was asked of step -1.\n  next:  give one from 0 to 0.",
+        ),
+        (
+            lambda: report.why(tile=10),
+            PoplarIndexError,
+            "why() was asked of tile 10.\n  next:  give a tile from 0 to 9.",
+        ),
+        (
+            lambda: report.why(tile="4"),
+            PoplarIndexError,
+            "why() was asked of tile '4'.\n  next:  give a tile from 0 to 9.",
+        ),  # type: ignore[arg-type]
         (
             lambda: report.why("wrok"),
             InvalidOptionError,
             "why() was given 'wrok'.\n  next:  did you mean 'work'? give the number of a step, its name, a step of "
             "report.steps(), 'waiting', 'memory', or the error that said that memory is full.",
         ),
-        (lambda: report.why(1.5), InvalidOptionError, "why() was given 1.5.\n  next:  give the number of a step, its name, "),
-        (lambda: report.why(np.zeros(3)), InvalidOptionError, "why() was given array([0., 0., 0.]).\n  next:  give the number"),
+        (
+            lambda: report.why(1.5),
+            InvalidOptionError,
+            "why() was given 1.5.\n  next:  give the number of a step, its name, ",
+        ),
+        (
+            lambda: report.why(np.zeros(3)),
+            InvalidOptionError,
+            "why() was given array([0., 0., 0.]).\n  next:  give the number",
+        ),
         (
             lambda: show.bsp(report, why=3),  # type: ignore[arg-type]
             InvalidOptionError,

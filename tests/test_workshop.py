@@ -48,11 +48,18 @@ def test_minutes_of_a_timetable_go_up() -> None:
         minutes = [int(start) for start, _ in starts]
         for (start, row), end in zip(starts, minutes[1:], strict=False):
             parts = [int(found) for found in re.findall(r"\*\*(\d+)\*\* ", row)]
-            assert not parts or parts[0] == int(start) and parts[-1] < end and parts == sorted(set(parts))
+            assert (
+                not parts
+                or parts[0] == int(start)
+                and parts[-1] < end
+                and parts == sorted(set(parts))
+            )
         assert minutes[0] == 0 and minutes == sorted(set(minutes))
 
 
-TERMS = re.findall(r"^### (.+)\n\n(.+) \*(?:Lesson (\d\d)|In no lesson yet)\*$", page("glossary"), re.MULTILINE)
+TERMS = re.findall(
+    r"^### (.+)\n\n(.+) \*(?:Lesson (\d\d)|In no lesson yet)\*$", page("glossary"), re.MULTILINE
+)
 
 
 def test_every_aha_is_told_and_every_lesson_is_in_the_two_days() -> None:
@@ -63,31 +70,52 @@ def test_every_aha_is_told_and_every_lesson_is_in_the_two_days() -> None:
         *("05", "06", "07"),
     ]
     two_days = timetables.split("## Two days")[1]
-    exercises = {item.name for lesson in catalogue() for item in lesson.items if item.name.count(" ") == 0}
+    exercises = {
+        item.name for lesson in catalogue() for item in lesson.items if item.name.count(" ") == 0
+    }
     assert set(re.findall(r"\b0\d\.\d\b", two_days)) == exercises
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_page_for_a_system_says_what_was_tried_and_the_commands(name: str) -> None:
     text = page(name)
-    assert text.index("**Tried:**") < 200 and "## The usual trouble" in text and f"({name}.md)" in page("workshop")
+    assert (
+        text.index("**Tried:**") < 200
+        and "## The usual trouble" in text
+        and f"({name}.md)" in page("workshop")
+    )
     assert "not tried" in text.lower() or "**Tried:** nothing of this" in text
     if name != "on_a_hub":
-        assert re.search(r"^    py(thon3)? run\.py doctor --workshop .*\n    py(thon3)? run\.py  ", text, re.MULTILINE)
+        assert re.search(
+            r"^    py(thon3)? run\.py doctor --workshop .*\n    py(thon3)? run\.py  ",
+            text,
+            re.MULTILINE,
+        )
 
 
 def test_a_term_is_told_once_in_two_sentences() -> None:
     terms = [term for term, _, _ in TERMS]
-    assert len(terms) == len(set(terms)) == page("glossary").count("###") > 50 and terms == sorted(terms, key=str.casefold)
+    assert len(terms) == len(set(terms)) == page("glossary").count("###") > 50 and terms == sorted(
+        terms, key=str.casefold
+    )
     for term, told, _ in TERMS:
         assert 1 <= len(re.findall(r"[.?](?= |$)", told)) <= 2, term
-        # JupyterLab finds a heading by its words as they stand, the web by its words in small letters.
-        assert term == term.lower() or f'<a name="{term}"></a>\n### {term}\n' in page("glossary"), term
+        # JupyterLab finds a heading by its words as they stand, the web by its words in small
+        # letters.
+        assert term == term.lower() or f'<a name="{term}"></a>\n### {term}\n' in page("glossary"), (
+            term
+        )
 
 
 def test_a_term_is_linked_where_its_lesson_brings_it_in() -> None:
-    lessons = {path.name[:2]: path.read_text(encoding="utf-8") for path in lessons_in(NOTEBOOKS / "solutions")}
-    linked = {number: re.findall(r"\]\(../../docs/glossary\.md#([^)]+)\)", text) for number, text in lessons.items()}
+    lessons = {
+        path.name[:2]: path.read_text(encoding="utf-8")
+        for path in lessons_in(NOTEBOOKS / "solutions")
+    }
+    linked = {
+        number: re.findall(r"\]\(../../docs/glossary\.md#([^)]+)\)", text)
+        for number, text in lessons.items()
+    }
     first = {(number, term.replace(" ", "-")) for term, _, number in TERMS if number}
     assert first == {(number, anchor) for number, anchors in linked.items() for anchor in anchors}
     assert all(len(anchors) == len(set(anchors)) for anchors in linked.values())
@@ -97,12 +125,18 @@ def test_every_question_has_its_answer() -> None:
     questions, answers = page("quiz").split("## Answers")
     numbers = [str(number) for number in range(1, 21)]
     assert (
-        re.findall(r"^(\d+)\. .+\?$|^(\d+)\. ", questions, re.MULTILINE) and len(re.findall(r"^\d+\. ", questions, re.M)) == 20
+        re.findall(r"^(\d+)\. .+\?$|^(\d+)\. ", questions, re.MULTILINE)
+        and len(re.findall(r"^\d+\. ", questions, re.M)) == 20
     )
     assert re.findall(r"^(\d+)\. ", answers, re.MULTILINE) == numbers
-    assert all(re.search(r"\((0\d(, )?)+\)$", line) for line in answers.splitlines() if re.match(r"\d", line))
+    assert all(
+        re.search(r"\((0\d(, )?)+\)$", line)
+        for line in answers.splitlines()
+        if re.match(r"\d", line)
+    )
 
 
 def test_errors_that_are_named_exist() -> None:
-    named = set(re.findall(r"`(\w+Error)`", page("troubleshooting"))) - set(dir(builtins))  # Python's own are there
+    # Python's own are there
+    named = set(re.findall(r"`(\w+Error)`", page("troubleshooting"))) - set(dir(builtins))
     assert named and all(hasattr(errors, name) for name in named)

@@ -1,4 +1,5 @@
-"""Every public call with one argument of a wrong kind: what leaves it is an error of the kit, never numpy's or Python's own."""
+"""Every public call with one argument of a wrong kind: what leaves it is an error of the kit, never
+numpy's or Python's own."""
 
 from __future__ import annotations
 
@@ -49,21 +50,39 @@ from ipu_teach.program import Sequence, Sync, cycle_stamp
 KIT = str(Path(ipu_teach.__file__).parent)
 TRIES = 2  # of each parameter
 # What the kit calls itself, and no learner: they take what the kit has checked.
-OWN = {"listed", "constants_in", "describe", "held_by_tile", "of", "reduce_rows", "take", "take_each", "like"}
+OWN = {
+    "listed",
+    "constants_in",
+    "describe",
+    "held_by_tile",
+    "of",
+    "reduce_rows",
+    "take",
+    "take_each",
+    "like",
+}
 OWN |= {"tile_pieces"}
 OWN |= {"counted_loop"}  # what a body does is its own affair
 
 
 class World:
-    """Tensors of many dtypes and shapes, one of another graph, one that lies nowhere; an engine that is loaded."""
+    """Tensors of many dtypes and shapes, one of another graph, one that lies nowhere; an engine
+    that is loaded."""
 
     def __init__(self) -> None:
         self.device = IPUModel(tiles_per_ipu=4).create_device()
         self.graph, self.other = Graph(self.device), Graph(self.device)
         self.x, self.h, self.i = (self.made(dtype, (4, 3)) for dtype in (FLOAT, HALF, INT))
-        self.u, self.b, self.one = self.made(UNSIGNED_INT, (4,)), self.made(BOOL, (4, 3)), self.made(FLOAT, ())
+        self.u, self.b, self.one = (
+            self.made(UNSIGNED_INT, (4,)),
+            self.made(BOOL, (4, 3)),
+            self.made(FLOAT, ()),
+        )
         self.empty, self.deep = self.made(FLOAT, (0, 3)), self.made(FLOAT, (2, 3, 4, 5))
-        self.foreign, self.lost = self.made(FLOAT, (4, 3), self.other), self.graph.add_variable(FLOAT, (4, 3), "lost")
+        self.foreign, self.lost = (
+            self.made(FLOAT, (4, 3), self.other),
+            self.graph.add_variable(FLOAT, (4, 3), "lost"),
+        )
         self.prog, self.cs = Sequence(), self.graph.add_compute_set("cs")
         graph = Graph(self.device)
         graph.create_host_read("x", self.made(FLOAT, (4, 3), graph))
@@ -80,30 +99,115 @@ class World:
     def sensible(self) -> dict[str, Any]:
         """What a parameter of this name may well be given; a tensor, if it is not here."""
         return {
-            "graph": self.graph, "prog": self.prog, "target": self.graph.target, "dtype": FLOAT, "out_type": FLOAT,
-            "debug_context": "n", "name": "n", "operation": "ADD", "dims": [0], "shape": (4, 3), "k": 2, "value": 1,
-            "tensors": [self.x, self.x], "dim": 0, "rows": 3, "columns": 4, "seed": self.u[:2], "options": {}, "mask": self.b,
-            "indices": self.u, "offsets": self.u.expand([1]), "offset": self.u[:1], "sizes": [2], "regions": [(0, 5)],
-            "number": 0, "sequence": self.prog, "tile": 0, "count": 2, "body": Sequence(),
-        }  # fmt: skip
+            "graph": self.graph,
+            "prog": self.prog,
+            "target": self.graph.target,
+            "dtype": FLOAT,
+            "out_type": FLOAT,
+            "debug_context": "n",
+            "name": "n",
+            "operation": "ADD",
+            "dims": [0],
+            "shape": (4, 3),
+            "k": 2,
+            "value": 1,
+            "tensors": [self.x, self.x],
+            "dim": 0,
+            "rows": 3,
+            "columns": 4,
+            "seed": self.u[:2],
+            "options": {},
+            "mask": self.b,
+            "indices": self.u,
+            "offsets": self.u.expand([1]),
+            "offset": self.u[:1],
+            "sizes": [2],
+            "regions": [(0, 5)],
+            "number": 0,
+            "sequence": self.prog,
+            "tile": 0,
+            "count": 2,
+            "body": Sequence(),
+        }
 
     def wrong(self) -> list[Any]:
         """What somebody may give by mistake."""
         return [
-            None, "x", "", 3.5, -1, 0, 1, 10**9, 10**30, 2**63, float("nan"), float("inf"), True, b"x", [], [0], [-1], [99],
-            [0, 0], ["a"], [None], (), {}, {"x": 1}, {1}, 1j, np.zeros(3), np.zeros((0, 2)), np.array(["a"]), np.array(None),
-            np.float32(2), np.int64(-3), FLOAT, HALF, BOOL, Vertex, object(), len, range(3), slice(0, 2), ..., iter([1]),
-            self.x, self.h, self.i, self.u, self.b, self.one, self.empty, self.deep, self.foreign, self.lost,
-            self.x.transpose(), [self.x], [self.foreign], [self.lost], self.graph, self.other, self.prog, self.cs, self.device,
-            self.device.target, Sync(),
-        ]  # fmt: skip
+            None,
+            "x",
+            "",
+            3.5,
+            -1,
+            0,
+            1,
+            10**9,
+            10**30,
+            2**63,
+            float("nan"),
+            float("inf"),
+            True,
+            b"x",
+            [],
+            [0],
+            [-1],
+            [99],
+            [0, 0],
+            ["a"],
+            [None],
+            (),
+            {},
+            {"x": 1},
+            {1},
+            1j,
+            np.zeros(3),
+            np.zeros((0, 2)),
+            np.array(["a"]),
+            np.array(None),
+            np.float32(2),
+            np.int64(-3),
+            FLOAT,
+            HALF,
+            BOOL,
+            Vertex,
+            object(),
+            len,
+            range(3),
+            slice(0, 2),
+            ...,
+            iter([1]),
+            self.x,
+            self.h,
+            self.i,
+            self.u,
+            self.b,
+            self.one,
+            self.empty,
+            self.deep,
+            self.foreign,
+            self.lost,
+            self.x.transpose(),
+            [self.x],
+            [self.foreign],
+            [self.lost],
+            self.graph,
+            self.other,
+            self.prog,
+            self.cs,
+            self.device,
+            self.device.target,
+            Sync(),
+        ]
 
 
 def functions(library: ModuleType) -> Iterator[Callable[..., Any]]:
     """The functions that a module shows, those of its own folder."""
     for name in getattr(library, "__all__", vars(library)):
         found = getattr(library, name)
-        if inspect.isfunction(found) and found.__module__.startswith(library.__name__) and not name.startswith("_"):
+        if (
+            inspect.isfunction(found)
+            and found.__module__.startswith(library.__name__)
+            and not name.startswith("_")
+        ):
             yield found
 
 
@@ -115,18 +219,26 @@ def methods(w: World) -> Iterator[Callable[..., Any]]:
                 yield getattr(held, name) if not isinstance(member, type) else member
 
 
-def one_wrong(call: Callable[..., Any], w: World, rng: Random) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+def one_wrong(
+    call: Callable[..., Any], w: World, rng: Random
+) -> Iterator[tuple[list[Any], dict[str, Any]]]:
     """Arguments, by place and by name, of which one is wrong and the others sensible."""
-    parameters = [p for p in inspect.signature(call).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters = [
+        p for p in inspect.signature(call).parameters.values() if p.kind is not p.VAR_KEYWORD
+    ]
     sensible = w.sensible()
     for odd in parameters:
         for value in rng.sample(w.wrong(), TRIES):
             given = {
-                p.name: sensible.get(p.name, w.x) for p in parameters if p.default is p.empty and p.kind != p.VAR_POSITIONAL
+                p.name: sensible.get(p.name, w.x)
+                for p in parameters
+                if p.default is p.empty and p.kind != p.VAR_POSITIONAL
             }
             given[odd.name] = value
             places = [
-                given.pop(p.name) for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL) and p.name in given
+                given.pop(p.name)
+                for p in parameters
+                if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL) and p.name in given
             ]
             yield places, given
 
@@ -135,16 +247,25 @@ CALLS: dict[str, Callable[[World], Iterator[Callable[..., Any]]]] = {
     library.__name__.rpartition(".")[2]: lambda w, library=library: functions(library)  # type: ignore[misc]
     for library in (popops, poplin, popnn, poprand, poputil)
 }
-CALLS |= {"methods": methods, "programs": lambda w: (c for c in vars(program).values() if _is_program(c))}
+CALLS |= {
+    "methods": methods,
+    "programs": lambda w: (c for c in vars(program).values() if _is_program(c)),
+}
 
 
 def _is_program(found: object) -> bool:
-    own = getattr(found, "__module__", "") == program.__name__ and not getattr(found, "__name__", "_").startswith("_")
-    return own and (inspect.isfunction(found) or isinstance(found, type) and issubclass(found, program.Program))
+    own = getattr(found, "__module__", "") == program.__name__ and not getattr(
+        found, "__name__", "_"
+    ).startswith("_")
+    return own and (
+        inspect.isfunction(found) or isinstance(found, type) and issubclass(found, program.Program)
+    )
 
 
 @pytest.mark.parametrize("where", CALLS)
-def test_a_wrong_kind_of_argument_is_answered_by_the_kit(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kind_of_argument_is_answered_by_the_kit(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     w, rng, tried = World(), Random(where), 0
     for call in CALLS[where](w):
@@ -159,7 +280,11 @@ def test_a_wrong_kind_of_argument_is_answered_by_the_kit(where: str, tmp_path: P
             except IPUTeachError as error:
                 assert str(error)
             except TypeError as error:  # Python's own, of what binds arguments
-                assert "argument" in str(error) and call.__name__ in str(error), (call, places, given)
+                assert "argument" in str(error) and call.__name__ in str(error), (
+                    call,
+                    places,
+                    given,
+                )
             except Exception as error:
                 raise AssertionError((call, places, given)) from error
     assert tried > 60
@@ -167,20 +292,36 @@ def test_a_wrong_kind_of_argument_is_answered_by_the_kit(where: str, tmp_path: P
 
 def shown_names() -> Iterator[tuple[str, Any]]:
     """What the kit's public modules show, and the public methods of its classes."""
-    for module in (ipu_teach, program, popops, poplin, popnn, poprand, poputil, show, datasets, lessons):
+    for module in (
+        ipu_teach,
+        program,
+        popops,
+        poplin,
+        popnn,
+        poprand,
+        poputil,
+        show,
+        datasets,
+        lessons,
+    ):
         for found in (getattr(module, name) for name in getattr(module, "__all__", vars(module))):
             yield getattr(found, "__name__", ""), found
             if isinstance(found, type):
-                yield from ((n, m) for n, m in vars(found).items() if inspect.isfunction(m) and n[0] != "_")
+                yield from (
+                    (n, m) for n, m in vars(found).items() if inspect.isfunction(m) and n[0] != "_"
+                )
 
 
 def flags() -> Iterator[tuple[str, Callable[..., Any], str]]:
-    """Each public parameter that is True or False: the name of what has it, what to call, and the parameter's name."""
+    """Each public parameter that is True or False: the name of what has it, what to call, and the
+    parameter's name."""
     for name, found in dict(shown_names()).items():
         if callable(found) and name != "DataStream":  # which graphs make
             with contextlib.suppress(ValueError):  # an exception of Python's has no signature
                 yield from (
-                    (name, found, p.name) for p in inspect.signature(found).parameters.values() if p.annotation == "bool"
+                    (name, found, p.name)
+                    for p in inspect.signature(found).parameters.values()
+                    if p.annotation == "bool"
                 )
 
 
@@ -189,14 +330,29 @@ def test_a_flag_is_true_or_false(given: object) -> None:
     w, tried = World(), set()
     for name, call, flag in flags():
         parameters = inspect.signature(call).parameters
-        least = {p.name: w.sensible().get(p.name, w.x) for p in parameters.values() if p.default is p.empty}
+        least = {
+            p.name: w.sensible().get(p.name, w.x)
+            for p in parameters.values()
+            if p.default is p.empty
+        }
         with pytest.raises((PoplarTypeError, PoplibsError)) as caught:
             call(**least | {flag: given})
-        assert str(caught.value) == f"{name}() was given {shown(given)} as {flag}.\n  next:  give True or False."
+        assert (
+            str(caught.value)
+            == f"{name}() was given {shown(given)} as {flag}.\n  next:  give True or False."
+        )
         tried.add((name, flag))
     assert len(tried) >= 28
-    assert {("get_tile_mapping", "require_complete"), ("serialize", "host"), ("Engine", "exact")} <= tried
-    assert {("create_host_sliceable_tensor", "is_read"), ("bsp", "paired"), ("mnist", "download")} <= tried
+    assert {
+        ("get_tile_mapping", "require_complete"),
+        ("serialize", "host"),
+        ("Engine", "exact"),
+    } <= tried
+    assert {
+        ("create_host_sliceable_tensor", "is_read"),
+        ("bsp", "paired"),
+        ("mnist", "download"),
+    } <= tried
 
 
 def test_a_flag_may_be_numpys() -> None:
@@ -204,7 +360,9 @@ def test_a_flag_may_be_numpys() -> None:
     for given in (True, np.True_):
         assert len(w.graph.get_tile_mapping(w.x, given)) == 4
     assert w.graph.get_tile_mapping(w.lost, np.False_) == [[], [], [], []]
-    with pytest.raises(PoplarTypeError, match=r"^get_tile_mapping\(\) was given 'yes' as allow_external"):
+    with pytest.raises(
+        PoplarTypeError, match=r"^get_tile_mapping\(\) was given 'yes' as allow_external"
+    ):
         w.graph.get_tile_mapping(w.x, False, "yes")
 
 
@@ -212,21 +370,37 @@ def test_a_flag_may_be_numpys() -> None:
     ("call", "kind", "text"),
     [
         (lambda w: observe(w.x), GraphObjectCreationError, "observe() was given Tensor("),
-        (lambda w: cycle_stamp(w.x, w.prog, 0), ControlProgramError, "A stamp of the time was asked of Tensor("),
+        (
+            lambda w: cycle_stamp(w.x, w.prog, 0),
+            ControlProgramError,
+            "A stamp of the time was asked of Tensor(",
+        ),
         (
             lambda w: w.device.target.get_type_size("FLOAT"),
             PoplarTypeError,
             "get_type_size() was given the element type 'FLOAT'",
         ),
-        (lambda w: w.device.target.get_vector_width(4), PoplarTypeError, "get_vector_width() was given the element type 4."),
+        (
+            lambda w: w.device.target.get_vector_width(4),
+            PoplarTypeError,
+            "get_vector_width() was given the element type 4.",
+        ),
         (lambda w: w.x.dump(3), GraphObjectCreationError, "dump() was given 3."),
-        (lambda w: w.x.dump_regions(b""), GraphObjectCreationError, "dump_regions() was given b''."),
+        (
+            lambda w: w.x.dump_regions(b""),
+            GraphObjectCreationError,
+            "dump_regions() was given b''.",
+        ),
         (
             lambda w: w.x.slices(np.array(None)),
             PoplarIndexError,
             "slice(array(None, dtype=object)) is no slice of shape (4, 3)",
         ),
-        (lambda w: Graph(w.device, np.zeros(2)), NotOfferedError, "Graph() was given the replication factor array([0., 0.]);"),
+        (
+            lambda w: Graph(w.device, np.zeros(2)),
+            NotOfferedError,
+            "Graph() was given the replication factor array([0., 0.]);",
+        ),
         (
             lambda w: Engine(w.other, w.prog, backend=np.zeros(2)),
             InvalidOptionError,
@@ -234,12 +408,26 @@ def test_a_flag_may_be_numpys() -> None:
         ),
         (lambda w: w.engine.report.phases(2.5), PoplarIndexError, "There is no compiled step 2.5."),
         (lambda w: w.engine.report.phases(0, ipu=4), PoplarIndexError, "There is no IPU 4."),
-        (lambda w: w.engine.report.transfers([1]), PoplarIndexError, "There is no compiled step [1]."),
-        (lambda w: w.engine.report.operations("x"), InvalidOptionError, "operations() was given the depth 'x'."),
-        (lambda w: poputil.clone_n(w.graph, w.x, 10**18), PoplibsError, "clone_n() was asked for 1,000,000,000,000,000,000 "),
+        (
+            lambda w: w.engine.report.transfers([1]),
+            PoplarIndexError,
+            "There is no compiled step [1].",
+        ),
+        (
+            lambda w: w.engine.report.operations("x"),
+            InvalidOptionError,
+            "operations() was given the depth 'x'.",
+        ),
+        (
+            lambda w: poputil.clone_n(w.graph, w.x, 10**18),
+            PoplibsError,
+            "clone_n() was asked for 1,000,000,000,000,000,000 ",
+        ),
     ],
 )
-def test_the_words_for_some(call: Callable[[Any], object], kind: type[IPUTeachError], text: str) -> None:
+def test_the_words_for_some(
+    call: Callable[[Any], object], kind: type[IPUTeachError], text: str
+) -> None:
     with pytest.raises(kind) as caught:
         call(World())
     assert str(caught.value).startswith(text) and "\n  next:  " in str(caught.value)

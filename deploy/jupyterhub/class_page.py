@@ -1,8 +1,7 @@
 """The class page as a service of a hub, for the instructor alone: class_page.py FOLDER…
 
-The page is that of `ipu-teach class FOLDER… --serve`. Here every request must come from somebody whom the hub lets at this
-service, one of this very machine too: learners' kernels run on it.
-"""
+The page is that of `ipu-teach class FOLDER… --serve`. Here every request must come from somebody
+whom the hub lets at this service, one of this very machine too: learners' kernels run on it."""
 
 import asyncio
 import os
@@ -25,7 +24,8 @@ class Asked(HubOAuthenticated, web.RequestHandler):
         self.set_header("Cache-Control", "no-store")
 
     async def made(self, make, *how):
-        """What `make`, `page` or `table`, makes of the class; the files are read beside the loop of requests."""
+        """What `make`, `page` or `table`, makes of the class; the files are read beside the loop of
+        requests."""
         folders = self.settings["folders"]
         self.write(await asyncio.to_thread(make, lambda: html(tables(called(folders))), *how))
 
@@ -39,7 +39,8 @@ class ClassPage(Asked):
 
 class ClassTable(Asked):
     async def get(self):
-        if self.current_user is None:  # asked by the page itself: a log-in form would be of no use in its place
+        # asked by the page itself: a log-in form would be of no use in its place
+        if self.current_user is None:
             raise web.HTTPError(403)
         await self.made(table)
 

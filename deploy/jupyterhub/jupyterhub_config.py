@@ -1,10 +1,11 @@
-"""JupyterHub for a class on one machine, everybody under one account of it: for a room that trusts itself.
+"""JupyterHub for a class on one machine, everybody under one account of it: for a room that trusts
+itself.
 
     IPU_TEACH_HUB_PASSWORD=… IPU_TEACH_HUB_ADMIN_PASSWORD=… python -m jupyterhub -f deploy/jupyterhub/jupyterhub_config.py
 
-The lessons come with the kit; a learner gets copies of her own in `work` in her folder. docs/hub.md tells the rest: accounts
-of their own (The Littlest JupyterHub), many machines (Kubernetes), and what was measured.
-"""
+The lessons come with the kit; a learner gets copies of her own in `work` in her folder. docs/hub.md
+tells the rest: accounts of their own (The Littlest JupyterHub), many machines (Kubernetes), and
+what was measured."""
 
 import os
 import resource
@@ -14,10 +15,13 @@ from pathlib import Path
 from jupyterhub.spawner import SimpleLocalProcessSpawner
 
 HERE = Path(__file__).resolve().parent
-FOLDER = Path(os.environ.get("IPU_TEACH_HUB", "hub")).absolute()  # homes, and what the hub remembers
+# homes, and what the hub remembers
+FOLDER = Path(os.environ.get("IPU_TEACH_HUB", "hub")).absolute()
 HOMES = FOLDER / "homes"
 if len(os.fsencode(FOLDER)) > 45:
-    sys.exit(f"{FOLDER} is too long a name, for sockets lie in it: set IPU_TEACH_HUB to another folder")
+    sys.exit(
+        f"{FOLDER} is too long a name, for sockets lie in it: set IPU_TEACH_HUB to another folder"
+    )
 FOLDER.mkdir(parents=True, exist_ok=True)
 FOLDER.chmod(0o700)  # what the hub remembers is worth a password
 
@@ -30,15 +34,18 @@ def told(name):
 
 
 class RoomSpawner(SimpleLocalProcessSpawner):
-    """A learner's server as a process of this account, with a folder of her own and a limit on its memory."""
+    """A learner's server as a process of this account, with a folder of her own and a limit on its
+    memory."""
 
     def make_preexec_fn(self, name):
-        """What the process does before it becomes her server: it goes into her folder, and takes its limits."""
+        """What the process does before it becomes her server: it goes into her folder, and takes
+        its limits."""
         go_home = super().make_preexec_fn(name)
 
         def begin():
             go_home()
-            # Of each process by itself, her server's and every kernel's: address space, which is more than what is used.
+            # Of each process by itself, her server's and every kernel's: address space, which is
+            # more than what is used.
             resource.setrlimit(resource.RLIMIT_AS, (self.mem_limit, self.mem_limit))
             os.nice(5)  # the hub and its proxy come first: so whoever is slow is slow alone
 
@@ -46,13 +53,15 @@ class RoomSpawner(SimpleLocalProcessSpawner):
 
 
 def sockets(spawner):
-    """Where a learner's kernels have their sockets: the whole name of one may have 107 characters, 49 of them its own."""
+    """Where a learner's kernels have their sockets: the whole name of one may have 107 characters,
+    49 of them its own."""
     return str(FOLDER / "run" / str(spawner.user.id))
 
 
 c = get_config()  # noqa: F821  JupyterHub brings it
 
-# Who comes. Learners share a password and choose a name; the instructor has a password of her own, of 32 characters or more.
+# Who comes. Learners share a password and choose a name; the instructor has a password of her own,
+# of 32 characters or more.
 c.JupyterHub.authenticator_class = "shared-password"
 c.SharedPasswordAuthenticator.user_password = told("IPU_TEACH_HUB_PASSWORD")
 c.SharedPasswordAuthenticator.admin_password = told("IPU_TEACH_HUB_ADMIN_PASSWORD")
@@ -68,26 +77,44 @@ c.JupyterHub.spawner_class = RoomSpawner
 c.SimpleLocalProcessSpawner.home_dir_template = str(HOMES / "{username}")
 c.Spawner.cmd = [sys.executable, "-m", "ipu_teach", "lab"]
 c.Spawner.default_url = "/lab/tree/00_meet_the_machine.ipynb"
-# One thread for each: thirty kernels on a few cores gain nothing from more, and every thread takes address space.
+# One thread for each: thirty kernels on a few cores gain nothing from more, and every thread takes
+# address space.
 threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"  # `ipu-teach` in her terminal
-c.Spawner.environment = {"IPU_TEACH_WORK": "~/work", "JUPYTER_RUNTIME_DIR": sockets, "PATH": programs, **threads}
+# `ipu-teach` in her terminal
+programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+c.Spawner.environment = {
+    "IPU_TEACH_WORK": "~/work",
+    "JUPYTER_RUNTIME_DIR": sockets,
+    "PATH": programs,
+    **threads,
+}
 c.Spawner.mem_limit = "2G"  # RoomSpawner's, above; every lesson runs within it
 c.Spawner.cpu_limit = 1  # told to her server; only spawners with control groups can hold her to it
 c.Spawner.start_timeout = 300  # when a whole class logs in at once, the last one waits
 c.Spawner.http_timeout = 300
 
-# What the hub remembers, and what goes on while it restarts: servers, with what kernels hold in memory, and the proxy.
+# What the hub remembers, and what goes on while it restarts: servers, with what kernels hold in
+# memory, and the proxy.
 c.JupyterHub.db_url = f"sqlite:///{FOLDER / 'hub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(FOLDER / "cookie_secret")
 c.ConfigurableHTTPProxy.pid_file = str(FOLDER / "proxy.pid")
 c.JupyterHub.cleanup_servers = False
 c.JupyterHub.cleanup_proxy = False
 
-# What serves beside the learners: who sat idle for two hours, longer than lunch, is stopped; her files stay. And the class
-# page, which shows nothing to anybody but an admin: no other role may come to it.
+# What serves beside the learners: who sat idle for two hours, longer than lunch, is stopped; her
+# files stay. And the class page, which shows nothing to anybody but an admin: no other role may
+# come to it.
 c.JupyterHub.services = [
-    {"name": "idle", "command": [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=7200", "--cull-every=300"]},
+    {
+        "name": "idle",
+        "command": [
+            sys.executable,
+            "-m",
+            "jupyterhub_idle_culler",
+            "--timeout=7200",
+            "--cull-every=300",
+        ],
+    },
     {
         "name": "class",
         "url": f"http://127.0.0.1:{os.environ.get('IPU_TEACH_HUB_CLASS_PORT', '8899')}",

@@ -1,20 +1,24 @@
-"""The lessons on The Littlest JupyterHub: copy this to /opt/tljh/config/jupyterhub_config.d/ipu_teach.py, then
+"""The lessons on The Littlest JupyterHub: copy this to
+/opt/tljh/config/jupyterhub_config.d/ipu_teach.py, then
 
     sudo tljh-config reload hub
 
-The kit stands in KIT as a checkout, and is installed from there into the environment of all users. Accounts, limits and idle
-culling are The Littlest JupyterHub's own: docs/hub.md has the commands.
+The kit stands in KIT as a checkout, and is installed from there into the environment of all users.
+Accounts, limits and idle culling are The Littlest JupyterHub's own: docs/hub.md has the commands.
 """
 
 KIT = "/opt/ipu_teach"
 PYTHON = "/opt/tljh/user/bin/python3"
 
-# `ipu-teach lab` copies the lessons into ~/work on the first visit and becomes the learner's server.
+# `ipu-teach lab` copies the lessons into ~/work on the first visit and becomes the learner's
+# server.
 c.Spawner.cmd = [PYTHON, "-m", "ipu_teach", "lab"]  # noqa: F821  the hub brings c
 c.Spawner.default_url = "/lab/tree/00_meet_the_machine.ipynb"  # noqa: F821
-c.Spawner.environment.update({"IPU_TEACH_WORK": "~/work", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"})  # noqa: F821
+own = {"IPU_TEACH_WORK": "~/work", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+c.Spawner.environment.update(own)  # noqa: F821
 
-# The class page at /services/class, for admins: it runs as root, since learners' homes are closed to each other.
+# The class page at /services/class, for admins: it runs as root, since learners' homes are closed
+# to each other.
 page = {"name": "class", "url": "http://127.0.0.1:8899", "oauth_no_confirm": True}
 page["command"] = [PYTHON, f"{KIT}/deploy/jupyterhub/class_page.py", "/home"]
 c.JupyterHub.services.append(page)  # noqa: F821

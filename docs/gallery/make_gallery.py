@@ -1,9 +1,8 @@
 """Makes the pictures of the gallery: python docs/gallery/make_gallery.py [--moving] [--lessons]
 
-The views are SVG files and come out the same everywhere; a test compares them. `--moving` makes the picture at the top of the
-README, the run of its own program. `--lessons` photographs both lessons in Chromium, light and dark, for which Playwright (the
-extra `e2e`) and Chromium are needed.
-"""
+The views are SVG files and come out the same everywhere; a test compares them. `--moving` makes the
+picture at the top of the README, the run of its own program. `--lessons` photographs both lessons
+in Chromium, light and dark, for which Playwright (the extra `e2e`) and Chromium are needed."""
 
 from __future__ import annotations
 
@@ -30,14 +29,19 @@ def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
     """Two rows a tile are summed, some shorter than others; the sums travel to other tiles."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
-    rows, sums = graph.add_variable(FLOAT, (2 * tiles, 256), "rows"), graph.add_variable(FLOAT, (2 * tiles,), "sums")
+    rows, sums = (
+        graph.add_variable(FLOAT, (2 * tiles, 256), "rows"),
+        graph.add_variable(FLOAT, (2 * tiles,), "sums"),
+    )
     again = graph.add_variable(FLOAT, (2 * tiles,), "sums again")
     compute_set = graph.add_compute_set("total")
     for row in range(2 * tiles):
         graph.set_tile_mapping(rows[row], row // 2)
         graph.set_tile_mapping(sums[row], row // 2)
         graph.set_tile_mapping(again[row], (row * 5 + 3) % tiles)
-        vertex = graph.add_vertex(compute_set, Total, values=rows[row, : 256 - row * 37 % 200], out=sums[row])
+        vertex = graph.add_vertex(
+            compute_set, Total, values=rows[row, : 256 - row * 37 % 200], out=sums[row]
+        )
         graph.set_tile_mapping(vertex, row // 2)
     graph.set_initial_value(rows, 1.0)
     engine = Engine(graph, Repeat(rounds, Sequence(Execute(compute_set), Copy(sums, again))))
@@ -47,7 +51,8 @@ def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
 
 
 def products(tiles: int, *, keep: bool = False) -> Report:
-    """Seven matrices multiplied in a chain; with `keep` the host may read what lies between, so it stays."""
+    """Seven matrices multiplied in a chain; with `keep` the host may read what lies between, so it
+    stays."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph, program = Graph(device.target), Sequence()
     product = graph.add_variable(FLOAT, (96, 80), "m0")
@@ -70,7 +75,11 @@ def products(tiles: int, *, keep: bool = False) -> Report:
 def readme_run() -> View:
     """The README's own program, recorded."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    source = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "engine.run()" in block)
+    source = next(
+        block
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "engine.run()" in block
+    )
     names: dict[str, Any] = {"__name__": "readme"}
     exec(source.split("engine.run()")[0], names)
     recording = names["engine"].record(*(names[name] for name in ("matrix", "vector", "result")))
@@ -91,18 +100,26 @@ VIEWS = {
     "bsp.svg": lambda: show.bsp(rows_of_different_lengths(13)),
     "bsp_chip.svg": lambda: show.bsp(rows_of_different_lengths(1472)),
     "run.svg": readme_run,
-    "bsp_two.svg": lambda: show.bsp(rows_of_different_lengths(13), rows_of_different_lengths(13, 5)),
+    "bsp_two.svg": lambda: show.bsp(
+        rows_of_different_lengths(13), rows_of_different_lengths(13, 5)
+    ),
     "balance.svg": lambda: show.balance(rows_of_different_lengths(1472)),
     "exchange.svg": lambda: show.exchange(rows_of_different_lengths(13)),
     "timeline.svg": lambda: show.timeline(rows_of_different_lengths(13)),
-    "timeline_blocks.svg": lambda: show.timeline(rows_of_different_lengths(13), blocks=[0, 12], program_filter="^[a-z]+$"),
+    "timeline_blocks.svg": lambda: show.timeline(
+        rows_of_different_lengths(13), blocks=[0, 12], program_filter="^[a-z]+$"
+    ),
     "program.svg": lambda: show.program(rows_of_different_lengths(13)),
     "memory.svg": lambda: show.memory(products(13)),
     "liveness.svg": lambda: show.liveness(products(13)),
     "liveness_two.svg": lambda: show.liveness(products(13), products(13, keep=True)),
     "tiles.svg": a_matrix_and_its_transpose,
-    "sweep.svg": lambda: show.sweep({n: products(n) for n in (2, 4, 8, 13, 26, 52)}, parameter="tiles"),
-    "numbers.svg": lambda: show.numbers(FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1),
+    "sweep.svg": lambda: show.sweep(
+        {n: products(n) for n in (2, 4, 8, 13, 26, 52)}, parameter="tiles"
+    ),
+    "numbers.svg": lambda: show.numbers(
+        FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1
+    ),
     "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),
 }
 
@@ -115,7 +132,9 @@ def photograph_lessons() -> None:
 
     chromium = find_chromium()
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = driver.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         for lesson in LESSONS:
             notebook = read(ROOT / "notebooks" / "solutions" / f"{lesson}.ipynb", as_version=4)
             for theme in ("light", "dark"):
@@ -125,7 +144,9 @@ def photograph_lessons() -> None:
                 page = browser.new_page(viewport={"width": 900, "height": 1000}, color_scheme=theme)
                 page.route("http*://**", lambda route: route.abort())
                 page.goto(path.as_uri())
-                page.locator(".ipu-live").first.evaluate("box => scrollTo(0, box.getBoundingClientRect().top - 280)")
+                page.locator(".ipu-live").first.evaluate(
+                    "box => scrollTo(0, box.getBoundingClientRect().top - 280)"
+                )
                 page.wait_for_timeout(300)
                 page.screenshot(path=HERE / f"lesson_{lesson[:2]}_{theme}.png")
                 page.close()

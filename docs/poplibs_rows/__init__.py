@@ -1,4 +1,5 @@
-"""What stands in docs/poplibs.md, a module for each library; docs/make_poplar_table.py makes the page."""
+"""What stands in docs/poplibs.md, a module for each library; docs/make_poplar_table.py makes the
+page."""
 
 from poplibs_rows.poplin import POPLIN
 from poplibs_rows.popnn import POPNN
@@ -6,4 +7,10 @@ from poplibs_rows.popops import POPOPS
 from poplibs_rows.poprand import POPRAND
 from poplibs_rows.poputil import POPUTIL
 
-LIBRARIES = {"poputil": POPUTIL, **POPOPS, "poplin": POPLIN, "popnn": POPNN, "poprand, popsparse, gcl": POPRAND}
+LIBRARIES = {
+    "poputil": POPUTIL,
+    **POPOPS,
+    "poplin": POPLIN,
+    "popnn": POPNN,
+    "poprand, popsparse, gcl": POPRAND,
+}

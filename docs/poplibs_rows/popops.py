@@ -8,22 +8,77 @@ def _camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-def _forms(name: str, operands: str, differs: str = "", cpp: str = "", in_place: bool = True) -> Row:
+def _forms(
+    name: str, operands: str, differs: str = "", cpp: str = "", in_place: bool = True
+) -> Row:
     """The row of an operation with its forms; `operands`: what its example is called with."""
     stem = cpp or _camel(name)
     forms = [f"{name}_in_place"] * in_place + [f"{name}_with_output"]
     names = ", ".join([f"popops::{stem}"] + [f"{stem}InPlace"] * in_place + [f"{stem}WithOutput"])
     also = "also " + " and ".join(f"`{form}`" for form in forms)
     return Row(
-        names, f"poplibs.popops.{name}", "; ".join(filter(None, (differs, also))), f"popops.{name}(graph, {operands}, prog)"
+        names,
+        f"poplibs.popops.{name}",
+        "; ".join(filter(None, (differs, also))),
+        f"popops.{name}(graph, {operands}, prog)",
     )
 
 
-_FLOATS = ("asin", "cbrt", "ceil", "cos", "erf", "exp", "exp2", "expm1", "floor", "gelu_erf", "inv", "log", "log1p", "neg",
-           "relu", "rsqrt", "sigmoid", "signum", "sin", "sqrt", "square", "tan", "tanh", "trunc", "abs")  # fmt: skip
-_PAIRS = ("add", "sub", "mul", "div", "pow", "rem", "max", "min", "atan2", "eq", "neq", "lt", "lteq", "gt", "gteq",
-          "inv_std_dev_to_variance", "variance_to_inv_std_dev")  # fmt: skip
-_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_xnor", "shift_left", "shift_right", "shift_right_sign_extend")
+_FLOATS = (
+    "asin",
+    "cbrt",
+    "ceil",
+    "cos",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "gelu_erf",
+    "inv",
+    "log",
+    "log1p",
+    "neg",
+    "relu",
+    "rsqrt",
+    "sigmoid",
+    "signum",
+    "sin",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
+    "abs",
+)
+_PAIRS = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "rem",
+    "max",
+    "min",
+    "atan2",
+    "eq",
+    "neq",
+    "lt",
+    "lteq",
+    "gt",
+    "gteq",
+    "inv_std_dev_to_variance",
+    "variance_to_inv_std_dev",
+)
+_BITS = (
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bitwise_xnor",
+    "shift_left",
+    "shift_right",
+    "shift_right_sign_extend",
+)
 _DIFFERS = {
     "div": "integers: a division by 0 gives 0",
     "erf": "exact, rounded once",
@@ -52,7 +107,8 @@ OF_THREE = [
     Row(
         "popops::map, mapInPlace, mapWithOutput",
         "poplibs.popops.map",
-        "one vertex a tile, also of a single operation; up to 8 tensors; also `map_in_place` and `map_with_output`",
+        "one vertex a tile, also of a single operation; up to 8 tensors; also `map_in_place` and "
+        "`map_with_output`",
         "popops.map(graph, popops.expr.Tanh(popops.expr._1 * 2), [t], prog)",
     ),
     Row(
@@ -61,8 +117,18 @@ OF_THREE = [
         "`expr._1` to `expr._8`; Python's operators make expressions of them",
         "popops.expr.PlaceHolder(1)",
     ),
-    Row("popops::expr::Const", "poplibs.popops.expr.Const", "a bare number will do", "popops.expr.Const(2)"),
-    Row("popops::expr::Cast", "poplibs.popops.expr.Cast", "", "popops.expr.Cast(popops.expr._1, HALF)"),
+    Row(
+        "popops::expr::Const",
+        "poplibs.popops.expr.Const",
+        "a bare number will do",
+        "popops.expr.Const(2)",
+    ),
+    Row(
+        "popops::expr::Cast",
+        "poplibs.popops.expr.Cast",
+        "",
+        "popops.expr.Cast(popops.expr._1, HALF)",
+    ),
     Row(
         "popops::expr::Select, Clamp, Add, Tanh, …",
         "poplibs.popops.expr.Select",
@@ -90,8 +156,18 @@ REDUCTIONS = [
         "returns the outputs",
         "popops.reduce_many(graph, [popops.SingleReduceOp(t, [0])], prog)",
     ),
-    Row("popops::ReduceParams", "poplibs.popops.ReduceParams", "a number will do for scale", 'popops.ReduceParams("ADD", 0.5)'),
-    Row("popops::SingleReduceOp", "poplibs.popops.SingleReduceOp", "", "popops.SingleReduceOp(t, [0])"),
+    Row(
+        "popops::ReduceParams",
+        "poplibs.popops.ReduceParams",
+        "a number will do for scale",
+        'popops.ReduceParams("ADD", 0.5)',
+    ),
+    Row(
+        "popops::SingleReduceOp",
+        "poplibs.popops.SingleReduceOp",
+        "",
+        "popops.SingleReduceOp(t, [0])",
+    ),
     Row(
         "(a reduction's plan)",
         "poplibs.popops.plan_reduce",
@@ -100,7 +176,12 @@ REDUCTIONS = [
     ),
     Row("popops::allTrue", "poplibs.popops.all_true", "", "popops.all_true(graph, flag, prog)"),
     Row("popops::hasNaN", "poplibs.popops.has_nan", "", "popops.has_nan(graph, t, prog)"),
-    Row("popops::hasNaNOrInf", "poplibs.popops.has_nan_or_inf", "", "popops.has_nan_or_inf(graph, t, prog)"),
+    Row(
+        "popops::hasNaNOrInf",
+        "poplibs.popops.has_nan_or_inf",
+        "",
+        "popops.has_nan_or_inf(graph, t, prog)",
+    ),
 ]
 IN_PLACE = [
     Row(
@@ -128,7 +209,12 @@ IN_PLACE = [
         "popops.cast(graph, t, HALF, prog)",
     ),
     Row("popops::fill", "poplibs.popops.fill", "", "popops.fill(graph, t, prog, 1)"),
-    Row("popops::zero", "poplibs.popops.zero", "appends to prog; no overload for a compute set", "popops.zero(graph, t, prog)"),
+    Row(
+        "popops::zero",
+        "poplibs.popops.zero",
+        "appends to prog; no overload for a compute set",
+        "popops.zero(graph, t, prog)",
+    ),
     Row("popops::iota", "poplibs.popops.iota", "", "popops.iota(graph, labels, 3, prog)"),
     Row(
         "popops::encodeOneHot",
@@ -198,7 +284,12 @@ SLICES = [
         "cuts rows and columns, not lookups; print it, or show it in a notebook",
         "popops.embedding_plan(graph, FLOAT, 100, 8, [20])",
     ),
-    Row("popops::SlicePlan", "poplibs.popops.SlicePlan", "what `embedding_plan` returns", "popops.SlicePlan"),
+    Row(
+        "popops::SlicePlan",
+        "poplibs.popops.SlicePlan",
+        "what `embedding_plan` returns",
+        "popops.SlicePlan",
+    ),
     Row(
         "popops::createIndicesTensor",
         "poplibs.popops.create_indices_tensor",
@@ -245,7 +336,8 @@ SLICES = [
         "popops::multiUpdateAdd",
         "poplibs.popops.multi_update_add",
         "plan and options are keywords; a number will do for scale",
-        "popops.multi_update_add(graph, t, t2.expand([1]), labels.expand([1]), 0.1, [0], [1], prog)",
+        "popops.multi_update_add(graph, t, t2.expand([1]), labels.expand([1]), 0.1, [0], [1], "
+        "prog)",
     ),
     Row(
         "popops::multiUpdateMax",
@@ -297,9 +389,19 @@ ORDER = [
         "",
         "popops.top_k_with_permutation(graph, popops.TopKParams(2), t, prog)",
     ),
-    Row("popops::TopKParams", "poplibs.popops.TopKParams", "always stable", "popops.TopKParams(3, largest=False)"),
+    Row(
+        "popops::TopKParams",
+        "poplibs.popops.TopKParams",
+        "always stable",
+        "popops.TopKParams(3, largest=False)",
+    ),
     Row("popops::SortOrder", "poplibs.popops.SortOrder"),
-    Row("popops::sort, sortInPlace", "poplibs.popops.sort", "also `sort_in_place`", "popops.sort(graph, t, 0, prog)"),
+    Row(
+        "popops::sort, sortInPlace",
+        "poplibs.popops.sort",
+        "also `sort_in_place`",
+        "popops.sort(graph, t, 0, prog)",
+    ),
     Row(
         "popops::sortKeyValue, sortKeyValueInPlace",
         "poplibs.popops.sort_key_value",
@@ -320,7 +422,12 @@ REST = [
         "the limit is read before every turn",
         "popops.counted_for_loop(graph, number, 0, number, 1, Sequence())",
     ),
-    Row("popops::addCodelets", "poplibs.popops.add_codelets", "needs not be called", "popops.add_codelets(graph)"),
+    Row(
+        "popops::addCodelets",
+        "poplibs.popops.add_codelets",
+        "needs not be called",
+        "popops.add_codelets(graph)",
+    ),
     Row("popops::splineBasis, splineWeighting", "", "an expression of `popops.map`"),
 ]
 

@@ -3,27 +3,72 @@
 from poplar_rows import Row
 
 POPUTIL = [
-    Row("poputil::mapTensorLinearly", "poplibs.poputil.map_tensor_linearly", "", "poputil.map_tensor_linearly(graph, t)"),
+    Row(
+        "poputil::mapTensorLinearly",
+        "poplibs.poputil.map_tensor_linearly",
+        "",
+        "poputil.map_tensor_linearly(graph, t)",
+    ),
     Row(
         "poputil::calcLinearTileMapping",
         "poplibs.poputil.calc_linear_tile_mapping",
         "",
         "poputil.calc_linear_tile_mapping(graph, 100, FLOAT)",
     ),
-    Row("poputil::broadcastToMatch", "poplibs.poputil.broadcast_to_match", "", "poputil.broadcast_to_match(vec, (4, 6))"),
-    Row("poputil::balancedPartition", "poplibs.poputil.balanced_partition", "", "poputil.balanced_partition(10, 3)"),
-    Row("poputil::expandToMatchRanks", "poplibs.poputil.expand_to_match_ranks", "", "poputil.expand_to_match_ranks(t, vec)"),
-    Row("poputil::getTileImbalance", "poplibs.poputil.get_tile_imbalance", "", "poputil.get_tile_imbalance(graph, t)"),
+    Row(
+        "poputil::broadcastToMatch",
+        "poplibs.poputil.broadcast_to_match",
+        "",
+        "poputil.broadcast_to_match(vec, (4, 6))",
+    ),
+    Row(
+        "poputil::balancedPartition",
+        "poplibs.poputil.balanced_partition",
+        "",
+        "poputil.balanced_partition(10, 3)",
+    ),
+    Row(
+        "poputil::expandToMatchRanks",
+        "poplibs.poputil.expand_to_match_ranks",
+        "",
+        "poputil.expand_to_match_ranks(t, vec)",
+    ),
+    Row(
+        "poputil::getTileImbalance",
+        "poplibs.poputil.get_tile_imbalance",
+        "",
+        "poputil.get_tile_imbalance(graph, t)",
+    ),
     Row(
         "poputil::mapTensorLinearlyWithOffset",
         "poplibs.poputil.map_tensor_linearly_with_offset",
         "",
         "poputil.map_tensor_linearly_with_offset(graph, t, 2)",
     ),
-    Row("poputil::duplicate", "poplibs.poputil.duplicate", "keeps each element's tile", "poputil.duplicate(graph, t, prog)"),
-    Row("poputil::cloneN", "poplibs.poputil.clone_n", "keeps each element's tile", "poputil.clone_n(graph, t, 3)"),
-    Row("poputil::cloneToIpu", "poplibs.poputil.clone_to_ipu", "", "poputil.clone_to_ipu(graph, t, 0)"),
-    Row("poputil::copyToIpu", "poplibs.poputil.copy_to_ipu", "", "poputil.copy_to_ipu(graph, t, 0, prog)"),
+    Row(
+        "poputil::duplicate",
+        "poplibs.poputil.duplicate",
+        "keeps each element's tile",
+        "poputil.duplicate(graph, t, prog)",
+    ),
+    Row(
+        "poputil::cloneN",
+        "poplibs.poputil.clone_n",
+        "keeps each element's tile",
+        "poputil.clone_n(graph, t, 3)",
+    ),
+    Row(
+        "poputil::cloneToIpu",
+        "poplibs.poputil.clone_to_ipu",
+        "",
+        "poputil.clone_to_ipu(graph, t, 0)",
+    ),
+    Row(
+        "poputil::copyToIpu",
+        "poplibs.poputil.copy_to_ipu",
+        "",
+        "poputil.copy_to_ipu(graph, t, 0, prog)",
+    ),
     Row(
         "poputil::dimIsSplitOverTiles",
         "poplibs.poputil.dim_is_split_over_tiles",
@@ -36,21 +81,36 @@ POPUTIL = [
         "",
         "poputil.dim_is_split_over_ipus(graph, t, 0)",
     ),
-    Row("poputil::splitRegions", "poplibs.poputil.split_regions", "", "poputil.split_regions([(0, 9)], 2, 3)"),
+    Row(
+        "poputil::splitRegions",
+        "poplibs.poputil.split_regions",
+        "",
+        "poputil.split_regions([(0, 9)], 2, 3)",
+    ),
     Row(
         "poputil::splitRegionsBetweenWorkers",
         "poplibs.poputil.split_regions_between_workers",
         "",
         "poputil.split_regions_between_workers(target, [(0, 9)], 2)",
     ),
-    Row("poputil::templateVertex", "poplibs.poputil.template_vertex", "", 'poputil.template_vertex("Scale", FLOAT)'),
+    Row(
+        "poputil::templateVertex",
+        "poplibs.poputil.template_vertex",
+        "",
+        'poputil.template_vertex("Scale", FLOAT)',
+    ),
     Row(
         "poputil::chooseMappingOffset",
         "poplibs.poputil.choose_mapping_offset",
         "the seed is a keyword",
         "poputil.choose_mapping_offset(1472, (4, 64))",
     ),
-    Row("poputil::factorDims", "poplibs.poputil.factor_dims", "", "poputil.factor_dims(t, [2, 3], 0)"),
+    Row(
+        "poputil::factorDims",
+        "poplibs.poputil.factor_dims",
+        "",
+        "poputil.factor_dims(t, [2, 3], 0)",
+    ),
     Row(
         "poputil::unfactorDims",
         "poplibs.poputil.unfactor_dims",
@@ -82,18 +142,21 @@ POPUTIL = [
         "poputil::graphfn::VoidFunction",
         "poplibs.graphfn.VoidFunction",
         "`inlined` comes last",
-        "graphfn.VoidFunction(graph, [graphfn.inout(t)], lambda a, p: popops.mul_in_place(graph, a[0], 2, p))([t2], prog)",
+        "graphfn.VoidFunction(graph, [graphfn.inout(t)], lambda a, p: popops.mul_in_place(graph, "
+        "a[0], 2, p))([t2], prog)",
     ),
     Row(
         "poputil::graphfn::TensorFunction",
         "poplibs.graphfn.TensorFunction",
         "`inlined` comes last",
-        "graphfn.TensorFunction(graph, [graphfn.input(t)], lambda args, prog: popops.add(graph, args[0], 1, prog))([t2], prog)",
+        "graphfn.TensorFunction(graph, [graphfn.input(t)], lambda args, prog: popops.add(graph, "
+        "args[0], 1, prog))([t2], prog)",
     ),
     Row(
         "poputil::graphfn::ProgramFunction",
         "poplibs.graphfn.ProgramFunction",
         "`inlined` comes last",
-        "graphfn.ProgramFunction(graph, [graphfn.input(t)], lambda args: PrintTensor(args[0]))([t2])",
+        "graphfn.ProgramFunction(graph, [graphfn.input(t)], lambda args: "
+        "PrintTensor(args[0]))([t2])",
     ),
 ]

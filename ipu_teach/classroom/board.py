@@ -1,4 +1,5 @@
-"""What a class looks like, of one moment: as a table of text, as a page, and as comma-separated text."""
+"""What a class looks like, of one moment: as a table of text, as a page, and as comma-separated
+text."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads
 
 @dataclass(frozen=True)
 class Hurdle:
-    """An exercise as the class met it: how many tried, solved and are stuck, attempts of those who solved it, why refused."""
+    """An exercise as the class met it: how many tried, solved and are stuck, attempts of those who
+    solved it, why refused."""
 
     exercise: Exercise
     tried: int
@@ -40,31 +42,57 @@ class Hurdle:
 
 
 def hurdles(roster: Roster) -> list[Hurdle]:
-    """Exercises that refused somebody: those with most people stuck first, then with most who have them open, then refusals."""
+    """Exercises that refused somebody: those with most people stuck first, then with most who have
+    them open, then refusals."""
     found = []
     for exercise in exercises():
-        met = [(one, one.records[exercise.name]) for one in roster.learners if exercise.name in one.records]
+        met = [
+            (one, one.records[exercise.name])
+            for one in roster.learners
+            if exercise.name in one.records
+        ]
         reasons: Counter[str] = sum((one.reasons(exercise.name) for one, _ in met), Counter())
         vain = sum(refusals(record) for _, record in met)
-        solved = [whole(record.get("attempts")) for one, record in met if one.state(exercise.name) in DONE[:2]]
+        solved = [
+            whole(record.get("attempts"))
+            for one, record in met
+            if one.state(exercise.name) in DONE[:2]
+        ]
         stuck = sum(exercise.name in one.stuck for one, _ in met)
         reason, times = reasons.most_common(1)[0] if reasons else ("", 0)
         if vain:
-            row = Hurdle(exercise, len(met), len(solved), stuck, median(solved) if solved else 0, reason, times)
+            row = Hurdle(
+                exercise,
+                len(met),
+                len(solved),
+                stuck,
+                median(solved) if solved else 0,
+                reason,
+                times,
+            )
             found.append((stuck, len(met) - len(solved), vain, row))
     return [row for *_, row in sorted(found, key=lambda one: one[:3], reverse=True)]
 
 
 def tables(roster: Roster, ladder: Sequence[Rung] = ()) -> list[Table]:
-    """What is shown of a class: who is where, what stops most, and the ladder if one was replayed."""
-    begun = [lesson for lesson in catalogue() if any(_begun(one, lesson) for one in roster.learners)]
+    """What is shown of a class: who is where, what stops most, and the ladder if one was
+    replayed."""
+    begun = [
+        lesson for lesson in catalogue() if any(_begun(one, lesson) for one in roster.learners)
+    ]
     rows = []
     for one in roster.learners:
-        lessons = [f"{one.done(lesson)} of {len(lesson.exercises)}" if _begun(one, lesson) else "–" for lesson in begun]
+        lessons = [
+            f"{one.done(lesson)} of {len(lesson.exercises)}" if _begun(one, lesson) else "–"
+            for lesson in begun
+        ]
         rows.append((one.name, *lessons, one.at or "–", _help(one), _ago(one.idle)))
     heads = ("learner", *(lesson.number for lesson in begun), "is at", "stuck", "last try")
     stuck = sum(bool(one.stuck) for one in roster.learners)
-    caption = f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} times, and open still)"
+    caption = (
+        f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused "
+        f"{REFUSALS} times, and open still)"
+    )
     found: list[Table] = [(caption, heads, rows)]
     hard = [
         (
@@ -81,8 +109,17 @@ def tables(roster: Roster, ladder: Sequence[Rung] = ()) -> list[Table]:
         heads = ("exercise", "tried", "solved", "stuck", "attempts", "most often refused because")
         found.append(("What stops most people", heads, hard))
     if ladder:
-        rungs = [(rung.exercise, rung.name, rung.cost, "✓ yes" if rung.holds else f"✗ {rung.why}") for rung in ladder]
-        found.append(("The ladder: shared answers, each run again here", ("exercise", "learner", "cost", "counts"), rungs))
+        rungs = [
+            (rung.exercise, rung.name, rung.cost, "✓ yes" if rung.holds else f"✗ {rung.why}")
+            for rung in ladder
+        ]
+        found.append(
+            (
+                "The ladder: shared answers, each run again here",
+                ("exercise", "learner", "cost", "counts"),
+                rungs,
+            )
+        )
     if roster.unread:
         unread = [(str(path), why) for path, why in roster.unread]
         found.append(("Could not be read, and was left as it is", ("file", "it is"), unread))
@@ -111,14 +148,31 @@ def to_csv(roster: Roster) -> str:
     """A row for each learner and each exercise that she tried."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(("learner", "exercise", "state", "attempts", "refusals", "hints", "minutes since the last try"))
+    rows.writerow(
+        (
+            "learner",
+            "exercise",
+            "state",
+            "attempts",
+            "refusals",
+            "hints",
+            "minutes since the last try",
+        )
+    )
     for one in roster.learners:
         for exercise in exercises():
             record = one.records.get(exercise.name)
             if record:
-                counts = (whole(record.get("attempts")), refusals(record), whole(record.get("hints")))
-                name = f"'{one.name}" if one.name.startswith(("=", "+", "-", "@")) else one.name  # no formula of a spreadsheet
-                rows.writerow((name, exercise.name, one.state(exercise.name), *counts, round(one.idle / 60)))
+                counts = (
+                    whole(record.get("attempts")),
+                    refusals(record),
+                    whole(record.get("hints")),
+                )
+                # no formula of a spreadsheet
+                name = f"'{one.name}" if one.name.startswith(("=", "+", "-", "@")) else one.name
+                rows.writerow(
+                    (name, exercise.name, one.state(exercise.name), *counts, round(one.idle / 60))
+                )
     return out.getvalue()
 
 

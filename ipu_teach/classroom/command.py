@@ -32,11 +32,15 @@ def main(words: Sequence[str]) -> int:
             roster = called(given.folders)
             return html(tables(roster, ladder(roster)))
 
-        for folder in given.folders:  # a folder that is not there is said before there is a page; an empty one will fill
+        # a folder that is not there is said before there is a page; an empty one will fill
+        for folder in given.folders:
             list(files_of(Path(folder).expanduser()))
         return serve(page, given.port)
     roster = called(given.folders)
-    print(to_csv(roster) if given.csv else text(tables(roster, ladder(roster))), end="" if given.csv else "\n")
+    print(
+        to_csv(roster) if given.csv else text(tables(roster, ladder(roster))),
+        end="" if given.csv else "\n",
+    )
     return 0
 
 
@@ -48,15 +52,40 @@ def _say(rung: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ipu-teach class",
-        description="Show how far a class is: who is where, and what stops most. Read from the learners' own progress files, "
+        description="Show how far a class is: who is where, and what stops most. Read from the "
+        "learners' own progress files, "
         "on a share, in the homes of a hub, or sent in. Nothing leaves this machine.",
     )
-    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a folder with the learners' folders, or a progress file")
+    parser.add_argument(
+        "folders",
+        nargs="+",
+        metavar="FOLDER",
+        help="a folder with the learners' folders, or a progress file",
+    )
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--serve", action="store_true", help="a page on this machine that refreshes itself, until Ctrl-C")
-    shown.add_argument("--csv", action="store_true", help="a row for each learner and exercise, as comma-separated text")
-    shown.add_argument("--fresh", action="store_true", help="say what would be set aside for a second group")
-    parser.add_argument("--port", type=int, default=PORT, help=f"of the page; {PORT} unless told, 0 for any that is free")
-    parser.add_argument("--ladder", action="store_true", help="run again, on this machine, what learners shared with share()")
+    shown.add_argument(
+        "--serve",
+        action="store_true",
+        help="a page on this machine that refreshes itself, until Ctrl-C",
+    )
+    shown.add_argument(
+        "--csv",
+        action="store_true",
+        help="a row for each learner and exercise, as comma-separated text",
+    )
+    shown.add_argument(
+        "--fresh", action="store_true", help="say what would be set aside for a second group"
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=PORT,
+        help=f"of the page; {PORT} unless told, 0 for any that is free",
+    )
+    parser.add_argument(
+        "--ladder",
+        action="store_true",
+        help="run again, on this machine, what learners shared with share()",
+    )
     parser.add_argument("--yes", action="store_true", help="with --fresh: set it aside")
     return parser

@@ -1,4 +1,5 @@
-"""Room for a second group: what the first did is set aside in each work folder, and nothing is thrown away."""
+"""Room for a second group: what the first did is set aside in each work folder, and nothing is
+thrown away."""
 
 from __future__ import annotations
 
@@ -12,15 +13,16 @@ from ipu_teach.errors import LessonError, counted
 
 
 def begin_afresh(folders: Iterable[str], sure: bool) -> int:
-    """Move what is in each learner's work folder into a folder inside it, named after the moment; the exit status.
+    """Move what is in each learner's work folder into a folder inside it, named after the moment;
+    the exit status.
 
-    Without `sure` nothing is moved, and what would be is listed. Raises `LessonError` where there is nothing to move, or
-    where something cannot be moved; what was moved before then stays so.
-    """
+    Without `sure` nothing is moved, and what would be is listed. Raises `LessonError` where there
+    is nothing to move, or where something cannot be moved; what was moved before then stays so."""
     found = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
     if not found:
         raise LessonError(
-            f"There is no progress of any learner in {', '.join(folders)}.", next_step="give the folder that holds theirs."
+            f"There is no progress of any learner in {', '.join(folders)}.",
+            next_step="give the folder that holds theirs.",
         )
     name = time.strftime(f"{ASIDE}%Y%m%d-%H%M%S")
     for work in found:
@@ -39,4 +41,6 @@ def _set_aside(work: Path, aside: Path) -> None:
         for entry in entries:
             os.rename(entry, aside / entry.name)
     except OSError as error:
-        raise LessonError(f"The work could not be set aside: {error.strerror}.", where=str(work)) from error
+        raise LessonError(
+            f"The work could not be set aside: {error.strerror}.", where=str(work)
+        ) from error

@@ -1,8 +1,9 @@
-"""The ladder of a class: what learners shared and has a cost, each answer run again before it counts.
+"""The ladder of a class: what learners shared and has a cost, each answer run again before it
+counts.
 
-An answer is somebody's program. It runs in a process of its own, for a bounded time, in an empty folder; it has the rights of
-whoever asks for the ladder, so ask for it where you would run the learners' notebooks.
-"""
+An answer is somebody's program. It runs in a process of its own, for a bounded time, in an empty
+folder; it has the rights of whoever asks for the ladder, so ask for it where you would run the
+learners' notebooks."""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ from ipu_teach.lessons.shared import parsed
 
 LIMIT = 60.0  # seconds that a replay may take, the start of its process included
 
-_replayed: dict[tuple[str, str], str] = {}  # why a line with its code does not count; "" where it does
+# why a line with its code does not count; "" where it does
+_replayed: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One shared answer: its exercise, whose it is, what it costs, and why it does not count, "" where it does."""
+    """One shared answer: its exercise, whose it is, what it costs, and why it does not count, ""
+    where it does."""
 
     exercise: str
     name: str
@@ -40,14 +43,17 @@ class Rung:
 
 
 def climbed(roster: Roster, said: Callable[[str], None] = lambda text: None) -> list[Rung]:
-    """The rungs of every exercise, the cheapest answer first; those that do not hold come last. `said` is told what runs."""
+    """The rungs of every exercise, the cheapest answer first; those that do not hold come last.
+    `said` is told what runs."""
     rungs = []
     for exercise in exercises():
         for one in roster.learners:
             if (kept := one.shared(exercise.name)) is not None:
                 said(f"{exercise.name} of {one.name}")
                 rungs += _rung(one, exercise.name, *kept)
-    return sorted(rungs, key=lambda rung: (rung.exercise, not rung.holds, rung.figure, rung.name.casefold()))
+    return sorted(
+        rungs, key=lambda rung: (rung.exercise, not rung.holds, rung.figure, rung.name.casefold())
+    )
 
 
 def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
@@ -62,7 +68,9 @@ def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
     if claimed.name != exercise:
         why = f"the line is one of {claimed.name}"
     else:
-        why = _replayed.get((line, code)) or ("" if (line, code) in _replayed else _replay(line, code))
+        why = _replayed.get((line, code)) or (
+            "" if (line, code) in _replayed else _replay(line, code)
+        )
         _replayed[line, code] = why
     return [Rung(exercise, one.name, f"{claimed.figure} {claimed.unit}", figure, why)]
 

@@ -1,10 +1,10 @@
-"""Before a workshop: is this machine ready? Each question is answered by doing it: a port, a page, a kernel, a lesson.
+"""Before a workshop: is this machine ready? Each question is answered by doing it: a port, a page,
+a kernel, a lesson.
 
     ipu-teach doctor --workshop
 
-Nothing is fetched, and what is started is stopped again, by Ctrl-C too. Waits have limits. Only loopback is spoken to, and
-never through a proxy.
-"""
+Nothing is fetched, and what is started is stopped again, by Ctrl-C too. Waits have limits. Only
+loopback is spoken to, and never through a proxy."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ from ipu_teach.errors import LessonError
 from ipu_teach.lessons.shelf import find_lesson, install_line, work_folder
 
 Row = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
-Opening = Callable[[Path], tuple[list[str], dict[str, str]]]  # the command that opens a lesson, and its environment
+# the command that opens a lesson, and its environment
+Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
 PORTS = range(8888, 8938)  # JupyterLab takes the first of these that is free
 HOST = "localhost"  # as in the address that JupyterLab opens
 ROOM = 0.5  # GB for notebooks, the real MNIST and pages that are saved
-LIMIT = 90  # seconds for each thing that is waited for: a first start from a slow disk takes half a minute
+# seconds for each thing that is waited for: a first start from a slow disk takes half a minute
+LIMIT = 90
 BEAT = 2  # seconds between two signs of life
 IDLE = 2 * LIMIT  # seconds after which the server ends by itself, should nobody be left to stop it
 IN_TEXT = ("lynx", "w3m", "links", "elinks", "www-browser")  # browsers that show no pictures
@@ -53,21 +55,28 @@ class No(Exception):
 
 
 def main(known: dict[str, Callable[[], Row | Iterable[Row]]], opening: Opening) -> int:
-    """Ask every question, those whose answers are rows of the doctor first; 0 if all are yes, else 1."""
+    """Ask every question, those whose answers are rows of the doctor first; 0 if all are yes, else
+    1."""
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
-        raise LessonError("""This is a server of a hub, and the questions are for a learner's own machine.
+        raise LessonError("""This is a server of a hub, and the questions are for a learner's own
+            machine.
             where: $JUPYTERHUB_SERVICE_URL
             next:  leave out --workshop; docs/hub.md says how a hub was tried.""")
     with Machine(opening) as machine:
         rows = [(question, lambda find=find: _of_rows(find())) for question, find in known.items()]
         answers = [ask(question, answer) for question, answer in (*rows, *machine.questions())]
     ready = all(answers)
-    print("This machine is ready." if ready else 'This machine is not ready: do what stands after "next", and run this again.')
+    print(
+        "This machine is ready."
+        if ready
+        else 'This machine is not ready: do what stands after "next", and run this again.'
+    )
     return 0 if ready else 1
 
 
 def ask(question: str, answer: Callable[[], str]) -> bool:
-    """Print the question, wait for its answer, and print that: yes and how, or no, why, and what to do."""
+    """Print the question, wait for its answer, and print that: yes and how, or no, why, and what to
+    do."""
     print(f"{question:41}", end=" ", flush=True)
     try:
         print(f"yes: {answer()}", flush=True)
@@ -79,7 +88,12 @@ def ask(question: str, answer: Callable[[], str]) -> bool:
         raise
     except Exception as error:  # whatever else is wrong with this machine is an answer, too
         found = No(f"{type(error).__name__}: {error}", f"{WORDS} doctor says what is missing")
-    print(f"no: {found.came}", *([f"    next: {found.next_step}"] if found.next_step else []), sep="\n", flush=True)
+    print(
+        f"no: {found.came}",
+        *([f"    next: {found.next_step}"] if found.next_step else []),
+        sep="\n",
+        flush=True,
+    )
     return False
 
 
@@ -105,7 +119,8 @@ def disk() -> str:
     free = shutil.disk_usage(work_folder()).free / 1e9
     if free < ROOM:
         raise No(
-            f"{free:.1f} GB free beside your work", f"make room for {ROOM} GB there, or set IPU_TEACH_WORK to another disk"
+            f"{free:.1f} GB free beside your work",
+            f"make room for {ROOM} GB there, or set IPU_TEACH_WORK to another disk",
         )
     return f"{free:.0f} GB free"
 
@@ -117,12 +132,16 @@ def browser() -> str:
         name = ""
     if not name or os.path.basename(name) in IN_TEXT:
         only = f", only {name}, which shows no pictures" if name else ""
-        raise No(f"none is found{only}", "install Firefox, Chrome or Edge; or set BROWSER to the program that yours is")
+        raise No(
+            f"none is found{only}",
+            "install Firefox, Chrome or Edge; or set BROWSER to the program that yours is",
+        )
     return name
 
 
 def port() -> int:
-    """The port that JupyterLab would take. Raises `No` where none is free, or this machine may not speak to itself."""
+    """The port that JupyterLab would take. Raises `No` where none is free, or this machine may not
+    speak to itself."""
     for number in PORTS:
         with socket.socket() as door:
             if os.name != "nt":
@@ -141,11 +160,15 @@ def port() -> int:
             except OSError as error:
                 raise No(
                     f"this machine may not speak to itself at port {number}: {error}",
-                    "let Python listen at 127.0.0.1: a firewall or a program that guards this machine forbids it",
+                    (
+                        "let Python listen at 127.0.0.1: a firewall or a program that guards this "
+                        "machine forbids it"
+                    ),
                 ) from None
             return number
     raise No(
-        f"ports {PORTS[0]} to {PORTS[-1]} are all taken", f"stop other JupyterLabs: {sys.executable} -m jupyter server list"
+        f"ports {PORTS[0]} to {PORTS[-1]} are all taken",
+        f"stop other JupyterLabs: {sys.executable} -m jupyter server list",
     )
 
 
@@ -161,7 +184,9 @@ class Machine:
 
     def __enter__(self) -> Machine:
         self.scratch = Path(
-            self.stack.enter_context(tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True))
+            self.stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True)
+            )
         )
         return self
 
@@ -189,7 +214,12 @@ class Machine:
         lesson = find_lesson(None)
         command, env = self.opening(lesson)
         token = secrets.token_hex(16)
-        options = ["--no-browser", f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0", "--ServerApp.answer_yes=True"]
+        options = [
+            "--no-browser",
+            f"--ServerApp.port={self.port}",
+            "--ServerApp.port_retries=0",
+            "--ServerApp.answer_yes=True",
+        ]
         options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
@@ -197,7 +227,8 @@ class Machine:
             apart = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
-                env={**env, "JUPYTER_TOKEN": token},  # not a word of the command, which every user of this machine can read
+                # not a word of the command, which every user of this machine can read
+                env={**env, "JUPYTER_TOKEN": token},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -208,20 +239,35 @@ class Machine:
         began = time.monotonic()
         for _ in until(LIMIT):
             if server.poll() is not None:
-                raise No(f"it ended at once: {_last_line(log)}", f"{WORDS} lab --no-browser shows what it says")
+                raise No(
+                    f"it ended at once: {_last_line(log)}",
+                    f"{WORDS} lab --no-browser shows what it says",
+                )
             with contextlib.suppress(OSError, http.client.HTTPException):
                 status, text = self._get(f"/lab/tree/{quote(lesson.name)}?token={token}")
                 if status != 200 or b"jupyter-config-data" not in text:
-                    raise No(f"it answers with status {status}, and not with its page", f"{WORDS} lab shows what is wrong")
-                status, _text = self._get(f"/api/contents/{quote(lesson.name)}?content=0&token={token}")
+                    raise No(
+                        f"it answers with status {status}, and not with its page",
+                        f"{WORDS} lab shows what is wrong",
+                    )
+                status, _text = self._get(
+                    f"/api/contents/{quote(lesson.name)}?content=0&token={token}"
+                )
                 if status != 200:
-                    raise No(f"it does not find {lesson.name}: status {status}", f"{WORDS} reset 00 gives you a fresh one")
+                    raise No(
+                        f"it does not find {lesson.name}: status {status}",
+                        f"{WORDS} reset 00 gives you a fresh one",
+                    )
                 return f"after {time.monotonic() - began:.0f} s, with lesson {lesson.stem[:2]}"
             time.sleep(0.1)
-        raise No(f"no answer within {LIMIT} s: {_last_line(log)}", "close other programs, and run this again")
+        raise No(
+            f"no answer within {LIMIT} s: {_last_line(log)}",
+            "close other programs, and run this again",
+        )
 
     def _get(self, address: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)  # no proxy stands between
+        # no proxy stands between
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
         with contextlib.closing(connection):
             connection.request("GET", address)
             answer = connection.getresponse()
@@ -261,13 +307,16 @@ class Machine:
         else:
             raise No(f"no answer within {LIMIT} s", "close other programs, and run this again")
         self.client, self.alive = client, manager.is_alive
-        found = self.run("import ipu_teach; print(ipu_teach.__file__)", f"{program} has no kit; {mend}")
+        found = self.run(
+            "import ipu_teach; print(ipu_teach.__file__)", f"{program} has no kit; {mend}"
+        )
         if Path(str(found[-1].get("text", "")).strip()) != Path(str(ipu_teach.__file__)):
             raise No(f"its kit is another one: {found[-1].get('text', '')}", mend)
         return f"after {time.monotonic() - began:.0f} s"
 
     def lesson(self) -> str:
-        """Run the first cells of the first lesson, as a learner gets it, up to its first picture."""
+        """Run the first cells of the first lesson, as a learner gets it, up to its first
+        picture."""
         if self.client is None:
             raise No("it was not asked, for there is no kernel")
         path = find_lesson(None)
@@ -280,8 +329,10 @@ class Machine:
         raise No(f"{path.stem} shows no picture", f"{WORDS} run {path.stem[:2]} shows more")
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:
-        """What a cell puts out in the kernel. Raises `No` for an error, a kernel that ends, and a cell that does not."""
-        asked = self.client.execute(source, stop_on_error=False)  # what is asked next is answered, too
+        """What a cell puts out in the kernel. Raises `No` for an error, a kernel that ends, and a
+        cell that does not."""
+        # what is asked next is answered, too
+        asked = self.client.execute(source, stop_on_error=False)
         outputs: list[dict[str, Any]] = []
         for left in until(LIMIT):
             try:
@@ -289,7 +340,8 @@ class Machine:
             except queue.Empty:
                 if not self.alive():
                     raise No(
-                        "the kernel ended; most often memory ran out", "close other programs, and run this again"
+                        "the kernel ended; most often memory ran out",
+                        "close other programs, and run this again",
                     ) from None
                 continue
             kind, content = message["msg_type"], message["content"]

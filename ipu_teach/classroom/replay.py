@@ -1,7 +1,8 @@
-"""Run one shared answer again: `[line, code]` as JSON on the standard input, why it does not count as JSON on the output.
+"""Run one shared answer again: `[line, code]` as JSON on the standard input, why it does not count
+as JSON on the output.
 
-The answer is run among the names that its lesson's cells define, as they stand in the solved notebook.
-"""
+The answer is run among the names that its lesson's cells define, as they stand in the solved
+notebook."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ def replay(line: str, code: str) -> str:
     exercise = parsed(line).name
     found = reference(exercise)
     names = definitions(found.path)
-    made = [node.name for node in ast.parse(code).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    made = [
+        node.name
+        for node in ast.parse(code).body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    ]
     missing = sorted(names_needed(code) - names.keys())
     if missing:
         return f"its code needs {', '.join(missing)}, of another cell"
@@ -38,15 +43,22 @@ def replay(line: str, code: str) -> str:
     answer = names[made[-1]] if made else eval(compile(code, FILE, "eval"), names)
     beside = [eval(other, names) for other in found.answers[1:]]
     said = verify(line, answer, *beside)
-    return "" if said.mark == "✓" else "; ".join(f"{label}: {text}" for label, text in said.rows[:2])
+    return (
+        "" if said.mark == "✓" else "; ".join(f"{label}: {text}" for label, text in said.rows[:2])
+    )
 
 
 def definitions(path: Path) -> dict[str, Any]:
-    """What the cells of a solved lesson define, without those that show or check something, or build on what such made."""
+    """What the cells of a solved lesson define, without those that show or check something, or
+    build on what such made."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for number, cell in enumerate(read_notebook(path)["cells"]):
         source = source_of(cell)
-        if cell["cell_type"] != "code" or any(word in source for word in SHOWING) or names_needed(source) - names.keys():
+        if (
+            cell["cell_type"] != "code"
+            or any(word in source for word in SHOWING)
+            or names_needed(source) - names.keys()
+        ):
             continue
         file = f"<cell {number} of {path.stem}>"
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

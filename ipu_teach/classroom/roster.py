@@ -1,7 +1,7 @@
 """Who is in a class, and how far: the progress files of many learners, wherever they lie.
 
-A file may have been edited, cut short, or come from anywhere: what cannot be read is named and left as it is.
-"""
+A file may have been edited, cut short, or come from anywhere: what cannot be read is named and left
+as it is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ WORK = "work"  # what a work folder is called, unless IPU_TEACH_WORK says otherw
 
 @dataclass(frozen=True)
 class Learner:
-    """One learner: her name, her file, seconds since it was written, and her record of each exercise and prediction."""
+    """One learner: her name, her file, seconds since it was written, and her record of each
+    exercise and prediction."""
 
     name: str
     file: Path
@@ -44,27 +45,40 @@ class Learner:
     @property
     def at(self) -> str:
         """The furthest exercise that she tried or made a prediction for; "" at the very start."""
-        touched = [item.name for lesson in catalogue() for item in lesson.items if self.records.get(item.name)]
+        touched = [
+            item.name
+            for lesson in catalogue()
+            for item in lesson.items
+            if self.records.get(item.name)
+        ]
         return touched[-1] if touched else ""
 
     @property
     def stuck(self) -> list[str]:
-        """Exercises that were refused so often that a puzzle is offered, and that are open still."""
+        """Exercises that were refused so often that a puzzle is offered, and that are open
+        still."""
         return [
             item.name
             for item in exercises()
-            if self.state(item.name) not in DONE and refusals(self.records.get(item.name, {})) >= REFUSALS
+            if self.state(item.name) not in DONE
+            and refusals(self.records.get(item.name, {})) >= REFUSALS
         ]
 
     def reasons(self, exercise: str) -> Counter[str]:
         """Why she was refused, and how often."""
         said = self.records.get(exercise, {}).get("said")
-        return Counter({_line(why): whole(n) for why, n in said.items()}) if isinstance(said, dict) else Counter()
+        return (
+            Counter({_line(why): whole(n) for why, n in said.items()})
+            if isinstance(said, dict)
+            else Counter()
+        )
 
     def shared(self, exercise: str) -> tuple[str, str] | None:
         """The line that she shared and the code it is for."""
         kept = self.records.get(exercise, {}).get("shared")
-        line, code = (kept.get("line"), kept.get("code")) if isinstance(kept, dict) else (None, None)
+        line, code = (
+            (kept.get("line"), kept.get("code")) if isinstance(kept, dict) else (None, None)
+        )
         return (line, code) if isinstance(line, str) and isinstance(code, str) else None
 
 
@@ -82,16 +96,20 @@ def exercises() -> list[Exercise]:
 
 
 def called(folders: Iterable[str]) -> Roster:
-    """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not there, or if none has any."""
+    """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not
+    there, or if none has any."""
     now, found, names = time.time(), [], Counter[str]()
     unread: list[tuple[Path, str]] = []
     others: list[tuple[Path, str]] = []
-    paths = [(name, file) for folder in folders for name, file in files_of(Path(folder).expanduser())]
+    paths = [
+        (name, file) for folder in folders for name, file in files_of(Path(folder).expanduser())
+    ]
     for name, file in {file.resolve(): (name, file) for name, file in paths}.values():
         try:
             data, idle = read(file), max(now - file.stat().st_mtime, 0.0)
         except NoProgress as why:
-            (unread if file.name == FILE else others).append((file, str(why)))  # of other files it is no wonder
+            # of other files it is no wonder
+            (unread if file.name == FILE else others).append((file, str(why)))
             continue
         except OSError as error:
             unread.append((file, error.strerror or "cannot be read"))
@@ -99,21 +117,30 @@ def called(folders: Iterable[str]) -> Roster:
         name = _line(data["name"])[:LONGEST_NAME] if isinstance(data.get("name"), str) else name
         names[name] += 1
         name = f"{name} ({names[name]})" if names[name] > 1 else name
-        found.append(Learner(name, file, idle, {k: r for k, r in data["records"].items() if isinstance(r, dict)}))
+        found.append(
+            Learner(
+                name, file, idle, {k: r for k, r in data["records"].items() if isinstance(r, dict)}
+            )
+        )
     if not found and not unread:
         raise LessonError(f"""There is no progress of any learner in {", ".join(folders)}.
             where: {"; ".join(f"{file} is {why}" for file, why in others[:3])}
-            next:  give the folder that holds the learners' folders; each has a {FILE} once its owner has tried an exercise.""")
+            next:  give the folder that holds the learners' folders; each has a {FILE} once its
+            owner has tried an exercise.""")
     return Roster(tuple(sorted(found, key=lambda one: one.name.casefold())), tuple(unread))
 
 
 def files_of(given: Path) -> Iterator[tuple[str, Path]]:
-    """Name and file of each learner in a folder; files that were sent in lie in it by themselves. Raises `LessonError`."""
+    """Name and file of each learner in a folder; files that were sent in lie in it by themselves.
+    Raises `LessonError`."""
     if given.is_file():
         yield _line(given.stem), given
         return
     if not given.is_dir():
-        raise LessonError(f"There is no folder {str(given)!r}.", next_step="give folders, or progress files, that are there.")
+        raise LessonError(
+            f"There is no folder {str(given)!r}.",
+            next_step="give folders, or progress files, that are there.",
+        )
     for file in sorted(given.glob("*.json")):
         if file.name != FILE:
             yield _line(file.stem), file
@@ -124,15 +151,19 @@ def files_of(given: Path) -> Iterator[tuple[str, Path]]:
 
 
 def work_folders(given: Path) -> Iterator[Path]:
-    """The folders with a progress file, the given one among them; links, hidden folders and what was set aside are left out."""
+    """The folders with a progress file, the given one among them; links, hidden folders and what
+    was set aside are left out."""
     for folder, inner, files in os.walk(given):
         here = Path(folder)
         deep = len(here.relative_to(given).parts) >= DEPTH
-        inner[:] = [] if deep else sorted(name for name in inner if not name.startswith((".", ASIDE)))
+        inner[:] = (
+            [] if deep else sorted(name for name in inner if not name.startswith((".", ASIDE)))
+        )
         if FILE in files:
             yield here
 
 
 def _line(text: Any) -> str:
-    """A text from a file as one line that can be printed: no control characters, which a terminal would obey."""
+    """A text from a file as one line that can be printed: no control characters, which a terminal
+    would obey."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in str(text)).split())

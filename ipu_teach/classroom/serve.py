@@ -1,4 +1,5 @@
-"""The class as a page on this machine, which fetches itself anew every few seconds; for eyes on this machine alone."""
+"""The class as a page on this machine, which fetches itself anew every few seconds; for eyes on
+this machine alone."""
 
 from __future__ import annotations
 
@@ -46,14 +47,23 @@ setInterval(async()=>{
 
 
 def serve(body: Callable[[], str], port: int) -> int:
-    """Serve what `body` returns until Ctrl-C; the exit status. Port 0 takes any that is free. Raises `LessonError`."""
+    """Serve what `body` returns until Ctrl-C; the exit status. Port 0 takes any that is free.
+    Raises `LessonError`."""
     try:
         server = ThreadingHTTPServer((HOST, port), _handler(body))
     except (OSError, OverflowError) as error:
-        raise LessonError(f"""The page cannot be served at port {port}: {getattr(error, "strerror", None) or error}.
+        raise LessonError(f"""The page cannot be served at port {port}:
+            {getattr(error, "strerror", None) or error}.
             next:  give another port, as --port 8900, or 0 for any that is free.""") from None
     with server:
-        print(f"http://{HOST}:{server.server_port}/ shows the class, on this machine alone; Ctrl-C ends it", flush=True)
+        print(
+            (
+                f"http://{HOST}:{server.server_port}/ shows the class, on this machine alone; "
+                f"Ctrl-C "
+                f"ends it"
+            ),
+            flush=True,
+        )
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -62,7 +72,8 @@ def serve(body: Callable[[], str], port: int) -> int:
 
 
 def page(body: Callable[[], str], ask: str = "table") -> str:
-    """The page, with what `body` returns in it; every few seconds it asks for the address `ask`, which answers `table`."""
+    """The page, with what `body` returns in it; every few seconds it asks for the address `ask`,
+    which answers `table`."""
     return PAGE.replace("EVERY", str(1000 * EVERY)).replace("ASK", ask).replace("BODY", table(body))
 
 
@@ -79,7 +90,8 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
         """Answers GET of the page and of its tables."""
 
         def do_GET(self) -> None:
-            # A page of somewhere else could reach this machine by a name of its own; that name stands in Host.
+            # A page of somewhere else could reach this machine by a name of its own; that name
+            # stands in Host.
             if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path == "/":

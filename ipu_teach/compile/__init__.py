@@ -1,9 +1,9 @@
 """Graph and program to one immutable `Compiled`: frozen arrays, checked, grouped and traced.
 
-Beside `tiny`, which runs a graph as it stands: the graph is frozen into arrays once, and checked whole before anything runs;
-vertices whose fields have equal shapes are one group; a codelet's `compute()` is traced, or its text read as a loop over
-elements, with its costs and what it defines; programs are numbered steps. A `Compiled` never changes, and everything above
-reads the same one.
+Beside `tiny`, which runs a graph as it stands: the graph is frozen into arrays once, and checked
+whole before anything runs; vertices whose fields have equal shapes are one group; a codelet's
+`compute()` is traced, or its text read as a loop over elements, with its costs and what it defines;
+programs are numbered steps. A `Compiled` never changes, and everything above reads the same one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ __all__ = ["Compiled", "Progress", "compile_graph"]
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A checked program: nothing in it changes again. `groups` by compute set id, `steps` by the number in a leaf node."""
+    """A checked program: nothing in it changes again. `groups` by compute set id, `steps` by the
+    number in a leaf node."""
 
     graph: FrozenGraph
     programs: tuple[Node, ...]
@@ -47,11 +48,12 @@ def compile_graph(
     check_fit: bool = True,
     progress: Progress = lambda step, total: None,
 ) -> Compiled:
-    """Check, group and trace. Raises the errors of `checks`, `CodeletError`, and those of a malformed program.
+    """Check, group and trace. Raises the errors of `checks`, `CodeletError`, and those of a
+    malformed program.
 
-    Without `check_races` a compute set that races is compiled for the plain vertex loop, in which the last vertex wins.
-    Without `check_fit` a field may be larger than a tile's memory. `progress(step, total)` is called as the work goes on.
-    """
+    Without `check_races` a compute set that races is compiled for the plain vertex loop, in which
+    the last vertex wins. Without `check_fit` a field may be larger than a tile's memory.
+    `progress(step, total)` is called as the work goes on."""
     total = len(graph.compute_sets) + 2
     progress(0, total)
     freezer = ProgramFreezer(graph)
@@ -65,9 +67,13 @@ def compile_graph(
     grouper = Grouper(frozen)
     groups: dict[int, tuple[Group, ...]] = {}
     for done, cs in enumerate(frozen.compute_sets, start=3):
-        groups[cs.id] = tuple(replace(g, apart=racing.get(cs.id, "")) for t in cs.tables for g in grouper.groups(t))
+        groups[cs.id] = tuple(
+            replace(g, apart=racing.get(cs.id, "")) for t in cs.tables for g in grouper.groups(t)
+        )
         progress(done, total)
-    for group in (g for listed in groups.values() for g in listed if g.workers) if check_races else ():
+    for group in (
+        (g for listed in groups.values() for g in listed if g.workers) if check_races else ()
+    ):
         check_workers(group)
     outside = dict(graph.streams), dict(graph.host_accesses), dict(graph.remote_buffers)
     return Compiled(frozen, nodes, tuple(freezer.steps), groups, *outside)

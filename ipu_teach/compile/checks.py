@@ -1,4 +1,5 @@
-"""What must hold before a program may run: every check looks at all vertices at once and names the first that fails."""
+"""What must hold before a program may run: every check looks at all vertices at once and names the
+first that fails."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, Intervals, numbers_in
+from ipu_teach.compile.freeze import (
+    FrozenComputeSet,
+    FrozenGraph,
+    FrozenTable,
+    Intervals,
+    numbers_in,
+)
 from ipu_teach.errors import (
     ComputeSetRaceError,
     ControlProgramError,
@@ -24,12 +31,13 @@ from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array
 
 
-def check_graph(graph: FrozenGraph, *, refuse_races: bool = True, refuse_large: bool = True) -> dict[int, str]:
+def check_graph(
+    graph: FrozenGraph, *, refuse_races: bool = True, refuse_large: bool = True
+) -> dict[int, str]:
     """Every check of the graph itself, in the order in which a learner wants to be told.
 
-    Unless `refuse_races`, a race is no error; the result says, by compute set id, what races. Unless `refuse_large`, a
-    field may be larger than a tile.
-    """
+    Unless `refuse_races`, a race is no error; the result says, by compute set id, what races.
+    Unless `refuse_large`, a field may be larger than a tile."""
     for compute_set, table in graph.tables():
         check_connected(compute_set, table)
     check_variables_mapped(graph)
@@ -52,7 +60,10 @@ def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
     """A vertex in words: its number in the compute set, codelet, field and tile."""
     tile = table.tiles[row]
     where = f"tile {tile}" if tile >= 0 else "no tile"
-    return f"vertex {table.order[row]} ({table.codelet.__name__}{'.' + field if field else ''}, {where})"
+    return (
+        f"vertex {table.order[row]} ({table.codelet.__name__}{'.' + field if field else ''}, "
+        f"{where})"
+    )
 
 
 def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
@@ -63,14 +74,18 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
             state = field.kind == "state"
             if state and field.depth:
                 raise NoSizeSpecifiedError(f"""The state {name!r} of {missing.size}
-                    {"vertex" if missing.size == 1 else "vertices"} of {table.codelet.__name__} has neither a value nor a size.
-                    where: {vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}
+                    {"vertex" if missing.size == 1 else "vertices"} of {table.codelet.__name__} has
+                    neither a value nor a size.
+                    where: {vertex_name(table, int(missing[0]), name)} of compute set
+                    {compute_set.name!r}
                     line:  {in_words(table.line(int(missing[0])))}
-                    next:  give it numbers in add_vertex: {name}=…, or graph.set_field_size(vertex[{name!r}], size).""")
+                    next:  give it numbers in add_vertex: {name}=…, or
+                    graph.set_field_size(vertex[{name!r}], size).""")
             raise GraphConnectionError(f"""The {"state" if state else "field"} {name!r} of
                 {counted(missing.size, "vertex", "vertices")} of {table.codelet.__name__}
                 {"has no value" if state else "is not connected"}.
-                where: {vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}
+                where: {vertex_name(table, int(missing[0]), name)} of compute set
+                {compute_set.name!r}
                 line:  {in_words(table.line(int(missing[0])))}
                 next:  give it in add_vertex: {name}=…,
                 {"or a default in the class" if state else f"declared as {field.declaration()}"}.""")
@@ -93,7 +108,8 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
             raise InvalidTileMappingError(f"""{part if count < total else f"The variable {variable.name!r} is"} on no tile.
                 where: {f"the first of them is {graph.element(int(begin[inside[0]]))}" if count < total else ""}
                 line:  {in_words(variable.line)}
-                next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).""")
+                next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
+                tensor).""")
 
 
 def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
@@ -101,29 +117,41 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
     missing = np.flatnonzero(table.tiles == UNMAPPED)
     if missing.size:
         who = f"{missing.size:,} of the {len(table):,} vertices" if len(table) > 1 else "The vertex"
-        raise InvalidTileMappingError(f"""{who} of {table.codelet.__name__} in compute set {compute_set.name!r}
+        raise InvalidTileMappingError(f"""{who} of {table.codelet.__name__} in compute set
+            {compute_set.name!r}
             {"is" if missing.size == 1 else "are"} on no tile.
             where: {vertex_name(table, int(missing[0]))}
             line:  {in_words(table.line(int(missing[0])))}
             next:  graph.set_tile_mapping(vertex, tile).""")
 
 
-def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable) -> None:
-    """What a vertex works on fits into the memory of its tile, where all of it must lie to be used."""
+def check_regions_fit(
+    graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable
+) -> None:
+    """What a vertex works on fits into the memory of its tile, where all of it must lie to be
+    used."""
     limit = graph.target.bytes_per_tile
     largest = [int(graph.region_bytes(table, name).max()) for name in table.fields]
     if sum(largest) <= limit:  # as if one vertex had the largest region of every field
         return
-    sizes = {name: np.repeat(graph.region_bytes(table, name), graph.stretch_lengths(table, name)) for name in table.fields}
+    sizes = {
+        name: np.repeat(graph.region_bytes(table, name), graph.stretch_lengths(table, name))
+        for name in table.fields
+    }
     for name, size in [*sizes.items(), ("", sum(sizes.values(), np.zeros(len(table), np.int64)))]:
         row = int(np.argmax(size > limit))
         if size[row] > limit:
             who, count = table.codelet.__name__, f"{int(size[row]):,} bytes"
-            what = f"The field {name!r} of {who} takes {count}" if name else f"The fields of one {who} take {count} together"
+            what = (
+                f"The field {name!r} of {who} takes {count}"
+                if name
+                else f"The fields of one {who} take {count} together"
+            )
             error = GraphMemoryAllocationError(f"""{what}; a tile has {limit:,}.
                 where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
                 line:  {in_words(table.line(row))}
-                next:  give each vertex a smaller part of the tensor, and spread the vertices over the tiles.""")
+                next:  give each vertex a smaller part of the tensor, and spread the vertices over
+                the tiles.""")
             held = graph.tile_map.tile != UNMAPPED
             held_bytes = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[held]
             tiles = np.bincount(graph.tile_map.tile[held], held_bytes, graph.target.num_tiles)
@@ -134,25 +162,31 @@ def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: 
 Owners = list[tuple[FrozenTable, str]]  # fields of a compute set's tables
 
 
-def _sorted(intervals: Callable[[FrozenTable, str], Intervals], owners: Owners) -> tuple[Array, Array, Array, Array]:
-    """(owner, row, start, stop) of the owners' byte intervals, ascending by start; those of no length left out."""
+def _sorted(
+    intervals: Callable[[FrozenTable, str], Intervals], owners: Owners
+) -> tuple[Array, Array, Array, Array]:
+    """(owner, row, start, stop) of the owners' byte intervals, ascending by start; those of no
+    length left out."""
     found = [intervals(*owner) for owner in owners]
     if not found:
         return (np.zeros(0, np.int64),) * 4
     owner = np.concatenate([np.full(len(i), o) for o, i in enumerate(found)])
-    row, start, stop = (np.concatenate([getattr(i, side) for i in found]) for side in ("row", "start", "stop"))
+    row, start, stop = (
+        np.concatenate([getattr(i, side) for i in found]) for side in ("row", "start", "stop")
+    )
     order = np.argsort(start, kind="stable")
     order = order[(stop > start)[order]]
     return owner[order], row[order], start[order], stop[order]
 
 
 def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
-    """No element is written twice, or written by one field and read by another, and no constant is written.
+    """No element is written twice, or written by one field and read by another, and no constant is
+    written.
 
-    If whole stretches of vertices keep apart, so do the vertices. Else all writes are sorted; one that starts before the
-    furthest end so far is a second writer. If there is none, the writes are disjoint, and two binary searches find those that
-    a read meets. A vertex's own InOut is one field and so legal.
-    """
+    If whole stretches of vertices keep apart, so do the vertices. Else all writes are sorted; one
+    that starts before the furthest end so far is a second writer. If there is none, the writes are
+    disjoint, and two binary searches find those that a read meets. A vertex's own InOut is one
+    field and so legal."""
     reads: Owners = []
     writes: Owners = []
     for table in compute_set.tables:
@@ -169,7 +203,8 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     if constant is not None:
         name, hit = constant
         table, field = writes[owner[hit]]
-        raise GraphConnectionError(f"""The field {field!r} of {table.codelet.__name__} writes to the constant {name!r}.
+        raise GraphConnectionError(f"""The field {field!r} of {table.codelet.__name__} writes to the
+            constant {name!r}.
             where: {vertex_name(table, int(row[hit]), field)} of compute set {compute_set.name!r}
             line:  {in_words(table.line(int(row[hit])))}
             next:  connect a variable, made with graph.add_variable.""")
@@ -191,10 +226,12 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
 def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
     """True if nothing is written twice, or written and read, and no constant is written.
 
-    This asks whole stretches of vertices: it finds at little cost that all is well, but not who is to blame if it is not.
-    """
+    This asks whole stretches of vertices: it finds at little cost that all is well, but not who is
+    to blame if it is not."""
     _, _, start, stop = _sorted(graph.touched, writes)
-    if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(start[1:] < stop[:-1]):
+    if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(
+        start[1:] < stop[:-1]
+    ):
         return False
     constants = [v for v in graph.variables if v.constant]
     others = [(np.array([v.start for v in constants]), np.array([v.stop for v in constants]))]
@@ -203,7 +240,8 @@ def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
 
 
 def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, int] | None:
-    """The name of the first constant that has a byte in some [start, stop), and the number of the first of these."""
+    """The name of the first constant that has a byte in some [start, stop), and the number of the
+    first of these."""
     for variable in graph.variables:
         if variable.constant and np.any(hit := (start < variable.stop) & (stop > variable.start)):
             return variable.name, int(hit.argmax())
@@ -214,7 +252,12 @@ Touch = tuple[tuple[FrozenTable, str], int]
 
 
 def _race(
-    graph: FrozenGraph, compute_set: FrozenComputeSet, byte: int, first: Touch, second: Touch, deed: str
+    graph: FrozenGraph,
+    compute_set: FrozenComputeSet,
+    byte: int,
+    first: Touch,
+    second: Touch,
+    deed: str,
 ) -> ComputeSetRaceError:
     (table_a, field_a), row_a = first
     (table_b, field_b), row_b = second
@@ -222,12 +265,14 @@ def _race(
     element = graph.element(byte)
     line = in_words(table_a.line(row_a), table_b.line(row_b))
     if table_a is table_b and row_a == row_b and field_a == field_b:
-        return ComputeSetRaceError(f"""The field {field_a!r} of {table_a.codelet.__name__} writes {element} twice.
+        return ComputeSetRaceError(f"""The field {field_a!r} of {table_a.codelet.__name__} writes
+            {element} twice.
             where: {name_a} of compute set {compute_set.name!r}
             line:  {line}
             next:  give it tensors in which every element appears once.""")
     if table_a is table_b and row_a == row_b:
-        return ComputeSetRaceError(f"""Two fields of one vertex overlap, and one of them is written: {field_a!r} and {field_b!r}
+        return ComputeSetRaceError(f"""Two fields of one vertex overlap, and one of them is written:
+            {field_a!r} and {field_b!r}
             share {element}.
             where: {vertex_name(table_a, row_a)} of compute set {compute_set.name!r}
             line:  {line}
@@ -236,14 +281,18 @@ def _race(
     return ComputeSetRaceError(f"""In compute set {compute_set.name!r} {element} is {what}.
         where: {name_a} and {name_b}
         line:  {line}
-        next:  give each vertex its own element, or put the two into two compute sets, one after the other.""")
+        next:  give each vertex its own element, or put the two into two compute sets, one after the
+        other.""")
 
 
-def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str) -> None:
+def _check_aliases(
+    graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str
+) -> None:
     for number in numbers_in(table.layouts[name]):
         if any(part.aliased for _, part in graph.layouts[number].parts):
             row = int(np.flatnonzero(table.layouts[name] == number)[0])
-            raise ComputeSetRaceError(f"""The field {name!r} of {table.codelet.__name__} writes a region that holds some element
+            raise ComputeSetRaceError(f"""The field {name!r} of {table.codelet.__name__} writes a
+                region that holds some element
                 twice.
                 where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
                 line:  {in_words(table.line(row))}
@@ -251,7 +300,8 @@ def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: Fro
 
 
 def check_program(graph: FrozenGraph, program: Program) -> None:
-    """Every Copy in a program: no overlap of its sides, no element written twice, no constant written."""
+    """Every Copy in a program: no overlap of its sides, no element written twice, no constant
+    written."""
     if isinstance(program, Copy):
         _check_copy(graph, program)
     for child in program.children():
@@ -274,9 +324,14 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
             where: {copy!r}
             line:  {in_words(copy.line)}
             next:  copy to a variable, made with graph.add_variable.""")
-    met = meet(d_start, d_stop, *copy.source.byte_extent()) if isinstance(copy.source, Tensor) else None
+    met = (
+        meet(d_start, d_stop, *copy.source.byte_extent())
+        if isinstance(copy.source, Tensor)
+        else None
+    )
     if met is not None:
-        raise ControlProgramError(f"""The two sides of a Copy overlap: both hold {graph.element(met[2])}.
+        raise ControlProgramError(f"""The two sides of a Copy overlap: both hold
+            {graph.element(met[2])}.
             where: {copy!r}
             line:  {in_words(copy.line)}
             next:  copy through another variable.""")

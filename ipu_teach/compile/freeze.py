@@ -1,8 +1,9 @@
-"""From a graph that is still growing to arrays that never change: vertex tables, byte intervals, and the tile map.
+"""From a graph that is still growing to arrays that never change: vertex tables, byte intervals,
+and the tile map.
 
-Everything downstream (checks, exchange, schedule, kernels) is array arithmetic on what stands here. Addresses are bytes in
-the graph's one flat memory, so that an interval's length is what it costs to send.
-"""
+Everything downstream (checks, exchange, schedule, kernels) is array arithmetic on what stands here.
+Addresses are bytes in the graph's one flat memory, so that an interval's length is what it costs to
+send."""
 
 from __future__ import annotations
 
@@ -44,10 +45,9 @@ class Intervals:
 class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
-    `offsets` and `layouts` by field name (state included: each vertex has hidden memory of its own for it);
-    `tiles`, `order` and `estimates` (-1 for none) by vertex. `added`, `placed`: the lines of the program that added them,
-    and that put them on their tiles.
-    """
+    `offsets` and `layouts` by field name (state included: each vertex has hidden memory of its own
+    for it); `tiles`, `order` and `estimates` (-1 for none) by vertex. `added`, `placed`: the lines
+    of the program that added them, and that put them on their tiles."""
 
     compute_set: int
     codelet: type[Vertex]
@@ -68,7 +68,8 @@ class FrozenTable:
         return line_of(row, self.added)
 
     def placed_by(self, row: int) -> Line:
-        """The line of the program that put the vertex in `row` on its tile; nowhere, if the one that added it did."""
+        """The line of the program that put the vertex in `row` on its tile; nowhere, if the one
+        that added it did."""
         return line_of(row, self.placed)
 
 
@@ -80,21 +81,30 @@ class FrozenComputeSet:
 
 
 def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
-    """(which vertices have no state `name`, elements of each vertex's, the values of all of them one after the other).
+    """(which vertices have no state `name`, elements of each vertex's, the values of all of them
+    one after the other).
 
     A Vector with a size and no value holds what unwritten memory holds.
     """
     values = table.state_values[name]
     if not field.depth:
         missing = np.array([v is None for v in values])
-        return missing, np.ones(len(values), np.int64), np.array([0 if v is None else v for v in values], field.dtype.numpy)
+        return (
+            missing,
+            np.ones(len(values), np.int64),
+            np.array([0 if v is None else v for v in values], field.dtype.numpy),
+        )
     rows: list[Array | None] = list(values)
     for row, value in enumerate(rows):
         if value is None and (name, row) in table.sizes:
             rows[row] = np.full(table.sizes[name, row], poison(field.dtype), field.dtype.numpy)
     present = [v for v in rows if v is not None]
     lengths = np.array([0 if v is None else len(v) for v in rows], np.int64)
-    return np.array([v is None for v in rows]), lengths, np.concatenate(present or [np.zeros(0, field.dtype.numpy)])
+    return (
+        np.array([v is None for v in rows]),
+        lengths,
+        np.concatenate(present or [np.zeros(0, field.dtype.numpy)]),
+    )
 
 
 def _elements(layout: Layout | ListLayout) -> int:
@@ -121,10 +131,15 @@ class FrozenGraph:
         self.memory_bytes = graph.memory_bytes
         state_pieces: list[Array] = []
         self.compute_sets = tuple(
-            FrozenComputeSet(cs.id, cs.name, tuple(self._freeze_table(t, state_pieces) for t in cs.tables.values() if len(t)))
+            FrozenComputeSet(
+                cs.id,
+                cs.name,
+                tuple(self._freeze_table(t, state_pieces) for t in cs.tables.values() if len(t)),
+            )
             for cs in graph.compute_sets
         )
-        self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)  # after those of the state are among them
+        # after those of the state are among them
+        self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
         log = np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3)
         self.tile_map = paint(np.concatenate([log, *state_pieces]), self.memory_bytes)
         self._starts = [v.start for v in self.variables]
@@ -139,7 +154,9 @@ class FrozenGraph:
         tiles = np.array(table.tiles, np.int32)
         for name, field in table.state.items():
             missing, lengths, filled = _state(table, name, field)
-            start = self._allocate_state(f"{table.codelet.__name__}.{name} (state)", field.dtype, len(filled))
+            start = self._allocate_state(
+                f"{table.codelet.__name__}.{name} (state)", field.dtype, len(filled)
+            )
             positions = start // field.dtype.size + np.cumsum(lengths) - lengths
             offsets[name] = np.where(missing, UNMAPPED, positions)
             sizes, which = np.unique(lengths, return_inverse=True)
@@ -149,27 +166,48 @@ class FrozenGraph:
             self.state_values.append((field.dtype, start, filled))
             mapped = np.flatnonzero((tiles >= 0) & (lengths > 0))
             begin = positions[mapped] * field.dtype.size
-            state_pieces.append(np.stack((begin, begin + lengths[mapped] * field.dtype.size, tiles[mapped]), axis=1))
+            state_pieces.append(
+                np.stack((begin, begin + lengths[mapped] * field.dtype.size, tiles[mapped]), axis=1)
+            )
         estimates = np.broadcast_to(np.int64(-1), (count,))  # which takes no memory
         if table.estimates is not None:
             estimates = estimates.copy()
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
-            table.compute_set.id, table.codelet, dict(table.codelet.fields), offsets, layouts, tiles,
-            np.array(table.order, np.int64), estimates, table.added.spans(), table.placed.spans(),
-        )  # fmt: skip
+            table.compute_set.id,
+            table.codelet,
+            dict(table.codelet.fields),
+            offsets,
+            layouts,
+            tiles,
+            np.array(table.order, np.int64),
+            estimates,
+            table.added.spans(),
+            table.placed.spans(),
+        )
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:
         start = self.memory_bytes
         stop = start + count * dtype.size
         self.memory_bytes = -(-stop // ALIGNMENT) * ALIGNMENT
-        self.variables.append(Variable(len(self.variables), name, dtype, (count,), start, stop, constant=False, state=True))
+        self.variables.append(
+            Variable(
+                len(self.variables), name, dtype, (count,), start, stop, constant=False, state=True
+            )
+        )
         return start
 
     @cached_property
     def _runs(self) -> tuple[Array, Array, Array]:
-        """For every layout in use, the runs of elements it touches, as one CSR: (pointers, deltas, lengths)."""
-        used = {i for cs in self.compute_sets for t in cs.tables for c in t.layouts.values() for i in numbers_in(c)}
+        """For every layout in use, the runs of elements it touches, as one CSR: (pointers, deltas,
+        lengths)."""
+        used = {
+            i
+            for cs in self.compute_sets
+            for t in cs.tables
+            for c in t.layouts.values()
+            for i in numbers_in(c)
+        }
         starts: list[Array] = [np.zeros(0, np.int64)]
         lengths: list[Array] = [np.zeros(0, np.int64)]
         counts: list[int] = []
@@ -179,7 +217,11 @@ class FrozenGraph:
             starts.extend(p[0] for p in pieces)
             lengths.extend(p[1] for p in pieces)
             counts.append(sum(len(p[0]) for p in pieces))
-        return np.concatenate(([0], np.cumsum(counts, dtype=np.int64))), np.concatenate(starts), np.concatenate(lengths)
+        return (
+            np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+            np.concatenate(starts),
+            np.concatenate(lengths),
+        )
 
     @cached_property
     def _shortest(self) -> Array:
@@ -197,7 +239,8 @@ class FrozenGraph:
         return self._intervals(table, field, rows, rows)
 
     def touched(self, table: FrozenTable, field: str) -> Intervals:
-        """The same bytes, those of each stretch of vertices together; `row` is the first vertex of the stretch."""
+        """The same bytes, those of each stretch of vertices together; `row` is the first vertex of
+        the stretch."""
         found = self._touched.get((table, field))
         if found is None:
             first = self.stretches(table, field)
@@ -208,15 +251,18 @@ class FrozenGraph:
     def stretches(self, table: FrozenTable, field: str) -> Array:
         """int64: the rows at which a stretch begins.
 
-        The vertices of a stretch follow each other, lie on one tile and have regions of one layout, each of which begins
-        within the one before or where that ends: what they touch together is one larger region. So a million regular edges
-        are a few intervals for each tile.
-        """
+        The vertices of a stretch follow each other, lie on one tile and have regions of one layout,
+        each of which begins within the one before or where that ends: what they touch together is
+        one larger region. So a million regular edges are a few intervals for each tile."""
         found = self._stretches.get((table, field))
         if found is None:
             layout, step = table.layouts[field], np.diff(table.offsets[field])
             alike = layout[1:] == layout[:-1]
-            goes_on = (step >= 0) & (step <= self._shortest[layout[:1] if alike.all() else layout[1:]]) & alike
+            goes_on = (
+                (step >= 0)
+                & (step <= self._shortest[layout[:1] if alike.all() else layout[1:]])
+                & alike
+            )
             goes_on &= table.tiles[1:] == table.tiles[:-1]
             found = self._stretches[table, field] = np.flatnonzero(np.append(True, ~goes_on))
         return found
@@ -226,16 +272,19 @@ class FrozenGraph:
         return np.diff(np.append(self.stretches(table, field), len(table)))
 
     def region_bytes(self, table: FrozenTable, field: str) -> Array:
-        """int64[stretches]: bytes of one vertex's region, which are the same for all vertices of a stretch."""
+        """int64[stretches]: bytes of one vertex's region, which are the same for all vertices of a
+        stretch."""
         numbers = table.layouts[field][self.stretches(table, field)]
         return self.each_layout(numbers, _elements) * table.fields[field].dtype.size
 
     def connected_bytes(self, table: FrozenTable, field: str) -> int:
-        """Bytes of the regions of all vertices; those that several have in common count for each."""
+        """Bytes of the regions of all vertices; those that several have in common count for
+        each."""
         return int((self.region_bytes(table, field) * self.stretch_lengths(table, field)).sum())
 
     def positions(self, numbers: Array) -> Array:
-        """int64 (layouts, elements): where the elements of layouts of one size lie, relative to the first."""
+        """int64 (layouts, elements): where the elements of layouts of one size lie, relative to the
+        first."""
         begin, places = self._lists[0][numbers], self._lists[1]
         listed, size = begin >= 0, self.layouts[numbers[0]].size
         found = np.empty((len(numbers), size), np.int64)
@@ -246,21 +295,28 @@ class FrozenGraph:
 
     @cached_property
     def _lists(self) -> tuple[Array, Array]:
-        """(where the positions of each layout begin, -1 for those with strides; the positions of all others, in a row)."""
+        """(where the positions of each layout begin, -1 for those with strides; the positions of
+        all others, in a row)."""
         lists = [layout.listed if isinstance(layout, Layout) else None for layout in self.layouts]
-        sizes = np.array([-1 if positions is None else positions.size for positions in lists], np.int64)
+        sizes = np.array(
+            [-1 if positions is None else positions.size for positions in lists], np.int64
+        )
         lengths = np.maximum(sizes, 0)
-        places = np.frombuffer(b"".join(positions.data for positions in lists if positions is not None), np.int64)
+        places = np.frombuffer(
+            b"".join(positions.data for positions in lists if positions is not None), np.int64
+        )
         return np.where(sizes < 0, -1, np.cumsum(lengths) - lengths), places
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
-        """int64: what `of` says of the layout with each of the numbers. It is asked once for each different one."""
+        """int64: what `of` says of the layout with each of the numbers. It is asked once for each
+        different one."""
         found, used = np.zeros(len(self.layouts), np.int64), numbers_in(numbers)
         found[used] = [of(self.layouts[number]) for number in used]
         return found[numbers] if len(used) != 1 else np.full(len(numbers), found[used[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
-        """The bytes from the regions of the rows `first` to those of the rows `last`, run by run."""
+        """The bytes from the regions of the rows `first` to those of the rows `last`, run by
+        run."""
         pointers, deltas, lengths = self._runs
         layout, size = table.layouts[field][first], table.fields[field].dtype.size
         low, high = (table.offsets[field][rows] for rows in (first, last))
@@ -274,7 +330,11 @@ class FrozenGraph:
         return Intervals(first, (low + begin) * size, (high + (begin + lengths[run])) * size)
 
     def tables(self) -> Iterator[tuple[FrozenComputeSet, FrozenTable]]:
-        return ((compute_set, table) for compute_set in self.compute_sets for table in compute_set.tables)
+        return (
+            (compute_set, table)
+            for compute_set in self.compute_sets
+            for table in compute_set.tables
+        )
 
     def variable_at(self, byte: int) -> Variable:
         """The variable that holds a byte address."""

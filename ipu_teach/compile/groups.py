@@ -26,9 +26,8 @@ MOST_WORKERS = 64  # that a scalar loop marks, a bit for each
 class Group:
     """Rows of one table whose regions agree in shape, with the trace that serves them all.
 
-    `workers`: for a MultiVertex, (id, trace) of each worker, in the order in which they run; `trace` is what they do
-    together. `estimator`: the one registered for the codelet.
-    """
+    `workers`: for a MultiVertex, (id, trace) of each worker, in the order in which they run;
+    `trace` is what they do together. `estimator`: the one registered for the codelet."""
 
     table: FrozenTable
     rows: Array
@@ -45,10 +44,11 @@ class Group:
 
     @property
     def unbatched(self) -> str:
-        """Why these vertices do not run as one batch: the line and what prevented the trace, or a race. Empty if they do.
+        """Why these vertices do not run as one batch: the line and what prevented the trace, or a
+        race. Empty if they do.
 
-        Of those that run one by one also what does not run as a scalar loop, with its line if that is another.
-        """
+        Of those that run one by one also what does not run as a scalar loop, with its line if that
+        is another."""
         if self.at_once:
             return ""
         stopped = self.trace.stopped
@@ -58,7 +58,8 @@ class Group:
 
     @property
     def at_once(self) -> bool:
-        """True for codelets that are written for all vertices of a group, and so need no trace: those with registers."""
+        """True for codelets that are written for all vertices of a group, and so need no trace:
+        those with registers."""
         return issubclass(self.table.codelet, RegisterVertex)
 
     @property
@@ -68,7 +69,8 @@ class Group:
 
     @property
     def way(self) -> str:
-        """How they run: "batch" (all at once), "scalar" (a loop over elements of each) or "loop" (plain Python)."""
+        """How they run: "batch" (all at once), "scalar" (a loop over elements of each) or "loop"
+        (plain Python)."""
         in_order = bool(self.apart or self.trace.prints)
         if self.at_once or not (in_order or self.trace.stopped):
             return "batch"
@@ -86,7 +88,8 @@ def renumbered(numbers: Array) -> Array:
 
 
 class Grouper:
-    """Finds the groups of tables; traces each codelet once for each set of shapes, however many compute sets use it."""
+    """Finds the groups of tables; traces each codelet once for each set of shapes, however many
+    compute sets use it."""
 
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
@@ -95,7 +98,11 @@ class Grouper:
         numbers: dict[FieldShape, int] = {}
         ids = []
         for layout in graph.layouts:
-            shape: FieldShape = layout.shape if isinstance(layout, Layout) else tuple(p.shape for _, p in layout.parts)
+            shape: FieldShape = (
+                layout.shape
+                if isinstance(layout, Layout)
+                else tuple(p.shape for _, p in layout.parts)
+            )
             if shape not in numbers:
                 numbers[shape] = len(self._shapes)
                 self._shapes.append(shape)
@@ -108,7 +115,8 @@ class Grouper:
         for layouts in table.layouts.values():
             shapes = self._shape_of_layout[layouts]
             if np.any(shapes != shapes[0]):  # what all agree in tells none apart
-                # Renumbered after each field, so that the key stays small and two different ones never meet.
+                # Renumbered after each field, so that the key stays small and two different ones
+                # never meet.
                 key = renumbered(key * len(self._shapes) + shapes)
         if not key.any():
             return [self._group(table, np.arange(len(table)))] if len(table) else []
@@ -131,24 +139,44 @@ class Grouper:
         trace = merged(traces) if multi else traces[0]
         found = self._scalar(table.codelet, shapes, count) if trace.stopped else ""
         scalar, why = (found, "") if isinstance(found, ScalarCode) else (None, found)
-        return Group(table, rows, shapes, trace, tuple(enumerate(traces)) if multi else (), estimator, scalar, why)
+        return Group(
+            table,
+            rows,
+            shapes,
+            trace,
+            tuple(enumerate(traces)) if multi else (),
+            estimator,
+            scalar,
+            why,
+        )
 
-    def _scalar(self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int) -> ScalarCode | str:
+    def _scalar(
+        self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int
+    ) -> ScalarCode | str:
         """The scalar loop for vertices of these shapes, or why there is none."""
         lists = frozenset(name for name, shape in shapes.items() if is_list(shape))
         if codelet.context == "multi" and num_workers > MOST_WORKERS:
-            return f"{codelet.__name__}: more than {MOST_WORKERS} workers a tile do not run as a scalar loop"
+            return (
+                f"{codelet.__name__}: more than {MOST_WORKERS} workers a tile do not run as a "
+                f"scalar loop"
+            )
         return scalar_code(codelet, lists)
 
 
-def _traces(table: FrozenTable, row: int, shapes: dict[str, FieldShape], num_workers: int) -> tuple[Trace, ...]:
+def _traces(
+    table: FrozenTable, row: int, shapes: dict[str, FieldShape], num_workers: int
+) -> tuple[Trace, ...]:
     """The traces of the vertex in a row: one, or those of the workers of a MultiVertex."""
     codelet, who = table.codelet, vertex_name(table, row)
-    return tuple(trace_codelet(codelet, shapes, who, num_workers, worker) for worker in workers(codelet, num_workers))
+    return tuple(
+        trace_codelet(codelet, shapes, who, num_workers, worker)
+        for worker in workers(codelet, num_workers)
+    )
 
 
 def with_workers(group: Group, num_workers: int) -> Group:
-    """`group` as it would be on a tile with `num_workers` workers: the vertices of a MultiVertex divide their work anew."""
+    """`group` as it would be on a tile with `num_workers` workers: the vertices of a MultiVertex
+    divide their work anew."""
     if not group.workers:
         return group
     traces = _traces(group.table, int(group.rows[0]), group.shapes, num_workers)

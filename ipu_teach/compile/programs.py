@@ -18,7 +18,8 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class ExecuteStep:
-    """Run compute set `compute_set`; `out` receives whether all vertices returned true. `copies` go with it: see `merge`."""
+    """Run compute set `compute_set`; `out` receives whether all vertices returned true. `copies` go
+    with it: see `merge`."""
 
     compute_set: int
     out: Tensor | None = None
@@ -29,8 +30,8 @@ class ExecuteStep:
 class MeasuredStep(ExecuteStep):
     """An ExecuteStep as it once ran, where vertices went ways that depend on data.
 
-    `cycles`: by number of the group, worker cycles of each of its vertices, in the order of its rows; -1 if unknown.
-    """
+    `cycles`: by number of the group, worker cycles of each of its vertices, in the order of its
+    rows; -1 if unknown."""
 
     cycles: dict[int, Array] = field(default_factory=dict)
 
@@ -53,7 +54,8 @@ class MergedStep:
 
 @dataclass(frozen=True, eq=False)
 class RemoteCopyStep:
-    """Move rows between `tensor` and a remote buffer: into it if `store`. `offset` holds their numbers, else it is row 0."""
+    """Move rows between `tensor` and a remote buffer: into it if `store`. `offset` holds their
+    numbers, else it is row 0."""
 
     tensor: Tensor
     buffer: RemoteBuffer
@@ -74,16 +76,33 @@ PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
 StampStep = p.CycleStamp
-Step = ExecuteStep | CopyStep | MergedStep | RemoteCopyStep | PrintStep | UndefStep | SyncStep | AbortStep | StampStep
+Step = (
+    ExecuteStep
+    | CopyStep
+    | MergedStep
+    | RemoteCopyStep
+    | PrintStep
+    | UndefStep
+    | SyncStep
+    | AbortStep
+    | StampStep
+)
 
 
 def copies(step: Step) -> tuple[CopyStep, ...]:
     """The copies in a step: itself, or those merged in it; none in another step."""
-    return step.copies if isinstance(step, (MergedStep, ExecuteStep)) else (step,) if isinstance(step, CopyStep) else ()
+    return (
+        step.copies
+        if isinstance(step, (MergedStep, ExecuteStep))
+        else (step,)
+        if isinstance(step, CopyStep)
+        else ()
+    )
 
 
 def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
-    """(source, destination) of each copy in a step that moves data on the device alone; nothing for another step."""
+    """(source, destination) of each copy in a step that moves data on the device alone; nothing for
+    another step."""
     sides = [(copy.source, copy.destination) for copy in copies(step)]
     return [(a, b) for a, b in sides if isinstance(a, Tensor) and isinstance(b, Tensor)]
 
@@ -92,10 +111,10 @@ def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
 class Node:
     """One place in a program.
 
-    `kind` is the program's class name. `step` numbers a leaf, else -1; the children of a leaf are the copies merged in it, and
-    have none. `count` is a Repeat's; `predicate` decides for If,
-    Switch and the while loops; `cases` are a Switch's numbers, in the order of its children, whose last is the default.
-    """
+    `kind` is the program's class name. `step` numbers a leaf, else -1; the children of a leaf are
+    the copies merged in it, and have none. `count` is a Repeat's; `predicate` decides for If,
+    Switch and the while loops; `cases` are a Switch's numbers, in the order of its children, whose
+    last is the default."""
 
     kind: str
     name: str
@@ -113,7 +132,8 @@ class Node:
         return -1 if self.predicate is not None or -1 in inside else self.count * sum(inside)
 
     def leaf_at(self, number: int) -> Node:
-        """The leaf that is step `number` of one execution, where how many there are does not depend on data."""
+        """The leaf that is step `number` of one execution, where how many there are does not depend
+        on data."""
         if self.step >= 0:
             return self
         number %= self.length // self.count
@@ -147,12 +167,15 @@ class ProgramFreezer:
         self._numbers: dict[object, int] = {}
 
     def freeze(self, program: p.Program) -> Node:
-        """The node of one program. Raises `ControlProgramError` for a program inside itself or a foreign class."""
+        """The node of one program. Raises `ControlProgramError` for a program inside itself or a
+        foreign class."""
         return self._node(program, ())
 
     def _node(self, program: p.Program, above: tuple[p.Program, ...]) -> Node:
         if any(program is other for other in above):
-            raise ControlProgramError(f"{program!r} contains itself.", next_step="build a new Sequence for the inner one.")
+            raise ControlProgramError(
+                f"{program!r} contains itself.", next_step="build a new Sequence for the inner one."
+            )
         kind = type(program).__name__
         leaf = self._leaf(program)
         if leaf is not None:
@@ -173,9 +196,18 @@ class ProgramFreezer:
             case p.Switch():
                 self._own(program.control.graph, program)
                 cases = tuple(program.cases)
-                return Node(kind, kind, children, predicate=program.control, cases=cases, checked=program.checked)
+                return Node(
+                    kind,
+                    kind,
+                    children,
+                    predicate=program.control,
+                    cases=cases,
+                    checked=program.checked,
+                )
             case p.ErrorProgram():
-                stop = Node("Abort", program.message, step=self._step(program, AbortStep(program.message)))
+                stop = Node(
+                    "Abort", program.message, step=self._step(program, AbortStep(program.message))
+                )
                 return Node(kind, program.message, (*children, stop))
         raise ControlProgramError(f"""{program!r} is a program that this engine cannot run.
             next:  use the programs of ipu_teach.program.""")
@@ -196,7 +228,8 @@ class ProgramFreezer:
         return None
 
     def _check_own(self, program: p.Program) -> None:
-        """Refuse a leaf that uses another graph's tensors, streams, remote buffers or compute sets."""
+        """Refuse a leaf that uses another graph's tensors, streams, remote buffers or compute
+        sets."""
         beside = {**self.graph.streams, **self.graph.remote_buffers}
         for value in vars(program).values():
             if isinstance(value, (Tensor, ComputeSet)):
@@ -206,12 +239,22 @@ class ProgramFreezer:
 
     def _own(self, graph: Graph | None, program: p.Program) -> None:
         if graph is not self.graph:
-            what = "runs a compute set" if isinstance(program, p.Execute) else "uses a tensor, stream or remote buffer"
-            raise GraphObjectCreationError(f"{program!r} {what} of another graph.", next_step="use one graph throughout.")
+            what = (
+                "runs a compute set"
+                if isinstance(program, p.Execute)
+                else "uses a tensor, stream or remote buffer"
+            )
+            raise GraphObjectCreationError(
+                f"{program!r} {what} of another graph.", next_step="use one graph throughout."
+            )
 
     def _step(self, program: p.Program, step: Step) -> int:
         # Executing a compute set twice is one step; everything else is told apart by identity.
-        key = ("execute", program.compute_set.id, id(program.out)) if isinstance(program, p.Execute) else id(program)
+        key = (
+            ("execute", program.compute_set.id, id(program.out))
+            if isinstance(program, p.Execute)
+            else id(program)
+        )
         if key not in self._numbers:
             self._numbers[key] = len(self.steps)
             self.steps.append(step)

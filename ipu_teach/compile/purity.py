@@ -1,7 +1,9 @@
-"""Purity: whether compute() reaches only its fields, or random numbers, clocks, lists and variables that vertices share.
+"""Purity: whether compute() reaches only its fields, or random numbers, clocks, lists and variables
+that vertices share.
 
-A trace runs compute() once for all vertices, so a number drawn there would be the same for each of them and in every run, and a
-list would grow once. Where that happens the trace stops, nothing of it is left behind, and the vertices run one by one.
+A trace runs compute() once for all vertices, so a number drawn there would be the same for each of
+them and in every run, and a list would grow once. Where that happens the trace stops, nothing of it
+is left behind, and the vertices run one by one.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def stopping(value: Any) -> Any:
 
 
 class Purity:
-    """Whether `compute` is pure: the state of what it may change outside of it, taken before it is traced."""
+    """Whether `compute` is pure: the state of what it may change outside of it, taken before it is
+    traced."""
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
         self.rebinds = ""  # a name outside of it that compute() would assign
@@ -70,7 +73,9 @@ class Purity:
         waiting, known = [compute], {compute}
         while waiting:  # compute() and the functions that it calls by their names
             function = waiting.pop()
-            self.rebinds = self.rebinds or next(_rebound(function.__code__, function.__code__.co_freevars), "")
+            self.rebinds = self.rebinds or next(
+                _rebound(function.__code__, function.__code__.co_freevars), ""
+            )
             if "print" in names_of(function.__code__) and "print" not in function.__globals__:
                 self.printing.add(function)
             for name, value in _reached(function, owner):
@@ -92,7 +97,8 @@ class Purity:
 
 def random_state() -> RandomState:
     """Where Python's and numpy's own generators are, from which all threads draw."""
-    return random.getstate(), pickle.dumps(np.random.get_state(legacy=False))  # arrays in it do not compare
+    # arrays in it do not compare
+    return random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
 
 
 def set_random_state(state: RandomState) -> None:
@@ -110,7 +116,8 @@ def names_of(code: CodeType) -> Iterator[str]:
 
 
 def enclosed(function: FunctionType) -> dict[str, Any]:
-    """The variables of the functions around it that a function uses, but for those that are not assigned yet."""
+    """The variables of the functions around it that a function uses, but for those that are not
+    assigned yet."""
     found = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
@@ -119,16 +126,23 @@ def enclosed(function: FunctionType) -> dict[str, Any]:
 
 
 def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
-    """The values of the names that a function looks up outside of its own, attributes of the vertex class included."""
+    """The values of the names that a function looks up outside of its own, attributes of the vertex
+    class included."""
     names = set(names_of(function.__code__))
     yield from ((name, value) for name, value in function.__globals__.items() if name in names)
     yield from enclosed(function).items()
-    yield from ((name, value) for base in owner.__mro__ for name, value in vars(base).items() if name in names)
+    yield from (
+        (name, value)
+        for base in owner.__mro__
+        for name, value in vars(base).items()
+        if name in names
+    )
 
 
 def _rebound(code: CodeType, outer: tuple[str, ...]) -> Iterator[str]:
     """Names outside of the function that it assigns, with `global` or `nonlocal`."""
-    for step in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():  # few have one at all
+    # few have one at all
+    for step in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in outer):
             yield step.argval
     for constant in code.co_consts:

@@ -1,12 +1,13 @@
 """Run a codelet once on stand-ins that write down what it does.
 
-`compute()` is called on `Traced` values. Each carries a *sample*: what numpy gives for one vertex, which fixes shapes,
-dtypes and memory order by numpy's own rules. Every array operation becomes an `Op`; the list of them is the kernel that the
-engine replays for all vertices at once, and the tally from which the cost model counts cycles.
+`compute()` is called on `Traced` values. Each carries a *sample*: what numpy gives for one vertex,
+which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation becomes an
+`Op`; the list of them is the kernel that the engine replays for all vertices at once, and the tally
+from which the cost model counts cycles.
 
-What depends on data cannot be written down once for all vertices: a branch, a loop count, an index. There the trace stops
-with the line and the reason, and the codelet's text is looked at instead (`scalar`).
-"""
+What depends on data cannot be written down once for all vertices: a branch, a loop count, an index.
+There the trace stops with the line and the reason, and the codelet's text is looked at instead
+(`scalar`)."""
 
 from __future__ import annotations
 
@@ -32,47 +33,141 @@ NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that
 CodePosition = tuple[str, int, Hashable]  # file, line and instruction
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
-# Functions that never fail and whose result has a shape that depends on shapes alone; they run vertex by vertex inside the
-# kernel.
+# Functions that never fail and whose result has a shape that depends on shapes alone; they run
+# vertex by vertex inside the kernel.
 STATIC_SHAPE = {
-    np.argmax, np.argmin, np.argsort, np.convolve, np.correlate, np.cross, np.cumprod, np.cumsum, np.diff, np.einsum,
-    np.interp, np.kron, np.linalg.det, np.linalg.norm, np.max, np.mean, np.median, np.min, np.outer, np.prod, np.ptp,
-    np.roll, np.searchsorted, np.sort, np.std, np.sum, np.tensordot, np.tile, np.trace, np.tril, np.triu, np.var, np.any,
-    np.all, np.inner, np.vdot, np.clip, np.round, np.nan_to_num, np.pad, np.percentile, np.quantile,
-}  # fmt: skip
+    np.argmax,
+    np.argmin,
+    np.argsort,
+    np.convolve,
+    np.correlate,
+    np.cross,
+    np.cumprod,
+    np.cumsum,
+    np.diff,
+    np.einsum,
+    np.interp,
+    np.kron,
+    np.linalg.det,
+    np.linalg.norm,
+    np.max,
+    np.mean,
+    np.median,
+    np.min,
+    np.outer,
+    np.prod,
+    np.ptp,
+    np.roll,
+    np.searchsorted,
+    np.sort,
+    np.std,
+    np.sum,
+    np.tensordot,
+    np.tile,
+    np.trace,
+    np.tril,
+    np.triu,
+    np.var,
+    np.any,
+    np.all,
+    np.inner,
+    np.vdot,
+    np.clip,
+    np.round,
+    np.nan_to_num,
+    np.pad,
+    np.percentile,
+    np.quantile,
+}
 ELEMENTWISE = {np.where, np.clip}
-REDUCTIONS = {np.sum: np.add, np.prod: np.multiply, np.max: np.maximum, np.min: np.minimum,
-              np.any: np.logical_or, np.all: np.logical_and}  # fmt: skip
+REDUCTIONS = {
+    np.sum: np.add,
+    np.prod: np.multiply,
+    np.max: np.maximum,
+    np.min: np.minimum,
+    np.any: np.logical_or,
+    np.all: np.logical_and,
+}
 PRODUCTS = {np.matmul, np.vecdot, np.matvec, np.vecmat}
-VIEWS = {np.reshape, np.transpose, np.ravel, np.expand_dims, np.squeeze, np.swapaxes, np.moveaxis, np.atleast_1d,
-         np.broadcast_to}  # fmt: skip
+VIEWS = {
+    np.reshape,
+    np.transpose,
+    np.ravel,
+    np.expand_dims,
+    np.squeeze,
+    np.swapaxes,
+    np.moveaxis,
+    np.atleast_1d,
+    np.broadcast_to,
+}
 # Methods of arrays that are numpy's functions of that name.
 METHODS = {
-    "all", "any", "argmax", "argmin", "argsort", "clip", "cumprod", "cumsum", "dot", "max", "mean", "min", "prod", "round",
-    "squeeze", "std", "sum", "swapaxes", "trace", "var",
-}  # fmt: skip
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argsort",
+    "clip",
+    "cumprod",
+    "cumsum",
+    "dot",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "round",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "trace",
+    "var",
+}
 ROUNDED = {
-    np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.absolute, np.fabs, np.sqrt, np.square,
-    np.reciprocal, np.floor, np.ceil, np.rint, np.trunc, np.sign, np.maximum, np.minimum, np.fmax, np.fmin, np.copysign,
-    np.floor_divide, np.remainder, np.fmod,
-}  # fmt: skip
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.divide,
+    np.negative,
+    np.positive,
+    np.absolute,
+    np.fabs,
+    np.sqrt,
+    np.square,
+    np.reciprocal,
+    np.floor,
+    np.ceil,
+    np.rint,
+    np.trunc,
+    np.sign,
+    np.maximum,
+    np.minimum,
+    np.fmax,
+    np.fmin,
+    np.copysign,
+    np.floor_divide,
+    np.remainder,
+    np.fmod,
+}
 _ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
 
 
 def layout_independent(ufunc: Any, dtype: Any) -> bool:
     """True if a result's bits depend on its operands' values alone.
 
-    Other functions have a vector form for operands that ascend and do not interleave with the result, and a scalar form
-    for the rest, and the two differ in the last bit.
-    """
-    return dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
+    Other functions have a vector form for operands that ascend and do not interleave with the
+    result, and a scalar form for the rest, and the two differ in the last bit."""
+    return (
+        dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
+    )
 
 
 item_of = operator.getitem
 
 
 class TraceStopped(BaseException):
-    """The codelet did something that depends on data. No Exception, so that a codelet's own `except` does not catch it."""
+    """The codelet did something that depends on data. No Exception, so that a codelet's own
+    `except` does not catch it."""
 
     raised = 0
 
@@ -86,10 +181,9 @@ class TraceStopped(BaseException):
 class Op:
     """One recorded step. `result` is the id of the value it makes, or -1.
 
-    kind: "region" a field; "view" a static view; "read" a copy of one element; "ufunc", "elementwise", "reduce",
-    "product", "each" computations; "local" a new local array; "store" a write of args[1] into args[0]. `site`: where in the
-    learner's code.
-    """
+    kind: "region" a field; "view" a static view; "read" a copy of one element; "ufunc",
+    "elementwise", "reduce", "product", "each" computations; "local" a new local array; "store" a
+    write of args[1] into args[0]. `site`: where in the learner's code."""
 
     kind: str
     fn: Any
@@ -101,7 +195,8 @@ class Op:
 
 @dataclass
 class Trace:
-    """A codelet written down: its ops, the sample of every value, and which value is a view of which."""
+    """A codelet written down: its ops, the sample of every value, and which value is a view of
+    which."""
 
     codelet: type[Vertex]
     ops: list[Op] = field(default_factory=list)
@@ -110,7 +205,8 @@ class Trace:
     regions: dict[int, tuple[str, int]] = field(default_factory=dict)
     # For every view of an Output, which of its elements the codelet has written so far.
     written: dict[int, Array] = field(default_factory=dict)
-    # What compute() returned: a value of every vertex, or true or false for all; nothing counts as true.
+    # What compute() returned: a value of every vertex, or true or false for all; nothing counts as
+    # true.
     returned: Ref | bool = True
     # Plain arrays among the arguments, and what was in them: the kernel reads them when it runs.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
@@ -125,7 +221,15 @@ class Trace:
             frame = frame.f_back
         return place(self.codelet, frame.f_lineno)
 
-    def add(self, kind: str, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], sample: Any, root: int = -1) -> Traced:
+    def add(
+        self,
+        kind: str,
+        fn: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        sample: Any,
+        root: int = -1,
+    ) -> Traced:
         """Record an op whose result is `sample`, a view of `root` if that is given."""
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(f"compute() takes more than {MAX_OPS:,} steps for one vertex")
@@ -140,10 +244,26 @@ class Trace:
 
     def store(self, target: Traced, value: Any) -> None:
         """Record a write of `value` into the view `target`."""
-        narrowed = isinstance(value, Traced) and not isinstance(value._sample, np.ndarray) and target.dtype.kind == "i"
-        # numpy refuses a single number that a place for signed integers cannot hold; arrays and unsigned ones wrap.
-        checked = {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
-        self.ops.append(Op("store", None, (Ref(target._id), operand(settled(value, target.dtype))), checked, -1, _site()))
+        narrowed = (
+            isinstance(value, Traced)
+            and not isinstance(value._sample, np.ndarray)
+            and target.dtype.kind == "i"
+        )
+        # numpy refuses a single number that a place for signed integers cannot hold; arrays and
+        # unsigned ones wrap.
+        checked = (
+            {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
+        )
+        self.ops.append(
+            Op(
+                "store",
+                None,
+                (Ref(target._id), operand(settled(value, target.dtype))),
+                checked,
+                -1,
+                _site(),
+            )
+        )
         if isinstance(value, np.ndarray):
             self.fixed.append((value, value.copy()))
         if target._id in self.written:
@@ -151,15 +271,22 @@ class Trace:
 
     def check_fixed(self) -> None:
         """Stop if the codelet changed a plain array after it was used."""
-        if any(not np.array_equal(now, then, equal_nan=now.dtype.kind in "fc") for now, then in self.fixed):
+        if any(
+            not np.array_equal(now, then, equal_nan=now.dtype.kind in "fc")
+            for now, then in self.fixed
+        ):
             raise TraceStopped("an array of fixed numbers is used and then changed")
 
 
 def place(codelet: type[Vertex], line: int = 0) -> str:
-    """A line of compute() as a person names it, its first if none is given: the last part of the file, or the cell."""
+    """A line of compute() as a person names it, its first if none is given: the last part of the
+    file, or the cell."""
     compute = codelet.compute
     code = compute.__code__
-    return f"{file_name(code.co_filename)}, line {line or code.co_firstlineno} ({compute.__qualname__.split('.<locals>.')[-1]})"
+    return (
+        f"{file_name(code.co_filename)}, line {line or code.co_firstlineno} "
+        f"({compute.__qualname__.split('.<locals>.')[-1]})"
+    )
 
 
 _AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")
@@ -170,8 +297,11 @@ def _site() -> CodePosition:
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:
         frame = frame.f_back
-    # From Python 3.12 on a loop is past its instruction once it knows what it goes through, which its text is not.
-    at: Hashable = _texts(frame.f_code)[frame.f_lasti // 2] if sys.version_info >= (3, 12) else frame.f_lasti
+    # From Python 3.12 on a loop is past its instruction once it knows what it goes through, which
+    # its text is not.
+    at: Hashable = (
+        _texts(frame.f_code)[frame.f_lasti // 2] if sys.version_info >= (3, 12) else frame.f_lasti
+    )
     return frame.f_code.co_filename, frame.f_lineno, at
 
 
@@ -191,12 +321,17 @@ class Ref:
 
 
 def _refuse_integer_power(base: Any, exponent: Any) -> None:
-    if isinstance(exponent, Traced) and exponent.dtype.kind in "iu" and np.result_type(sample_of(base)).kind in "biu":
+    if (
+        isinstance(exponent, Traced)
+        and exponent.dtype.kind in "iu"
+        and np.result_type(sample_of(base)).kind in "biu"
+    ):
         raise TraceStopped("an integer power, which fails for a negative exponent,")
 
 
 def is_ref(value: Any, number: int) -> bool:
-    """True for the traced value of that number; an array among an Op's arguments compares element by element."""
+    """True for the traced value of that number; an array among an Op's arguments compares element
+    by element."""
     return isinstance(value, Ref) and value.id == number
 
 
@@ -210,9 +345,11 @@ def operand(value: Any) -> Any:
     if written is not None and not written.all():
         trace = value._trace
         declared = trace.codelet.fields[trace.regions[trace.roots[value._id]][0]]
-        raise CodeletError(f"""{trace.codelet.__name__}.compute() reads its Output {declared.name!r} before writing it.
+        raise CodeletError(f"""{trace.codelet.__name__}.compute() reads its Output {declared.name!r}
+            before writing it.
             next:  an Output is only written. For +=, declare {declared.name}:
-            {declared.declaration().replace("Output", "InOut", 1)}, or add up in a local variable.""")
+            {declared.declaration().replace("Output", "InOut", 1)}, or add up in a local
+            variable.""")
     return Ref(value._id)
 
 
@@ -232,7 +369,9 @@ def settled(value: Any, dtype: Any) -> Any:
 def met(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of an operation, as numpy's numbers where they meet one of their type."""
     picked = [arg for arg in args if weak_of(arg)]
-    if len({arg.dtype for arg in picked}) != 1 or not meets(picked[0].dtype, [arg for arg in args if not weak_of(arg)]):
+    if len({arg.dtype for arg in picked}) != 1 or not meets(
+        picked[0].dtype, [arg for arg in args if not weak_of(arg)]
+    ):
         return args
     return tuple(Traced(a._trace, a._id) if weak_of(a) else a for a in args)
 
@@ -258,7 +397,8 @@ def _stopping(reason: str) -> Callable[..., Any]:
 
 
 class Traced(NDArrayOperatorsMixin):
-    """Stands for one value of every vertex. Behaves like the numpy array or number that one vertex would see."""
+    """Stands for one value of every vertex. Behaves like the numpy array or number that one vertex
+    would see."""
 
     without_size = ""  # the field's name, if it is laid out as ONE_PTR
 
@@ -319,24 +459,42 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(key, Traced) and key.dtype == bool and key.shape == self.shape and self.ndim and self._writable:
+        if (
+            isinstance(key, Traced)
+            and key.dtype == bool
+            and key.shape == self.shape
+            and self.ndim
+            and self._writable
+        ):
             self._set_where(key, value)
             return
         stop_unless_static(key, "an index")
         if not self._writable:
             raise ValueError("assignment destination is read-only")
-        value = stacked([settled(v, self.dtype) for v in value]) if isinstance(value, (list, tuple)) else value
+        value = (
+            stacked([settled(v, self.dtype) for v in value])
+            if isinstance(value, (list, tuple))
+            else value
+        )
         target = self._sample[key]
-        if isinstance(target, np.ndarray) and target.size and not np.may_share_memory(target, self._sample):
+        if (
+            isinstance(target, np.ndarray)
+            and target.size
+            and not np.may_share_memory(target, self._sample)
+        ):
             raise TraceStopped("a write to a list of places")
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # the second half of `x[a:b] += y`
-        # numpy raises here what it would raise there; zeros, because what a sample holds means nothing.
-        np.empty(np.shape(target), self.dtype)[...] = np.zeros_like(value._sample) if isinstance(value, Traced) else value
+        # numpy raises here what it would raise there; zeros, because what a sample holds means
+        # nothing.
+        np.empty(np.shape(target), self.dtype)[...] = (
+            np.zeros_like(value._sample) if isinstance(value, Traced) else value
+        )
         self._trace.store(self._place(key), value)
 
     def _set_where(self, mask: Traced, value: Any) -> None:
-        """`x[x < 0] = 0`: a single number where a mask is true, which is a choice between it and what is there."""
+        """`x[x < 0] = 0`: a single number where a mask is true, which is a choice between it and
+        what is there."""
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
             raise TraceStopped("a write to places that depend on data")
@@ -353,7 +511,9 @@ class Traced(NDArrayOperatorsMixin):
         sample = fn(self._sample, *args, **kwargs)
         if sample.size and not np.may_share_memory(sample, self._sample):
             return self._trace.add("each", fn, (operand(self), *args), kwargs, sample)
-        view = self._trace.add("view", fn, (Ref(self._id), *args), kwargs, sample, self._trace.roots[self._id])
+        view = self._trace.add(
+            "view", fn, (Ref(self._id), *args), kwargs, sample, self._trace.roots[self._id]
+        )
         if self._id in self._trace.written:
             self._trace.written[view._id] = fn(self._trace.written[self._id], *args, **kwargs)
         return view
@@ -376,7 +536,9 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(np.ravel, order).copy()
 
     def copy(self, order: str = "C") -> Any:
-        return self._trace.add("elementwise", np.copy, (operand(self),), {}, self._sample.copy(order))
+        return self._trace.add(
+            "elementwise", np.copy, (operand(self),), {}, self._sample.copy(order)
+        )
 
     def __copy__(self) -> Any:
         return self.copy("K")
@@ -388,13 +550,17 @@ class Traced(NDArrayOperatorsMixin):
         if args or kwargs:
             raise TraceStopped(".astype() with more than a type is not traced")
         sample = self._sample.astype(dtype)
-        if sample.dtype.kind == "u" and self.dtype.kind == "f":  # what does not fit depends on where in its array it lies
-            return self._trace.add("each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample)
+        # what does not fit depends on where in its array it lies
+        if sample.dtype.kind == "u" and self.dtype.kind == "f":
+            return self._trace.add(
+                "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample
+            )
         return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample)
 
     # numpy's protocols
 
-    # `**` has paths of its own, for numbers and for small exponents, whose bits differ from np.power's.
+    # `**` has paths of its own, for numbers and for small exponents, whose bits differ from
+    # np.power's.
     def __pow__(self, other: Any) -> Any:
         return self._power(self, other)
 
@@ -412,11 +578,18 @@ class Traced(NDArrayOperatorsMixin):
         _refuse_integer_power(base, exponent)
         sample = sample_of(base) ** sample_of(exponent)
         kind = "each" if np.ndim(sample) == 0 else "elementwise"
-        return self._trace.add(kind, operator.pow, tuple(map(operand, met((base, exponent)))), {}, sample)
+        return self._trace.add(
+            kind, operator.pow, tuple(map(operand, met((base, exponent)))), {}, sample
+        )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", (None,))[0]
-        if ufunc is np.multiply and any(isinstance(i, list) for i in inputs) and not self.shape and self.dtype.kind in "iu":
+        if (
+            ufunc is np.multiply
+            and any(isinstance(i, list) for i in inputs)
+            and not self.shape
+            and self.dtype.kind in "iu"
+        ):
             raise TraceStopped("the length of a list depends on data")
         inputs = tuple(stacked(i) if isinstance(i, (list, tuple)) else i for i in inputs)
         if method == "reduce":
@@ -424,7 +597,9 @@ class Traced(NDArrayOperatorsMixin):
         if method not in ("__call__", "accumulate", "outer") or ufunc.nout != 1:
             raise TraceStopped(f"np.{ufunc.__name__}.{method} is not traced")
         kind = "each" if method != "__call__" else "product" if ufunc in PRODUCTS else "ufunc"
-        if any(isinstance(v, Traced) for v in kwargs.values()) or (kind == "ufunc" and set(kwargs) - {"dtype"}):
+        if any(isinstance(v, Traced) for v in kwargs.values()) or (
+            kind == "ufunc" and set(kwargs) - {"dtype"}
+        ):
             raise TraceStopped(f"np.{ufunc.__name__} with {', '.join(kwargs)} is not traced")
         call = getattr(ufunc, method)
         if ufunc is np.power:
@@ -439,34 +614,62 @@ class Traced(NDArrayOperatorsMixin):
         if not out._writable:
             raise ValueError("output array is read-only")
         if np.shape(sample) != out.shape:
-            raise ValueError(f"non-broadcastable output operand with shape {out.shape} for result shape {np.shape(sample)}")
+            raise ValueError(
+                f"non-broadcastable output operand with shape {out.shape} for result shape "
+                f"{np.shape(sample)}"
+            )
         if not np.can_cast(np.asarray(sample).dtype, out.dtype, "same_kind"):
-            raise TypeError(f"cannot cast the result of {ufunc.__name__} from {sample.dtype} to {out.dtype} in place")
-        if kind == "ufunc" and not out._sample.flags.c_contiguous and not layout_independent(ufunc, out.dtype):
+            raise TypeError(
+                f"cannot cast the result of {ufunc.__name__} from {sample.dtype} to "
+                f"{out.dtype} "
+                f"in place"
+            )
+        if (
+            kind == "ufunc"
+            and not out._sample.flags.c_contiguous
+            and not layout_independent(ufunc, out.dtype)
+        ):
             raise TraceStopped(f"np.{ufunc.__name__} into a strided array")
         value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
         trace.store(out, value)
         return out
 
     def _reduce(
-        self, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, **rest: Any
+        self,
+        ufunc: np.ufunc,
+        array: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        keepdims: bool = False,
+        **rest: Any,
     ) -> Any:
         if any(v is not NO_VALUE for v in rest.values()):
             raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
-        # A reduction that converts on the way is buffered by numpy in pieces: only the vertex's own call gives its bits.
+        # A reduction that converts on the way is buffered by numpy in pieces: only the vertex's own
+        # call gives its bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
             return self._trace.add("each", ufunc.reduce, (operand(array),), fixed, sample)
-        return self._trace.add("reduce", ufunc, (operand(array),), {"axis": axis, "keepdims": keepdims}, sample)
+        return self._trace.add(
+            "reduce", ufunc, (operand(array),), {"axis": axis, "keepdims": keepdims}, sample
+        )
 
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
         trace = self._trace
         if fn in VIEWS:
-            return args[0]._view(fn, *args[1:], **kwargs) if isinstance(args[0], Traced) else _refuse(fn)
+            return (
+                args[0]._view(fn, *args[1:], **kwargs)
+                if isinstance(args[0], Traced)
+                else _refuse(fn)
+            )
         if fn in REDUCTIONS and isinstance(args[0], Traced):
-            given = {k: v for k, v in kwargs.items() if v is not NO_VALUE and v is not None or k == "axis"}
+            given = {
+                k: v
+                for k, v in kwargs.items()
+                if v is not NO_VALUE and v is not None or k == "axis"
+            }
             axis = given.pop("axis", args[1] if len(args) > 1 else None)
             if len(args) <= 2 and set(given) <= {"dtype", "keepdims"}:
                 return self._reduce(REDUCTIONS[fn], args[0], axis=axis, **given)
@@ -478,18 +681,25 @@ class Traced(NDArrayOperatorsMixin):
             sample = fn(sample_of(args[0]), *args[1:], **kwargs)
             return local(trace, sample)
         if fn is np.copy:
-            return args[0].copy(*args[1:], **kwargs) if len(args) > 1 or kwargs else args[0].copy("K")
-        taken = fn is np.take and kwargs.get("mode") in ("clip", "wrap")  # with which no index is out of range
+            return (
+                args[0].copy(*args[1:], **kwargs) if len(args) > 1 or kwargs else args[0].copy("K")
+            )
+        # with which no index is out of range
+        taken = fn is np.take and kwargs.get("mode") in ("clip", "wrap")
         if fn not in STATIC_SHAPE | ELEMENTWISE and not taken:
             return _refuse(fn)
         sample = fn(*[sample_of(a) for a in args], **{k: sample_of(v) for k, v in kwargs.items()})
-        nested = any(isinstance(a, (list, tuple)) and any(isinstance(x, Traced) for x in a) for a in args)
+        nested = any(
+            isinstance(a, (list, tuple)) and any(isinstance(x, Traced) for x in a) for a in args
+        )
         simple = not nested and not any(isinstance(v, Traced) for v in kwargs.values())
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
             return trace.add("elementwise", fn, tuple(map(operand, met(args))), kwargs, sample)
-        if isinstance(sample, np.ndarray) and any(np.may_share_memory(sample, sample_of(a)) for a in args):
+        if isinstance(sample, np.ndarray) and any(
+            np.may_share_memory(sample, sample_of(a)) for a in args
+        ):
             raise TraceStopped(f"np.{fn.__name__} gives a view")
         return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample)
 
@@ -511,7 +721,9 @@ class Traced(NDArrayOperatorsMixin):
         if name in METHODS:
             return partial(getattr(np, name), self)
         if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'{type(self._sample).__name__}' object has no attribute {name!r}")
+            raise AttributeError(
+                f"'{type(self._sample).__name__}' object has no attribute {name!r}"
+            )
         raise TraceStopped(f"the method .{name} is not traced")
 
 
@@ -519,7 +731,11 @@ def _same_place(a: Any, b: Any) -> bool:
     """True if two samples are the very same view of the same memory."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return False
-    return a.shape == b.shape and a.strides == b.strides and a.__array_interface__["data"] == b.__array_interface__["data"]
+    return (
+        a.shape == b.shape
+        and a.strides == b.strides
+        and a.__array_interface__["data"] == b.__array_interface__["data"]
+    )
 
 
 def _refuse(fn: Any) -> Any:
@@ -531,7 +747,10 @@ def _dot(trace: Trace, a: Any, b: Any) -> Any:
     samples = [np.asarray(sample_of(v)) for v in (a, b)]
     if any(v.ndim == 0 for v in samples):
         return np.multiply(a, b)
-    if all((v.flags.c_contiguous or v.flags.f_contiguous) and min(v.shape) > 1 and v.ndim <= 2 for v in samples):
+    if all(
+        (v.flags.c_contiguous or v.flags.f_contiguous) and min(v.shape) > 1 and v.ndim <= 2
+        for v in samples
+    ):
         return np.matmul(a, b)
     return trace.add("product", np.dot, (operand(a), operand(b)), {}, np.dot(*samples))
 
@@ -556,7 +775,9 @@ def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
         operand(value)
     # full_like and zeros_like keep the order of the axes in memory, by which numpy sums.
     samples = [np.asarray(sample_of(v)) for v in values]
-    owner = fn([np.full_like(v, i, dtype=np.int64) for i, v in enumerate(samples)], *args[1:], **kwargs)
+    owner = fn(
+        [np.full_like(v, i, dtype=np.int64) for i, v in enumerate(samples)], *args[1:], **kwargs
+    )
     within = fn([np.arange(v.size).reshape(v.shape) for v in samples], *args[1:], **kwargs)
     result = local(trace, np.zeros_like(owner, dtype=np.result_type(*samples)))
     for i, value in enumerate(values):
@@ -566,6 +787,8 @@ def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
         low, high = places.min(0), places.max(0) + 1
         box = tuple(slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True))
         assert np.array_equal(within[box].reshape(-1), np.arange(len(places)))
-        source = value.reshape(within[box].shape) if isinstance(value, Traced) and value.ndim else value
+        source = (
+            value.reshape(within[box].shape) if isinstance(value, Traced) and value.ndim else value
+        )
         result[box] = source
     return result

@@ -1,6 +1,8 @@
-"""Run a codelet's compute() on stand-ins, once for each set of shapes, and say where it stopped if it did.
+"""Run a codelet's compute() on stand-ins, once for each set of shapes, and say where it stopped if
+it did.
 
-The codelet's own function is rebuilt for it: where it says `np`, `max` or `min` it meets forms that know about stand-ins.
+The codelet's own function is rebuilt for it: where it says `np`, `max` or `min` it meets forms that
+know about stand-ins.
 """
 
 from __future__ import annotations
@@ -14,8 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.purity import RANDOM, Purity, enclosed, names_of, random_state, set_random_state, stopping
-from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, operand, place, sample_of, settled, stacked, weak_of
+from ipu_teach.compile.purity import (
+    RANDOM,
+    Purity,
+    enclosed,
+    names_of,
+    random_state,
+    set_random_state,
+    stopping,
+)
+from ipu_teach.compile.trace import (
+    Trace,
+    Traced,
+    TraceStopped,
+    local,
+    operand,
+    place,
+    sample_of,
+    settled,
+    stacked,
+    weak_of,
+)
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
 
@@ -35,13 +56,17 @@ class _NumpyShim:
         if name == "random":
             return RANDOM
         if name == "asarray":
-            return lambda values, dtype=None: values if _is_array(values, dtype) else self._array(values, dtype)
+            return lambda values, dtype=None: (
+                values if _is_array(values, dtype) else self._array(values, dtype)
+            )
         return getattr(np, name)
 
     def _array(self, values: Any, dtype: Any = None) -> Any:
         if isinstance(values, Traced):
             result = values.copy()
-        elif isinstance(values, (list, tuple)) and any(isinstance(v, (Traced, list, tuple)) for v in values):
+        elif isinstance(values, (list, tuple)) and any(
+            isinstance(v, (Traced, list, tuple)) for v in values
+        ):
             rows = [self._array(v) if isinstance(v, (list, tuple)) else v for v in values]
             result = stacked(rows) if any(isinstance(v, Traced) for v in rows) else np.array(values)
         else:
@@ -55,14 +80,19 @@ def _is_array(values: Any, dtype: Any) -> bool:
 
 
 def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The builtin max or min: keeps the first unless a later one is strictly better, as Python does."""
+    """The builtin max or min: keeps the first unless a later one is strictly better, as Python
+    does."""
 
     def pick(*values: Any, **kwargs: Any) -> Any:
         items = list(values[0]) if len(values) == 1 else list(values)
         if kwargs or not any(isinstance(v, Traced) for v in items):
             return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
         dtypes = {v.dtype for v in items if isinstance(v, (Traced, np.generic))}
-        alike = len(dtypes) == 1 and dtypes == {np.result_type(*dtypes, v) for v in items if not hasattr(v, "dtype")} | dtypes
+        alike = (
+            len(dtypes) == 1
+            and dtypes
+            == {np.result_type(*dtypes, v) for v in items if not hasattr(v, "dtype")} | dtypes
+        )
         if not alike or not all(np.ndim(sample_of(v)) == 0 for v in items):
             raise TraceStopped("max() or min() of values of different types")
         best = items[0]
@@ -70,11 +100,24 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
             if not isinstance(item, Traced) and not isinstance(best, Traced):
                 best = item if better(item, best) else best
                 continue
-            weak = tuple(n for v in (item, best) for n in (weak_of(v) or (() if hasattr(v, "dtype") else (v,))))
-            if any(type(v) is int and not np.can_cast(np.min_scalar_type(v), d) for v in (item, best) for d in dtypes):
-                raise TraceStopped(f"max() or min() of {item if type(item) is int else best} and a number that cannot be that")
+            weak = tuple(
+                n
+                for v in (item, best)
+                for n in (weak_of(v) or (() if hasattr(v, "dtype") else (v,)))
+            )
+            if any(
+                type(v) is int and not np.can_cast(np.min_scalar_type(v), d)
+                for v in (item, best)
+                for d in dtypes
+            ):
+                raise TraceStopped(
+                    f"max() or min() of {item if type(item) is int else best} and a number that "
+                    "cannot be that"
+                )
             wins = _compared(better, item, best)
-            chosen = np.where(wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]  # type: ignore[call-overload, unused-ignore]
+            chosen = np.where(
+                wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best))
+            )[()]  # type: ignore[call-overload, unused-ignore]
             best = Traced(trace, chosen._id, weak)
         return best
 
@@ -87,13 +130,17 @@ def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
     if not weak_of(choice) or hasattr(plain, "dtype"):
         return better(item, best)
     kind = choice.dtype.type
-    if any((plain > n, plain == n) != (kind(plain) > kind(n), kind(plain) == kind(n)) for n in weak_of(choice)):
+    if any(
+        (plain > n, plain == n) != (kind(plain) > kind(n), kind(plain) == kind(n))
+        for n in weak_of(choice)
+    ):
         raise TraceStopped(f"max() or min() of {plain} and a number that is nearly that")
     return better(*(Traced(v._trace, v._id) if v is choice else v for v in (item, best)))
 
 
 def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
-    """`compute` with numpy and a few builtins replaced by their traced forms, wherever it got them from."""
+    """`compute` with numpy and a few builtins replaced by their traced forms, wherever it got them
+    from."""
     shim, held = _NumpyShim(trace), enclosed(compute)
 
     def in_place_of(value: Any) -> Any:
@@ -103,18 +150,25 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     for name in set(names_of(compute.__code__)) & globals_.keys():
         globals_[name] = in_place_of(globals_[name])
     traced: dict[str, Any] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
-    traced["isinstance"] = lambda value, kinds: isinstance(sample_of(value), kinds)  # as they would answer for one vertex
+    # as they would answer for one vertex
+    traced["isinstance"] = lambda value, kinds: isinstance(sample_of(value), kinds)
     traced["type"] = lambda value, *rest: type(sample_of(value), *rest)
     traced["print"] = lambda *values, **how: None  # the vertices print when they run
     globals_ = {**traced, **globals_}
-    cells = tuple(CellType(in_place_of(held[name])) if name in held else CellType() for name in compute.__code__.co_freevars)
-    rebuilt = FunctionType(compute.__code__, globals_, compute.__name__, compute.__defaults__, cells or None)
+    cells = tuple(
+        CellType(in_place_of(held[name])) if name in held else CellType()
+        for name in compute.__code__.co_freevars
+    )
+    rebuilt = FunctionType(
+        compute.__code__, globals_, compute.__name__, compute.__defaults__, cells or None
+    )
     rebuilt.__kwdefaults__ = compute.__kwdefaults__
     return rebuilt
 
 
 _ONE_AT_A_TIME = threading.RLock()
-# A random number that was drawn meanwhile may be another thread's. Only what draws one each time is taken to draw it itself.
+# A random number that was drawn meanwhile may be another thread's. Only what draws one each time is
+# taken to draw it itself.
 MOST_TRACES = 8
 Shape = tuple[int, ...]
 FieldShape = Shape | tuple[Shape, ...]
@@ -132,11 +186,13 @@ def trace_codelet(
     num_workers: int,
     worker: tuple[int, ...] = (),
 ) -> Trace:
-    """Trace `codelet.compute` for fields of the given shapes. Where it cannot, `stopped` says line and reason.
+    """Trace `codelet.compute` for fields of the given shapes. Where it cannot, `stopped` says line
+    and reason.
 
-    `num_workers`: of a tile; `worker`: for a MultiVertex, the id of the one to trace.
-    Raises `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is at fault. Threads
-    wait for each other: what one of them traces must not be taken for something that another one's codelet does.
+    `num_workers`: of a tile; `worker`: for a MultiVertex, the id of the one to trace. Raises
+    `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is
+    at fault. Threads wait for each other: what one of them traces must not be taken for something
+    that another one's codelet does.
     """
     with _ONE_AT_A_TIME:
         first = before = random_state()
@@ -151,7 +207,13 @@ def trace_codelet(
         return trace
 
 
-def _traced(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str, num_workers: int, worker: tuple[int, ...]) -> Trace:
+def _traced(
+    codelet: type[Vertex],
+    shapes: dict[str, FieldShape],
+    who: str,
+    num_workers: int,
+    worker: tuple[int, ...],
+) -> Trace:
     trace = Trace(codelet)
     regions: dict[str, Any] = {}
     for name, declared in codelet.fields.items():
@@ -175,7 +237,9 @@ def _traced(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str, num_
             raise TraceStopped("a function that is called prints")
         with np.errstate(all="ignore"):
             result = _rebuilt(compute, trace)(vertex, *worker)
-            trace.returned = result is None or (operand(result) if isinstance(result, Traced) else bool(result))
+            trace.returned = result is None or (
+                operand(result) if isinstance(result, Traced) else bool(result)
+            )
             trace.check_fixed()
             if TraceStopped.raised != before:  # a bare `except:` caught it
                 raise TraceStopped("what depends on data is hidden by an except")
@@ -227,5 +291,7 @@ def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> 
         inputs = ", ".join(repr(f.name) for f in codelet.fields.values() if f.kind == "input")
         advice = f"an Input ({inputs}) is only read; declare it InOut to change it."
     return CodeletError(
-        f"{codelet.__name__}.compute() failed: {type(error).__name__}: {error}.", where=f"{line}, {who}", next_step=advice
+        f"{codelet.__name__}.compute() failed: {type(error).__name__}: {error}.",
+        where=f"{line}, {who}",
+        next_step=advice,
     )

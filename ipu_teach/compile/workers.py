@@ -1,9 +1,9 @@
 """The workers of a MultiVertex: one trace each, and what two of them must not do to one element.
 
-The workers of a vertex run at the same time and in no order. So an element that one of them writes and another one reads or
-writes is a race, as it is between two vertices of a compute set. It is looked for in the traces, which name every element
-that a worker touches. A scalar loop marks what its workers touch, and is checked in the run that has the race.
-"""
+The workers of a vertex run at the same time and in no order. So an element that one of them writes
+and another one reads or writes is a race, as it is between two vertices of a compute set. It is
+looked for in the traces, which name every element that a worker touches. A scalar loop marks what
+its workers touch, and is checked in the run that has the race."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def merged(traces: tuple[Trace, ...]) -> Trace:
-    """What all workers do together: an element is written if one of them writes it. The ops are those of the first."""
+    """What all workers do together: an element is written if one of them writes it. The ops are
+    those of the first."""
     stopped = next((t.stopped for t in traces if t.stopped), "")
     roots = traces[0].written.keys() & traces[0].regions.keys()
     written = {root: np.any([t.written[root] for t in traces], axis=0) for root in roots}
@@ -31,7 +32,8 @@ def merged(traces: tuple[Trace, ...]) -> Trace:
 
 
 def check_workers(group: Group) -> None:
-    """Raise `ComputeSetRaceError` if two workers of a vertex of `group` meet in an element that one of them writes."""
+    """Raise `ComputeSetRaceError` if two workers of a vertex of `group` meet in an element that one
+    of them writes."""
     if group.trace.stopped:
         return
     touched = [(number, *_touched(trace)) for number, trace in group.workers]
@@ -45,23 +47,34 @@ def check_workers(group: Group) -> None:
                     shape = group.trace.samples[root].shape
                     index = [int(i) for i in np.unravel_index(both[0], shape)]
                     listed = f"[{part}]" if is_list(group.shapes[name]) else ""
-                    raise _race(group, 0, name, f"{listed}{index if shape else ''}", (number, deed, other))
+                    raise _race(
+                        group, 0, name, f"{listed}{index if shape else ''}", (number, deed, other)
+                    )
 
 
-def race_of(group: Group, vertex: int, name: str, index: list[int], written: int, read: int) -> ComputeSetRaceError:
-    """The error for an element of a field of one of the vertices. `written`, `read`: a bit for each worker that did so."""
+def race_of(
+    group: Group, vertex: int, name: str, index: list[int], written: int, read: int
+) -> ComputeSetRaceError:
+    """The error for an element of a field of one of the vertices. `written`, `read`: a bit for each
+    worker that did so."""
     number = (written & -written).bit_length() - 1
     deed, others = ("writes", written) if written & (written - 1) else ("reads", read)
     others &= ~(1 << number)
-    return _race(group, vertex, name, str(index or ""), (number, deed, (others & -others).bit_length() - 1))
+    return _race(
+        group, vertex, name, str(index or ""), (number, deed, (others & -others).bit_length() - 1)
+    )
 
 
-def _race(group: Group, vertex: int, name: str, index: str, deed: tuple[int, str, int]) -> ComputeSetRaceError:
+def _race(
+    group: Group, vertex: int, name: str, index: str, deed: tuple[int, str, int]
+) -> ComputeSetRaceError:
     number, does, other = deed
-    return ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes {name}{index}, and worker {other}
+    return ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes
+        {name}{index}, and worker {other}
         {does} it.
         where: {vertex_name(group.table, int(group.rows[vertex]), name)}
-        next:  let each worker write elements of its own, chosen by worker_id; what one worker needs of another's work belongs
+        next:  let each worker write elements of its own, chosen by worker_id; what one worker needs
+        of another's work belongs
         into a second compute set.""")
 
 
@@ -73,7 +86,12 @@ def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
         if op.kind == "read":
             source, key = op.args
             keys = key if isinstance(key, tuple) else (key,)
-            _mark(read, trace, source.id, trace.samples[source.id][keys if Ellipsis in keys else (*keys, Ellipsis)])
+            _mark(
+                read,
+                trace,
+                source.id,
+                trace.samples[source.id][keys if Ellipsis in keys else (*keys, Ellipsis)],
+            )
             continue
         if op.kind == "store":
             _mark(written, trace, op.args[0].id, trace.samples[op.args[0].id])
@@ -89,6 +107,8 @@ def _mark(flags: dict[int, Array], trace: Trace, value: int, sample: Array) -> N
     root = trace.roots[value]
     if root in flags and sample.size:
         base = trace.samples[root]
-        first = (sample.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // base.itemsize
+        first = (
+            sample.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+        ) // base.itemsize
         steps = tuple(s // base.itemsize for s in sample.strides)
         np.lib.stride_tricks.as_strided(flags[root][first:], sample.shape, steps)[...] = True

@@ -1,23 +1,26 @@
 """Modelled cycles of one vertex.
 
-In this order: the vertex's own `set_perf_estimate`; the estimator registered for its codelet; the codelet's own
-`cycles(self, target)`; the operations that were written down when it was traced. Units: worker cycles (a worker issues once
-every six tile cycles), for a SupervisorVertex and a MultiVertex tile cycles: of a MultiVertex, six times its slowest worker.
+In this order: the vertex's own `set_perf_estimate`; the estimator registered for its codelet; the
+codelet's own `cycles(self, target)`; the operations that were written down when it was traced.
+Units: worker cycles (a worker issues once every six tile cycles), for a SupervisorVertex and a
+MultiVertex tile cycles: of a MultiVertex, six times its slowest worker.
 
 The counts of a trace become cycles by the table in docs/model.md:
 
-- A vertex costs `VERTEX_OVERHEAD` to start (5: tut5 and tut6 of graphcore/examples guess the same), and one that has the tile
-  to itself what a supervisor spends around its workers.
-- Work on single elements issues one instruction a cycle: each load, each store, each operation of weight 1 is one cycle. A
-  loop costs nothing more: the chip repeats instructions without a branch (`rpt`), and loads step their own addresses.
+- A vertex costs `VERTEX_OVERHEAD` to start (5: tut5 and tut6 of graphcore/examples guess the same),
+  and one that has the tile to itself what a supervisor spends around its workers.
+- Work on single elements issues one instruction a cycle: each load, each store, each operation of
+  weight 1 is one cycle. A loop costs nothing more: the chip repeats instructions without a branch
+  (`rpt`), and loads step their own addresses.
 - Work on vectors moves a data path of elements an instruction (2 FLOAT, 4 HALF).
-- What is more than one instruction costs what the inner loop of PopLibs' vertex does (`vertices.rates`).
+- What is more than one instruction costs what the inner loop of PopLibs' vertex does
+  (`vertices.rates`).
 
-`target.codelet_prices` says who wrote the instructions. "compiled": a C++ compiler. Loads, arithmetic and stores follow each
-other, every loop over vectors has its start, and arrays that the registers cannot hold are written to memory. "by hand": loads
-and stores go beside the arithmetic (dual issue), two loads and one store a cycle (`ld2xst64pace`), so that a codelet's vector
-part takes the longer of the two; and a product and a sum are one instruction where the chip has one.
-"""
+`target.codelet_prices` says who wrote the instructions. "compiled": a C++ compiler. Loads,
+arithmetic and stores follow each other, every loop over vectors has its start, and arrays that the
+registers cannot hold are written to memory. "by hand": loads and stores go beside the arithmetic
+(dual issue), two loads and one store a cycle (`ld2xst64pace`), so that a codelet's vector part
+takes the longer of the two; and a product and a sum are one instruction where the chip has one."""
 
 from __future__ import annotations
 
@@ -30,7 +33,16 @@ import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, Piece, Rate
+from ipu_teach.compile.scalar.writer import (
+    AGAIN,
+    BEYOND,
+    FUSED,
+    LOOP,
+    OF_PRODUCT,
+    PRODUCT,
+    Piece,
+    Rate,
+)
 from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.cost.vertices.parts import COUNTERS, STARTS, SUPERVISOR_OVERHEAD, WORDS
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
@@ -41,42 +53,81 @@ from ipu_teach.types import FLOAT, HALF, INT, Array
 
 VERTEX_OVERHEAD = 5
 COMPILED_PRODUCT = 4  # instructions for a data path of a @ b: two loads, a product, a sum
-LOOP_START = 6  # cycles before each loop over vectors: PopLibs' HadamardProd and Select have as many before each region
-REGISTERS = 7  # data paths that a worker's arithmetic registers hold: 16 words, less the pair that reads as zero
+# cycles before each loop over vectors: PopLibs' HadamardProd and Select have as many before each
+# region
+LOOP_START = 6
+# data paths that a worker's arithmetic registers hold: 16 words, less the pair that reads as zero
+REGISTERS = 7
 UNKNOWN = -1
 
-# numpy's functions that are more than one instruction, and the operations of PopLibs that they are made of.
+# numpy's functions that are more than one instruction, and the operations of PopLibs that they are
+# made of.
 OPERATIONS: dict[str, tuple[str, ...]] = {
-    "divide": ("DIVIDE",), "reciprocal": ("INVERSE",), "sqrt": ("SQRT",), "exp": ("EXPONENT",), "exp2": ("EXPONENT2",),
-    "log": ("LOGARITHM",), "log1p": ("LOGARITHM_ONE_PLUS",), "expm1": ("EXPONENT_MINUS_ONE",), "tanh": ("TANH",),
-    "sin": ("SIN",), "cos": ("COS",), "tan": ("TAN",), "arcsin": ("ASIN",), "arctan2": ("ATAN2",), "power": ("POWER",),
-    "remainder": ("REMAINDER",), "fmod": ("REMAINDER",), "floor_divide": ("DIVIDE", "FLOOR"),
-    "cbrt": ("CBRT",), "floor": ("FLOOR",), "ceil": ("CEIL",), "rint": ("ROUND",), "trunc": ("TRUNC",), "sign": ("SIGNUM",),
-}  # fmt: skip
-_WHOLE_OPERATIONS = {"divide": "DIVIDE", "floor_divide": "DIVIDE", "remainder": "REMAINDER", "power": "POWER",
-                     "sqrt": "SQRT", "sign": "SIGNUM"}  # fmt: skip
+    "divide": ("DIVIDE",),
+    "reciprocal": ("INVERSE",),
+    "sqrt": ("SQRT",),
+    "exp": ("EXPONENT",),
+    "exp2": ("EXPONENT2",),
+    "log": ("LOGARITHM",),
+    "log1p": ("LOGARITHM_ONE_PLUS",),
+    "expm1": ("EXPONENT_MINUS_ONE",),
+    "tanh": ("TANH",),
+    "sin": ("SIN",),
+    "cos": ("COS",),
+    "tan": ("TAN",),
+    "arcsin": ("ASIN",),
+    "arctan2": ("ATAN2",),
+    "power": ("POWER",),
+    "remainder": ("REMAINDER",),
+    "fmod": ("REMAINDER",),
+    "floor_divide": ("DIVIDE", "FLOOR"),
+    "cbrt": ("CBRT",),
+    "floor": ("FLOOR",),
+    "ceil": ("CEIL",),
+    "rint": ("ROUND",),
+    "trunc": ("TRUNC",),
+    "sign": ("SIGNUM",),
+}
+_WHOLE_OPERATIONS = {
+    "divide": "DIVIDE",
+    "floor_divide": "DIVIDE",
+    "remainder": "REMAINDER",
+    "power": "POWER",
+    "sqrt": "SQRT",
+    "sign": "SIGNUM",
+}
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _SELECT_WEIGHT = 5  # cycles an element of PopLibs' Select, which np.where is
 _CLIP_WEIGHT = 2  # a minimum and a maximum, for a data path
-_EACH_WEIGHT = 3  # functions without a row of their own: the three cycles an element of PopLibs' argmax
+# functions without a row of their own: the three cycles an element of PopLibs' argmax
+_EACH_WEIGHT = 3
 
 
 def array_cycles(name: str, dtype: np.dtype[Any], elements: int, target: Target) -> float:
-    """Issue cycles of numpy's function `name` for so many elements of `dtype`, side by side in an array.
+    """Issue cycles of numpy's function `name` for so many elements of `dtype`, side by side in an
+    array.
 
-    PopLibs' loops take two or four elements a turn where the data path holds as many; a wider one would not change those.
-    """
+    PopLibs' loops take two or four elements a turn where the data path holds as many; a wider one
+    would not change those."""
     if name == "where":
         return _SELECT_WEIGHT * elements
     if dtype.kind != "f":  # integers have no vectors
         rate = (UNARY | BINARY).get((_WHOLE_OPERATIONS.get(name, ""), INT))
-        return elements * (rate.cycles / rate.elements if rate else _CLIP_WEIGHT if name == "clip" else 1)
+        return elements * (
+            rate.cycles / rate.elements if rate else _CLIP_WEIGHT if name == "clip" else 1
+        )
     paths = -(-elements // _width(dtype, target))
     if name == "clip":
         return _CLIP_WEIGHT * paths
     kind = HALF if dtype.itemsize == 2 else FLOAT
     rates = [(UNARY | BINARY)[op, kind] for op in OPERATIONS.get(name, ())]
-    return sum(rate.cycles * (-(-elements // rate.elements) if rate.elements else paths) for rate in rates) or paths
+    return (
+        sum(
+            rate.cycles * (-(-elements // rate.elements) if rate.elements else paths)
+            for rate in rates
+        )
+        or paths
+    )
 
 
 class Tally:
@@ -94,9 +145,13 @@ class Tally:
         self.written: set[int] = set()  # temporary arrays that went to memory
         stored = {trace.roots[op.args[0].id] for op in trace.ops if op.kind == "store"}
         known = {n for n, f in trace.codelet.fields.items() if f.kind == "state" and not f.depth}
-        self.constants = {root for root, (name, _) in trace.regions.items() if name in known} - stored
+        self.constants = {
+            root for root, (name, _) in trace.regions.items() if name in known
+        } - stored
         self.users = Counter(a.id for op in trace.ops for a in op.args if isinstance(a, Ref))
-        self.products = {op.result: op for op in trace.ops if op.kind == "ufunc" and _name(op) == "multiply"}
+        self.products = {
+            op.result: op for op in trace.ops if op.kind == "ufunc" and _name(op) == "multiply"
+        }
         for op in trace.ops:
             self._add(op)
 
@@ -113,7 +168,13 @@ class Tally:
             if isinstance(value, Ref) and not self.by_hand:
                 self._charge("loads", op, self._load(value, op))
             outside = self.trace.roots[into.id] in self.trace.regions
-            self._charge("stores", op, _paths(samples[into.id], self.target) if outside else self._beyond(samples[into.id]))
+            self._charge(
+                "stores",
+                op,
+                _paths(samples[into.id], self.target)
+                if outside
+                else self._beyond(samples[into.id]),
+            )
             self._end_loop(op)
         elif op.kind not in ("region", "view", "local"):
             self._work(op)
@@ -138,8 +199,13 @@ class Tally:
         root, paths = trace.roots[argument.id], _paths(sample, self.target)
         if self.by_hand:
             times = 1
-            if op.kind == "product" and sample.ndim < 2 < 2 * sample.ndim and np.ndim(trace.samples[op.result]):
-                times = np.size(trace.samples[op.result])  # a vector that meets a matrix is read once for each result
+            if (
+                op.kind == "product"
+                and sample.ndim < 2 < 2 * sample.ndim
+                and np.ndim(trace.samples[op.result])
+            ):
+                # a vector that meets a matrix is read once for each result
+                times = np.size(trace.samples[op.result])
             return paths * times if root in trace.regions else 0
         place = sample.__array_interface__["data"][0], sample.shape, sample.strides
         if not sample.ndim or place in self.loaded or self.made.get(root) == self.loops:
@@ -167,18 +233,28 @@ class Tally:
             self.charges.append((counter, op, cycles))
 
     def _fused(self, op: Op) -> bool:
-        """True for a sum or difference that is one instruction with a product, which nothing else takes."""
+        """True for a sum or difference that is one instruction with a product, which nothing else
+        takes."""
         samples = self.trace.samples
         kind = np.asarray(samples[op.result]).dtype
         if op.kind not in ("ufunc", "reduce") or _name(op) not in ("add", "subtract"):
             return False
         for a in op.args:
-            product = self.products.get(a.id) if isinstance(a, Ref) and self.users[a.id] == 1 else None
-            if product is not None and np.asarray(samples[product.result]).dtype == kind and kind.kind == "f":
+            product = (
+                self.products.get(a.id) if isinstance(a, Ref) and self.users[a.id] == 1 else None
+            )
+            if (
+                product is not None
+                and np.asarray(samples[product.result]).dtype == kind
+                and kind.kind == "f"
+            ):
                 if op.kind == "reduce":  # f32v2mac, f16v4cmac
                     return True
                 if np.ndim(samples[op.result]):  # f32v2axpy, f16v4mix: of a number and a vector
-                    return any(np.ndim(samples[x.id] if isinstance(x, Ref) else x) == 0 for x in product.args)
+                    return any(
+                        np.ndim(samples[x.id] if isinstance(x, Ref) else x) == 0
+                        for x in product.args
+                    )
                 return bool(kind.itemsize >= 4)  # f32mac
         return False
 
@@ -189,7 +265,10 @@ class Tally:
         for counter, _, cycles in self.charges:
             total[counter] += UNIT * cycles
         *single, vector, loads, stores = total.values()
-        return int(VERTEX_OVERHEAD + np.ceil((sum(single) + together((vector, loads, stores), self.target)) / UNIT))
+        return int(
+            VERTEX_OVERHEAD
+            + np.ceil((sum(single) + together((vector, loads, stores), self.target)) / UNIT)
+        )
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
@@ -198,7 +277,8 @@ def trace_cycles(trace: Trace, target: Target) -> int:
 
 
 def store_cycles(dtype: np.dtype[Any]) -> int:
-    """Cycles of storing one element: memory is written by the word, and the rest of a word must be read first."""
+    """Cycles of storing one element: memory is written by the word, and the rest of a word must be
+    read first."""
     return 1 if dtype.itemsize >= 4 else 3
 
 
@@ -229,16 +309,22 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
 
 
 def _name(op: Op) -> str:
-    """The function of an operation, as numpy calls it. Three powers have instructions of their own."""
+    """The function of an operation, as numpy calls it. Three powers have instructions of their
+    own."""
     name = str(getattr(op.fn, "__name__", ""))
     if name not in ("pow", "power"):
         return name
     exponent = op.args[1]
-    return "power" if isinstance(exponent, Ref) or np.ndim(exponent) else _POWERS.get(exponent, "power")
+    return (
+        "power"
+        if isinstance(exponent, Ref) or np.ndim(exponent)
+        else _POWERS.get(exponent, "power")
+    )
 
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
-    """Issue cycles of one operation, by numpy's name for it, whose result is a single element of a numpy dtype."""
+    """Issue cycles of one operation, by numpy's name for it, whose result is a single element of a
+    numpy dtype."""
     if name == FUSED:
         return 0.0 if target.codelet_prices == BY_HAND else 1.0
     width = _width(dtype, target)
@@ -246,14 +332,22 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
 
 
 UNIT = 16  # of a cycle: scalar loops count in these, so that 5.25 cycles are a whole number
-# What work on whole regions takes, as the texts of scalar loops say it: the one place where that stands.
+# What work on whole regions takes, as the texts of scalar loops say it: the one place where that
+# stands.
 TOGETHER = {COMPILED: "vec + loads + stores", BY_HAND: "max(vec, loads // 2, stores)"}
 _TOGETHER = {prices: compile(text, "together", "eval") for prices, text in TOGETHER.items()}
 
 
 def together(beside: Sequence[float], target: Target) -> float:
-    """What work on whole regions, its loads and its stores take: of each so many, in units of `UNIT`."""
-    return float(eval(_TOGETHER[target.codelet_prices], {}, dict(zip(("vec", "loads", "stores"), beside, strict=True))))
+    """What work on whole regions, its loads and its stores take: of each so many, in units of
+    `UNIT`."""
+    return float(
+        eval(
+            _TOGETHER[target.codelet_prices],
+            {},
+            dict(zip(("vec", "loads", "stores"), beside, strict=True)),
+        )
+    )
 
 
 def piece_cycles(piece: Piece, target: Target) -> int:
@@ -275,7 +369,14 @@ def rate_cycles(rate: Rate, target: Target) -> list[tuple[int, int, int]]:
     """
     name, dtype = rate[0], np.dtype(rate[1])
     width, by_hand = _width(dtype, target), target.codelet_prices == BY_HAND
-    if name in (BEYOND, LOOP) and by_hand or name in (AGAIN, OF_PRODUCT) and not by_hand or name == FUSED and by_hand:
+    if (
+        name in (BEYOND, LOOP)
+        and by_hand
+        or name in (AGAIN, OF_PRODUCT)
+        and not by_hand
+        or name == FUSED
+        and by_hand
+    ):
         return []
     if name == BEYOND:
         return [(UNIT, width, REGISTERS)]
@@ -303,7 +404,12 @@ def priced_for(codelet: type[Vertex], target: Target) -> Target:
 
 def depends_on_data(group: Group) -> bool:
     """True if the cycles of a vertex of `group` are known only when it has run."""
-    if group.scalar is None or not group.trace.stopped or group.estimator is not None or hasattr(group.table.codelet, "cycles"):
+    if (
+        group.scalar is None
+        or not group.trace.stopped
+        or group.estimator is not None
+        or hasattr(group.table.codelet, "cycles")
+    ):
         return False
     return bool(np.any(group.table.estimates[group.rows] < 0))
 
@@ -319,7 +425,8 @@ def rate_text(rate: Rate, target: Target) -> str:
 
 
 def launch_cycles(codelet: type[Vertex]) -> int:
-    """Tile cycles that a supervisor spends around its workers: of a vertex that has the tile to itself."""
+    """Tile cycles that a supervisor spends around its workers: of a vertex that has the tile to
+    itself."""
     return 0 if codelet.context == "worker" else SUPERVISOR_OVERHEAD
 
 
@@ -329,16 +436,17 @@ def of_library(codelet: type[Vertex]) -> bool:
 
 
 def column_of(group: Group, column: Array) -> Array:
-    """The entries of a column of the group's table that belong to the group. What is all of it is not copied."""
+    """The entries of a column of the group's table that belong to the group. What is all of it is
+    not copied."""
     return column if len(group.rows) == len(column) else column[group.rows]
 
 
 def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -> Array:
     """int64, one entry for each vertex of `group`: its modelled cycles, or `UNKNOWN`.
 
-    `measured`: worker cycles of each vertex in one execution, where they depend on data.
-    Raises `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or gives no number of cycles.
-    """
+    `measured`: worker cycles of each vertex in one execution, where they depend on data. Raises
+    `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or gives no
+    number of cycles."""
     given = column_of(group, group.table.estimates)
     if np.all(given >= 0):
         return given
@@ -346,19 +454,28 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     target = priced_for(codelet, target)
     start = launch_cycles(codelet)
     modelled: int | Array
-    said = said_cycles(codelet, group.estimator, group.shapes, target, vertex_name(group.table, int(group.rows[0])))
+    said = said_cycles(
+        codelet, group.estimator, group.shapes, target, vertex_name(group.table, int(group.rows[0]))
+    )
     if said is not None:
         modelled = said
     elif measured is not None:
-        modelled = measured * target.num_worker_contexts if codelet.context == "supervisor" else measured
+        modelled = (
+            measured * target.num_worker_contexts if codelet.context == "supervisor" else measured
+        )
         modelled = np.where(measured < 0, UNKNOWN, modelled + start)
     elif group.trace.stopped:
         modelled = UNKNOWN
     elif group.workers:
-        # The tile is done when its slowest worker is; a worker issues once in as many cycles as there are workers.
-        modelled = len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers) + start
+        # The tile is done when its slowest worker is; a worker issues once in as many cycles as
+        # there are workers.
+        modelled = (
+            len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers)
+            + start
+        )
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
-            modelled = modelled * target.num_worker_contexts + start  # one worker of six does it all
+            # one worker of six does it all
+            modelled = modelled * target.num_worker_contexts + start
     return np.where(given >= 0, given, modelled)

@@ -1,7 +1,8 @@
 """Floating-point operations of one vertex, counted from its trace.
 
-One for each element of the result of an operation on floats; of a sum one less than it has elements; of a product of
-matrices two for each pair that is multiplied. Comparisons, moves and integers count nothing.
+One for each element of the result of an operation on floats; of a sum one less than it has
+elements; of a product of matrices two for each pair that is multiplied. Comparisons, moves and
+integers count nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +15,28 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
 
 _PLAIN = ("region", "view", "local", "read", "store")
-_MOVES = ("where", "negative", "positive", "absolute", "copysign", "sort", "argsort", "argmax", "argmin", "roll")
+_MOVES = (
+    "where",
+    "negative",
+    "positive",
+    "absolute",
+    "copysign",
+    "sort",
+    "argsort",
+    "argmax",
+    "argmin",
+    "roll",
+)
 
 
 def vertex_flops(group: Group) -> int:
-    """Operations of each vertex of `group`; -1 if its codelet could not be traced, so that nobody knows."""
+    """Operations of each vertex of `group`; -1 if its codelet could not be traced, so that nobody
+    knows."""
     if group.trace.stopped:
         return -1
-    return sum(_flops(trace, op) for trace in group.traces for op in trace.ops if op.kind not in _PLAIN)
+    return sum(
+        _flops(trace, op) for trace in group.traces for op in trace.ops if op.kind not in _PLAIN
+    )
 
 
 def _flops(trace: Trace, op: Op) -> int:

@@ -1,8 +1,8 @@
 """Where a cycle comes from: on what each part of a step rests.
 
-A phase rests on the weakest of the constants that it is made of (`target.ground`); what vertices compute, on how their cycles
-were found: a formula of PopLibs, our counting of a codelet's operations, or a figure given with the program.
-"""
+A phase rests on the weakest of the constants that it is made of (`target.ground`); what vertices
+compute, on how their cycles were found: a formula of PopLibs, our counting of a codelet's
+operations, or a figure given with the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from ipu_teach.cost.codelets import of_library
 from ipu_teach.cost.model import StepCost
 from ipu_teach.target import COUNTED, GIVEN, GRAPHCORE, GROUNDS, Target, ground
 
-_EXCHANGE = ("exchange_bytes_per_cycle", "exchange_latency_cycles", "exchange_cycles_per_row", "exchange_setup_instructions")
+_EXCHANGE = (
+    "exchange_bytes_per_cycle",
+    "exchange_latency_cycles",
+    "exchange_cycles_per_row",
+    "exchange_setup_instructions",
+)
 
 
 def codelet_ground(groups: Iterable[Group]) -> str:
@@ -26,7 +31,11 @@ def codelet_ground(groups: Iterable[Group]) -> str:
         codelet, given = group.table.codelet, group.table.estimates[group.rows] >= 0
         said = group.estimator is not None or hasattr(codelet, "cycles")
         found |= {GIVEN} if np.any(given) else set()
-        found |= set() if np.all(given) else {GRAPHCORE if of_library(codelet) else GIVEN if said else COUNTED}
+        found |= (
+            set()
+            if np.all(given)
+            else {GRAPHCORE if of_library(codelet) else GIVEN if said else COUNTED}
+        )
     return weakest(found or {COUNTED})
 
 
@@ -36,9 +45,14 @@ def weakest(grounds: Iterable[str]) -> str:
 
 
 def step_grounds(
-    step: StepCost, external: bool, codelets: Mapping[str, int], resting: Mapping[str, str], target: Target
+    step: StepCost,
+    external: bool,
+    codelets: Mapping[str, int],
+    resting: Mapping[str, str],
+    target: Target,
 ) -> Counter[str]:
-    """Cycles of one step by what they rest on. `codelets`: cycles by codelet, whose grounds `resting` holds."""
+    """Cycles of one step by what they rest on. `codelets`: cycles by codelet, whose grounds
+    `resting` holds."""
 
     def of(*names: str) -> str:
         return weakest(ground(target, name) for name in names)
@@ -55,16 +69,19 @@ def step_grounds(
         found[resting[name]] += share
         left -= share
     rest = max(codelets, key=lambda name: codelets[name]) if whole else ""
-    found[resting[rest] if rest else of("memcpy_bytes_per_cycle")] += left  # what division left over; a copy on its tile
+    # what division left over; a copy on its tile
+    found[resting[rest] if rest else of("memcpy_bytes_per_cycle")] += left
     return found
 
 
-# Of a step that ran: how often, its cost, whether all IPUs wait for each other, and cycles and vertices by codelet.
+# Of a step that ran: how often, its cost, whether all IPUs wait for each other, and cycles and
+# vertices by codelet.
 Ran = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 
 
 def shares(ran: Iterable[Ran], resting: Mapping[str, str], target: Target) -> dict[str, float]:
-    """What share of the cycles of a run rests on what; and of the vertices that ran, what share has "no estimate"."""
+    """What share of the cycles of a run rests on what; and of the vertices that ran, what share has
+    "no estimate"."""
     found: Counter[str] = Counter()
     missing = every = 0
     for times, cost, external, cycles, vertices in ran:

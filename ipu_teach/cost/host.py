@@ -1,12 +1,14 @@
-"""What the host's data costs on the tiles: where it lands, and the exchange that brings it to its place.
+"""What the host's data costs on the tiles: where it lands, and the exchange that brings it to its
+place.
 
-The host link moves packets of `host_packet_bytes`, in the host's order. A packet that belongs to one tile goes straight
-there. One that holds parts of several tiles lands whole on some tile, such packets spread evenly in their order, and an
-exchange on the IPU puts its parts where the tensor is mapped; on the way out the same happens in reverse. So does Poplar,
-whose `Copy` rearranges on the device unless asked to save memory (API reference, program::Copy, `optimiseMemory`), and whose
-PopLibs offers a layout that needs none: whole packets on each tile (popops/HostSliceTensor.cpp). Each IPU has a host link of
-its own, so nothing crosses between IPUs. Remote buffers are reached in the same way.
-"""
+The host link moves packets of `host_packet_bytes`, in the host's order. A packet that belongs to
+one tile goes straight there. One that holds parts of several tiles lands whole on some tile, such
+packets spread evenly in their order, and an exchange on the IPU puts its parts where the tensor is
+mapped; on the way out the same happens in reverse. So does Poplar, whose `Copy` rearranges on the
+device unless asked to save memory (API reference, program::Copy, `optimiseMemory`), and whose
+PopLibs offers a layout that needs none: whole packets on each tile (popops/HostSliceTensor.cpp).
+Each IPU has a host link of its own, so nothing crosses between IPUs. Remote buffers are reached in
+the same way."""
 
 from __future__ import annotations
 
@@ -28,9 +30,8 @@ from ipu_teach.types import Array
 class Landing:
     """A tensor's bytes in the host's order, in pieces that lie on one tile and in one packet.
 
-    `begin` and `end`: addresses; `owner`: the tile on which a piece is mapped, `landed`: that on which its packet lands.
-    `packets` (int64[tiles]): how many land on each tile.
-    """
+    `begin` and `end`: addresses; `owner`: the tile on which a piece is mapped, `landed`: that on
+    which its packet lands. `packets` (int64[tiles]): how many land on each tile."""
 
     begin: Array
     end: Array
@@ -51,7 +52,11 @@ def landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     sizes = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
     packets = -(-sizes // packet_bytes)
     # Addresses in one sequence of whole packets, those of IPU 0 first.
-    place = np.cumsum(end - begin) - (end - begin) + (np.cumsum(packets) * packet_bytes - np.cumsum(sizes))[ipu]
+    place = (
+        np.cumsum(end - begin)
+        - (end - begin)
+        + (np.cumsum(packets) * packet_bytes - np.cumsum(sizes))[ipu]
+    )
     place -= (packets * packet_bytes - sizes)[ipu]
     first, last = place // packet_bytes, (place + end - begin - 1) // packet_bytes
     piece, packet = expand(first, last - first + 1)
@@ -62,7 +67,8 @@ def landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
 
 
 def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tuple[Array, Array]:
-    """(the tile on which each piece lands, packets by tile) of pieces sorted by packet; `packets`: how many each IPU gets."""
+    """(the tile on which each piece lands, packets by tile) of pieces sorted by packet; `packets`:
+    how many each IPU gets."""
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
     first = np.flatnonzero(np.append(True, np.diff(packet) > 0))
@@ -82,7 +88,9 @@ def host_traffic(graph: FrozenGraph, tensor: Tensor, to_device: bool) -> Traffic
     """The exchange on the IPU that a transfer between `tensor` and the host takes."""
     found = landing(graph, tensor)
     crossing = found.owner != found.landed
-    begin, end, owner, landed = (a[crossing] for a in (found.begin, found.end, found.owner, found.landed))
+    begin, end, owner, landed = (
+        a[crossing] for a in (found.begin, found.end, found.owner, found.landed)
+    )
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
     order = np.lexsort((begin, owner))
@@ -91,7 +99,8 @@ def host_traffic(graph: FrozenGraph, tensor: Tensor, to_device: bool) -> Traffic
 
 
 def with_host(step: Step) -> tuple[Tensor, bool] | None:
-    """(the tensor, whether data comes to it) of a step that transfers between tiles and host or a remote buffer."""
+    """(the tensor, whether data comes to it) of a step that transfers between tiles and host or a
+    remote buffer."""
     match step:
         case RemoteCopyStep():
             return step.tensor, not step.store
@@ -110,12 +119,14 @@ def host_links(graph: FrozenGraph, tensor: Tensor) -> tuple[int, ...]:
         return (tensor.num_elements * tensor.dtype.size,)
     found = landing(graph, tensor)
     ipu = found.owner // graph.target.tiles_per_ipu
-    return tuple(np.bincount(ipu, found.end - found.begin, graph.target.num_ipus).astype(np.int64).tolist())
+    return tuple(
+        np.bincount(ipu, found.end - found.begin, graph.target.num_ipus).astype(np.int64).tolist()
+    )
 
 
 def host_cycles(links: tuple[int, ...], target: Target) -> int:
-    """Cycles of bytes on the host links, which work at the same time, or to or from streaming memory, which lies beyond them;
-    rounded up, here alone.
+    """Cycles of bytes on the host links, which work at the same time, or to or from streaming
+    memory, which lies beyond them; rounded up, here alone.
 
     For streaming memory that rate is assumed: none is published.
     """

@@ -1,10 +1,10 @@
 """Which line of a codelet takes how many cycles.
 
-A line is a statement of `compute()`, or of a method or function that it calls; `times` is how often it ran. Work on single
-elements belongs to its line, and as compiled all other work does. By hand, work on vectors goes beside loads and stores, so a
-codelet's vector part takes the longest of the three, and belongs to the lines of that one. The start of a vertex is no line's;
-what the whole is rounded up by is the last's.
-"""
+A line is a statement of `compute()`, or of a method or function that it calls; `times` is how often
+it ran. Work on single elements belongs to its line, and as compiled all other work does. By hand,
+work on vectors goes beside loads and stores, so a codelet's vector part takes the longest of the
+three, and belongs to the lines of that one. The start of a vertex is no line's; what the whole is
+rounded up by is the last's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.scalar.writer import LOOP, WORD, Spot
 from ipu_teach.compile.trace import Trace
-from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, Tally, launch_cycles, piece_cycles, priced_for, together
+from ipu_teach.cost.codelets import (
+    UNIT,
+    VERTEX_OVERHEAD,
+    Tally,
+    launch_cycles,
+    piece_cycles,
+    priced_for,
+    together,
+)
 from ipu_teach.cost.vertices.parts import BESIDE, COUNTERS, STARTS, WORDS
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.source import file_name
@@ -39,7 +47,8 @@ Charge = tuple[str, Spot, float]  # which counter, where, and how many cycles
 
 
 class Line(NamedTuple):
-    """A statement: the method that it stands in, its line there, from 1 on, and the text of that line."""
+    """A statement: the method that it stands in, its line there, from 1 on, and the text of that
+    line."""
 
     method: str
     number: int
@@ -55,20 +64,26 @@ class LineCycles(NamedTuple):
 
 
 class Lines(list[LineCycles]):
-    """The lines of a vertex. `parts`: of each what its cycles go to, by name; together they are the line's."""
+    """The lines of a vertex. `parts`: of each what its cycles go to, by name; together they are the
+    line's."""
 
-    def __init__(self, lines: Iterable[LineCycles] = (), parts: Mapping[Line, Mapping[str, float]] | None = None) -> None:
+    def __init__(
+        self,
+        lines: Iterable[LineCycles] = (),
+        parts: Mapping[Line, Mapping[str, float]] | None = None,
+    ) -> None:
         super().__init__(lines)
         self.parts = parts or {}
 
 
 @dataclass(eq=False)
 class Turn:
-    """A turn of a loop, its number counted from 1 on each time the loop is come to. `depth`: loops around this one.
+    """A turn of a loop, its number counted from 1 on each time the loop is come to. `depth`: loops
+    around this one.
 
-    `cycles`: modelled, with those of loops within. `values`: the local variables at its end, but for large arrays.
-    `stored`: by field the elements that were stored, also in turns of loops within: numbers, or indices of several axes.
-    """
+    `cycles`: modelled, with those of loops within. `values`: the local variables at its end, but
+    for large arrays. `stored`: by field the elements that were stored, also in turns of loops
+    within: numbers, or indices of several axes."""
 
     line: Line
     number: int
@@ -80,12 +95,13 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """One vertex that ran. `result`: what `Vertex.call` returns; `cycles`: modelled, or -1 where nothing could count them.
+    """One vertex that ran. `result`: what `Vertex.call` returns; `cycles`: modelled, or -1 where
+    nothing could count them.
 
-    `start`: the cycles of its start; with those of `lines` they add up to `cycles`. `lines` is empty where the cycles are an
-    estimate. `turns`: in the order in which they began, at most 10,000 of all `turned`. Of a MultiVertex, cycles are the
-    tile's, and lines and turns those of its slowest worker, `worker`.
-    """
+    `start`: the cycles of its start; with those of `lines` they add up to `cycles`. `lines` is
+    empty where the cycles are an estimate. `turns`: in the order in which they began, at most
+    10,000 of all `turned`. Of a MultiVertex, cycles are the tile's, and lines and turns those of
+    its slowest worker, `worker`."""
 
     codelet: type[Vertex]
     result: Any
@@ -99,16 +115,34 @@ class Observed:
     def wrote(self, name: str, *index: int) -> list[Turn]:
         """The turns that stored in a field, or in the element at `index` of it."""
         element = index[0] if len(index) == 1 else index
-        return [turn for turn in self.turns if name in turn.stored and (not index or element in turn.stored[name])]
+        return [
+            turn
+            for turn in self.turns
+            if name in turn.stored and (not index or element in turn.stored[name])
+        ]
 
     def __str__(self) -> str:
-        rows = [(f"{n:,}", in_cycles(cycles), f"{line.method} {line.number}", line.text) for line, n, cycles in self.lines]
-        text = f"{self.codelet.__name__}: " + (f"{self.cycles:,} modelled cycles" if self.cycles >= 0 else "no estimate")
-        text += f", {self.start} of them to start\n{listing(('times', 'cycles', 'line', ''), rows)}" if rows else ""
+        rows = [
+            (f"{n:,}", in_cycles(cycles), f"{line.method} {line.number}", line.text)
+            for line, n, cycles in self.lines
+        ]
+        text = f"{self.codelet.__name__}: " + (
+            f"{self.cycles:,} modelled cycles" if self.cycles >= 0 else "no estimate"
+        )
+        text += (
+            f", {self.start} of them to start\n{listing(('times', 'cycles', 'line', ''), rows)}"
+            if rows
+            else ""
+        )
         if not self.turns:
             return text
         turns = [
-            (str(t.number), in_cycles(t.cycles), f"{'  ' * t.depth}{t.line.method} {t.line.number}", told(t))
+            (
+                str(t.number),
+                in_cycles(t.cycles),
+                f"{'  ' * t.depth}{t.line.method} {t.line.number}",
+                told(t),
+            )
             for t in self.turns[:MOST_PRINTED]
         ]
         more = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
@@ -118,10 +152,14 @@ class Observed:
 def line_cycles(group: Group, row: int, target: Target) -> Lines:
     """The lines of a vertex that was traced. Their cycles and the start add up to the vertex's.
 
-    `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate is given.
-    """
+    `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate
+    is given."""
     target = priced_for(group.table.codelet, target)
-    said = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "") if not group.trace.stopped else None
+    said = (
+        said_cycles(group.table.codelet, group.estimator, group.shapes, target, "")
+        if not group.trace.stopped
+        else None
+    )
     if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
         return Lines()
     return lines_of_traces(group.table.codelet, group.traces, target)
@@ -130,7 +168,9 @@ def line_cycles(group: Group, row: int, target: Target) -> Lines:
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> Lines:
     """The same from the trace of the one worker, or of each: the slowest says how long all take."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
-    sites = Counter((op.site, op.kind) for op in slowest.trace.ops if op.kind not in ("region", "view", "local"))
+    sites = Counter(
+        (op.site, op.kind) for op in slowest.trace.ops if op.kind not in ("region", "view", "local")
+    )
     times: dict[Spot, int] = {}
     for ((file, line, _), _), number in sites.items():
         times[file, line] = max(number, times.get((file, line), 0))
@@ -139,32 +179,52 @@ def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) 
 
 
 def lines_of_pieces(
-    code: ScalarCode, target: Target, cycles: int, pieces: list[int], times: list[int], beside: Mapping[tuple[str, int], int]
+    code: ScalarCode,
+    target: Target,
+    cycles: int,
+    pieces: list[int],
+    times: list[int],
+    beside: Mapping[tuple[str, int], int],
 ) -> Lines:
-    """The lines of a scalar loop. `pieces`, `times`: how often each piece and line of it ran; `beside`: work on regions."""
+    """The lines of a scalar loop. `pieces`, `times`: how often each piece and line of it ran;
+    `beside`: work on regions."""
     found: list[Charge] = []
     for piece, ran in zip(code.pieces, pieces, strict=True):
         for price in piece if ran else ():
             (name, kind, spot), amount = price[0], ran * piece_cycles((price,), target) / UNIT
             rest = amount * 2 / 3 if kind == WORD else 0.0
-            found += [(STARTS if name == LOOP else "scalar", spot, amount - rest), (WORDS, spot, rest)]
+            found += [
+                (STARTS if name == LOOP else "scalar", spot, amount - rest),
+                (WORDS, spot, rest),
+            ]
     for (counter, rate), amount in beside.items():
-        found.append((STARTS if code.rates[rate][0] == LOOP else counter, code.rates[rate][2], amount / UNIT))
+        found.append(
+            (STARTS if code.rates[rate][0] == LOOP else counter, code.rates[rate][2], amount / UNIT)
+        )
     return listed(code.codelet, found, dict(zip(code.lines, times, strict=True)), cycles, target)
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
-    """Tile cycles that a cycle of its worker counts as: of a vertex that has the tile for itself."""
+    """Tile cycles that a cycle of its worker counts as: of a vertex that has the tile for
+    itself."""
     return 1 if codelet.context == "worker" else target.num_worker_contexts
 
 
 def start_of(codelet: type[Vertex], target: Target) -> int:
-    """Cycles before a vertex comes to its first line: its own start, and that of workers by the tile's supervisor."""
+    """Cycles before a vertex comes to its first line: its own start, and that of workers by the
+    tile's supervisor."""
     return factor_of(codelet, target) * VERTEX_OVERHEAD + launch_cycles(codelet)
 
 
-def listed(codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, int], cycles: int, target: Target) -> Lines:
-    """What each line takes of the `cycles` of a worker; of a vertex that has the tile to itself, in cycles of the tile."""
+def listed(
+    codelet: type[Vertex],
+    found: Iterable[Charge],
+    times: Mapping[Spot, int],
+    cycles: int,
+    target: Target,
+) -> Lines:
+    """What each line takes of the `cycles` of a worker; of a vertex that has the tile to itself, in
+    cycles of the tile."""
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
     for counter, spot, amount in found:
@@ -173,8 +233,14 @@ def listed(codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, 
     alone = np.array([together(row, target) for row in np.diag(total).tolist()])
     if together(total, target) < sum(alone):  # they go side by side, and the longest counts
         alone[np.arange(len(alone)) != np.argmax(alone)] = 0
-    counted = dict.fromkeys(COUNTERS, 1.0) | dict(zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True))
-    naming, ran, parts = naming_of(codelet), Counter[Line](), defaultdict[Line, Counter[str]](Counter)
+    counted = dict.fromkeys(COUNTERS, 1.0) | dict(
+        zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True)
+    )
+    naming, ran, parts = (
+        naming_of(codelet),
+        Counter[Line](),
+        defaultdict[Line, Counter[str]](Counter),
+    )
     for spot, number in times.items():
         if number:
             ran[naming(spot)] = max(ran[naming(spot)], number)
@@ -184,21 +250,35 @@ def listed(codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, 
     lines = sorted({*ran, *parts}, key=lambda line: (not line.method.endswith(".compute"), line))
     if parts:
         last = max(line for line in lines if parts[line].total())
-        parts[last][ROUNDED] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(part.total() for part in parts.values())
-    shares = {line: {n: factor * part / PARTS for n, part in parts[line].items() if part} for line in lines}
-    return Lines((LineCycles(line, ran[line], sum(shares[line].values())) for line in lines), shares)
+        parts[last][ROUNDED] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(
+            part.total() for part in parts.values()
+        )
+    shares = {
+        line: {n: factor * part / PARTS for n, part in parts[line].items() if part}
+        for line in lines
+    }
+    return Lines(
+        (LineCycles(line, ran[line], sum(shares[line].values())) for line in lines), shares
+    )
 
 
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Line]:
-    """Finds the lines of a codelet by where they stand: its methods, and the functions of its module."""
-    functions = [(v.__func__ if isinstance(v, staticmethod) else v) for c in codelet.__mro__ for v in vars(c).values()]
+    """Finds the lines of a codelet by where they stand: its methods, and the functions of its
+    module."""
+    functions = [
+        (v.__func__ if isinstance(v, staticmethod) else v)
+        for c in codelet.__mro__
+        for v in vars(c).values()
+    ]
     functions += list(getattr(codelet.compute, "__globals__", {}).values())
     known = [f for f in functions if isinstance(f, FunctionType)]
 
     @lru_cache(None)
     def name(spot: Spot) -> Line:
         file, line = spot
-        around = [f for f in known if f.__code__.co_filename == file and f.__code__.co_firstlineno <= line]
+        around = [
+            f for f in known if f.__code__.co_filename == file and f.__code__.co_firstlineno <= line
+        ]
         if not around:
             return Line(file_name(file), line, "")
         function = max(around, key=lambda f: f.__code__.co_firstlineno)
@@ -211,14 +291,18 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Line]:
 
 @lru_cache(1024)
 def _statements(function: FunctionType) -> dict[int, tuple[int, str]]:
-    """For each line of a function that on which its statement begins, and its text; empty where it is not to be had."""
+    """For each line of a function that on which its statement begins, and its text; empty where it
+    is not to be had."""
     try:
         text = dedent(inspect.getsource(function))
-        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]  # the outer ones first
+        # the outer ones first
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
     except (OSError, TypeError, SyntaxError):
         return {}
     lines = text.splitlines()
-    found = {n: node.lineno for node in nodes for n in range(node.lineno, (node.end_lineno or 0) + 1)}
+    found = {
+        n: node.lineno for node in nodes for n in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
     return {n: (first, lines[first - 1].strip()) for n, first in found.items()}
 
 
@@ -226,7 +310,9 @@ def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Rows below each other: two columns of numbers, and two of text."""
     whole = [head, *rows]
     n, cycles, line, _ = (max(map(len, column)) for column in zip(*whole, strict=True))
-    return "\n".join(f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in whole)
+    return "\n".join(
+        f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in whole
+    )
 
 
 def in_cycles(cycles: float) -> str:

@@ -1,9 +1,9 @@
 """The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
 
-IPUs 2k and 2k + 1 share a card and make a rung; rails join IPU i with i + 2 and i - 2. A message goes along a rail and
-crosses on the lower of the two rungs. Links work at the same time, each way, and what goes over one shares its rate; the
-exchange between IPUs lasts as long as its busiest link, and as the longest way takes: 15 ns a link, half of what a sync takes
-there and back.
+IPUs 2k and 2k + 1 share a card and make a rung; rails join IPU i with i + 2 and i - 2. A message
+goes along a rail and crosses on the lower of the two rungs. Links work at the same time, each way,
+and what goes over one shares its rate; the exchange between IPUs lasts as long as its busiest link,
+and as the longest way takes: 15 ns a link, half of what a sync takes there and back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def route(source: int, destination: int) -> Iterator[tuple[int, int]]:
 
 
 def link_cycles(flows: Array, target: Target) -> int:
-    """Cycles of the busiest link and the longest way. `flows`: bytes from each IPU (first axis) to each other one."""
+    """Cycles of the busiest link and the longest way. `flows`: bytes from each IPU (first axis) to
+    each other one."""
     load: dict[tuple[int, int], int] = {}
     longest = 0
     for source, destination in np.argwhere(flows).tolist():
@@ -39,5 +40,10 @@ def link_cycles(flows: Array, target: Target) -> int:
         for link in way:
             load[link] = load.get(link, 0) + int(flows[source, destination])
     rung, rail = target.link_bytes_per_cycle, target.rail_bytes_per_cycle
-    latency = int(np.ceil(longest * target.global_sync_seconds_per_hop / 2 * target.tile_clock_frequency))
-    return latency + max((int(np.ceil(size / (rung if a ^ b == 1 else rail))) for (a, b), size in load.items()), default=0)
+    latency = int(
+        np.ceil(longest * target.global_sync_seconds_per_hop / 2 * target.tile_clock_frequency)
+    )
+    return latency + max(
+        (int(np.ceil(size / (rung if a ^ b == 1 else rail))) for (a, b), size in load.items()),
+        default=0,
+    )

@@ -1,11 +1,11 @@
 """Which variables hold something that is still needed, at every place of the programs.
 
-A variable is always live if the host reads or writes it, if it is a constant or a vertex's state, if no program uses it, or
-if some program may read it before writing all of it: then it carries something from one run to the next. Any other one is
-live from the step that writes all of it to the last that reads it, and its bytes serve others before and after. A step that
-writes a part of a variable kills nothing, so a variable that is put together in parts counts as always live. An Output field
-writes all of its region. Where a program branches, what any branch needs is live.
-"""
+A variable is always live if the host reads or writes it, if it is a constant or a vertex's state,
+if no program uses it, or if some program may read it before writing all of it: then it carries
+something from one run to the next. Any other one is live from the step that writes all of it to the
+last that reads it, and its bytes serve others before and after. A step that writes a part of a
+variable kills nothing, so a variable that is put together in parts counts as always live. An Output
+field writes all of its region. Where a program branches, what any branch needs is live."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Access:
 
 @dataclass(frozen=True, eq=False)
 class Liveness:
-    """`always`: bool[variables]. `places`: the leaves of all programs, in order. `live`: bool[places, variables], of the
-    others: what is needed before, during or after that leaf."""
+    """`always`: bool[variables]. `places`: the leaves of all programs, in order. `live`:
+    bool[places, variables], of the others: what is needed before, during or after that leaf."""
 
     always: Array
     places: tuple[Node, ...]
@@ -78,7 +78,8 @@ class Accesses:
         return self._found[number]
 
     def touched(self, *tensors: object) -> Array:
-        """The variables of which some element is in one of the tensors; what is no tensor lies elsewhere."""
+        """The variables of which some element is in one of the tensors; what is no tensor lies
+        elsewhere."""
         return self._touched(*_bytes(tensors))
 
     def _access(self, step: Step) -> Access:
@@ -86,9 +87,14 @@ class Accesses:
             case ExecuteStep():
                 return self._execute(step)
             case CopyStep() | MergedStep():
-                return self._moved(*zip(*((copy.source, copy.destination) for copy in copies(step)), strict=True))
+                return self._moved(
+                    *zip(*((copy.source, copy.destination) for copy in copies(step)), strict=True)
+                )
             case RemoteCopyStep():
-                return self._moved((step.offset, step.tensor if step.store else None), (None if step.store else step.tensor,))
+                return self._moved(
+                    (step.offset, step.tensor if step.store else None),
+                    (None if step.store else step.tensor,),
+                )
             case PrintStep():
                 return self._moved((step.tensor,))
             case UndefStep():
@@ -106,7 +112,10 @@ class Accesses:
 
     def _execute(self, step: ExecuteStep) -> Access:
         written = [_bytes((step.out, *(copy.destination for copy in step.copies)))]
-        reads, writes = self.touched(*(copy.source for copy in step.copies)), self._touched(*written[0])
+        reads, writes = (
+            self.touched(*(copy.source for copy in step.copies)),
+            self._touched(*written[0]),
+        )
         for table in self.graph.compute_sets[step.compute_set].tables:
             for name, field in table.fields.items():
                 if field.kind != "state":
@@ -117,7 +126,11 @@ class Accesses:
                     if field.written:
                         writes |= touched
                         written.append((found.start, found.stop))
-        return Access(reads, writes, self._filled(*(np.concatenate(side) for side in zip(*written, strict=True))))
+        return Access(
+            reads,
+            writes,
+            self._filled(*(np.concatenate(side) for side in zip(*written, strict=True))),
+        )
 
     def _touched(self, start: Array, stop: Array) -> Array:
         keep = stop > start
@@ -127,7 +140,9 @@ class Accesses:
                 return within
         first = np.searchsorted(self.start, start[keep], "right") - 1
         last = np.searchsorted(self.start, stop[keep], "left")
-        change = np.bincount(first, minlength=len(self.start) + 1) - np.bincount(last, minlength=len(self.start) + 1)
+        change = np.bincount(first, minlength=len(self.start) + 1) - np.bincount(
+            last, minlength=len(self.start) + 1
+        )
         found: Array = np.cumsum(change)[:-1] > 0
         return found
 
@@ -141,12 +156,15 @@ class Accesses:
 def _bytes(tensors: Iterable[object]) -> tuple[Array, Array]:
     """(start, stop) of the bytes of those that are tensors."""
     none: Array = np.zeros(0, np.int64)
-    start, stop = zip((none, none), *(t.byte_extent() for t in tensors if isinstance(t, Tensor)), strict=True)
+    start, stop = zip(
+        (none, none), *(t.byte_extent() for t in tensors if isinstance(t, Tensor)), strict=True
+    )
     return np.concatenate(start), np.concatenate(stop)
 
 
 class _Place:
-    """A node of a program, with what it needs (`uses`) and what it makes unneeded (`fills`), whatever comes after."""
+    """A node of a program, with what it needs (`uses`) and what it makes unneeded (`fills`),
+    whatever comes after."""
 
     def __init__(self, node: Node, accesses: Accesses) -> None:
         self.node = node
@@ -155,7 +173,11 @@ class _Place:
         self.live = accesses.none()  # of a leaf that never runs
         if node.step >= 0:
             access = accesses.of(node.step)
-            self.uses, self.fills, self.writes = access.reads, access.fills & ~access.reads, access.writes
+            self.uses, self.fills, self.writes = (
+                access.reads,
+                access.fills & ~access.reads,
+                access.writes,
+            )
         else:
             self.uses, self.fills = self._together(accesses)
 
@@ -164,7 +186,9 @@ class _Place:
         if kind == "Repeat" and self.node.count == 0:
             return accesses.none(), accesses.none()
         if kind in ("If", "Switch"):
-            return self.predicate | np.any([p.uses for p in parts], axis=0), np.all([p.fills for p in parts], axis=0)
+            return self.predicate | np.any([p.uses for p in parts], axis=0), np.all(
+                [p.fills for p in parts], axis=0
+            )
         if kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
             condition, _ = parts
             return condition.uses | (self._after_condition() & ~condition.fills), condition.fills
@@ -174,7 +198,8 @@ class _Place:
         return uses, fills
 
     def _after_condition(self) -> Array:
-        """What a while loop needs when its predicate is read, besides what is needed after the loop."""
+        """What a while loop needs when its predicate is read, besides what is needed after the
+        loop."""
         condition, body = self.children
         needed: Array = self.predicate | body.uses | (condition.uses & ~body.fills)
         return needed
@@ -201,7 +226,11 @@ class _Place:
 
     def leaves(self) -> list[_Place]:
         """The leaves below, in order."""
-        return [self] if self.node.step >= 0 else [leaf for child in self.children for leaf in child.leaves()]
+        return (
+            [self]
+            if self.node.step >= 0
+            else [leaf for child in self.children for leaf in child.leaves()]
+        )
 
 
 def liveness(compiled: Compiled) -> Liveness:
@@ -220,5 +249,7 @@ def liveness(compiled: Compiled) -> Liveness:
     for root in roots:
         root.flow(always)
         leaves += root.leaves()
-    live = np.array([leaf.live & ~always for leaf in leaves], bool).reshape(len(leaves), len(always))
+    live = np.array([leaf.live & ~always for leaf in leaves], bool).reshape(
+        len(leaves), len(always)
+    )
     return Liveness(always, tuple(leaf.node for leaf in leaves), live)

@@ -1,12 +1,13 @@
 """Copies that do not disturb each other are one superstep: one sync, one exchange.
 
-A run of copies that stand side by side in one Sequence is merged up to the first that reads or writes what one of them
-writes, or writes what one of them reads: that one begins a new run. So the order in which a program lists its copies matters,
-and values never depend on it. Only copies within one IPU take part; everything else ends a run.
+A run of copies that stand side by side in one Sequence is merged up to the first that reads or
+writes what one of them writes, or writes what one of them reads: that one begins a new run. So the
+order in which a program lists its copies matters, and values never depend on it. Only copies within
+one IPU take part; everything else ends a run.
 
-Of the first run after a compute set, those copies that disturb neither it nor a compute set that stands behind all of them go
-into its superstep: what they bring comes with the exchange before it computes.
-"""
+Of the first run after a compute set, those copies that disturb neither it nor a compute set that
+stands behind all of them go into its superstep: what they bring comes with the exchange before it
+computes."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
-Pieces = tuple[Array, Array, Array]  # of several tensors: where the pieces of each begin in the other two, starts, stops
+# of several tensors: where the pieces of each begin in the other two, starts, stops
+Pieces = tuple[Array, Array, Array]
 
 
 def merged(compiled: Compiled) -> Compiled:
@@ -50,16 +52,22 @@ class _Merger:
     def node(self, node: Node) -> Node:
         if node.step >= 0:
             return replace(node, step=self._number((node.step,)))
-        parts = self._parts(node.children) if node.kind == "Sequence" else map(self.node, node.children)
+        parts = (
+            self._parts(node.children) if node.kind == "Sequence" else map(self.node, node.children)
+        )
         return replace(node, children=tuple(parts))
 
     def _number(self, members: tuple[int, ...]) -> int:
         if members not in self._numbers:
             self._numbers[members] = len(self.kept)
             first = self.steps[members[0]]
-            copies = tuple(step for step in map(self.steps.__getitem__, members) if isinstance(step, CopyStep))
+            copies = tuple(
+                step for step in map(self.steps.__getitem__, members) if isinstance(step, CopyStep)
+            )
             alone = MergedStep(copies) if len(members) > 1 else first
-            self.kept.append(replace(first, copies=copies) if isinstance(first, ExecuteStep) else alone)
+            self.kept.append(
+                replace(first, copies=copies) if isinstance(first, ExecuteStep) else alone
+            )
         return self._numbers[members]
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
@@ -81,15 +89,21 @@ class _Merger:
                 run, first = copies[first : first + count], first + count
                 if before:
                     stays = self._disturbing(read, written, (*before, *children[done : done + 1]))
-                    yield self._together([*before, *(copy for copy, its in zip(run, stays, strict=False) if not its)])
+                    yield self._together(
+                        [*before, *(copy for copy, its in zip(run, stays, strict=False) if not its)]
+                    )
                     before, run = [], [copy for copy, its in zip(run, stays, strict=False) if its]
                 if run:
                     yield self._together(run)
 
     def _disturbing(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
-        """bool: which copies read what a compute set among the nodes writes, or write what it reads or writes."""
+        """bool: which copies read what a compute set among the nodes writes, or write what it reads
+        or writes."""
         sets = filter(None, map(self._touched, around))
-        met: Array = np.any([_meeting(read, *w) | _meeting(written, *r) | _meeting(written, *w) for r, w in sets], axis=0)
+        met: Array = np.any(
+            [_meeting(read, *w) | _meeting(written, *r) | _meeting(written, *w) for r, w in sets],
+            axis=0,
+        )
         return met
 
     def _together(self, run: list[Node]) -> Node:
@@ -99,18 +113,29 @@ class _Merger:
             return replace(first, step=number)
         parts = tuple(replace(part, step=-1) for part in run if part.kind == "Copy")
         with_set = f"{first.name}, with {counted(len(parts), 'copy', 'copies')}"
-        return Node(first.kind, several(len(run), first.name) if len(run) == len(parts) else with_set, parts, step=number)
+        return Node(
+            first.kind,
+            several(len(run), first.name) if len(run) == len(parts) else with_set,
+            parts,
+            step=number,
+        )
 
     def _touched(self, node: Node) -> tuple[tuple[Array, Array], ...]:
-        """(start, stop) of the bytes that the compute set of a node reads, and of those that it writes; () if it has none."""
+        """(start, stop) of the bytes that the compute set of a node reads, and of those that it
+        writes; () if it has none."""
         step = self.steps[node.step] if node.step >= 0 else None
         if not isinstance(step, ExecuteStep):
             return ()
         if node.step not in self._bytes:
             compute_set = self.graph.compute_sets[step.compute_set]
-            (_, *read), (_, *written) = (edge_requests(self.graph, compute_set, kind) for kind in ("output", "input"))
+            (_, *read), (_, *written) = (
+                edge_requests(self.graph, compute_set, kind) for kind in ("output", "input")
+            )
             if step.out is not None:
-                written = [np.append(one, more) for one, more in zip(written, step.out.byte_extent(), strict=True)]
+                written = [
+                    np.append(one, more)
+                    for one, more in zip(written, step.out.byte_extent(), strict=True)
+                ]
             self._bytes[node.step] = joined(*read), joined(*written)
         return self._bytes[node.step]
 
@@ -120,7 +145,11 @@ class _Merger:
             return False
         _, start, stop = _pieces(moves(self.steps[node.step])[0])
         target = self.graph.target
-        ipus = self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu if target.num_ipus > 1 else start[:0]
+        ipus = (
+            self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
+            if target.num_ipus > 1
+            else start[:0]
+        )
         return bool(np.all(ipus == ipus[:1]))
 
 
@@ -130,14 +159,18 @@ def _pieces(tensors: Sequence[Tensor]) -> Pieces:
 
 
 def _meeting(pieces: Pieces, start: Array, stop: Array) -> Array:
-    """bool: which tensors have a byte in common with one of the disjoint, ascending [start, stop)."""
+    """bool: which tensors have a byte in common with one of the disjoint, ascending [start,
+    stop)."""
     at, low, high = pieces
-    met = np.cumsum(np.append(0, np.searchsorted(start, high) > np.searchsorted(stop, low, "right")))
+    met = np.cumsum(
+        np.append(0, np.searchsorted(start, high) > np.searchsorted(stop, low, "right"))
+    )
     return met[at[1:]] > met[at[:-1]]
 
 
 def _apart(read: Pieces, written: Pieces, first: int, end: int) -> int:
-    """How many copies, from number `first` on, do not disturb each other: found in strides that grow, then shrink."""
+    """How many copies, from number `first` on, do not disturb each other: found in strides that
+    grow, then shrink."""
 
     def fits(count: int) -> bool:
         (r_start, r_stop), (start, stop) = (

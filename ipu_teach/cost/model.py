@@ -42,7 +42,8 @@ from ipu_teach.schema import MOST, Codec, PerTile, key, keyed, numbers, rounded_
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-# In a file a list; a number where there is one IPU, and in older files, which do not say how it was shared.
+# In a file a list; a number where there is one IPU, and in older files, which do not say how it was
+# shared.
 HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
@@ -52,13 +53,14 @@ UNSYNCED = (UndefStep, AbortStep, StampStep)  # steps before which no tile waits
 
 @dataclass(frozen=True, eq=False)
 class StepCost:
-    """One execution of one step. Arrays have an entry for each tile; cycles are modelled tile cycles.
+    """One execution of one step. Arrays have an entry for each tile; cycles are modelled tile
+    cycles.
 
-    The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the host's transfer with the
-    exchange that rearranges it. Each lasts as long as its slowest tile; what another tile waits meanwhile counts as sync, as
-    Poplar's profile books it. Of several IPUs this is what they take together; how long each is kept, `by_ipu` says.
-    `host_links`: bytes on the host link of each IPU; on one if that is all that is known.
-    """
+    The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the
+    host's transfer with the exchange that rearranges it. Each lasts as long as its slowest tile;
+    what another tile waits meanwhile counts as sync, as Poplar's profile books it. Of several IPUs
+    this is what they take together; how long each is kept, `by_ipu` says. `host_links`: bytes on
+    the host link of each IPU; on one if that is all that is known."""
 
     kind: str
     name: str
@@ -87,20 +89,25 @@ class StepCost:
     def cycles(self) -> int:
         """Modelled cycles from the step's start to its end."""
         return (
-            self.sync_cycles + self.exchange_duration + self.global_exchange_cycles + self.compute_duration + self.host_cycles
+            self.sync_cycles
+            + self.exchange_duration
+            + self.global_exchange_cycles
+            + self.compute_duration
+            + self.host_cycles
         )
 
     @property
     def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing to do."""
+        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing
+        to do."""
         most = self.compute_duration
         return float(self.compute_cycles.mean() / most) if most else 0.0
 
     def by_ipu(self, external: bool, vertices: Iterable[Array], target: Target) -> Array:
         """int64[ipus]: how long one execution keeps each IPU, 0 for one that has no part in it.
 
-        An IPU takes part if a tile of it moves something or has one of the `vertices`, of which the tiles are given. What
-        concerns no tile, such as an internal sync, every IPU does for itself.
+        An IPU takes part if a tile of it moves something or has one of the `vertices`, of which the
+        tiles are given. What concerns no tile, such as an internal sync, every IPU does for itself.
         """
         if external or target.num_ipus == 1:
             return np.full(target.num_ipus, self.cycles)
@@ -113,7 +120,8 @@ class StepCost:
         return np.where(here | ~here.any(), self.sync_cycles + lasts, 0)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
-        """The same step with another sync, and its exchanges and the host's transfer at the rates of `target`."""
+        """The same step with another sync, and its exchanges and the host's transfer at the rates
+        of `target`."""
         per_tile = [t.tile_cycles(target) for t in self.exchange]
         return replace(
             self,
@@ -136,16 +144,19 @@ class CostModel:
         self._exchanges: dict[object, tuple[Traffic, ...]] = {}  # what moves, which no rate changes
 
     def at(self, target: Target) -> CostModel:
-        """The costs of the same compiled program on a machine of as many tiles, at the rates of `target`.
+        """The costs of the same compiled program on a machine of as many tiles, at the rates of
+        `target`.
 
-        A MultiVertex is traced again if `target` has another number of workers. Raises `InvalidMachineModelError` for other
-        prices of codelets where cycles were counted in a run.
+        A MultiVertex is traced again if `target` has another number of workers. Raises
+        `InvalidMachineModelError` for other prices of codelets where cycles were counted in a run.
         """
         counted = any(isinstance(step, MeasuredStep) for step in self.compiled.steps)
         if counted and target.codelet_prices != self.target.codelet_prices:
-            raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices here: cycles depend on data, and were
+            raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices here: cycles
+                depend on data, and were
                 counted as the program ran.
-                next:  run it once more: Engine(graph, program, options={{"codelet_prices": {target.codelet_prices!r}}}).""")
+                next:  run it once more: Engine(graph, program,
+                options={{"codelet_prices": {target.codelet_prices!r}}}).""")
         other = CostModel(self.compiled)
         other.target = target
         other._exchanges = self._exchanges
@@ -165,15 +176,21 @@ class CostModel:
 
     @classmethod
     def of(cls, compiled: Compiled, merge_copies: object = True) -> CostModel:
-        """The costs of a program that was just compiled; its copies are merged, unless `merge_copies` is false."""
+        """The costs of a program that was just compiled; its copies are merged, unless
+        `merge_copies` is false."""
         copies = any(isinstance(step, CopyStep) for step in compiled.steps)
         return cls(merged(compiled) if merge_copies and copies else compiled)
 
     @cached_property
     def memory(self) -> MemoryLedger:
-        """The byte ledger. A step that was measured in a run is one of the program's own, which is there already."""
+        """The byte ledger. A step that was measured in a run is one of the program's own, which is
+        there already."""
         own = tuple(step for step in self.compiled.steps if not isinstance(step, MeasuredStep))
-        return ledger(replace(self.compiled, steps=own), [self.exchange(n) for n in range(len(own))], self.target)
+        return ledger(
+            replace(self.compiled, steps=own),
+            [self.exchange(n) for n in range(len(own))],
+            self.target,
+        )
 
     def check_memory(self) -> None:
         """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
@@ -182,10 +199,17 @@ class CostModel:
             check(self.memory)
 
     def check_estimates(self) -> None:
-        """Raise `MissingPerfEstimateError` for a codelet whose operations cannot be counted and that has no estimate."""
+        """Raise `MissingPerfEstimateError` for a codelet whose operations cannot be counted and
+        that has no estimate."""
         for compute_set in self.compiled.graph.compute_sets:
-            for group in (group for group in self.compiled.groups[compute_set.id] if group.trace.stopped):
-                known = group.estimator is not None or hasattr(group.table.codelet, "cycles") or depends_on_data(group)
+            for group in (
+                group for group in self.compiled.groups[compute_set.id] if group.trace.stopped
+            ):
+                known = (
+                    group.estimator is not None
+                    or hasattr(group.table.codelet, "cycles")
+                    or depends_on_data(group)
+                )
                 if not known:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
@@ -193,11 +217,14 @@ class CostModel:
                         place, _, reason = group.no_scalar.partition(": ")
                         reason, _, instead = reason.partition(" (write ")
                         write = f"write {instead.removesuffix(')')}, or " if instead else ""
-                        raise MissingPerfEstimateError(f"""The cycles of {name} are unknown: {reason}, and what it does
+                        raise MissingPerfEstimateError(f"""The cycles of {name} are unknown:
+                            {reason}, and what it does
                             cannot be counted.
-                            where: {place}; {vertex_name(group.table, row)} of compute set {compute_set.name!r}
+                            where: {place}; {vertex_name(group.table, row)} of compute set
+                            {compute_set.name!r}
                             line:  {in_words(group.table.line(row))}
-                            next:  {write}`def cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles);
+                            next:  {write}`def cycles(self, target)` in the class, or
+                            graph.set_perf_estimate(vertex, cycles);
                             Engine(…, strict=False) runs it without a cost.""")
 
     def step(self, number: int) -> StepCost:
@@ -207,7 +234,8 @@ class CostModel:
         return self._steps[number]
 
     def with_steps(self, steps: Sequence[Step]) -> CostModel:
-        """The costs of the same program with `steps` after its own: those whose cycles were measured in a run."""
+        """The costs of the same program with `steps` after its own: those whose cycles were
+        measured in a run."""
         more = CostModel(replace(self.compiled, steps=(*self.compiled.steps, *steps)))
         more.target, more._exchanges = self.target, self._exchanges
         more._steps.update(self._steps)
@@ -217,7 +245,8 @@ class CostModel:
     def vertex_cycles(
         self, compute_set: FrozenComputeSet, measured: Mapping[int, Array] | None = None
     ) -> tuple[Array, Array, Array, Array]:
-        """(cycles, tiles, takes the whole tile, order) of every vertex of a compute set; unknown cycles are `UNKNOWN`.
+        """(cycles, tiles, takes the whole tile, order) of every vertex of a compute set; unknown
+        cycles are `UNKNOWN`.
 
         `measured`: see `MeasuredStep.cycles`.
         """
@@ -237,13 +266,16 @@ class CostModel:
         ]
         if len(groups) == 1:  # in order already
             return columns[0]
-        cycles, tiles, alone, order = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        cycles, tiles, alone, order = (
+            np.concatenate(parts) for parts in zip(*columns, strict=True)
+        )
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))  # the order numbers all vertices from 0 on
         return cycles[place], tiles[place], alone[place], order[place]
 
     def _executed(self, step: Step) -> tuple[Array, Array, tuple[str, ...]]:
-        """(compute cycles by tile, active cycles by tile, codelets without an estimate) of the vertices of a step."""
+        """(compute cycles by tile, active cycles by tile, codelets without an estimate) of the
+        vertices of a step."""
         target = self.target
         if not isinstance(step, ExecuteStep):
             return np.zeros(target.num_tiles, np.int64), np.zeros(target.num_tiles, np.int64), ()
@@ -254,19 +286,31 @@ class CostModel:
         shared = (known[~alone], tiles[~alone]) if alone.any() else (known, tiles)
         busiest = busiest_worker(*shared, target.num_tiles, target.num_worker_contexts)
         supervised = total_of(tiles[alone], known[alone], target.num_tiles)
-        unknown = {g.table.codelet.__name__ for i, g in enumerate(self.compiled.groups[compute_set.id])
-                   if g.trace.stopped and UNKNOWN in vertex_cycles(g, target, measured.get(i))}  # fmt: skip
-        compute, active = busiest * target.num_worker_contexts + supervised, total_of(tiles, known, target.num_tiles)
+        unknown = {
+            g.table.codelet.__name__
+            for i, g in enumerate(self.compiled.groups[compute_set.id])
+            if g.trace.stopped and UNKNOWN in vertex_cycles(g, target, measured.get(i))
+        }
+        compute, active = (
+            busiest * target.num_worker_contexts + supervised,
+            total_of(tiles, known, target.num_tiles),
+        )
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, external: bool) -> int:
         """Cycles of one sync: of one IPU, or of all."""
-        return self.target.internal_sync_cycles + (self.target.external_sync_cycles if external else 0)
+        return self.target.internal_sync_cycles + (
+            self.target.external_sync_cycles if external else 0
+        )
 
     def by_ipu(self, number: int) -> tuple[bool, Array]:
-        """(whether all IPUs take part in step `number` together; int64[ipus]: how long one execution keeps each)."""
+        """(whether all IPUs take part in step `number` together; int64[ipus]: how long one
+        execution keeps each)."""
         if number not in self._by_ipu:
-            found, external = self.compute_set(number), self.external(self.compiled.steps[number], self.exchange(number))
+            found, external = (
+                self.compute_set(number),
+                self.external(self.compiled.steps[number], self.exchange(number)),
+            )
             tiles = [] if found is None else [table.tiles for table in found.tables]
             self._by_ipu[number] = external, self.step(number).by_ipu(external, tiles, self.target)
         return self._by_ipu[number]
@@ -275,7 +319,9 @@ class CostModel:
         """Whether all IPUs take part in a step together."""
         if isinstance(step, SyncStep):
             return step.sync_type is not SyncType.INTERNAL
-        return self.target.num_ipus > 1 and (with_host(step) is not None or any(t.links.any() for t in exchange))
+        return self.target.num_ipus > 1 and (
+            with_host(step) is not None or any(t.links.any() for t in exchange)
+        )
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
         """What step `number` moves between tiles, found once for all rates."""
@@ -292,28 +338,50 @@ class CostModel:
         for busy, worked in (t.copy_cycles(target) for t in exchange):  # within tiles
             compute, active = compute + busy, active + worked
         none = np.zeros(target.num_tiles, np.int64)
-        found = StepCost(*_titled(self.compiled.graph, step), 0, exchange, none, 0, 0, compute, active, 0, host, unknown)
-        return found.at(target, 0 if isinstance(step, UNSYNCED) else self._sync(self.external(step, exchange)))
+        found = StepCost(
+            *_titled(self.compiled.graph, step),
+            0,
+            exchange,
+            none,
+            0,
+            0,
+            compute,
+            active,
+            0,
+            host,
+            unknown,
+        )
+        return found.at(
+            target, 0 if isinstance(step, UNSYNCED) else self._sync(self.external(step, exchange))
+        )
 
     # What a report asks of the compiled program
 
     def compute_set(self, number: int) -> FrozenComputeSet | None:
         """The compute set that step `number` executes, if it does."""
         step = self.compiled.steps[number]
-        return self.compiled.graph.compute_sets[step.compute_set] if isinstance(step, ExecuteStep) else None
+        return (
+            self.compiled.graph.compute_sets[step.compute_set]
+            if isinstance(step, ExecuteStep)
+            else None
+        )
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Cycles of one execution of step `number`, summed by codelet; unknown ones count nothing."""
+        """Cycles of one execution of step `number`, summed by codelet; unknown ones count
+        nothing."""
         totals, step = Counter[str](), self.compiled.steps[number]
         measured = step.cycles if isinstance(step, MeasuredStep) else {}
-        for place, group in enumerate(self.compiled.groups[step.compute_set] if isinstance(step, ExecuteStep) else ()):
+        for place, group in enumerate(
+            self.compiled.groups[step.compute_set] if isinstance(step, ExecuteStep) else ()
+        ):
             cycles = vertex_cycles(group, self.target, measured.get(place))
             totals[group.table.codelet.__name__] += int(np.maximum(cycles, 0).sum())
         return dict(totals)
 
 
 def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
-    """What a step moves between tiles: of a compute set what comes before it, and what leaves after."""
+    """What a step moves between tiles: of a compute set what comes before it, and what leaves
+    after."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         return reads(graph, compute_set, moves(step)), writes(graph, compute_set)
@@ -344,4 +412,6 @@ def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
         case AbortStep():
             return "Abort", step.message
         case UndefStep() | StampStep():
-            return "WriteUndef" if isinstance(step, UndefStep) else "CycleStamp", step.tensor.graph.describe(step.tensor)
+            return "WriteUndef" if isinstance(
+                step, UndefStep
+            ) else "CycleStamp", step.tensor.graph.describe(step.tensor)

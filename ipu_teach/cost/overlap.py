@@ -1,11 +1,14 @@
-"""Several IPUs, each with a row of steps of its own: when each comes to a step, and who waits for whom.
+"""Several IPUs, each with a row of steps of its own: when each comes to a step, and who waits for
+whom.
 
-A step is *external* if all IPUs take part in it together: what crosses between IPUs, transfers with the host or with streaming
-memory, an external sync. It begins when the last IPU is there. Any other step holds up only the IPUs that take part in it, each
-for its own share, and an IPU that has no part in it goes on at once. All wait for each other, too, where a run begins or ends
-and where a predicate is read, which must reach them all; that takes no time of its own.
+A step is *external* if all IPUs take part in it together: what crosses between IPUs, transfers with
+the host or with streaming memory, an external sync. It begins when the last IPU is there. Any other
+step holds up only the IPUs that take part in it, each for its own share, and an IPU that has no
+part in it goes on at once. All wait for each other, too, where a run begins or ends and where a
+predicate is read, which must reach them all; that takes no time of its own.
 
-So a run is a row of stretches. All IPUs begin one together, and it lasts as long as the IPU that has most to do in it.
+So a run is a row of stretches. All IPUs begin one together, and it lasts as long as the IPU that
+has most to do in it.
 """
 
 from __future__ import annotations
@@ -21,11 +24,14 @@ from ipu_teach.types import Array
 class Overlap:
     """The clocks of all IPUs over a run.
 
-    `order` (int[n]): the step that ran, by number. `lasts` (int64[steps, ipus]): `StepCost.by_ipu` of each. `external`
-    (bool[steps]). `joints`: before which of the n all IPUs wait for each other, besides external ones.
+    `order` (int[n]): the step that ran, by number. `lasts` (int64[steps, ipus]): `StepCost.by_ipu`
+    of each. `external` (bool[steps]). `joints`: before which of the n all IPUs wait for each other,
+    besides external ones.
     """
 
-    def __init__(self, order: Array, lasts: Array, external: Array, joints: Iterable[int] = ()) -> None:
+    def __init__(
+        self, order: Array, lasts: Array, external: Array, joints: Iterable[int] = ()
+    ) -> None:
         self.order, self.lasts = order, lasts
         meet = np.zeros(len(order) + 1, bool)  # before which of them all IPUs do
         meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
@@ -33,12 +39,17 @@ class Overlap:
         meet[1:] |= external[order]
         self.cuts: Array = np.flatnonzero(meet[:-1])  # the first step of each stretch
         longest = np.max([self._work(ipu) for ipu in range(lasts.shape[1])], axis=0)
-        self.begins: Array = np.append(0, np.cumsum(longest))  # of each stretch, and the end of the last
+        # of each stretch, and the end of the last
+        self.begins: Array = np.append(0, np.cumsum(longest))
         self.total = int(self.begins[-1])
 
     def _work(self, ipu: int) -> Array:
         """int64[stretches]: how long an IPU is at work in each."""
-        return np.add.reduceat(self.lasts[:, ipu][self.order], self.cuts) if len(self.cuts) else self.cuts
+        return (
+            np.add.reduceat(self.lasts[:, ipu][self.order], self.cuts)
+            if len(self.cuts)
+            else self.cuts
+        )
 
     def starts(self, first: int, last: int, ipus: slice = slice(None)) -> Array:
         """int64[last - first, ipus]: when each IPU comes to each step from `first` up to `last`."""
@@ -54,15 +65,26 @@ class Overlap:
         return before[first - begin :]
 
     def spans(self, first: int, last: int) -> tuple[Array, Array, Array]:
-        """`starts`, and int64[last - first] twice: when the first IPU that takes part begins, and when the last one ends."""
+        """`starts`, and int64[last - first] twice: when the first IPU that takes part begins, and
+        when the last one ends."""
         starts, steps = self.starts(first, last), self.lasts[self.order[first:last]]
-        at = (steps > 0) | ~np.any(steps > 0, axis=1, keepdims=True)  # what keeps nobody, everybody passes
+        # what keeps nobody, everybody passes
+        at = (steps > 0) | ~np.any(steps > 0, axis=1, keepdims=True)
         begin = np.min(starts, axis=1, where=at, initial=self.total)
-        return starts, begin, np.maximum(begin, np.max(starts + steps, axis=1, where=steps > 0, initial=0))
+        return (
+            starts,
+            begin,
+            np.maximum(begin, np.max(starts + steps, axis=1, where=steps > 0, initial=0)),
+        )
 
     def least(self, executions: Array) -> int:
-        """The least that executions (int64[steps]) beyond those in `order` may take: each IPU does its own without waiting."""
-        return int(((executions - np.bincount(self.order, minlength=len(self.lasts))) @ self.lasts).max(initial=0))
+        """The least that executions (int64[steps]) beyond those in `order` may take: each IPU does
+        its own without waiting."""
+        return int(
+            ((executions - np.bincount(self.order, minlength=len(self.lasts))) @ self.lasts).max(
+                initial=0
+            )
+        )
 
     @cached_property
     def _last(self) -> Array:
@@ -74,13 +96,19 @@ class Overlap:
 
     @cached_property
     def waits(self) -> Array:
-        """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one, the last to end a stretch."""
+        """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one, the last to
+        end a stretch."""
         lasts, ipus = np.diff(self.begins), self.lasts.shape[1]
-        return np.array([np.bincount(self._last, lasts - self._work(ipu), ipus) for ipu in range(ipus)]).astype(np.int64)
+        return np.array(
+            [np.bincount(self._last, lasts - self._work(ipu), ipus) for ipu in range(ipus)]
+        ).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
-        """int64[steps]: how long the steps of one IPU take, by number, in those stretches in which others wait for it."""
+        """int64[steps]: how long the steps of one IPU take, by number, in those stretches in which
+        others wait for it."""
         least = np.min([self._work(other) for other in range(self.lasts.shape[1])], axis=0)
         held = (self._last == ipu) & (least < np.diff(self.begins))
         inside = np.repeat(held, np.diff(np.append(self.cuts, len(self.order))))
-        return np.multiply(np.bincount(self.order[inside], minlength=len(self.lasts)), self.lasts[:, ipu])
+        return np.multiply(
+            np.bincount(self.order[inside], minlength=len(self.lasts)), self.lasts[:, ipu]
+        )

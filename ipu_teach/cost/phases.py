@@ -10,13 +10,20 @@ from ipu_teach.cost.model import StepCost
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-SYNC, EXCHANGE, COMPUTE, LINKS, HOST = "sync", "exchange", "compute", "exchange between IPUs", "host exchange"
+SYNC, EXCHANGE, COMPUTE, LINKS, HOST = (
+    "sync",
+    "exchange",
+    "compute",
+    "exchange between IPUs",
+    "host exchange",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """One phase of a superstep: it lasts `cycles` (modelled); `busy` (int64[tiles], None: all, all the time) says how long
-    each tile is at work in it. `exchange` numbers the traffic of an exchange phase in `StepCost.exchange`, else -1."""
+    """One phase of a superstep: it lasts `cycles` (modelled); `busy` (int64[tiles], None: all, all
+    the time) says how long each tile is at work in it. `exchange` numbers the traffic of an
+    exchange phase in `StepCost.exchange`, else -1."""
 
     kind: str
     cycles: int
@@ -24,19 +31,31 @@ class Phase:
     exchange: int = -1
 
 
-def phases(step: StepCost, target: Target, host_first: bool = False, ipu: int | None = None) -> tuple[Phase, ...]:
+def phases(
+    step: StepCost, target: Target, host_first: bool = False, ipu: int | None = None
+) -> tuple[Phase, ...]:
     """The phases of `step` that take any time; together they last `step.cycles`.
 
-    What is exchanged before the vertices or the copies of a step work comes first, what they leave behind after. With
-    `host_first` data comes from the host, and the exchange brings it to its place; else the host comes last. With `ipu` the
-    phases of that IPU alone, in which other tiles have no part: those of its row, for a step that is not external.
+    What is exchanged before the vertices or the copies of a step work comes first, what they leave
+    behind after. With `host_first` data comes from the host, and the exchange brings it to its
+    place; else the host comes last. With `ipu` the phases of that IPU alone, in which other tiles
+    have no part: those of its row, for a step that is not external.
     """
-    own = np.arange(target.num_tiles) // target.tiles_per_ipu == ipu if ipu is not None else np.array(True)
+    own = (
+        np.arange(target.num_tiles) // target.tiles_per_ipu == ipu
+        if ipu is not None
+        else np.array(True)
+    )
 
     def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:
-        return Phase(kind, int(np.max(done, where=own, initial=0)), np.where(own, busy, 0), exchange)
+        return Phase(
+            kind, int(np.max(done, where=own, initial=0)), np.where(own, busy, 0), exchange
+        )
 
-    moves = [phase(EXCHANGE, t.done(target), t.tile_cycles(target), number) for number, t in enumerate(step.exchange)]
+    moves = [
+        phase(EXCHANGE, t.done(target), t.tile_cycles(target), number)
+        for number, t in enumerate(step.exchange)
+    ]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
     host = Phase(HOST, step.host_cycles)
     before, after = ([host], []) if host_first else ([], [host])

@@ -1,9 +1,9 @@
 """How a tile's six workers share its vertices.
 
-Vertices start in the order in which they were added, each on the first worker to be free, ties to the lowest. A tile is
-done when its busiest worker is, and a worker issues once every six cycles: tile time = 6 x busiest worker. (tut6 of
-graphcore/examples plans with ceil(vertices / 6) x 6 x cycles; LBM's published profile shows 600 cycles for one vertex of
-100.)
+Vertices start in the order in which they were added, each on the first worker to be free, ties to
+the lowest. A tile is done when its busiest worker is, and a worker issues once every six cycles:
+tile time = 6 x busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x 6 x
+cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
     return busiest
 
 
-def in_turn(cycles: Array, first: Array, count: Array, num_workers: int) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Tiles advance together, one vertex of each at a time: (which tiles go on, the worker of each, the worker cycles after
-    which it starts, which vertex). Those of tile i are `cycles[first[i]:first[i] + count[i]]`."""
+def in_turn(
+    cycles: Array, first: Array, count: Array, num_workers: int
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Tiles advance together, one vertex of each at a time: (which tiles go on, the worker of each,
+    the worker cycles after which it starts, which vertex). Those of tile i are
+    `cycles[first[i]:first[i] + count[i]]`."""
     free = np.zeros((len(count), num_workers), np.int64)
     for rank in range(int(count.max(initial=0))):
         going = np.flatnonzero(count > rank)
@@ -52,16 +55,19 @@ def in_turn(cycles: Array, first: Array, count: Array, num_workers: int) -> Iter
 
 
 def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
-    """(worker, worker cycles after which it starts), int64 each, of every vertex of one tile, in the order in which they
-    start."""
+    """(worker, worker cycles after which it starts), int64 each, of every vertex of one tile, in
+    the order in which they start."""
     turns = [
         (worker[0], start[0])
-        for _, worker, start, _ in in_turn(cycles, np.zeros(1, np.int64), np.array([len(cycles)]), num_workers)
+        for _, worker, start, _ in in_turn(
+            cycles, np.zeros(1, np.int64), np.array([len(cycles)]), num_workers
+        )
     ]
     found = np.array(turns, np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
 
 def even_tile_cycles(num_vertices: int, cycles: int, num_workers: int) -> int:
-    """Tile cycles of `num_vertices` equal vertices on one tile: the same schedule in closed form."""
+    """Tile cycles of `num_vertices` equal vertices on one tile: the same schedule in closed
+    form."""
     return -(-num_vertices // num_workers) * num_workers * cycles

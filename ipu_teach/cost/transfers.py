@@ -1,9 +1,9 @@
 """Who sends what to whom in one exchange.
 
-A tile that wants bytes of another tile receives them once, whatever it does with them; bytes that several tiles want are
-sent once and heard by all of them. So an exchange is a list of messages, each with one sender, the set of its receivers
-and a size. Messages with the same sender and the same receivers are one.
-"""
+A tile that wants bytes of another tile receives them once, whatever it does with them; bytes that
+several tiles want are sent once and heard by all of them. So an exchange is a list of messages,
+each with one sender, the set of its receivers and a size. Messages with the same sender and the
+same receivers are one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from ipu_teach.cost.host import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
-MOST_PIECES = 4_000_000  # of memory, counted once for each receiver; beyond that every receiver is its own message
+# of memory, counted once for each receiver; beyond that every receiver is its own message
+MOST_PIECES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Transfers:
-    """The messages of one exchange, largest first. Message i goes from tile `source[i]` to the tiles `receivers[i]`."""
+    """The messages of one exchange, largest first. Message i goes from tile `source[i]` to the
+    tiles `receivers[i]`."""
 
     source: Array
     size: Array
@@ -42,10 +44,13 @@ NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
 def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
-    """The messages of each exchange of a step, in the order of `StepCost.exchange`: before and after what it computes."""
+    """The messages of each exchange of a step, in the order of `StepCost.exchange`: before and
+    after what it computes."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
-        arriving = _messages(graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step)))
+        arriving = _messages(
+            graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step))
+        )
         # What a vertex writes on another tile travels from the vertex's tile to the owner's.
         by, begin, end, to = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
         return arriving, _pairs(by, to, end - begin)
@@ -70,7 +75,8 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     if int((last - first).sum()) > MOST_PIECES:
         return _pairs(owner, to, end - begin)
     row, piece = expand(first, last - first)
-    # A set of receivers is recognised by the sum of a well-mixed number for each: equal sets, equal sums.
+    # A set of receivers is recognised by the sum of a well-mixed number for each: equal sets, equal
+    # sums.
     mixed = _mix(to.astype(np.uint64))[row]
     order = np.argsort(piece, kind="stable")
     edges = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))
@@ -99,7 +105,8 @@ def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfe
 
 
 def _mix(x: Array) -> Array:
-    """A number with its bits spread over 64, never the same for two (the finaliser of splitmix64, which is a bijection)."""
+    """A number with its bits spread over 64, never the same for two (the finaliser of splitmix64,
+    which is a bijection)."""
     x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

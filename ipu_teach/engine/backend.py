@@ -1,11 +1,11 @@
 """Which array module the engine computes with: numpy, or CuPy on a GPU.
 
-The same plan runs on both; what differs is the table of functions behind it. On a GPU a step is a queue of kernels: nothing
-in it waits for the host. Copies, + - x /, square roots, comparisons and integers have numpy's bits; sums, products of matrices
-and transcendental functions come close, for their sums are in another order. What a GPU cannot do for all vertices at once
-runs on the host (see `host_fallback`). The CuPy table was written by CuPy's documentation and tested against a stand-in for
-CuPy that has its gaps; it has not been run on a device yet.
-"""
+The same plan runs on both; what differs is the table of functions behind it. On a GPU a step is a
+queue of kernels: nothing in it waits for the host. Copies, + - x /, square roots, comparisons and
+integers have numpy's bits; sums, products of matrices and transcendental functions come close, for
+their sums are in another order. What a GPU cannot do for all vertices at once runs on the host (see
+`host_fallback`). The CuPy table was written by CuPy's documentation and tested against a stand-in
+for CuPy that has its gaps; it has not been run on a device yet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
-Call = tuple[Callable[..., Any], tuple[Any, ...]]  # a function, most often of the array module, and what it is called with
+# a function, most often of the array module, and what it is called with
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def run_all(calls: list[Call]) -> None:
@@ -34,11 +35,11 @@ def run_all(calls: list[Call]) -> None:
 
 
 class Backend:
-    """The array functions the engine uses for tile data, by the names under which it uses them. This one is numpy's.
+    """The array functions the engine uses for tile data, by the names under which it uses them.
+    This one is numpy's.
 
-    No other module of the engine calls the array module on tile data, so that another one with the same functions can take
-    its place.
-    """
+    No other module of the engine calls the array module on tile data, so that another one with the
+    same functions can take its place."""
 
     name = "numpy"
     on_host = True
@@ -80,14 +81,18 @@ class Backend:
         """The call fn(*args, out=out). Numbers among the arguments are made ready for it."""
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
-        elif {getattr(a, "dtype", out.dtype) for a in args} == {out.dtype} and out.dtype.kind == "f":
+        elif {getattr(a, "dtype", out.dtype) for a in args} == {
+            out.dtype
+        } and out.dtype.kind == "f":
             # What numpy would make of a Python number in every call, made once.
             args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
         if kwargs or fn in (np.maximum, np.minimum):  # which take `out` by name only
             return partial(fn, out=out, **kwargs), tuple(args)
         return fn, (*args, out)
 
-    def reduction(self, fn: Any, array: Array, axis: Any, out: Array, keepdims: bool = False) -> Call:
+    def reduction(
+        self, fn: Any, array: Array, axis: Any, out: Array, keepdims: bool = False
+    ) -> Call:
         """The call fn.reduce(array, axis, out=out)."""
         return fn.reduce, (array, axis, None, out, keepdims)
 
@@ -96,7 +101,8 @@ class Backend:
         return np.array(all(answer.all() for answer in answers))
 
     def _row(self, value: Any, out: Array) -> Any:
-        """A number as a row of itself: numpy's largest and smallest of two have no vector form for a single number."""
+        """A number as a row of itself: numpy's largest and smallest of two have no vector form for
+        a single number."""
         plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
         if not plain or np.ndim(value) or not out.ndim:
             return value
@@ -107,20 +113,26 @@ class Backend:
 
 
 REDUCED = {
-    np.add: "sum", np.multiply: "prod", np.maximum: "amax", np.minimum: "amin", np.logical_and: "all", np.logical_or: "any",
-}  # fmt: skip
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "amax",
+    np.minimum: "amin",
+    np.logical_and: "all",
+    np.logical_or: "any",
+}
 GPU_TYPES = "?bhilqBHILQefd"
 
 
 class CupyBackend(Backend):
     """The same table on a GPU. `cupy` is the module; memory is that of its current device.
 
-    CuPy's kernels do not look whether a result lies over an operand, so operands that overlap one in part are copied first.
-    """
+    CuPy's kernels do not look whether a result lies over an operand, so operands that overlap one
+    in part are copied first."""
 
     name = "cupy"
     on_host = False
-    chunk_bytes = 256 * 1024 * 1024  # a kernel costs microseconds to start, so vertices run in one piece if they can
+    # a kernel costs microseconds to start, so vertices run in one piece if they can
+    chunk_bytes = 256 * 1024 * 1024
 
     def __init__(self, cupy: Any) -> None:
         super().__init__()
@@ -133,7 +145,9 @@ class CupyBackend(Backend):
         # It knows no mode of gathering; what is gathered is within bounds.
         self.take = lambda array, index, axis, out, mode: cupy.take(array, index, axis, out)
         self.matmul = lambda a, b, out: cupy.matmul(a, b, out=out)
-        self.vecdot = lambda a, b, out: cupy.matmul(a[..., None, :], b[..., None], out=out[..., None, None])
+        self.vecdot = lambda a, b, out: cupy.matmul(
+            a[..., None, :], b[..., None], out=out[..., None, None]
+        )
 
     def runs(self, trace: Trace) -> bool:
         return all(self._has(op, trace) for op in trace.ops)
@@ -156,17 +170,28 @@ class CupyBackend(Backend):
             return op.fn is not np.where or samples[0].dtype == bool
         if op.kind == "reduce":
             return op.fn in REDUCED
-        return op.kind == "product" and op.fn is np.matmul and not op.kwargs and {a.ndim for a in samples} <= {1, 2}
+        return (
+            op.kind == "product"
+            and op.fn is np.matmul
+            and not op.kwargs
+            and {a.ndim for a in samples} <= {1, 2}
+        )
 
     def array(self, values: Any) -> Any:
-        return values if isinstance(values, self._cupy.ndarray) else self._cupy.asarray(np.asarray(values))
+        return (
+            values
+            if isinstance(values, self._cupy.ndarray)
+            else self._cupy.asarray(np.asarray(values))
+        )
 
     def operand(self, value: Any) -> Any:
         # Python's own numbers take the type of what they meet, here as there.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def to_host(self, values: Any) -> Array:
-        host: Array = self._cupy.asnumpy(values) if isinstance(values, self._cupy.ndarray) else values
+        host: Array = (
+            self._cupy.asnumpy(values) if isinstance(values, self._cupy.ndarray) else values
+        )
         return host
 
     def finish(self) -> None:
@@ -180,7 +205,9 @@ class CupyBackend(Backend):
 
     def reduction(self, fn: Any, array: Any, axis: Any, out: Any, keepdims: bool = False) -> Call:
         kept: dict[str, Any] = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
-        return partial(getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **kept), (array,)
+        return partial(
+            getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **kept
+        ), (array,)
 
     def all_of(self, answers: Sequence[Any]) -> Any:
         result = self.array(np.True_)
@@ -192,7 +219,11 @@ class CupyBackend(Backend):
         """True if two arrays share memory and are not element by element the same."""
         if not isinstance(value, self._cupy.ndarray) or not self.may_share_memory(value, out):
             return False
-        same = value.data.ptr == out.data.ptr and value.shape == out.shape and value.strides == out.strides
+        same = (
+            value.data.ptr == out.data.ptr
+            and value.shape == out.shape
+            and value.strides == out.strides
+        )
         return not (same and value.dtype == out.dtype)
 
     def _from_copies(self, call: Any, args: Sequence[Any], out: Any) -> None:
@@ -204,12 +235,18 @@ class CupyBackend(Backend):
 
 
 def _cuts(value: Any, place: Any, trace: Trace) -> bool:
-    """True if floats become integers: what does not fit becomes another number on a GPU than on a processor."""
-    return isinstance(value, Ref) and place.dtype.kind in "iu" and np.asarray(trace.samples[value.id]).dtype.kind == "f"
+    """True if floats become integers: what does not fit becomes another number on a GPU than on a
+    processor."""
+    return (
+        isinstance(value, Ref)
+        and place.dtype.kind in "iu"
+        and np.asarray(trace.samples[value.id]).dtype.kind == "f"
+    )
 
 
 def cuda_devices() -> int:
-    """How many CUDA devices the driver shows; 0 without a driver. Imports nothing big, takes under a millisecond."""
+    """How many CUDA devices the driver shows; 0 without a driver. Imports nothing big, takes under
+    a millisecond."""
     name = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
     if not name:
         return 0
@@ -225,9 +262,9 @@ def cuda_devices() -> int:
 def cupy_module() -> tuple[Any, str]:
     """(CuPy, what it runs on) where its kernels really run, or (None, why not).
 
-    Without a driver this takes a fifth of a millisecond and imports nothing. With one, CuPy is imported and made to add and
-    to multiply matrices once: an import alone proves neither a device nor the libraries that kernels are compiled with.
-    """
+    Without a driver this takes a fifth of a millisecond and imports nothing. With one, CuPy is
+    imported and made to add and to multiply matrices once: an import alone proves neither a device
+    nor the libraries that kernels are compiled with."""
     if os.environ.get("IPU_TEACH_GPU") == "0":
         return None, "switched off by IPU_TEACH_GPU=0"
     count = cuda_devices()
@@ -242,20 +279,33 @@ def _tried(count: int) -> tuple[Any, str]:
     try:
         import cupy
     except ImportError:
-        return None, f"{seen} seen, but CuPy is not installed: python -m pip install 'cupy-cuda13x[ctk]'"
+        return (
+            None,
+            f"{seen} seen, but CuPy is not installed: python -m pip install 'cupy-cuda13x[ctk]'",
+        )
     try:
         total = int((cupy.arange(3) * 2).sum())
-        product = float(cupy.matmul(cupy.ones((2, 2), np.float32), cupy.ones((2, 2), np.float32))[0, 0])
+        product = float(
+            cupy.matmul(cupy.ones((2, 2), np.float32), cupy.ones((2, 2), np.float32))[0, 0]
+        )
         if (total, product) != (6, 2.0):
             return None, f"CuPy computes wrong here: {total} and {product} for 6 and 2"
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
-    except Exception as error:  # CUDARuntimeError, CompileException, DynamicLibNotFoundError: CuPy has many
-        return None, f"{seen} seen, but CuPy does not run: {type(error).__name__}: {' '.join(str(error).split())}"
+    # CUDARuntimeError, CompileException, DynamicLibNotFoundError: CuPy has many
+    except Exception as error:
+        return (
+            None,
+            (
+                f"{seen} seen, but CuPy does not run: {type(error).__name__}: "
+                f"{' '.join(str(error).split())}"
+            ),
+        )
     return cupy, f"CuPy {cupy.__version__} on {name}"
 
 
 def choose_backend(name: str | None) -> Backend:
-    """The backend of that name; with None, CuPy where it runs and else numpy. Raises `InvalidOptionError`."""
+    """The backend of that name; with None, CuPy where it runs and else numpy. Raises
+    `InvalidOptionError`."""
     if name is not None and shown(name) not in ("'numpy'", "'cupy'"):  # an array has no one truth
         raise InvalidOptionError(f"""Engine was given backend={shown(name)}.
             next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")
@@ -265,12 +315,15 @@ def choose_backend(name: str | None) -> Backend:
     if cupy is not None:
         return CupyBackend(cupy)
     if name == "cupy":
-        raise InvalidOptionError(f"""Engine was given backend="cupy", and CuPy does not run here: {why}.
-            next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` says what is missing.""")
+        raise InvalidOptionError(f"""Engine was given backend="cupy", and CuPy does not run here:
+            {why}.
+            next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` says what is
+            missing.""")
     return Backend()
 
 
 @cache
 def one_blas_thread() -> ThreadpoolController:
-    """A controller whose `limit(limits=1)` keeps numpy's BLAS at one thread: many small products stall with more."""
+    """A controller whose `limit(limits=1)` keeps numpy's BLAS at one thread: many small products
+    stall with more."""
     return ThreadpoolController()

@@ -1,11 +1,11 @@
 """Which bytes have been written since load: reading one that has not is an error in strict mode.
 
-Definedness only grows, but for a WriteUndef. So each step is checked the first time it runs, and again only after a
-WriteUndef of something that it touches. Variables that are known to be whole are not looked at.
+Definedness only grows, but for a WriteUndef. So each step is checked the first time it runs, and
+again only after a WriteUndef of something that it touches. Variables that are known to be whole are
+not looked at.
 
-A WriteUndef waits until a step meets its tensor. One that stores all of that anew, and looks at none of it, makes it needless:
-so a loop spends nothing on it.
-"""
+A WriteUndef waits until a step meets its tensor. One that stores all of that anew, and looks at
+none of it, makes it needless: so a loop spends nothing on it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ LONG = 64  # bytes from which on it is quicker to set the pieces of a region one
 
 Bytes = tuple[Array, Array]  # where pieces start, and where they stop
 Reader = tuple[str, str, Line]  # who reads, where that is, and the line of the program
-Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]  # of what is read the pieces, and who reads each of them
+# of what is read the pieces, and who reads each of them
+Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
 class ByteSet:
-    """Pieces of memory, ascending and apart, with the variables that they touch, and those that they fill from end to end."""
+    """Pieces of memory, ascending and apart, with the variables that they touch, and those that
+    they fill from end to end."""
 
     start: Array
     stop: Array
@@ -50,14 +52,19 @@ class ByteSet:
         """How many bytes are in both."""
         if self.touches.isdisjoint(other.touches):
             return 0
-        inside: Array = covered(self.start, self.stop, other.stop) - covered(self.start, self.stop, other.start)
+        inside: Array = covered(self.start, self.stop, other.stop) - covered(
+            self.start, self.stop, other.start
+        )
         return int(inside.sum())
 
     def is_set(self, bits: Array) -> bool:
         """True if all of its bytes are."""
         if len(self.start) > LONG:
             return not len(_holes(bits, self.start, self.stop))
-        return all(bits[start:stop].all() for start, stop in zip(self.start.tolist(), self.stop.tolist(), strict=True))
+        return all(
+            bits[start:stop].all()
+            for start, stop in zip(self.start.tolist(), self.stop.tolist(), strict=True)
+        )
 
     def put(self, bits: Array, value: bool) -> None:
         """Set all of its bytes, or clear them."""
@@ -68,18 +75,19 @@ class ByteSet:
             for start, stop in zip(self.start.tolist(), self.stop.tolist(), strict=True):
                 bits[start:stop] = value
             return
-        change = np.zeros(high - low, np.int8)  # +1 at each start, -1 at each stop: the running sum is 1 inside
+        # +1 at each start, -1 at each stop: the running sum is 1 inside
+        change = np.zeros(high - low, np.int8)
         change[self.start - low] = 1
         change[self.stop[:-1] - low] = -1
         bits[low:high][np.cumsum(change, dtype=np.int8).view(bool)] = value
 
 
 class Access:
-    """What a step does to memory: what it `reads`, each region with who is to blame for it; what it `stores` for certain.
+    """What a step does to memory: what it `reads`, each region with who is to blame for it; what it
+    `stores` for certain.
 
-    `looks`: regions in which it may see, or may leave, what is there before: what it reads, and what it stores by data.
-    `near`: the WriteUndefs of its variables.
-    """
+    `looks`: regions in which it may see, or may leave, what is there before: what it reads, and
+    what it stores by data. `near`: the WriteUndefs of its variables."""
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
         self.definedness, self.graph = definedness, definedness.graph
@@ -92,13 +100,17 @@ class Access:
         for part in step.copies if isinstance(step, (p.ExecuteStep, p.MergedStep)) else (step,):
             self._move(part)
         self.looks += [region for region, _ in self.reads]
-        self.sources: frozenset[int] = frozenset().union(*(region.touches for region, _ in self.reads))
+        self.sources: frozenset[int] = frozenset().union(
+            *(region.touches for region, _ in self.reads)
+        )
         self.stores = definedness.bytes_of(*self._stored)
         self.touches = self.stores.touches.union(*(look.touches for look in self.looks))
 
     def _read(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
         pieces = tensor.byte_extent()
-        self.reads.append((self.definedness.bytes_of(pieces), lambda: (*pieces, lambda _: (who, "", line))))
+        self.reads.append(
+            (self.definedness.bytes_of(pieces), lambda: (*pieces, lambda _: (who, "", line)))
+        )
 
     def _store(self, tensor: Tensor) -> None:
         self._stored.append(tensor.byte_extent())
@@ -109,12 +121,19 @@ class Access:
                 self._read(predicate, f"{step.kind} looks at")
             case p.CopyStep(source=source, destination=target):
                 if isinstance(source, Tensor):
-                    to = f"stream {target.handle!r}" if isinstance(target, DataStream) else target.graph.describe(target)
+                    to = (
+                        f"stream {target.handle!r}"
+                        if isinstance(target, DataStream)
+                        else target.graph.describe(target)
+                    )
                     self._read(source, f"Copy to {to} reads", step.line)
                 if isinstance(target, Tensor):
                     self._store(target)
             case p.RemoteCopyStep():
-                to = f"Copy {'to' if step.store else 'from'} the remote buffer {step.buffer.handle!r} reads"
+                to = (
+                    f"Copy {'to' if step.store else 'from'} the remote buffer "
+                    f"{step.buffer.handle!r} reads"
+                )
                 if step.offset is not None:
                     self._read(step.offset, to)
                 if step.store:
@@ -131,9 +150,9 @@ class Access:
                 self._read(predicate, "AbortOnCondition looks at")
 
     def _execute(self, step: p.ExecuteStep) -> None:
-        """What is stored for certain is so by what was traced. A scalar loop marks the elements of its Outputs while it runs;
-        of what could be neither traced nor translated, all of the region is taken to be stored.
-        """
+        """What is stored for certain is so by what was traced. A scalar loop marks the elements of
+        its Outputs while it runs; of what could be neither traced nor translated, all of the region
+        is taken to be stored."""
         tables: dict[FrozenTable, list[Group]] = defaultdict(list)
         for group in self.definedness.compiled.groups[step.compute_set]:
             tables[group.table].append(group)
@@ -159,7 +178,10 @@ class Access:
             self._store(step.out)
 
     def _edges(self, table: FrozenTable, name: str) -> tuple[Array, Array, Callable[[int], Reader]]:
-        edges, compute_set = self.graph.intervals(table, name), self.graph.compute_sets[table.compute_set]
+        edges, compute_set = (
+            self.graph.intervals(table, name),
+            self.graph.compute_sets[table.compute_set],
+        )
 
         def reader(piece: int) -> Reader:
             row = int(edges.row[piece])
@@ -186,34 +208,48 @@ class Definedness:
         self.compiled, self.graph, self._poison = compiled, compiled.graph, poison
         ends = np.array([(v.start, v.stop) for v in self.graph.variables], np.int64).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(ends.T)
-        self.defined = np.full(self.graph.memory_bytes, False)  # so that the system hands out the pages now
+        # so that the system hands out the pages now
+        self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
         self._whole: set[int] = set()  # variables
         for tensor, _ in self.graph.initial_values:
             self._fill(self.bytes_of(tensor.byte_extent()))
         for dtype, start, values in self.graph.state_values:
-            self._fill(self.bytes_of((np.array([start]), np.array([start + len(values) * dtype.size]))))
-        undefs = ((n, step.tensor) for n, step in enumerate(compiled.steps) if isinstance(step, p.UndefStep))
+            self._fill(
+                self.bytes_of((np.array([start]), np.array([start + len(values) * dtype.size])))
+            )
+        undefs = (
+            (n, step.tensor)
+            for n, step in enumerate(compiled.steps)
+            if isinstance(step, p.UndefStep)
+        )
         self._undefs = {number: self.bytes_of(tensor.byte_extent()) for number, tensor in undefs}
         self._accesses: list[Access] = []
-        self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}  # by WriteUndef what is near it
+        # by WriteUndef what is near it
+        self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)
         self._waiting: set[int] = set()
-        self._needless: set[int] = set()  # those that wait and that the step which runs now makes so
+        # those that wait and that the step which runs now makes so
+        self._needless: set[int] = set()
         self._meetings: dict[tuple[int, int], str] = {}
 
     def add(self, step: p.Step | p.Node) -> int:
         """The number of a step; a node that looks at an element, to decide, gets one too."""
         access, number = Access(self, step), len(self._accesses)
-        access.near = {undef for undef, region in self._undefs.items() if not region.touches.isdisjoint(access.touches)}
+        access.near = {
+            undef
+            for undef, region in self._undefs.items()
+            if not region.touches.isdisjoint(access.touches)
+        }
         self._accesses.append(access)
         for undef in access.near:
             self._users[undef].add(number)
         return number
 
     def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
-        """`act`, which is what step `number` does, with the check around it where that is not done yet."""
+        """`act`, which is what step `number` does, with the check around it where that is not done
+        yet."""
 
         def checked() -> T:
             if number in self.checked:
@@ -265,7 +301,10 @@ class Definedness:
         how = self._meetings.get((undef, number))
         if how is None:
             region, access = self._undefs[undef], self._accesses[number]
-            common, looks = access.stores.common(region), any(look.common(region) for look in access.looks)
+            common, looks = (
+                access.stores.common(region),
+                any(look.common(region) for look in access.looks),
+            )
             whole = common == int((region.stop - region.start).sum())
             how = "now" if looks or (common and not whole) else "needless" if common else "apart"
             self._meetings[undef, number] = how
@@ -294,21 +333,32 @@ class Definedness:
             piece = int(_holes(self.defined, start, stop)[0])
             byte = int(start[piece] + np.argmin(self.defined[start[piece] : stop[piece]]))
             who, where, line = reader(piece)
-            raise UninitialisedReadError(f"""{who} {self.graph.element(byte)}, which nothing has written.
+            raise UninitialisedReadError(f"""{who} {self.graph.element(byte)}, which nothing has
+                written.
                 where: {where}
                 line:  {in_words(line)}
-                next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
+                next:  write it first: a Copy, a compute set, graph.set_initial_value, or
+                Engine.write_tensor.""")
         self._whole |= region.fills
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
         """The bytes of some pieces, which may overlap."""
-        if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:  # as it mostly is
-            (start, stop), number = pieces[0], int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
+        # as it mostly is
+        if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
+            (start, stop), number = (
+                pieces[0],
+                int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1,
+            )
             if stop <= self._stop[number]:
                 whole = start == self._start[number] and stop == self._stop[number]
-                return ByteSet(start, stop, frozenset([number]), frozenset([number] if whole else []))
+                return ByteSet(
+                    start, stop, frozenset([number]), frozenset([number] if whole else [])
+                )
         start, stop = joined(*(np.concatenate(ends) for ends in zip(NONE, *pieces, strict=True)))
-        first, last = np.searchsorted(self._start, start, "right") - 1, np.searchsorted(self._start, stop)
+        first, last = (
+            np.searchsorted(self._start, start, "right") - 1,
+            np.searchsorted(self._start, stop),
+        )
         touched = np.array(numbers_in(expand(first, last - first)[1]), np.int64)
         low, high = self._start[touched], self._stop[touched]
         fills = touched[covered(start, stop, high) - covered(start, stop, low) == high - low]
@@ -316,11 +366,16 @@ class Definedness:
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:
-    """For each part of a field that the codelet does not store whole, which elements it does store."""
+    """For each part of a field that the codelet does not store whole, which elements it does
+    store."""
     if group.trace.stopped:
         return {}
     regions = [(root, part) for root, (field, part) in group.trace.regions.items() if field == name]
-    return {part: m.reshape(-1) for root, part in regions if (m := group.trace.written.get(root)) is not None and not m.all()}
+    return {
+        part: m.reshape(-1)
+        for root, part in regions
+        if (m := group.trace.written.get(root)) is not None and not m.all()
+    }
 
 
 def _holes(bits: Array, start: Array, stop: Array) -> Array:

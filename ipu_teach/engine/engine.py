@@ -37,7 +37,14 @@ from ipu_teach.host.options import Options, Value, control_bits, effective, pars
 from ipu_teach.host.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.program import Program
 from ipu_teach.progress import Work, working
-from ipu_teach.report import ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
+from ipu_teach.report import (
+    ProgramRun,
+    Recording,
+    Report,
+    StepLog,
+    print_profile_summary,
+    tracepoint,
+)
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
 from ipu_teach.report.settings import InstrumentationSettings
@@ -58,26 +65,31 @@ NOT_HERE = {
 
 @flagged
 class Engine(WithoutSome):
-    """A compiled program: `Engine(graph, program)`, `Engine(graph, [first, second])`, or `Engine(executable)`.
+    """A compiled program: `Engine(graph, program)`, `Engine(graph, [first, second])`, or
+    `Engine(executable)`.
 
-    Compiling checks everything (see `compile.checks`), models the cost, and raises the errors of a wrong graph. Then
-    `load(device)`, connect the streams, and `run(i)` the program with index i. The machine's memory is initialised at load
-    and kept from run to run. A device holds one program: when another engine is loaded on it, this one must be loaded again.
+    Compiling checks everything (see `compile.checks`), models the cost, and raises the errors of a
+    wrong graph. Then `load(device)`, connect the streams, and `run(i)` the program with index i.
+    The machine's memory is initialised at load and kept from run to run. A device holds one
+    program: when another engine is loaded on it, this one must be loaded again.
 
-    `options`: a dict of Poplar's engine options, see `host.options`; and `codelet_prices`, "compiled" or "by hand": who is
-    taken to have written the instructions of codelets of one's own (docs/model.md). `strict`: races, reads of what was never
-    written, and codelets of unknown cost are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them
-    (`races`, `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the last vertex wins.
-    `merge_copies=False`: every Copy is a step of its own, also where it disturbs none beside it; no value depends on it.
-    `shuffle`: a seed; vertices of a compute set run in an order drawn from it, which no result of a right program depends
-    on. `exact`: no sum is reordered; results equal the plain vertex loop bit for bit on the same machine. With `exact=False`
-    products of matrices may be joined into larger ones, which BLAS adds up in another order: a FLOAT product of k terms is
-    then off by less than k * 6e-8 of the sum of their sizes, and a HALF product by that before it is rounded. `vertex_loop`:
-    run every vertex by itself in plain Python, slowly; it is what the fast paths are compared with. `threads`: how many of the
-    host's threads share the vertices of a large batch; no bit depends on it. `backend`: "numpy"; "cupy", which wants a CUDA
-    GPU; or None for CuPy where it runs, if the environment does not say IPU_TEACH_GPU=0. On a GPU sums, products of matrices
-    and transcendental functions differ in the last digits, and what depends on data runs on the host. It has not been tried on
-    a device yet.
+    `options`: a dict of Poplar's engine options, see `host.options`; and `codelet_prices`,
+    "compiled" or "by hand": who is taken to have written the instructions of codelets of one's own
+    (docs/model.md). `strict`: races, reads of what was never written, and codelets of unknown cost
+    are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them (`races`,
+    `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the
+    last vertex wins. `merge_copies=False`: every Copy is a step of its own, also where it disturbs
+    none beside it; no value depends on it. `shuffle`: a seed; vertices of a compute set run in an
+    order drawn from it, which no result of a right program depends on. `exact`: no sum is
+    reordered; results equal the plain vertex loop bit for bit on the same machine. With
+    `exact=False` products of matrices may be joined into larger ones, which BLAS adds up in another
+    order: a FLOAT product of k terms is then off by less than k * 6e-8 of the sum of their sizes,
+    and a HALF product by that before it is rounded. `vertex_loop`: run every vertex by itself in
+    plain Python, slowly; it is what the fast paths are compared with. `threads`: how many of the
+    host's threads share the vertices of a large batch; no bit depends on it. `backend`: "numpy";
+    "cupy", which wants a CUDA GPU; or None for CuPy where it runs, if the environment does not say
+    IPU_TEACH_GPU=0. On a GPU sums, products of matrices and transcendental functions differ in the
+    last digits, and what depends on data runs on the host. It has not been tried on a device yet.
     """
 
     not_here = NOT_HERE
@@ -105,15 +117,31 @@ class Engine(WithoutSome):
         if isinstance(graph, Executable):
             if options is None and isinstance(programs, Mapping):
                 programs, options = None, programs
-            self._executable = _compiled_already(graph, programs, strict=strict, merge_copies=merge_copies)
+            self._executable = _compiled_already(
+                graph, programs, strict=strict, merge_copies=merge_copies
+            )
         else:
-            how: dict[str, Any] = {"strict": True if strict is None else strict, "merge_copies": merge_copies}
+            how: dict[str, Any] = {
+                "strict": True if strict is None else strict,
+                "merge_copies": merge_copies,
+            }
             self._executable = compile_graph(graph, programs, options, **how)  # type: ignore[arg-type]
         self._options: Options = effective(parsed(options), self._executable.given_options)
         checks = checks_of(self._executable.checks, self._options)
         numbers = control_bits(self._options), int(self._options["prng.seed"] or 0)
-        self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"], *numbers)
-        self._compiled, self._cost = self._executable.compiled, self._executable.cost.priced(self._options["codelet_prices"])
+        self._how = How(
+            bool(exact),
+            vertex_loop,
+            shuffle,
+            int(threads),
+            checks["uninitialised"],
+            checks["races"],
+            *numbers,
+        )
+        self._compiled, self._cost = (
+            self._executable.compiled,
+            self._executable.cost.priced(self._options["codelet_prices"]),
+        )
         self._target = self._executable.target
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
@@ -131,11 +159,11 @@ class Engine(WithoutSome):
     # Loading
 
     def load(self, device: Device | None = None) -> None:
-        """Put the program on `device`: memory is made and initialised, kernels are bound to it. May be repeated.
+        """Put the program on `device`: memory is made and initialised, kernels are bound to it. May
+        be repeated.
 
-        Without a device it is the one that it was loaded on. What `StreamCallback`s have prefetched is thrown away. Arrays and
-        iterators go on where they were.
-        """
+        Without a device it is the one that it was loaded on. What `StreamCallback`s have prefetched
+        is thrown away. Arrays and iterators go on where they were."""
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)
 
@@ -146,8 +174,10 @@ class Engine(WithoutSome):
         if replace(device.target, codelet_prices=self._target.codelet_prices) != self._target:
             names = [f.name for f in fields(self._target)]
             name = next(n for n in names if getattr(device.target, n) != getattr(self._target, n))
-            raise TensorIOStateError(f"""The engine was compiled for another machine than this device.
-                where: {name}: {getattr(self._target, name)!r} in the graph, {getattr(device.target, name)!r} on the device
+            raise TensorIOStateError(f"""The engine was compiled for another machine than this
+                device.
+                where: {name}: {getattr(self._target, name)!r} in the graph,
+                {getattr(device.target, name)!r} on the device
                 next:  build the graph for the device: Graph(device.target).""")
         if self._executable.out_of_memory is not None:
             raise self._executable.out_of_memory
@@ -170,7 +200,11 @@ class Engine(WithoutSome):
     @property
     def is_loaded(self) -> bool:
         """Whether `load` has been called, on a device that no other engine was loaded on since."""
-        return self._machine is not None and self._device is not None and self._device.program is self._ticket
+        return (
+            self._machine is not None
+            and self._device is not None
+            and self._device.program is self._ticket
+        )
 
     @property
     def backend(self) -> str:
@@ -182,9 +216,11 @@ class Engine(WithoutSome):
             raise TensorIOStateError("""The engine is not loaded: there is no machine yet.
                 next:  engine.load(device) first.""")
         if self._device.program is not self._ticket:
-            raise TensorIOStateError(f"""Another engine was loaded on this device since, and a device holds one program.
+            raise TensorIOStateError(f"""Another engine was loaded on this device since, and a
+                device holds one program.
                 where: {self._device!r}
-                next:  engine.load(device) again, which starts from the initial values; or give each engine its device.""")
+                next:  engine.load(device) again, which starts from the initial values; or give each
+                engine its device.""")
         return self._machine
 
     # Running
@@ -196,11 +232,16 @@ class Engine(WithoutSome):
         """
         count = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < count:
-            there = "one program: run(0), or run()" if count == 1 else f"the programs 0 to {count - 1}"
+            there = (
+                "one program: run(0), or run()" if count == 1 else f"the programs 0 to {count - 1}"
+            )
             raise ControlProgramError(f"""There is no program {shown(index)}.
                 next:  the engine has {there}.""")
         if name is not None and not isinstance(name, str):
-            raise InvalidOptionError(f"run() was given the name {shown(name)}.", next_step='give text: run(0, "training").')
+            raise InvalidOptionError(
+                f"run() was given the name {shown(name)}.",
+                next_step='give text: run(0, "training").',
+            )
         machine = self._loaded()
         self._check_streams(self._compiled.programs[index])
         self._refuse_while_running("run()")
@@ -238,7 +279,8 @@ class Engine(WithoutSome):
 
     def _refuse_while_running(self, call: str) -> None:
         if self._running:
-            raise TensorIOStateError(f"""{call} was called while the engine runs, by a function that is connected to a stream.
+            raise TensorIOStateError(f"""{call} was called while the engine runs, by a function that
+                is connected to a stream.
                 next:  let the run come to its end first.""")
 
     def load_and_run(self, device: Device, index: int = 0) -> None:
@@ -250,7 +292,11 @@ class Engine(WithoutSome):
         for leaf in program.leaves():
             step = self._compiled.steps[leaf.step]
             for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
-                if isinstance(side, DataStream) and side.handle not in self._feeds and side.handle not in self._drains:
+                if (
+                    isinstance(side, DataStream)
+                    and side.handle not in self._feeds
+                    and side.handle not in self._drains
+                ):
                     raise StreamConnectionError(f"""The stream {side.handle!r} is not connected.
                         where: Copy({leaf.name})
                         next:  engine.connect_stream({side.handle!r}, …) before run.""")
@@ -260,10 +306,10 @@ class Engine(WithoutSome):
     def connect_stream(self, handle: str, data: Any, wrap: bool = True) -> None:
         """Connect a stream to host data; what was connected before is let go.
 
-        Host to device: an array (each transfer takes the next `num_elements`, then starts over), an iterable of arrays, a
-        function that returns one, or a `StreamCallback`. Device to host: an array to fill, a list to append to, a function to
-        call, or a `StreamCallback`. `wrap=False` is for arrays: each transfer is at the same place, their start.
-        """
+        Host to device: an array (each transfer takes the next `num_elements`, then starts over), an
+        iterable of arrays, a function that returns one, or a `StreamCallback`. Device to host: an
+        array to fill, a list to append to, a function to call, or a `StreamCallback`. `wrap=False`
+        is for arrays: each transfer is at the same place, their start."""
         stream = self._stream(handle)
         if stream.to_device:
             made = feed(stream, data, wrap)
@@ -274,19 +320,22 @@ class Engine(WithoutSome):
         else:
             self._drains[handle] = drain(stream, data, wrap)
 
-    def connect_stream_to_callback(self, handle: str, callback: Callable[..., Any] | StreamCallback) -> None:
+    def connect_stream_to_callback(
+        self, handle: str, callback: Callable[..., Any] | StreamCallback
+    ) -> None:
         """`connect_stream` with a `StreamCallback` or a function.
 
-        To the device, a function without arguments returns the next transfer, one with an argument fills the array that it
-        is given; from the device, it takes the array that came.
-        """
+        To the device, a function without arguments returns the next transfer, one with an argument
+        fills the array that it is given; from the device, it takes the array that came."""
         if not callable(callback) and not isinstance(callback, StreamCallback):
-            raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)}, which is no function.
+            raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
+                which is no function.
                 next:  give a function; connect arrays, iterators and lists with connect_stream.""")
         self.connect_stream(handle, callback)
 
     def list_streams(self) -> tuple[DataStream, ...]:
-        """Every stream of the graph, in the order of their making: `stream.handle`, `stream.to_device`."""
+        """Every stream of the graph, in the order of their making: `stream.handle`,
+        `stream.to_device`."""
         return tuple(self._compiled.streams.values())
 
     def _stream(self, handle: str) -> DataStream:
@@ -297,7 +346,10 @@ class Engine(WithoutSome):
             if isinstance(handle, DataStream):
                 advice = f"name it by its handle: connect_stream({handle.handle!r}, …)."
             elif not names:
-                advice = "make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, then the engine."
+                advice = (
+                    "make one with graph.add_host_to_device_fifo or "
+                    "graph.add_device_to_host_fifo, then the engine."
+                )
             raise StreamConnectionError(f"There is no stream {shown(handle)}.", next_step=advice)
         return stream
 
@@ -309,7 +361,8 @@ class Engine(WithoutSome):
         self._loaded().host_write(access.tensor, given)
 
     def read_tensor(self, handle: str) -> Array:
-        """Read a whole tensor, in its shape and dtype, under the handle of `graph.create_host_read`."""
+        """Read a whole tensor, in its shape and dtype, under the handle of
+        `graph.create_host_read`."""
         access = self._access(handle, write=False)
         return self._loaded().host_read(access.tensor)
 
@@ -321,22 +374,34 @@ class Engine(WithoutSome):
             there = f"The handles to {verb} are {', '.join(map(repr, known))}; " if known else ""
             raise TensorIOStateError(f"""The host cannot {verb} under the handle {shown(handle)}.
                 where: {"" if access is None else f"{handle!r} is {access!r}"}
-                next:  {did_you_mean(handle, known)}{there}graph.create_host_{verb}('name', tensor) makes one, before the engine
+                next:  {did_you_mean(handle, known)}{there}graph.create_host_{verb}('name', tensor)
+                makes one, before the engine
                 is made.""")
         return access
 
     def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
-        """Write one row of the remote buffer `handle`: `num_elements` values. Raises `TensorIOStateError`."""
-        buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()")
-        rows, advice = self._loaded().remote[buffer.handle], "give the values of one row, and call it once for each row"
-        rows.store([number], host_values(f"copy_to_remote_buffer({handle!r})", values, buffer, advice))
+        """Write one row of the remote buffer `handle`: `num_elements` values. Raises
+        `TensorIOStateError`."""
+        buffer, number = find_buffer(
+            self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()"
+        )
+        rows, advice = (
+            self._loaded().remote[buffer.handle],
+            "give the values of one row, and call it once for each row",
+        )
+        rows.store(
+            [number], host_values(f"copy_to_remote_buffer({handle!r})", values, buffer, advice)
+        )
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0) -> Array:
-        """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the buffer's dtype.
+        """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the
+        buffer's dtype.
 
-        Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has written.
-        """
-        buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()")
+        Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has
+        written."""
+        buffer, number = find_buffer(
+            self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()"
+        )
         found: Array = self._loaded().remote[buffer.handle].load([number], "The host")[0]
         return found
 
@@ -349,12 +414,13 @@ class Engine(WithoutSome):
     # The profile
 
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
-        """Record the values of `tensors` from the next run on, for `show.run`: what they hold, and what each step changes.
+        """Record the values of `tensors` from the next run on, for `show.run`: what they hold, and
+        what each step changes.
 
-        The `Recording` that it returns grows as the engine runs, until it holds `most` steps and changed elements together;
-        it says how many steps came later. Recording anew replaces it, and `load` begins it anew. At most 65,536 elements.
-        A run that is recorded is slower; one that is not loses nothing. Raises `InvalidOptionError`.
-        """
+        The `Recording` that it returns grows as the engine runs, until it holds `most` steps and
+        changed elements together; it says how many steps came later. Recording anew replaces it,
+        and `load` begins it anew. At most 65,536 elements. A run that is recorded is slower; one
+        that is not loses nothing. Raises `InvalidOptionError`."""
         self._refuse_while_running("record()")
         self._values = Recording(self._compiled, tensors, most)
         if self._machine is not None:
@@ -363,19 +429,31 @@ class Engine(WithoutSome):
 
     @cached_property
     def _profile(self) -> CompiledProfile:
-        return self._executable.profile if self._cost is self._executable.cost else CompiledProfile(self._cost)
+        return (
+            self._executable.profile
+            if self._cost is self._executable.cost
+            else CompiledProfile(self._cost)
+        )
 
     @property
     def report(self) -> Report:
-        """What was compiled and what has run since load, as one immutable value. Later runs do not change it."""
+        """What was compiled and what has run since load, as one immutable value. Later runs do not
+        change it."""
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
         cost = self._machine.cost  # a run may have measured steps, where cycles depend on data
         looped = self._machine.looped
-        profile = self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
+        profile = (
+            self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
+        )
         settings = InstrumentationSettings.of(self._options)
-        return Report(profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made), settings)
+        return Report(
+            profile,
+            self._log.snapshot(going, self._current),
+            TIMELINE.snapshot(self._made),
+            settings,
+        )
 
     def get_report(self) -> Report:
         """`report`, by Poplar's name."""
@@ -392,7 +470,8 @@ class Engine(WithoutSome):
         return self._executable
 
     def reset_execution_profile(self) -> None:
-        """Forget what has run: the next report begins with the next run. Memory and streams stay as they are."""
+        """Forget what has run: the next report begins with the next run. Memory and streams stay as
+        they are."""
         self._log.forget()
         self._current = None
 
@@ -401,29 +480,44 @@ class Engine(WithoutSome):
         self._recording = True
 
     def disable_execution_profiling(self) -> None:
-        """Do not record the runs from the next one on: they are in no report, and a report says how many steps are missing."""
+        """Do not record the runs from the next one on: they are in no report, and a report says how
+        many steps are missing."""
         self._recording = False
 
     def print_profile_summary(
-        self, sections: Sequence[str] | None = None, *, show_execution_steps: bool = False, show_var_storage: bool = False
+        self,
+        sections: Sequence[str] | None = None,
+        *,
+        show_execution_steps: bool = False,
+        show_var_storage: bool = False,
     ) -> None:
-        """Print the profile in Poplar's words; `sections` picks some of its parts, see `report.print_profile_summary`."""
+        """Print the profile in Poplar's words; `sections` picks some of its parts, see
+        `report.print_profile_summary`."""
         print_profile_summary(
-            self.report, sections, show_execution_steps=show_execution_steps, show_var_storage=show_var_storage
+            self.report,
+            sections,
+            show_execution_steps=show_execution_steps,
+            show_var_storage=show_var_storage,
         )
 
     def __repr__(self) -> str:
-        loaded = "not loaded" if self._machine is None else f"loaded, {self._machine.num_steps:,} steps run"
+        loaded = (
+            "not loaded"
+            if self._machine is None
+            else f"loaded, {self._machine.num_steps:,} steps run"
+        )
         return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
 
 
 def _compiled_already(executable: Executable, programs: object, **chosen: object) -> Executable:
     """`executable`, if nothing was given beside it that belongs to compiling."""
     if programs is not None:
-        raise ControlProgramError(f"""Engine was given an executable, and {shown(programs)} as its programs.
+        raise ControlProgramError(f"""Engine was given an executable, and {shown(programs)} as its
+            programs.
             next:  an executable has its programs: write Engine(executable).""")
     for name, value in chosen.items():
         if value is not None:
             raise InvalidOptionError(f"""Engine was given an executable, and {name}={shown(value)}.
-                next:  that is decided when it is compiled: compile_graph(graph, programs, {name}=…).""")
+                next:  that is decided when it is compiled: compile_graph(graph, programs,
+                {name}=…).""")
     return executable

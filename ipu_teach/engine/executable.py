@@ -1,12 +1,13 @@
-"""A compiled program as an object: made by `compile_graph`, run by any number of engines, saved to one file.
+"""A compiled program as an object: made by `compile_graph`, run by any number of engines, saved to
+one file.
 
     executable = compile_graph(graph, program)
     executable.save("adder.ipu")
     engine = Engine(Executable.load("adder.ipu", codelets=[Add]))
 
-The file holds the graph and the programs written down, no Python: the codelets are found by name when it is loaded, and
-must be the ones that it was saved with. What is loaded is compiled again, so that it passes every check.
-"""
+The file holds the graph and the programs written down, no Python: the codelets are found by name
+when it is loaded, and must be the ones that it was saved with. What is loaded is compiled again, so
+that it passes every check."""
 
 from __future__ import annotations
 
@@ -42,10 +43,15 @@ CHECKS = ("races", "uninitialised", "estimates")
 
 
 class Executable:
-    """A graph and its programs, checked, costed and ready to run. Made by `compile_graph` or `Executable.load`."""
+    """A graph and its programs, checked, costed and ready to run. Made by `compile_graph` or
+    `Executable.load`."""
 
     def __init__(
-        self, given: compiler.Compiled, cost: CostModel, checks: Mapping[str, bool], options: Mapping[str, Value]
+        self,
+        given: compiler.Compiled,
+        cost: CostModel,
+        checks: Mapping[str, bool],
+        options: Mapping[str, Value],
     ) -> None:
         self._given, self.compiled = given, cost.compiled  # before copies were merged, and after
         self.cost = cost
@@ -71,12 +77,17 @@ class Executable:
     @property
     def report(self) -> Report:
         """What was compiled, with nothing run."""
-        return Report(self.profile, StepLog().snapshot(), _settings=InstrumentationSettings.of(effective(self.given_options)))
+        return Report(
+            self.profile,
+            StepLog().snapshot(),
+            _settings=InstrumentationSettings.of(effective(self.given_options)),
+        )
 
     # Files
 
     def serialize(self) -> bytes:
-        """The executable as bytes, the same as `save` writes. Raises `NotOfferedError` for what cannot be written down."""
+        """The executable as bytes, the same as `save` writes. Raises `NotOfferedError` for what
+        cannot be written down."""
         return written(self._given, self.checks, self.given_options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -84,7 +95,9 @@ class Executable:
         write_whole(path, self.serialize(), "save()", EXECUTABLE.noun)
 
     @classmethod
-    def deserialize(cls, data: bytes | BinaryIO, codelets: Iterable[type[Vertex]] = ()) -> Executable:
+    def deserialize(
+        cls, data: bytes | BinaryIO, codelets: Iterable[type[Vertex]] = ()
+    ) -> Executable:
         """The executable in `data`: bytes, or a binary file open for reading. As `load`."""
         read = getattr(data, "read", None)
         content = read() if callable(read) else data
@@ -97,24 +110,34 @@ class Executable:
         except (InvalidOptionError, NotOfferedError):
             raise
         except Exception as error:  # a file that was made by hand may hold any graph
-            tried = error.tried if isinstance(error, IPUTeachError) else f"{type(error).__name__}: {shown(str(error))}"
-            raise ExecutableLoadError(f"""The executable holds a program that does not compile: {tried}
+            tried = (
+                error.tried
+                if isinstance(error, IPUTeachError)
+                else f"{type(error).__name__}: {shown(str(error))}"
+            )
+            raise ExecutableLoadError(f"""The executable holds a program that does not compile:
+                {tried}
                 where: {getattr(error, "where", "")}
                 next:  save it again, from a graph that compiles.""") from error
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], codelets: Iterable[type[Vertex]] = ()) -> Executable:
+    def load(
+        cls, path: str | os.PathLike[str], codelets: Iterable[type[Vertex]] = ()
+    ) -> Executable:
         """Read a file that `save` wrote, and compile it again.
 
-        The vertex classes are found by name among `codelets` and all that exist in this process; they must have the fields
-        and the code that they had when the file was written. Raises `ExecutableLoadError`.
-        """
+        The vertex classes are found by name among `codelets` and all that exist in this process;
+        they must have the fields and the code that they had when the file was written. Raises
+        `ExecutableLoadError`."""
         return read_whole(path, "load()", EXECUTABLE, lambda data: cls.deserialize(data, codelets))
 
     def __repr__(self) -> str:
         count = self.num_programs
         memory = ", out of memory" if self.out_of_memory is not None else ""
-        return f"Executable({count} program{'s' if count > 1 else ''}, {self.target.num_tiles:,} tiles{memory})"
+        return (
+            f"Executable({count} program{'s' if count > 1 else ''}, {self.target.num_tiles:,} "
+            f"tiles{memory})"
+        )
 
 
 def compile_graph(
@@ -128,22 +151,29 @@ def compile_graph(
 ) -> Executable:
     """Check, trace and cost a graph and its programs; no device is needed.
 
-    `options`, `strict` and `merge_copies` as for `Engine`; `progress(step, total)` is called as the work goes on, last with
-    step = total. Raises the errors of a wrong graph. A tile that is over its memory is a `GraphMemoryAllocationError` with the
-    report in `error.report`; with the option `debug.allowOutOfMemory` the executable is made, and only loading it fails.
-    """
+    `options`, `strict` and `merge_copies` as for `Engine`; `progress(step, total)` is called as the
+    work goes on, last with step = total. Raises the errors of a wrong graph. A tile that is over
+    its memory is a `GraphMemoryAllocationError` with the report in `error.report`; with the option
+    `debug.allowOutOfMemory` the executable is made, and only loading it fails."""
     if not isinstance(graph, Graph):
         raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph.
             next:  write Engine(graph, program), in this order.""")
     graph = graph.get_top_level_graph()
     listed = [programs] if isinstance(programs, Program) else programs
-    if not isinstance(listed, (list, tuple)) or not listed or not all(isinstance(p, Program) for p in listed):
+    if (
+        not isinstance(listed, (list, tuple))
+        or not listed
+        or not all(isinstance(p, Program) for p in listed)
+    ):
         raise ControlProgramError(f"""Engine was given {shown(programs)} as its programs.
             next:  give one program, or a list of at least one: Engine(graph, [first, second]).""")
     if progress is not None and not callable(progress):
         raise InvalidOptionError(f"""compile_graph() was given {shown(progress)} as its progress.
             next:  give a function of (step, total).""")
-    given = {**parsed(options), **({} if merge_copies is None else parsed({"mergeCopies": merge_copies}))}
+    given = {
+        **parsed(options),
+        **({} if merge_copies is None else parsed({"mergeCopies": merge_copies})),
+    }
     chosen = effective(given)
     checks = checks_of(strict, chosen)
     spill = bool(chosen["debug.allowOutOfMemory"])
@@ -151,7 +181,11 @@ def compile_graph(
         try:
             with tracepoint("compile", ENGINE):
                 compiled = compiler.compile_graph(
-                    graph, listed, check_races=checks["races"], check_fit=not spill, progress=progress or work.note
+                    graph,
+                    listed,
+                    check_races=checks["races"],
+                    check_fit=not spill,
+                    progress=progress or work.note,
                 )
         except RecursionError:
             raise ControlProgramError("""The programs are nested too deeply to compile.
@@ -174,14 +208,18 @@ def compile_graph(
 
 
 def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:
-    """For each check whether it is on: `strict`, and over it `debug.verify` and `debug.checkUninitialised`."""
+    """For each check whether it is on: `strict`, and over it `debug.verify` and
+    `debug.checkUninitialised`."""
     if isinstance(strict, bool):
         checks = dict.fromkeys(CHECKS, strict)
-    elif isinstance(strict, Mapping) and all(n in CHECKS and isinstance(v, bool) for n, v in strict.items()):
+    elif isinstance(strict, Mapping) and all(
+        n in CHECKS and isinstance(v, bool) for n, v in strict.items()
+    ):
         checks = {**dict.fromkeys(CHECKS, True), **strict}
     else:
         raise InvalidOptionError(f"""strict was given {shown(strict)}.
-            next:  give True, False, or a dict such as {{"races": False}}; the checks are {", ".join(CHECKS)}.""")
+            next:  give True, False, or a dict such as {{"races": False}}; the checks are
+            {", ".join(CHECKS)}.""")
     if options["debug.verify"]:
         checks = dict.fromkeys(CHECKS, True)
     if options["debug.checkUninitialised"] is not None:

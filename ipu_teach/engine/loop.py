@@ -1,4 +1,5 @@
-"""The plain vertex loop: every vertex by itself, in order, on local copies. Slow, and the referee of every faster path."""
+"""The plain vertex loop: every vertex by itself, in order, on local copies. Slow, and the referee
+of every faster path."""
 
 from __future__ import annotations
 
@@ -23,11 +24,12 @@ Back = list[tuple[Array, Any, Array]]  # (memory, where in it, what is to be wri
 
 
 def run_loop(site: Site, count: Counting | None = None, only: int | None = None) -> None:
-    """Run `compute()` of every vertex of a group. Raises `CodeletError` that names line, vertex and tile.
+    """Run `compute()` of every vertex of a group. Raises `CodeletError` that names line, vertex and
+    tile.
 
-    Where `site` says so it rounds stochastically what is stored in halves, and raises `FloatingPointTrapError` or stores NaN.
-    `count`: what the vertices' scalar loop counts, on copies of its own. `only`: the one to run, by its number in the group.
-    """
+    Where `site` says so it rounds stochastically what is stored in halves, and raises
+    `FloatingPointTrapError` or stores NaN. `count`: what the vertices' scalar loop counts, on
+    copies of its own. `only`: the one to run, by its number in the group."""
     group, plain = site.group, site.rounding is None and site.watch is None
     before: Back = []  # of the vertices that are done
     for number in range(len(group.rows)) if only is None else (only,):
@@ -42,13 +44,21 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
             _write(reversed(before))
             raise
         except CodeletError as error:
-            raise located(error, source_line(group.table.codelet), vertex_name(group.table, row)) from None
+            raise located(
+                error, source_line(group.table.codelet), vertex_name(group.table, row)
+            ) from None
         except Exception as error:
             place = source_line(group.table.codelet)
-            if numbers is not None and numbers.traps is not None and isinstance(error, FloatingPointError):
+            if (
+                numbers is not None
+                and numbers.traps is not None
+                and isinstance(error, FloatingPointError)
+            ):
                 values = _untrapped(_Vertex(site, row, None))
                 raise trapped(group.table, row, error, place, site.compute_set, values) from error
-            raise failed(group.table.codelet, error, place, vertex_name(group.table, row)) from error
+            raise failed(
+                group.table.codelet, error, place, vertex_name(group.table, row)
+            ) from error
         if count is not None and twin is not None:
             count.vertex(number, twin.regions, twin.places, numbers)
         before += [(flat, where, flat[where].copy()) for flat, where, _ in vertex.back]
@@ -65,7 +75,9 @@ class _Vertex:
 
     def __init__(self, site: Site, row: int, numbers: Numbers | None) -> None:
         self.table = site.group.table
-        self.workers: list[tuple[int, ...]] = [(worker,) for worker, _ in site.group.workers] or [()]
+        self.workers: list[tuple[int, ...]] = [(worker,) for worker, _ in site.group.workers] or [
+            ()
+        ]
         self.numbers = numbers
         self.regions: dict[str, Any] = {}
         self.places: dict[str, list[Any]] = {}  # of the parts of each field
@@ -76,7 +88,11 @@ class _Vertex:
             local = []
             for delta, part in layout.parts:
                 start = offset + delta
-                where: Any = slice(start, start + part.size) if part.contiguous else start + part.positions.reshape(-1)
+                where: Any = (
+                    slice(start, start + part.size)
+                    if part.contiguous
+                    else start + part.positions.reshape(-1)
+                )
                 array = flat[where].copy().reshape(() if declared.depth == 0 else part.shape)
                 array.flags.writeable = declared.written
                 array = array if numbers is None else numbers.stored(array)
@@ -96,9 +112,15 @@ class _Vertex:
 
 
 def _untrapped(vertex: _Vertex) -> dict[str, Any]:
-    """(before, after) of each written field of a vertex, where nothing stops it. Empty if it cannot end."""
-    written = {name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written}
-    before = {n: [np.array(p) for p in r] if isinstance(r, list) else np.array(r) for n, r in written.items()}
+    """(before, after) of each written field of a vertex, where nothing stops it. Empty if it cannot
+    end."""
+    written = {
+        name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written
+    }
+    before = {
+        n: [np.array(p) for p in r] if isinstance(r, list) else np.array(r)
+        for n, r in written.items()
+    }
     try:
         with np.errstate(all="ignore"):
             vertex.run()

@@ -40,43 +40,65 @@ from ipu_teach.types import Array, from_quarter, poison
 
 
 class Machine:
-    """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
+    """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up
+    at each transfer.
 
     `backend`: where the memory lies and what computes.
     """
 
     def __init__(
-        self, cost: CostModel, feeds: dict[str, Feed], drains: dict[str, Drain], backend: Backend, how: How, work: Work
+        self,
+        cost: CostModel,
+        feeds: dict[str, Feed],
+        drains: dict[str, Drain],
+        backend: Backend,
+        how: How,
+        work: Work,
     ) -> None:
         self.compiled, self._cost = cost.compiled, cost
         compiled = self.compiled
-        self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
+        # steps that ran with cycles of their own, and their numbers
+        self._measured: dict[object, int] = {}
         self._measured_steps: list[p.MeasuredStep] = []
-        self._latest: dict[int, tuple[int, list[Array]]] = {}  # by step: the number of its last execution, and its cycles
+        # by step: the number of its last execution, and its cycles
+        self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.memory = Memory(compiled.graph, backend)
         buffers = compiled.remote_buffers
         self.remote = remote_rows(buffers, self.memory, how.reads) if buffers else {}
-        self.steps_run: array[int] = array("i")  # the number of every step of the run that is going on, in order
+        # the number of every step of the run that is going on, in order
+        self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
         # A joined product would depend on how many threads share it.
         self.how = how if how.exact else replace(how, threads=1)
         target = compiled.graph.target
-        self._changing = any(group.at_once for groups in compiled.groups.values() for group in groups)
+        self._changing = any(
+            group.at_once for groups in compiled.groups.values() for group in groups
+        )
         self._registers: Registers | None = None  # where nothing makes them other than zero
         if how.behaviour or self._changing:
-            self._registers = Registers(target.num_tiles, target.num_worker_contexts, how.behaviour, how.seed)
+            self._registers = Registers(
+                target.num_tiles, target.num_worker_contexts, how.behaviour, how.seed
+            )
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.how.threads) if self.how.threads > 1 else None
-        # By step and group: the cycles of each vertex in the last execution, and the rows of the vertices.
+        # By step and group: the cycles of each vertex in the last execution, and the rows of the
+        # vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if how.reads else None
         # Where scalar loops mark what they store; without checks nobody looks.
-        self._marks = np.zeros(compiled.graph.memory_bytes, bool) if self._defined is None else self._defined.defined
+        self._marks = (
+            np.zeros(compiled.graph.memory_bytes, bool)
+            if self._defined is None
+            else self._defined.defined
+        )
         # Steps of earlier runs; the clock of each IPU, after so many steps of this run.
         self._past, self._clock, self._told = 0, np.zeros([target.num_ipus], np.int64), 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
-        self._actions = [self._bind(number, step) for number, step in work.each(enumerate(compiled.steps), len(compiled.steps))]
+        self._actions = [
+            self._bind(number, step)
+            for number, step in work.each(enumerate(compiled.steps), len(compiled.steps))
+        ]
         self._programs: dict[int, Action] = {}
         self._recording: Recording | None = None
 
@@ -87,17 +109,22 @@ class Machine:
         recording.begin(self.num_steps, self._look)
 
     def _look(self, tensor: Tensor) -> tuple[Array, Array]:
-        """(the values of a tensor, which of its elements are written: without checks, those that do not hold the poison)."""
+        """(the values of a tensor, which of its elements are written: without checks, those that do
+        not hold the poison)."""
         values = self.host_read(tensor)
         if self._defined is not None:
             return values, self._defined.defined[tensor.positions() * tensor.dtype.size]
         bits = f"u{tensor.dtype.size}"
-        return values, values.view(bits) != np.array(poison(tensor.dtype), tensor.dtype.numpy).view(bits)
+        return values, values.view(bits) != np.array(poison(tensor.dtype), tensor.dtype.numpy).view(
+            bits
+        )
 
     def run(self, index: int) -> None:
         """Run program `index` from its start to its end."""
         if index not in self._programs:
-            self._programs[index] = build(self.compiled.programs[index], self._leaf, self._predicate)
+            self._programs[index] = build(
+                self.compiled.programs[index], self._leaf, self._predicate
+            )
         if self._recording is not None:
             self._recording.note(HOST)
         try:
@@ -107,9 +134,14 @@ class Machine:
             self._settle()
 
     def standing(self, index: int) -> tuple[int, int, str]:
-        """(steps of this run so far, how many there will be or 0, what runs), while program `index` runs."""
+        """(steps of this run so far, how many there will be or 0, what runs), while program `index`
+        runs."""
         program, done = self.compiled.programs[index], len(self.steps_run)
-        return done, max(program.length, 0), program.leaf_at(done).name if done < program.length else ""
+        return (
+            done,
+            max(program.length, 0),
+            program.leaf_at(done).name if done < program.length else "",
+        )
 
     def take_steps(self) -> array[int]:
         """The steps of the run that is over."""
@@ -149,7 +181,8 @@ class Machine:
         self.steps_run.append(self._measure(number, self._cycles[number]))
 
     def _measure(self, number: int, cycles: dict[int, tuple[Array, Array]]) -> int:
-        """The number under which an execution of step `number` stands, with these cycles of its vertices."""
+        """The number under which an execution of step `number` stands, with these cycles of its
+        vertices."""
         known, before = self._latest.get(number, (0, []))
         now = [array for array, _ in cycles.values()]
         if len(before) == len(now) and all(map(np.array_equal, before, now)):
@@ -158,9 +191,14 @@ class Machine:
         if key not in self._measured:
             step = self.compiled.steps[number]
             assert isinstance(step, p.ExecuteStep)
-            copies = {group: array[np.argsort(rows)].astype(np.int32) for group, (array, rows) in cycles.items()}
+            copies = {
+                group: array[np.argsort(rows)].astype(np.int32)
+                for group, (array, rows) in cycles.items()
+            }
             self._measured[key] = len(self.compiled.steps) + len(self._measured_steps)
-            self._measured_steps.append(p.MeasuredStep(step.compute_set, step.out, step.copies, copies))
+            self._measured_steps.append(
+                p.MeasuredStep(step.compute_set, step.out, step.copies, copies)
+            )
         self._latest[number] = self._measured[key], [array.copy() for array in now]
         return self._measured[key]
 
@@ -207,7 +245,9 @@ class Machine:
             self._meet()
             return value()
 
-        return read if self._defined is None else self._defined.checking(self._defined.add(node), read)
+        return (
+            read if self._defined is None else self._defined.checking(self._defined.add(node), read)
+        )
 
     # Steps
 
@@ -229,12 +269,17 @@ class Machine:
                 return self._bind_abort(step)
             case p.UndefStep():
                 defined = self._defined
-                return partial(self.memory.poison, step.tensor) if defined is None else partial(defined.undefine, number)
+                return (
+                    partial(self.memory.poison, step.tensor)
+                    if defined is None
+                    else partial(defined.undefine, number)
+                )
             case p.SyncStep():
                 return lambda: None
 
     def _bind_execute(self, number: int, step: p.ExecuteStep) -> Action:
-        """Run a compute set. Where the program changes how numbers behave, it is bound anew for each behaviour it meets."""
+        """Run a compute set. Where the program changes how numbers behave, it is bound anew for
+        each behaviour it meets."""
         first, self._cycles[number] = self._bound(step)
         registers = self._registers
         if registers is None or not self._changing:
@@ -251,13 +296,22 @@ class Machine:
         return execute
 
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
-        """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on data)."""
+        """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on
+        data)."""
         name, out = self.compiled.graph.compute_sets[step.compute_set].name, step.out
         memory, xp, looped = self.memory, self.memory.backend, self.how.vertex_loop
-        sites = [self._site(self._shuffled(group), name) for group in self.compiled.groups[step.compute_set]]
-        loops = [site for site in sites if not site.group.at_once and (site.group.way != "batch" or looped)]
+        sites = [
+            self._site(self._shuffled(group), name)
+            for group in self.compiled.groups[step.compute_set]
+        ]
+        loops = [
+            site
+            for site in sites
+            if not site.group.at_once and (site.group.way != "batch" or looped)
+        ]
         at_once = any(site.group.at_once for site in sites)
-        # A loop may be endless. One that is alone in its step goes first, and can be stopped: it puts back what it did.
+        # A loop may be endless. One that is alone in its step goes first, and can be stopped: it
+        # puts back what it did.
         alone = loops[0].group if len(loops) == 1 and xp.on_host and not at_once else None
         first: list[Call] = []
         calls: list[Call] = []
@@ -274,7 +328,10 @@ class Machine:
                 stays = way.stays(site)
                 site = replace(site, memory=memory if stays else memory.host)
                 if out is not None and not site.group.at_once:
-                    site = replace(site, returned=site.memory.backend.array(np.ones(len(site.group.rows), bool)))
+                    site = replace(
+                        site,
+                        returned=site.memory.backend.array(np.ones(len(site.group.rows), bool)),
+                    )
                 if site.group is alone:
                     first = way.bind(replace(site, interrupts=self.interrupts))
                 else:
@@ -290,8 +347,14 @@ class Machine:
         if out is not None:
             answers = [site.returned for site in bound if site.returned is not None]
             calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
-        measured = {number: (site.cycles, site.group.rows) for number, site in enumerate(sites) if site.cycles is not None}
-        return partial(run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]), measured
+        measured = {
+            number: (site.cycles, site.group.rows)
+            for number, site in enumerate(sites)
+            if site.cycles is not None
+        }
+        return partial(
+            run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]
+        ), measured
 
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
@@ -300,11 +363,26 @@ class Machine:
             watch = watch_of(group, registers)
             overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
             rounding = stochastic_rounding(group, registers, overflows)
-        cycles = np.zeros(len(group.rows), np.int64) if group.trace.stopped and depends_on_data(group) else None
+        cycles = (
+            np.zeros(len(group.rows), np.int64)
+            if group.trace.stopped and depends_on_data(group)
+            else None
+        )
         return Site(
-            group, self.memory, self.compiled.graph, self._cost.target, compute_set, self.how, registers, watch, rounding,
-            self._pool, self._marks, Interrupts(), cycles=cycles,
-        )  # fmt: skip
+            group,
+            self.memory,
+            self.compiled.graph,
+            self._cost.target,
+            compute_set,
+            self.how,
+            registers,
+            watch,
+            rounding,
+            self._pool,
+            self._marks,
+            Interrupts(),
+            cycles=cycles,
+        )
 
     @property
     def looped(self) -> dict[type[Vertex], str]:
@@ -312,10 +390,15 @@ class Machine:
         if not self.how.vertex_loop:
             return {}
         groups = (group for found in self.compiled.groups.values() for group in found)
-        return {group.table.codelet: "Engine(vertex_loop=True) asks for it" for group in groups if not group.at_once}
+        return {
+            group.table.codelet: "Engine(vertex_loop=True) asks for it"
+            for group in groups
+            if not group.at_once
+        }
 
     def _shuffled(self, group: Group) -> Group:
-        """The same group with its vertices, and the workers of a MultiVertex, in another order, if that was asked for.
+        """The same group with its vertices, and the workers of a MultiVertex, in another order, if
+        that was asked for.
 
         No result may depend on it.
         """
@@ -323,23 +406,34 @@ class Machine:
             return group
         source = np.random.default_rng(self.how.shuffle)
         rows = source.permutation(group.rows)
-        return replace(group, rows=rows, workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))))
+        return replace(
+            group,
+            rows=rows,
+            workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))),
+        )
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
         memory, source, destination = self.memory, step.source, step.destination
         if isinstance(source, DataStream):
             assert isinstance(destination, Tensor)
             handle, into = source.handle, destination
-            return noted(source, lambda: memory.write(into, self.interrupts.within(self._feeds[handle])))
+            return noted(
+                source, lambda: memory.write(into, self.interrupts.within(self._feeds[handle]))
+            )
         if isinstance(destination, DataStream):
             handle, origin = destination.handle, source
-            return noted(destination, lambda: self.interrupts.within(self._drains[handle], memory.read(origin)))
+            return noted(
+                destination,
+                lambda: self.interrupts.within(self._drains[handle], memory.read(origin)),
+            )
         here = memory.view(source.dtype, source.offset, source.layout)
         there = memory.view(destination.dtype, destination.offset, destination.layout)
         if here is not None and there is not None and here.shape == there.shape:
             return lambda: memory.backend.copyto(there, here)
         flat = memory.flat(source.dtype)
-        s_index, d_index = (memory.backend.array(side.positions().reshape(-1)) for side in (source, destination))
+        s_index, d_index = (
+            memory.backend.array(side.positions().reshape(-1)) for side in (source, destination)
+        )
 
         def copy() -> None:
             flat[d_index] = flat[s_index]
@@ -351,8 +445,14 @@ class Machine:
 
         def stop() -> None:
             if wanted():
-                where = "" if step.predicate is None else f"{step.predicate.graph.describe(step.predicate)} is not zero"
-                raise ApplicationRuntimeError(f"The program stopped itself: {step.message or 'Abort'}.", where=where)
+                where = (
+                    ""
+                    if step.predicate is None
+                    else f"{step.predicate.graph.describe(step.predicate)} is not zero"
+                )
+                raise ApplicationRuntimeError(
+                    f"The program stopped itself: {step.message or 'Abort'}.", where=where
+                )
 
         return stop
 
@@ -367,11 +467,16 @@ class Machine:
     def _print(self, step: p.PrintStep) -> None:
         tensor, values = step.tensor, self.memory.read(step.tensor)
         shown = from_quarter(values, tensor.get_metadata()) if tensor.has_metadata() else values
-        print(f"{step.title}: {format_tensor(shown, step.fmt)}", file=self.print_to or sys.stderr, flush=True)
+        print(
+            f"{step.title}: {format_tensor(shown, step.fmt)}",
+            file=self.print_to or sys.stderr,
+            flush=True,
+        )
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
-    """An array as PrintTensor writes it: seven decimals, nested brackets, the middle of a long one left out."""
+    """An array as PrintTensor writes it: seven decimals, nested brackets, the middle of a long one
+    left out."""
     text = np.array2string(
         values,
         max_line_width=fmt.max_line_width,

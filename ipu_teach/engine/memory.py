@@ -11,10 +11,11 @@ from ipu_teach.types import Array, DType, poison
 
 
 class Memory:
-    """All variables of a graph, as they are on the machine. Made by `Engine.load`, with initial values written.
+    """All variables of a graph, as they are on the machine. Made by `Engine.load`, with initial
+    values written.
 
-    `host` is this memory itself where it is the host's, else a copy of it on the host, which `fetch` and `send` keep up.
-    """
+    `host` is this memory itself where it is the host's, else a copy of it on the host, which
+    `fetch` and `send` keep up."""
 
     def __init__(self, graph: FrozenGraph, backend: Backend) -> None:
         self.backend = backend
@@ -26,7 +27,9 @@ class Memory:
         self.bytes = backend.zeros((graph.memory_bytes,), np.uint8)
         for variable in graph.variables:
             size = variable.dtype.size
-            self.flat(variable.dtype)[variable.start // size : variable.stop // size] = poison(variable.dtype)
+            self.flat(variable.dtype)[variable.start // size : variable.stop // size] = poison(
+                variable.dtype
+            )
         for tensor, values in graph.initial_values:
             self.write(tensor, values)
         for dtype, start, values in graph.state_values:
@@ -36,7 +39,8 @@ class Memory:
         """The whole memory as elements of `dtype`."""
         if dtype not in self._flat:
             length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
-            # float64 in place of FLOAT or HALF, which is longer, has a row of its own: see lessons/double.py
+            # float64 in place of FLOAT or HALF, which is longer, has a row of its own: see
+            # lessons/double.py
             row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
             self._flat[dtype] = row[:length].view(dtype.numpy)
         return self._flat[dtype]
@@ -61,7 +65,11 @@ class Memory:
     def read(self, tensor: Tensor) -> Array:
         """A copy of a tensor's elements, in its shape, as a numpy array."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
-        return self.backend.to_host(self.flat(tensor.dtype)[self.backend.array(tensor.positions())] if view is None else view)
+        return self.backend.to_host(
+            self.flat(tensor.dtype)[self.backend.array(tensor.positions())]
+            if view is None
+            else view
+        )
 
     def poison(self, tensor: Tensor) -> None:
         """Put what unwritten memory holds into a tensor."""

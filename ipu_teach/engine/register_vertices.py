@@ -11,7 +11,8 @@ from ipu_teach.types import HALF, Array
 
 
 class OnRegisters:
-    """The vertices of a group, ready to run: one call of `compute()`, with the vertices as the first axis of every field.
+    """The vertices of a group, ready to run: one call of `compute()`, with the vertices as the
+    first axis of every field.
 
     Where `site` rounds by chance, compute() fills HALF fields with singles.
     """
@@ -24,7 +25,9 @@ class OnRegisters:
         self._fields = []
         for name, declared in table.fields.items():
             index = Region(group, site.graph, name).index(slice(None))  # int64 (vertices, elements)
-            self._fields.append((declared, (len(group.rows), *group.shapes[name]), site.memory.backend.array(index)))
+            self._fields.append(
+                (declared, (len(group.rows), *group.shapes[name]), site.memory.backend.array(index))
+            )
 
     def run(self) -> None:
         memory, xp, rounding = self._memory, self._memory.backend, self._rounding

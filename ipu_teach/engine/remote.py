@@ -1,4 +1,5 @@
-"""Streaming memory: the rows of a loaded machine's remote buffers, and the copies that move them."""
+"""Streaming memory: the rows of a loaded machine's remote buffers, and the copies that move
+them."""
 
 from __future__ import annotations
 
@@ -22,25 +23,32 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
 
-def remote_rows(buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool) -> dict[str, RemoteRows]:
-    """The rows of all buffers, by handle. Raises `GraphMemoryAllocationError` if this computer cannot hold them."""
+def remote_rows(
+    buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool
+) -> dict[str, RemoteRows]:
+    """The rows of all buffers, by handle. Raises `GraphMemoryAllocationError` if this computer
+    cannot hold them."""
     try:
         return {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
     except MemoryError:
         total = sum(b.repeats * b.num_elements * b.dtype.size for b in buffers.values())
-        raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this computer does not have.
+        raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this
+            computer does not have.
             where: {", ".join(map(repr, buffers.values()))}
             next:  give them fewer rows, or shorter ones.""") from None
 
 
 class RemoteRows:
-    """The rows of one buffer. A row that nothing has written reads as unwritten memory does, or is an error if `strict`."""
+    """The rows of one buffer. A row that nothing has written reads as unwritten memory does, or is
+    an error if `strict`."""
 
     def __init__(self, buffer: RemoteBuffer, memory: Memory, strict: bool) -> None:
         self.buffer = buffer
         self._memory, self._strict = memory, strict
         # Zeros take no memory until they are touched; what counts as written stands beside them.
-        self._values = memory.host.backend.zeros((buffer.repeats, buffer.num_elements), buffer.dtype.numpy)
+        self._values = memory.host.backend.zeros(
+            (buffer.repeats, buffer.num_elements), buffer.dtype.numpy
+        )
         self._written = memory.host.backend.zeros((buffer.repeats,), bool)
 
     def load(self, rows: Any, who: str) -> Array:
@@ -49,10 +57,12 @@ class RemoteRows:
         unwritten = ~self._written[rows]
         if unwritten.any():
             if self._strict:
-                raise UninitialisedReadError(f"""{who} reads row {int(rows[unwritten.argmax()]):,} of the remote buffer
+                raise UninitialisedReadError(f"""{who} reads row {int(rows[unwritten.argmax()]):,}
+                    of the remote buffer
                     {self.buffer.handle!r}, which nothing has written.
                     where: {self.buffer!r}
-                    next:  write it first: Copy(tensor, buffer, offset), or engine.copy_to_remote_buffer.""")
+                    next:  write it first: Copy(tensor, buffer, offset), or
+                    engine.copy_to_remote_buffer.""")
             values[unwritten] = poison(self.buffer.dtype)
         return values
 
@@ -77,9 +87,18 @@ class RemoteRows:
         rows = self._memory.read(offset).reshape(-1)
         wrong = (rows < 0) | (rows >= buffer.repeats)
         if wrong.any():
-            number, way, most = wrong.tolist().index(True), "to" if step.store else "from", buffer.repeats - 1
-            advice = f"numbers from 0 to {most:,}." if most else "0, or make the buffer with more rows: repeats=…"
-            raise ApplicationRuntimeError(f"""Copy {way} the remote buffer {buffer.handle!r} was given row
+            number, way, most = (
+                wrong.tolist().index(True),
+                "to" if step.store else "from",
+                buffer.repeats - 1,
+            )
+            advice = (
+                f"numbers from 0 to {most:,}."
+                if most
+                else "0, or make the buffer with more rows: repeats=…"
+            )
+            raise ApplicationRuntimeError(f"""Copy {way} the remote buffer {buffer.handle!r} was
+                given row
                 {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
                 where: element [{number}] of its offset {offset.graph.describe(offset)}
                 next:  give row {advice}""")
@@ -87,7 +106,8 @@ class RemoteRows:
 
 
 def host_values(call: str, values: Any, into: Tensor | RemoteBuffer, advice: str) -> Array:
-    """What the host writes into a tensor, or into a row, as so many values of its dtype. Raises `TensorIOStateError`."""
+    """What the host writes into a tensor, or into a row, as so many values of its dtype. Raises
+    `TensorIOStateError`."""
     given = to_host_array(values, into.dtype, call, TensorIOStateError)
     if given.size != into.num_elements:
         raise TensorIOStateError(f"""{call} was given {counted(given.size, "value")} for
@@ -97,19 +117,29 @@ def host_values(call: str, values: Any, into: Tensor | RemoteBuffer, advice: str
     return given
 
 
-def find_buffer(buffers: Mapping[str, RemoteBuffer], handle: object, row: object, call: str) -> tuple[RemoteBuffer, int]:
+def find_buffer(
+    buffers: Mapping[str, RemoteBuffer], handle: object, row: object, call: str
+) -> tuple[RemoteBuffer, int]:
     """The buffer of that handle and its row. Raises `TensorIOStateError`."""
     buffer = buffers.get(handle) if isinstance(handle, str) else None
     if buffer is None:
-        known = f"The remote buffers are {', '.join(map(repr, sorted(buffers)))}." if buffers else ""
+        known = (
+            f"The remote buffers are {', '.join(map(repr, sorted(buffers)))}." if buffers else ""
+        )
         advice = f"{did_you_mean(handle, buffers)}{known}"
         if isinstance(handle, RemoteBuffer):
             advice = f"name it by its handle, {handle.handle!r}."
-        raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, and there is no such remote buffer.
+        raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, and there is no
+            such remote buffer.
             next:  {advice or "make one with graph.add_remote_buffer, then the engine."}""")
     if not is_whole(row) or not 0 <= row < buffer.repeats:
-        advice = f"give a whole number from 0 to {buffer.repeats - 1:,}" if buffer.repeats > 1 else "its only row is 0"
-        raise TensorIOStateError(f"""{call} was given row {shown(row)} of the remote buffer {buffer.handle!r}, which has
+        advice = (
+            f"give a whole number from 0 to {buffer.repeats - 1:,}"
+            if buffer.repeats > 1
+            else "its only row is 0"
+        )
+        raise TensorIOStateError(f"""{call} was given row {shown(row)} of the remote buffer
+            {buffer.handle!r}, which has
             {counted(buffer.repeats, "row")}.
             where: {buffer!r}
             next:  {advice}.""")

@@ -20,8 +20,8 @@ from ipu_teach.types import Array
 class How:
     """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked.
 
-    `behaviour`: bits of FP_CTL that all tiles start with, see `fp.traps`; `seed`: of their workers' generators.
-    """
+    `behaviour`: bits of FP_CTL that all tiles start with, see `fp.traps`; `seed`: of their workers'
+    generators."""
 
     exact: bool
     vertex_loop: bool
@@ -37,13 +37,14 @@ class How:
 class Site:
     """A group of vertices, where it is bound, and with what.
 
-    `memory`: where its fields lie: the machine's, or the host's copy of that for a way that does not stay on a GPU.
-    `registers`: those of the tiles, if they ever hold anything. `watch` and `rounding`: what traps on a vertex's tile, and
-    stochastic rounding, as numbers behave now. `returned`: bool[vertices], receives what each `compute()` returned; nothing
-    counts as true. `cycles`: int64[vertices], receives the worker cycles of each vertex where they depend on data. `defined`:
-    of each byte of memory whether something was written there; scalar loops say so of what they store. `interrupts`: what a
-    loop is open to, if nothing that came before it in its step would have to be put back with it.
-    """
+    `memory`: where its fields lie: the machine's, or the host's copy of that for a way that does
+    not stay on a GPU. `registers`: those of the tiles, if they ever hold anything. `watch` and
+    `rounding`: what traps on a vertex's tile, and stochastic rounding, as numbers behave now.
+    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
+    `cycles`: int64[vertices], receives the worker cycles of each vertex where they depend on data.
+    `defined`: of each byte of memory whether something was written there; scalar loops say so of
+    what they store. `interrupts`: what a loop is open to, if nothing that came before it in its
+    step would have to be put back with it."""
 
     group: Group
     memory: Memory

@@ -1,9 +1,9 @@
 """Batches of loops over single elements, which go on as compiled loops where that is quicker.
 
-Such a batch is many short array calls, or few vertices' numbers in each. It runs at once, where a compiled loop has to be
-waited for. So it runs until it has taken as long as the compiler would; from then on the quicker of the two does, as in the
-tiers of a just-in-time compiler. Both have the same bits.
-"""
+Such a batch is many short array calls, or few vertices' numbers in each. It runs at once, where a
+compiled loop has to be waited for. So it runs until it has taken as long as the compiler would;
+from then on the quicker of the two does, as in the tiers of a just-in-time compiler. Both have the
+same bits."""
 
 from __future__ import annotations
 
@@ -19,19 +19,27 @@ from ipu_teach.engine.scalar.run import ScalarRun
 
 LOOK = 0.05  # seconds of batches after which the compiled loop is first thought of
 LEAST_OPS = 64  # of a trace: below, a batch has little to lose
-TRIALS = 4  # runs of the compiled loop, the first of which waits for the compiler, until it must have been the quicker one
+# runs of the compiled loop, the first of which waits for the compiler, until it must have been the
+# quicker one
+TRIALS = 4
 
 
 def loops_over_elements(group: Group) -> bool:
-    """True if the vertices of a batch do nothing but many operations on single elements, which raise nothing."""
+    """True if the vertices of a batch do nothing but many operations on single elements, which
+    raise nothing."""
     trace = group.trace
     if group.workers or trace.returned is not True or any(map(is_list, group.shapes.values())):
         return False
-    return len(trace.ops) >= LEAST_OPS and only_numbers(trace) and not any(op.kind == "store" and op.kwargs for op in trace.ops)
+    return (
+        len(trace.ops) >= LEAST_OPS
+        and only_numbers(trace)
+        and not any(op.kind == "store" and op.kwargs for op in trace.ops)
+    )
 
 
 class Tiers:
-    """A batch, `calls`, and the scalar loop that `make()` makes of the same vertices; None if it cannot."""
+    """A batch, `calls`, and the scalar loop that `make()` makes of the same vertices; None if it
+    cannot."""
 
     def __init__(self, calls: list[Call], make: Callable[[], ScalarRun | None]) -> None:
         self._calls, self._make = calls, make

@@ -1,8 +1,10 @@
-"""Where the regions of a group lie, and in which order of the vertices they can be used without copying.
+"""Where the regions of a group lie, and in which order of the vertices they can be used without
+copying.
 
-Vertices may run in any order, so they are put into that of their largest region's addresses. Where the starts of all
-fields then form nested arithmetic progressions (rows of a matrix, tiles of a picture), one strided view holds that field of
-every vertex; a step of 0 is an operand that vertices share. What fits no progression is gathered by index.
+Vertices may run in any order, so they are put into that of their largest region's addresses. Where
+the starts of all fields then form nested arithmetic progressions (rows of a matrix, tiles of a
+picture), one strided view holds that field of every vertex; a step of 0 is an operand that vertices
+share. What fits no progression is gathered by index.
 """
 
 from __future__ import annotations
@@ -22,21 +24,27 @@ from ipu_teach.types import Array
 LEAST_RUN = 8  # vertices that a nest must have on average to beat a gather
 MOST_NESTS = 64  # looking for them costs a pass over some starts each
 LEVELS = 3
-HOPELESS = 8  # nests of two vertices each, as any two are one: the starts are taken to have no order
+# nests of two vertices each, as any two are one: the starts are taken to have no order
+HOPELESS = 8
 PREFIX = 256  # vertices that are looked at first
 
 
 class Region:
-    """One region of every vertex of a group, in the order in which they are to run: its start and how it lies."""
+    """One region of every vertex of a group, in the order in which they are to run: its start and
+    how it lies."""
 
     def __init__(self, group: Group, graph: FrozenGraph, name: str, part: int = 0) -> None:
         table, self._graph = group.table, graph
         self.field = table.fields[name]
         self.starts: Array = table.offsets[name][group.rows]
-        # Layouts by number: there may be as many as vertices, and to look at each would take longer than all else.
+        # Layouts by number: there may be as many as vertices, and to look at each would take longer
+        # than all else.
         self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
         if is_list(group.shapes[name]):
-            deltas, inner = zip(*(graph.layouts[number].parts[part] for number in self.numbers.tolist()), strict=True)
+            deltas, inner = zip(
+                *(graph.layouts[number].parts[part] for number in self.numbers.tolist()),
+                strict=True,
+            )
             self.starts = self.starts + np.array(deltas, np.int64)[self.which]
             self.numbers = np.array([layout.id for layout in inner])
         self.size = self.layout(0).size
@@ -91,7 +99,8 @@ def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:
 class Nest:
     """Vertices from number `first` on, `shape` of them along nested axes, outermost first.
 
-    `base`: the first vertex's start in each field; `steps` (fields, axes): from one vertex to the next along each axis.
+    `base`: the first vertex's start in each field; `steps` (fields, axes): from one vertex to the
+    next along each axis.
     """
 
     first: int
@@ -120,8 +129,12 @@ class Nest:
 
 
 def running_order(regions: list[Region]) -> Array | None:
-    """Vertices by the address of their largest region, then of the next ones; None if they are in that order already."""
-    moving = sorted((r for r in regions if (r.starts != r.starts[0]).any()), key=lambda r: r.size * r.field.dtype.size)
+    """Vertices by the address of their largest region, then of the next ones; None if they are in
+    that order already."""
+    moving = sorted(
+        (r for r in regions if (r.starts != r.starts[0]).any()),
+        key=lambda r: r.size * r.field.dtype.size,
+    )
     if not moving or _ascending(moving[-1].starts):
         return None
     order = np.lexsort([r.starts for r in moving])
@@ -133,7 +146,8 @@ def _ascending(numbers: Array) -> bool:
 
 
 def find_nests(starts: Array) -> list[Nest] | None:
-    """The vertices as nests, by the starts of some fields: (fields, vertices). None if there would be too many."""
+    """The vertices as nests, by the starts of some fields: (fields, vertices). None if there would
+    be too many."""
     count = starts.shape[1]
     most = max(1, min(MOST_NESTS, count // LEAST_RUN))
     found: list[Nest] = []
@@ -153,7 +167,8 @@ def find_nests(starts: Array) -> list[Nest] | None:
 
 
 def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
-    """(shape, steps) of the longest beginning of `starts` that is a nest of at most `levels` axes."""
+    """(shape, steps) of the longest beginning of `starts` that is a nest of at most `levels`
+    axes."""
     count = starts.shape[1]
     if count == 1:
         return (1,), np.zeros((len(starts), 1), np.int64)

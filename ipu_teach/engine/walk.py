@@ -16,8 +16,8 @@ Reader = Callable[[], int]
 def build(node: Node, leaf: Callable[[int], Action], predicate: Callable[[Node], Reader]) -> Action:
     """The function that runs `node`.
 
-    `leaf(step)` gives the function that runs a numbered step, `predicate(node)` the one that reads what decides for a node.
-    """
+    `leaf(step)` gives the function that runs a numbered step, `predicate(node)` the one that reads
+    what decides for a node."""
     if node.step >= 0:
         return leaf(node.step)
     parts = [build(child, leaf, predicate) for child in node.children]

@@ -1,8 +1,9 @@
-"""How vertices run: the ways, and what they are bound with. Of those in `WAYS` the first that takes a group runs it.
+"""How vertices run: the ways, and what they are bound with. Of those in `WAYS` the first that takes
+a group runs it.
 
-A way is an object with `bind(site)`, which returns prebound calls; to run the vertices is to make those calls. What an
-array call does not know how to do (floating-point traps, going on as another way) is done around it, see `Batch`.
-"""
+A way is an object with `bind(site)`, which returns prebound calls; to run the vertices is to make
+those calls. What an array call does not know how to do (floating-point traps, going on as another
+way) is done around it, see `Batch`."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Way(Protocol):
         """True if it can run the group of a site."""
 
     def stays(self, site: Site) -> bool:
-        """True if it can do so in the machine's own memory, wherever that is; else it needs the host's."""
+        """True if it can do so in the machine's own memory, wherever that is; else it needs the
+        host's."""
         return False
 
     def bind(self, site: Site) -> list[Call]:
@@ -59,9 +61,8 @@ class AtOnce(Way):
 class Batch(Way):
     """Array calls over all vertices, made from a trace.
 
-    Where something may trap the loop stands beside them, which finds the vertex that did. Those that are loops over single
-    elements go on as compiled loops once that pays.
-    """
+    Where something may trap the loop stands beside them, which finds the vertex that did. Those
+    that are loops over single elements go on as compiled loops once that pays."""
 
     def takes(self, site: Site) -> bool:
         return site.group.way == "batch"
@@ -88,8 +89,13 @@ def _compiled_loop(site: Site) -> ScalarRun | None:
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
     # From one end of memory to the other: no vertex sees another, and none of these raises.
-    widest = max((Region(group, site.graph, name) for name in group.shapes), key=lambda r: np.ptp(r.starts) * r.bytes)
-    return ScalarRun(replace(site, group=replace(group, scalar=code, rows=group.rows[np.argsort(widest.starts)])))
+    widest = max(
+        (Region(group, site.graph, name) for name in group.shapes),
+        key=lambda r: np.ptp(r.starts) * r.bytes,
+    )
+    return ScalarRun(
+        replace(site, group=replace(group, scalar=code, rows=group.rows[np.argsort(widest.starts)]))
+    )
 
 
 class Scalar(Way):
@@ -105,8 +111,8 @@ class Scalar(Way):
 class Loop(Way):
     """Vertex by vertex in plain Python: takes everything, and is what the others are compared with.
 
-    What a scalar loop would count is counted beside it, on copies: cycles, what is stored, and what workers touch.
-    """
+    What a scalar loop would count is counted beside it, on copies: cycles, what is stored, and what
+    workers touch."""
 
     def takes(self, site: Site) -> bool:
         return True
@@ -121,7 +127,8 @@ REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
 
 
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
-    """The calls that run all groups of one table as one long region, where it is elementwise: such vertices have no ends."""
+    """The calls that run all groups of one table as one long region, where it is elementwise: such
+    vertices have no ends."""
     watched = any(site.watch is not None for site in sites)
     if any(site.group.at_once or site.rounding is not None for site in sites):
         return None

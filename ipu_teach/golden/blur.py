@@ -1,7 +1,9 @@
-"""The blur whose phases are published: thorbenlouw/lbm-graphcore, main/GaussianBlurLowLevel.cpp, on the image "cheese".
+"""The blur whose phases are published: thorbenlouw/lbm-graphcore, main/GaussianBlurLowLevel.cpp, on
+the image "cheese".
 
-An image of four channels lies in blocks, one a tile. Six vertices of a tile share its block by rows; each reads its rows with
-a frame of one pixel around them as one vector, so that the frame and the rows are gathered, and writes its rows as one.
+An image of four channels lies in blocks, one a tile. Six vertices of a tile share its block by
+rows; each reads its rows with a frame of one pixel around them as one vector, so that the frame and
+the rows are gathered, and writes its rows as one.
 """
 
 from __future__ import annotations
@@ -27,9 +29,21 @@ class Blur(Vertex):
         for y in range(len(self.out) // n):
             for i in range(n):
                 k = y * row + i
-                corners = self.inner[k] + self.inner[k + 8] + self.inner[k + 2 * row] + self.inner[k + 2 * row + 8]
-                sides = self.inner[k + 4] + self.inner[k + row] + self.inner[k + row + 8] + self.inner[k + 2 * row + 4]
-                self.out[y * n + i] = 0.0625 * corners + 0.25 * self.inner[k + row + 4] + 0.125 * sides
+                corners = (
+                    self.inner[k]
+                    + self.inner[k + 8]
+                    + self.inner[k + 2 * row]
+                    + self.inner[k + 2 * row + 8]
+                )
+                sides = (
+                    self.inner[k + 4]
+                    + self.inner[k + row]
+                    + self.inner[k + row + 8]
+                    + self.inner[k + 2 * row + 4]
+                )
+                self.out[y * n + i] = (
+                    0.0625 * corners + 0.25 * self.inner[k + row + 4] + 0.125 * sides
+                )
 
 
 class VectorBlur(Vertex):
@@ -44,17 +58,34 @@ class VectorBlur(Vertex):
         for y in range(len(self.out) // n):
             above, here, below = y * row, (y + 1) * row, (y + 2) * row
             west, middle, east = 0, CHANNELS, 2 * CHANNELS
-            corners = self.inner[above + west : above + west + n] + self.inner[above + east : above + east + n]
-            corners = corners + self.inner[below + west : below + west + n] + self.inner[below + east : below + east + n]
-            sides = self.inner[above + middle : above + middle + n] + self.inner[here + west : here + west + n]
-            sides = sides + self.inner[here + east : here + east + n] + self.inner[below + middle : below + middle + n]
+            corners = (
+                self.inner[above + west : above + west + n]
+                + self.inner[above + east : above + east + n]
+            )
+            corners = (
+                corners
+                + self.inner[below + west : below + west + n]
+                + self.inner[below + east : below + east + n]
+            )
+            sides = (
+                self.inner[above + middle : above + middle + n]
+                + self.inner[here + west : here + west + n]
+            )
+            sides = (
+                sides
+                + self.inner[here + east : here + east + n]
+                + self.inner[below + middle : below + middle + n]
+            )
             centre = 0.25 * self.inner[here + middle : here + middle + n]
             self.out[y * n : (y + 1) * n] = 0.0625 * corners + centre + 0.125 * sides
 
 
 def build(graph: Graph, dtype: type[DType], cycles: int) -> Execute:
-    """One pass over the image on one IPU: a vertex for each worker, which is said to take `cycles` worker cycles."""
-    image, out = (graph.add_variable(dtype, (HEIGHT, WIDTH, CHANNELS), name) for name in ("image", "blurred"))
+    """One pass over the image on one IPU: a vertex for each worker, which is said to take `cycles`
+    worker cycles."""
+    image, out = (
+        graph.add_variable(dtype, (HEIGHT, WIDTH, CHANNELS), name) for name in ("image", "blurred")
+    )
     frame = graph.add_constant(dtype, (1,), 0, "frame")
     graph.set_tile_mapping(frame, 0)
     graph.set_initial_value(image, 1)
@@ -71,7 +102,11 @@ def build(graph: Graph, dtype: type[DType], cycles: int) -> Execute:
             for begin, end in balanced_partition(bottom - top, graph.target.num_worker_contexts):
                 inner = framed[top + begin : top + end + 2, left : right + 2].flatten()
                 vertex = graph.add_vertex(
-                    compute_set, Blur, inner=inner, out=out[top + begin : top + end, left:right].flatten(), width=right - left
+                    compute_set,
+                    Blur,
+                    inner=inner,
+                    out=out[top + begin : top + end, left:right].flatten(),
+                    width=right - left,
                 )
                 graph.set_tile_mapping(vertex, tile)
                 graph.set_perf_estimate(vertex, cycles)

@@ -1,11 +1,14 @@
-"""The halo exchanges whose profiles are published: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches.
+"""The halo exchanges whose profiles are published: thorbenlouw/lbm-graphcore,
+experiments/halo-exchange-approaches.
 
-`build` is "implicit": vertices read their neighbours' edges. `two_waves` is "explicitOneTensor2Wave", where copies fill a halo
-around every block first: 102 x 102 elements a tile, the outermost of them copies of what neighbours hold.
+`build` is "implicit": vertices read their neighbours' edges. `two_waves` is
+"explicitOneTensor2Wave", where copies fill a halo around every block first: 102 x 102 elements a
+tile, the outermost of them copies of what neighbours hold.
 
-A grid of 608 x 2 blocks, one a tile, with edges of zeros. What each block reads of its neighbours is as in that program
-(main/HaloRegionApproaches.cpp), oddities included: from the south it takes a single element, from the other sides one less
-than a block is wide. Its vertices are given 100 cycles each and compute nothing of interest.
+A grid of 608 x 2 blocks, one a tile, with edges of zeros. What each block reads of its neighbours
+is as in that program (main/HaloRegionApproaches.cpp), oddities included: from the south it takes a
+single element, from the other sides one less than a block is wide. Its vertices are given 100
+cycles each and compute nothing of interest.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ class ExtraHalos(Vertex):
 def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
     """2 x `pairs` steps, forth and back between two buffers."""
     rows = graph.target.num_tiles // COLUMNS
-    here, there = (graph.add_variable(FLOAT, (rows * block, COLUMNS * block), name) for name in ("in", "out"))
+    here, there = (
+        graph.add_variable(FLOAT, (rows * block, COLUMNS * block), name) for name in ("in", "out")
+    )
     for tile in range(rows * COLUMNS):
         for grid in (here, there):
             graph.set_tile_mapping(_block(grid, block, *divmod(tile, COLUMNS)), tile)
@@ -58,7 +63,15 @@ def _block(grid: Tensor, block: int, row: int, column: int) -> Tensor:
     return grid[row * block : (row + 1) * block, column * block : (column + 1) * block]
 
 
-def _vertex(graph: Graph, compute_set: ComputeSet, source: Tensor, into: Tensor, zeros: Tensor, block: int, tile: int) -> None:
+def _vertex(
+    graph: Graph,
+    compute_set: ComputeSet,
+    source: Tensor,
+    into: Tensor,
+    zeros: Tensor,
+    block: int,
+    tile: int,
+) -> None:
     row, column = divmod(tile, COLUMNS)
     rows = source.shape[0] // block
 
@@ -73,8 +86,12 @@ def _vertex(graph: Graph, compute_set: ComputeSet, source: Tensor, into: Tensor,
         return zeros[0] if neighbour is None else neighbour[i, j]
 
     last = block - 1
-    corners = [corner(near(-1, -1), last, last), corner(near(-1, 1), last, 0),
-               corner(near(1, -1), 0, last), corner(near(1, 1), 0, 0)]  # fmt: skip
+    corners = [
+        corner(near(-1, -1), last, last),
+        corner(near(-1, 1), last, 0),
+        corner(near(1, -1), 0, last),
+        corner(near(1, 1), 0, 0),
+    ]
     vertex = graph.add_vertex(
         compute_set,
         ExtraHalos,
@@ -94,7 +111,7 @@ def _joined(numbers: list[Tensor]) -> Tensor:
     return concat([n.reshape((1,)) for n in numbers])
 
 
-# --- copies into a halo -----------------------------------------------------------------------------------------------
+# --- copies into a halo ---------------------------------------------------------------------------
 
 
 class IncludedHalos(Vertex):
@@ -108,18 +125,30 @@ class IncludedHalos(Vertex):
 
 
 def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """2 x `pairs` steps between two grids of blocks with halos, each after copies that fill the halos.
+    """2 x `pairs` steps between two grids of blocks with halos, each after copies that fill the
+    halos.
 
-    The copies from north and south, one cell wider than a block, come first; then those from east and west, with the corners
-    that the first have filled.
+    The copies from north and south, one cell wider than a block, come first; then those from east
+    and west, with the corners that the first have filled.
     """
     tiles, side = graph.target.num_tiles // COLUMNS * COLUMNS, block + 2
-    grids = [graph.add_variable(FLOAT, (tiles // COLUMNS * side, COLUMNS * side), name) for name in ("in", "out")]
+    grids = [
+        graph.add_variable(FLOAT, (tiles // COLUMNS * side, COLUMNS * side), name)
+        for name in ("in", "out")
+    ]
     steps: list[Copy | Execute] = []
     for number, (here, there) in enumerate((grids, grids[::-1]), 1):
         graph.set_initial_value(here, 1)
-        blocks = [[_block(grid, side, *divmod(tile, COLUMNS)) for tile in range(tiles)] for grid in (here, there)]
-        steps += [copy for down in (True, False) for tile in range(tiles) for copy in _copies(blocks[0], tile, block, down)]
+        blocks = [
+            [_block(grid, side, *divmod(tile, COLUMNS)) for tile in range(tiles)]
+            for grid in (here, there)
+        ]
+        steps += [
+            copy
+            for down in (True, False)
+            for tile in range(tiles)
+            for copy in _copies(blocks[0], tile, block, down)
+        ]
         compute_set = graph.add_compute_set(f"compute{number}")
         for tile, (inner, out) in enumerate(zip(*blocks, strict=True)):
             graph.set_tile_mapping(inner, tile)
@@ -137,5 +166,7 @@ def _copies(blocks: list[Tensor], tile: int, block: int, down: bool) -> Iterator
     for step, theirs, ours in ((-1, block, 0), (1, 1, block + 1)):
         if 0 <= row + step < len(blocks) // COLUMNS if down else 0 <= column + step < COLUMNS:
             neighbour = blocks[tile + step * (COLUMNS if down else 1)]
-            source, into = ((theirs, along), (ours, along)) if down else ((along, theirs), (along, ours))
+            source, into = (
+                ((theirs, along), (ours, along)) if down else ((along, theirs), (along, ours))
+            )
             yield Copy(neighbour[source], blocks[tile][into])

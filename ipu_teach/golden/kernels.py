@@ -15,49 +15,87 @@ TESSELLATE = "graphcore-research/tessellate-ipu, tests/"
 IPU_STACK = "osmarks/ipu-stack, crates/ipu-codegen/src/kernel/cost.rs, measured on a C600"
 EXPLORER = "markp-gc/poplar_explorer, src/codelets/OptimisingVertices/matrix4x4.cpp"
 SIMEHAA = "simehaa/IPU, STREAMTriad/README.md"
-BABEL = "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), table I"
-BABEL_LARGEST = 16_185_000  # elements of each of three arrays, the most that fit on a GC2: BabelStream, pull request 70
-BOARD_CLOCK = 1.3e9  # of boards with a GC2, where Graphcore's model has 1.6: UoB-HPC/ipu-hpc-cookbook
+BABEL = (
+    "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
+    "table I"
+)
+# elements of each of three arrays, the most that fit on a GC2: BabelStream, pull request 70
+BABEL_LARGEST = 16_185_000
+# of boards with a GC2, where Graphcore's model has 1.6: UoB-HPC/ipu-hpc-cookbook
+BOARD_CLOCK = 1.3e9
 WITHIN = TOLERANCES[VERTICES]
 
-SCALED_ADD = {64: 375, 128: 467, 256: 665, 512: 1_043}  # elements: cycles between two readings of the tile's counter
-PRODUCTS = ((184, 288, 48, 48_654), (182, 288, 48, 48_180), (184, 288, 32, 32_538), (146, 576, 32, 53_718),
-            (120, 80, 272, 55_344))  # rows, depth, columns, cycles  # fmt: skip
+# elements: cycles between two readings of the tile's counter
+SCALED_ADD = {64: 375, 128: 467, 256: 665, 512: 1_043}
+PRODUCTS = (
+    (184, 288, 48, 48_654),
+    (182, 288, 48, 48_180),
+    (184, 288, 32, 32_538),
+    (146, 576, 32, 53_718),
+    (120, 80, 272, 55_344),
+)  # rows, depth, columns, cycles
 
 
 def libraries() -> list[Row]:
-    """popops.scaled_add_to on one tile, with the sync of its step; products of HALF in the AMP units."""
+    """popops.scaled_add_to on one tile, with the sync of its step; products of HALF in the AMP
+    units."""
     target, rows = machine("ipu2"), []
     for n, published in SCALED_ADD.items():
         graph, program = Graph(target), Sequence()
-        x, y, factor = (graph.add_variable(FLOAT, shape, name) for name, shape in (("x", (n,)), ("y", (n,)), ("factor", ())))
+        x, y, factor = (
+            graph.add_variable(FLOAT, shape, name)
+            for name, shape in (("x", (n,)), ("y", (n,)), ("factor", ()))
+        )
         for tensor in (x, y, factor):
             graph.set_tile_mapping(tensor, 0)
             graph.set_initial_value(tensor, 1)
         popops.scaled_add_to(graph, x, y, factor, program)
-        rows.append(Row(f"popops::ScaledAdd of {n} float on a tile of a Bow, with its sync (cycles)", SILICON,
-                        f"{TESSELLATE}linalg/test_tile_linalg_jacobi.py", published, profile(graph, program).total_cycles,
-                        WITHIN, "PopLibs' estimate, and the 100 cycles of a sync that the kit assumes"))  # fmt: skip
+        rows.append(
+            Row(
+                f"popops::ScaledAdd of {n} float on a tile of a Bow, with its sync (cycles)",
+                SILICON,
+                f"{TESSELLATE}linalg/test_tile_linalg_jacobi.py",
+                published,
+                profile(graph, program).total_cycles,
+                WITHIN,
+                "PopLibs' estimate, and the 100 cycles of a sync that the kit assumes",
+            )
+        )
     for m, k, n, published in PRODUCTS:
         cycles = float(vertices.conv_partial_1x1(m, k, n, HALF, target, interleaved=True))
-        rows.append(Row(f"product of half, {m} x {k} by {k} x {n}, weights in interleaved memory, C600 chip (cycles)", SILICON,
-                        IPU_STACK, published, cycles, WITHIN,
-                        "PopLibs' estimate for ConvPartial1x1; the chip ran a kernel of that project's own"))  # fmt: skip
+        rows.append(
+            Row(
+                f"product of half, {m} x {k} by {k} x {n}, weights in interleaved memory, C600 "
+                "chip (cycles)",
+                SILICON,
+                IPU_STACK,
+                published,
+                cycles,
+                WITHIN,
+                "PopLibs' estimate for ConvPartial1x1; the chip ran a kernel of that project's own",
+            )
+        )
     return rows
 
 
-# --- vertices of one's own --------------------------------------------------------------------------------------------
+# --- vertices of one's own ------------------------------------------------------------------------
 
 
 class Transform(MultiVertex):
-    """Each four numbers of `vectors` times a 4 x 4 matrix, in place: single numbers, as plain C++ has it."""
+    """Each four numbers of `vectors` times a 4 x 4 matrix, in place: single numbers, as plain C++
+    has it."""
 
     matrix: Input[Vector[FLOAT]]
     vectors: InOut[Vector[FLOAT]]
 
     def compute(self, worker_id: int) -> None:
         for v in range(4 * worker_id, len(self.vectors), 4 * self.num_workers):
-            x, y, z, w = self.vectors[v], self.vectors[v + 1], self.vectors[v + 2], self.vectors[v + 3]
+            x, y, z, w = (
+                self.vectors[v],
+                self.vectors[v + 1],
+                self.vectors[v + 2],
+                self.vectors[v + 3],
+            )
             for i in range(4):
                 left = self.matrix[4 * i] * x + self.matrix[4 * i + 1] * y
                 self.vectors[v + i] = left + self.matrix[4 * i + 2] * z + self.matrix[4 * i + 3] * w
@@ -146,8 +184,15 @@ class LoopTriad(Vertex):
             self.a[i] = self.b[i] + self.alpha * self.c[i]
 
 
-SUMS = ((8, 2, 360), (56, 2, 438), (1_472, 2, 2_700), (2_208, 4, 4_974), (1_472, 4, 3_444), (576, 15, 3_090),
-        (2_208, 28, 18_222))  # numbers, summands, cycles  # fmt: skip
+SUMS = (
+    (8, 2, 360),
+    (56, 2, 438),
+    (1_472, 2, 2_700),
+    (2_208, 4, 4_974),
+    (1_472, 4, 3_444),
+    (576, 15, 3_090),
+    (2_208, 28, 18_222),
+)  # numbers, summands, cycles
 
 
 def own() -> list[Row]:
@@ -159,44 +204,115 @@ def own() -> list[Row]:
         return dict.fromkeys(names, (n,))
 
     def rate(codelet: type[Vertex]) -> float:
-        cycles = one_vertex(codelet, {"matrix": (16,), "vectors": (4 * vectors,)}, codelet_prices=COMPILED)
+        cycles = one_vertex(
+            codelet, {"matrix": (16,), "vectors": (4 * vectors,)}, codelet_prices=COMPILED
+        )
         return vectors * 28 / cycles
 
     def both(codelet: type[Vertex], fields: dict[str, object]) -> list[int]:
-        return [one_vertex(codelet, fields, codelet_prices=prices) for prices in (BY_HAND, COMPILED)]
+        return [
+            one_vertex(codelet, fields, codelet_prices=prices) for prices in (BY_HAND, COMPILED)
+        ]
 
     chip = machine("ipu2")
     triad = one_vertex(Triad, {**shapes(stream, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND)
-    second = 6 * stream / triad * chip.num_tiles * chip.tile_clock_frequency  # numbers that all tiles have done
+    # numbers that all tiles have done
+    second = 6 * stream / triad * chip.num_tiles * chip.tile_clock_frequency
     paced = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
     held = "the compiler keeps a part of the matrix in registers; ours loads it for every vector"
-    rotated, rotated_in_c = both(Rotate, {"cs": (2,), **shapes(512, "row0", "row1", "out0", "out1")})
+    rotated, rotated_in_c = both(
+        Rotate, {"cs": (2,), **shapes(512, "row0", "row1", "out0", "out1")}
+    )
     updated, updated_in_c = both(RowUpdate, {"s": (), **shapes(256, "x", "v")})
-    between = "written with intrinsics, and timed with its sync; ours is by hand, as compiled it comes to {:,}"
-    loop = "its author counts 282 cycles to start, 11 around each 8 numbers, and 2 for a further vector; ours has these 2"
+    between = (
+        "written with intrinsics, and timed with its sync; ours is by hand, as compiled it comes "
+        "to {:,}"
+    )
+    loop = (
+        "its author counts 282 cycles to start, 11 around each 8 numbers, and 2 for a further "
+        "vector; ours has these 2"
+    )
     return [
-        Row("4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, C++ (flop a cycle)", SILICON, EXPLORER, 0.68,
-            rate(Transform), WITHIN, held, explained=True),
-        Row("4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, intrinsics (flop a cycle)", SILICON, EXPLORER, 1.03,
-            rate(VectorTransform), WITHIN, held, explained=True),
-        Row("triad, GC200, assembly (TFLOP/s)", SILICON, SIMEHAA, 7.76, 2 * second / 1e12, WITHIN, paced),
-        Row("triad, GC200, assembly (TB/s)", SILICON, SIMEHAA, 46.55, 12 * second / 1e12, WITHIN, paced),
-        Row("rotation of 2 x 512 float on a tile of an Mk2 (cycles)", SILICON, f"{TESSELLATE}lax/test_tile_lax_small_dot.py",
-            1_916, rotated, WITHIN, between.format(rotated_in_c), explained=True),
-        Row("Householder's update of 256 float on a tile of an Mk2 (cycles)", SILICON,
-            f"{TESSELLATE}linalg/test_tile_linalg_qr.py", 683, updated, WITHIN, between.format(updated_in_c),
-            explained=True),
-        *(Row(f"sum of {parts} vectors of {n:,} half, C600 chip, assembly (cycles)", SILICON, IPU_STACK, published,
-              one_vertex(PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND), WITHIN, loop, explained=True)
-          for n, parts, published in SUMS),
-    ]  # fmt: skip
+        Row(
+            "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, C++ (flop a cycle)",
+            SILICON,
+            EXPLORER,
+            0.68,
+            rate(Transform),
+            WITHIN,
+            held,
+            explained=True,
+        ),
+        Row(
+            "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, intrinsics (flop a cycle)",
+            SILICON,
+            EXPLORER,
+            1.03,
+            rate(VectorTransform),
+            WITHIN,
+            held,
+            explained=True,
+        ),
+        Row(
+            "triad, GC200, assembly (TFLOP/s)",
+            SILICON,
+            SIMEHAA,
+            7.76,
+            2 * second / 1e12,
+            WITHIN,
+            paced,
+        ),
+        Row(
+            "triad, GC200, assembly (TB/s)",
+            SILICON,
+            SIMEHAA,
+            46.55,
+            12 * second / 1e12,
+            WITHIN,
+            paced,
+        ),
+        Row(
+            "rotation of 2 x 512 float on a tile of an Mk2 (cycles)",
+            SILICON,
+            f"{TESSELLATE}lax/test_tile_lax_small_dot.py",
+            1_916,
+            rotated,
+            WITHIN,
+            between.format(rotated_in_c),
+            explained=True,
+        ),
+        Row(
+            "Householder's update of 256 float on a tile of an Mk2 (cycles)",
+            SILICON,
+            f"{TESSELLATE}linalg/test_tile_linalg_qr.py",
+            683,
+            updated,
+            WITHIN,
+            between.format(updated_in_c),
+            explained=True,
+        ),
+        *(
+            Row(
+                f"sum of {parts} vectors of {n:,} half, C600 chip, assembly (cycles)",
+                SILICON,
+                IPU_STACK,
+                published,
+                one_vertex(PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND),
+                WITHIN,
+                loop,
+                explained=True,
+            )
+            for n, parts, published in SUMS
+        ),
+    ]
 
 
-# --- STREAM -----------------------------------------------------------------------------------------------------------
+# --- STREAM ---------------------------------------------------------------------------------------
 
 
 def _with_popops(dtype: type[DType]) -> float:
-    """Cycles of BabelStream's triad on a GC2 with popops: a copy of b to a, and a scaled addition of c."""
+    """Cycles of BabelStream's triad on a GC2 with popops: a copy of b to a, and a scaled addition
+    of c."""
     graph, program = Graph(machine("ipu1")), Sequence()
     a, b, c = (graph.add_variable(dtype, (BABEL_LARGEST,), name) for name in "abc")
     for tensor in (a, b, c):
@@ -208,20 +324,35 @@ def _with_popops(dtype: type[DType]) -> float:
 
 
 def streams() -> list[Row]:
-    """BabelStream's triad on one GC2, by the clock of its host: with PopLibs, and as a plain loop for each worker."""
+    """BabelStream's triad on one GC2, by the clock of its host: with PopLibs, and as a plain loop
+    for each worker."""
     chip, rows = machine("ipu1"), []
     each = -(-BABEL_LARGEST // chip.num_tiles // chip.num_worker_contexts)
     vectors = (
-        "timed on the host; what of PopLibs it ran is not known: as compiled, a loop over vectors would come to about 7,500"
+        "timed on the host; what of PopLibs it ran is not known: as compiled, a loop over vectors "
+        "would come to about 7,500"
     )
     loop = "five instructions a number; BabelStream's array is taken as the largest that fits"
     for dtype, popops_rate, loop_rate in ((FLOAT, 7_261, 3_726), (HALF, 7_490, 1_488)):
         codelet = LoopTriad if dtype is FLOAT else template(LoopTriad, "HalfTriad", {FLOAT: HALF})
         fields = {"a": (each,), "b": (each,), "c": (each,), "alpha": 2}
         looped = one_vertex(codelet, fields, "ipu1", codelet_prices=COMPILED) + chip.auto_sync_delay
-        for what, cycles, published in (("popops", _with_popops(dtype), popops_rate), ("C++", looped, loop_rate)):
+        for what, cycles, published in (
+            ("popops", _with_popops(dtype), popops_rate),
+            ("C++", looped, loop_rate),
+        ):
             rate = 3 * dtype.size * BABEL_LARGEST / cycles * BOARD_CLOCK / 1e9
             name = "single" if dtype is FLOAT else "half"
-            rows.append(Row(f"BabelStream triad, {name}, one GC2, {what} (GB/s)", SILICON, BABEL, published, rate,
-                            TOLERANCES[PROGRAMS], loop if what == "C++" else vectors, explained=True))  # fmt: skip
+            rows.append(
+                Row(
+                    f"BabelStream triad, {name}, one GC2, {what} (GB/s)",
+                    SILICON,
+                    BABEL,
+                    published,
+                    rate,
+                    TOLERANCES[PROGRAMS],
+                    loop if what == "C++" else vectors,
+                    explained=True,
+                )
+            )
     return rows

@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from ipu_teach.golden.row import FORMAT, Row
-from ipu_teach.types import Array, Overflow, QuarterFormat, QuarterMetadata, from_quarter, generator, to_quarter
+from ipu_teach.types import (
+    Array,
+    Overflow,
+    QuarterFormat,
+    QuarterMetadata,
+    from_quarter,
+    generator,
+    to_quarter,
+)
 
 POPLIBS = "graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp"
 STACK = "osmarks/ipu-stack, docs/FP8.md"
-VIGNA = "Vigna, xoroshiro128plus.c (2016), whose shifts 55, 14, 36 the chip has (James Hanlon, 2022)"
+VIGNA = (
+    "Vigna, xoroshiro128plus.c (2016), whose shifts 55, 14, 36 the chip has (James Hanlon, 2022)"
+)
 F143, F152 = QuarterFormat.F143, QuarterFormat.F152
 NAN, SATURATE = Overflow.NAN, Overflow.SATURATE
 NOT_A_NUMBER = 0x80  # the one code of a format that is no number
@@ -40,17 +50,41 @@ def quarters() -> list[Row]:
     rows = []
     for format, value, scale, overflow, wanted in VECTORS:
         code = to_quarter(np.float32(value), QuarterMetadata(format, scale), overflow=overflow)
-        found = float(code) if wanted is None else float(from_quarter(code, QuarterMetadata(format)))
+        found = (
+            float(code) if wanted is None else float(from_quarter(code, QuarterMetadata(format)))
+        )
         power = f"{'-' if value < 0 else ''}2**{np.log2(abs(value)):.0f}"
-        what = f"{format.name}: {power} at scale {scale}" + (", saturating" if overflow is SATURATE else "")
+        what = f"{format.name}: {power} at scale {scale}" + (
+            ", saturating" if overflow is SATURATE else ""
+        )
         what += " (code of no number)" if wanted is None else " (read at scale 0)"
         published = float(NOT_A_NUMBER if wanted is None else wanted)
         rows.append(Row(what, FORMAT, POPLIBS, published, found, 0, "exact"))
     for format, least in ((F143, 2.0**-10), (F152, 2.0**-17)):
         found = float(from_quarter(np.uint8(1), QuarterMetadata(format)))
-        rows.append(Row(f"{format.name}: the smallest positive number", FORMAT, STACK, least, found, 0, "exact"))
+        rows.append(
+            Row(
+                f"{format.name}: the smallest positive number",
+                FORMAT,
+                STACK,
+                least,
+                found,
+                0,
+                "exact",
+            )
+        )
     negative = float(to_quarter(np.float32(-(2.0**-12)), QuarterMetadata(F143)))
-    rows.append(Row("F143: code of a negative number that rounds to zero", FORMAT, STACK, 0, negative, 0, "exact"))
+    rows.append(
+        Row(
+            "F143: code of a negative number that rounds to zero",
+            FORMAT,
+            STACK,
+            0,
+            negative,
+            0,
+            "exact",
+        )
+    )
     return rows
 
 
@@ -64,11 +98,26 @@ def generators() -> list[Row]:
                 jumped ^= state
             generator.draw(state, 1)
     return [
-        Row("xoroshiro128aox: state after 2**64 draws, by the published jump (bits of 128 that agree)", FORMAT, VIGNA, 128,
-            _agreeing(generator.advance(start, 2**64), jumped), 0, "our jump raises a matrix to that power instead"),
-        Row("xoroshiro128aox: state after its period of 2**128 - 1 draws (bits of 128 that agree)", FORMAT, VIGNA, 128,
-            _agreeing(generator.advance(start, 2**128 - 1), start), 0, "exact"),
-    ]  # fmt: skip
+        Row(
+            "xoroshiro128aox: state after 2**64 draws, by the published jump (bits of 128 that "
+            "agree)",
+            FORMAT,
+            VIGNA,
+            128,
+            _agreeing(generator.advance(start, 2**64), jumped),
+            0,
+            "our jump raises a matrix to that power instead",
+        ),
+        Row(
+            "xoroshiro128aox: state after its period of 2**128 - 1 draws (bits of 128 that agree)",
+            FORMAT,
+            VIGNA,
+            128,
+            _agreeing(generator.advance(start, 2**128 - 1), start),
+            0,
+            "exact",
+        ),
+    ]
 
 
 def _agreeing(a: Array, b: Array) -> int:

@@ -18,7 +18,7 @@ from ipu_teach.golden import (
     single_vertices,
     stencils,
     transformer,
-)  # fmt: skip
+)
 from ipu_teach.golden.row import (
     DATASHEETS,
     EXPLAINED,
@@ -30,7 +30,7 @@ from ipu_teach.golden.row import (
     VERDICTS,
     VERTICES,
     Row,
-)  # fmt: skip
+)
 
 HELP = "print every published figure beside what the kit models, and why the two differ"
 FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
@@ -61,7 +61,8 @@ FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
 
 
 def families(only: str = "") -> Iterator[tuple[str, list[Row]]]:
-    """(title, rows) of each family with `only` in its title, with a bar on a terminal while they are worked out."""
+    """(title, rows) of each family with `only` in its title, with a bar on a terminal while they
+    are worked out."""
     from tqdm import tqdm
 
     wanted = [family for family in FAMILIES if only.lower() in family[0].lower()]
@@ -75,7 +76,13 @@ def number(value: float | None) -> str:
     """A figure with as many digits as it deserves."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}" if abs(value) < 100 else f"{value:,.1f}"
+    return (
+        f"{value:,.0f}"
+        if value == int(value)
+        else f"{value:,.4g}"
+        if abs(value) < 100
+        else f"{value:,.1f}"
+    )
 
 
 def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
@@ -85,21 +92,34 @@ def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
         error = "" if row.error is None else f"{row.error:+.2%}"
         within = "" if row.error is None else f"within {row.tolerance:.2%}"
         yield f"  {row.verdict:13}  {row.name}"
-        yield f"{'':17}published {number(row.published)}, modelled {number(row.modelled)}  {error:>8} {within}".rstrip()
+        yield (
+            f"{'':17}published {number(row.published)}, modelled {number(row.modelled)}  "
+            f"{error:>8} {within}"
+        ).rstrip()
         yield f"{'':17}{row.kind}: {row.source}"
         yield f"{'':17}{row.why}"
     yield ""
 
 
 def classes(rows: Sequence[Row]) -> Iterator[str]:
-    """For each class of work how far off the figures are that fixed none of our constants, and how many are explained."""
+    """For each class of work how far off the figures are that fixed none of our constants, and how
+    many are explained."""
     for work, tolerance in TOLERANCES.items():
-        by = {verdict: [row.error or 0.0 for row in rows if (row.work, row.verdict) == (work, verdict)] for verdict in VERDICTS}
+        by = {
+            verdict: [
+                row.error or 0.0 for row in rows if (row.work, row.verdict) == (work, verdict)
+            ]
+            for verdict in VERDICTS
+        }
         met, explained = by[REPRODUCED], by[EXPLAINED]
         if met:
             mean, absolute = sum(met) / len(met), sum(map(abs, met)) / len(met)
             off = f"mean {mean:+.1%}, mean absolute {absolute:.1%}, worst {max(met, key=abs):+.1%}"
-            further = f"; {len(explained)} explained, worst {max(explained, key=abs):+.0%}" if explained else ""
+            further = (
+                f"; {len(explained)} explained, worst {max(explained, key=abs):+.0%}"
+                if explained
+                else ""
+            )
             yield f"{work}, within {tolerance:.0%}: {len(met)} reproduced, {off}{further}"
 
 
@@ -112,10 +132,13 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table, or with `--json` the rows as data. 1 if a row is outside its tolerance, else 0."""
+    """Print the table, or with `--json` the rows as data. 1 if a row is outside its tolerance, else
+    0."""
     parser = argparse.ArgumentParser(prog="ipu-teach golden", description=HELP)
     parser.add_argument("--json", action="store_true", help="print the rows as data")
-    parser.add_argument("--only", default="", metavar="WORDS", help="the families with these words in their title")
+    parser.add_argument(
+        "--only", default="", metavar="WORDS", help="the families with these words in their title"
+    )
     chosen = parser.parse_args(arguments)
     found = list(families(chosen.only))
     rows = [row for _, members in found for row in members]

@@ -1,4 +1,5 @@
-"""Other published profiles: a halo exchange, a chain of products, operations and their blocks on a chip."""
+"""Other published profiles: a halo exchange, a chain of products, operations and their blocks on a
+chip."""
 
 from __future__ import annotations
 
@@ -18,74 +19,242 @@ LIGHT = "graphcore/examples, tutorials/popvision/lightweight_profiling, README"
 
 
 def halos() -> list[Row]:
-    """Ten times forth and back between two grids of 100 x 100 FLOAT a tile, on Graphcore's model of the first generation."""
+    """Ten times forth and back between two grids of 100 x 100 FLOAT a tile, on Graphcore's model of
+    the first generation."""
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.build(graph))
     set_up, average = "halo exchange, implicit, ipu1 model", "cycles, average of tiles"
-    older = "the profile is of 2020, when zeroing had an estimator of its own; ours is PopLibs' Fill of 2023"
+    older = (
+        "the profile is of 2020, when zeroing had an estimator of its own; ours is PopLibs' Fill "
+        "of 2023"
+    )
     return [
-        Row(f"{set_up}: compute including idle threads ({average})", MODEL, LBM, 12_000,
-            float(report.compute_cycles_per_tile.mean()), 0, "20 supersteps of one vertex of 100 cycles, six workers"),
-        Row(f"{set_up}: compute excluding idle threads ({average})", MODEL, LBM, 2_000,
-            float(report.active_cycles_per_tile.mean()), 0, "20 supersteps of one vertex of 100 cycles"),
-        Row(f"{set_up}: exchange ({average})", MODEL, LBM, 5_682, float(report.exchange_cycles_per_tile.mean()), 0.05,
-            "Poplar's schedule of sends is not published; ours is a perfect one, without collisions between senders"),
-        Row(f"{set_up}: sync ({average})", MODEL, LBM, 3_328, float(report.sync_cycles_per_tile.mean()), 0.05,
-            "fixed auto_sync_delay of ipu1", calibrates=True),
-        Row(f"{set_up}: total (cycles)", MODEL, LBM, 21_010, report.total_cycles, 0.02,
-            "what the exchange lacks; the sync, 16 % of it, fixed a constant"),
-        Row("halo exchange, ipu1 model: 48 vertices popops::Zero<float> of 17 elements (worker cycles)", MODEL, LBM, 1_368,
-            48 * float(vertices.fill(17, FLOAT)), 0.15, older),
-        Row("halo exchange, ipu1 model: 14,592 vertices popops::Zero2d<float> of 17 x 1 (worker cycles)", MODEL, LBM, 4_961_280,
-            14_592 * float(vertices.fill_2d([1] * 17, FLOAT)), 0.15, older),
-    ]  # fmt: skip
+        Row(
+            f"{set_up}: compute including idle threads ({average})",
+            MODEL,
+            LBM,
+            12_000,
+            float(report.compute_cycles_per_tile.mean()),
+            0,
+            "20 supersteps of one vertex of 100 cycles, six workers",
+        ),
+        Row(
+            f"{set_up}: compute excluding idle threads ({average})",
+            MODEL,
+            LBM,
+            2_000,
+            float(report.active_cycles_per_tile.mean()),
+            0,
+            "20 supersteps of one vertex of 100 cycles",
+        ),
+        Row(
+            f"{set_up}: exchange ({average})",
+            MODEL,
+            LBM,
+            5_682,
+            float(report.exchange_cycles_per_tile.mean()),
+            0.05,
+            "Poplar's schedule of sends is not published; ours is a perfect one, without "
+            "collisions between senders",
+        ),
+        Row(
+            f"{set_up}: sync ({average})",
+            MODEL,
+            LBM,
+            3_328,
+            float(report.sync_cycles_per_tile.mean()),
+            0.05,
+            "fixed auto_sync_delay of ipu1",
+            calibrates=True,
+        ),
+        Row(
+            f"{set_up}: total (cycles)",
+            MODEL,
+            LBM,
+            21_010,
+            report.total_cycles,
+            0.02,
+            "what the exchange lacks; the sync, 16 % of it, fixed a constant",
+        ),
+        Row(
+            "halo exchange, ipu1 model: 48 vertices popops::Zero<float> of 17 elements (worker "
+            "cycles)",
+            MODEL,
+            LBM,
+            1_368,
+            48 * float(vertices.fill(17, FLOAT)),
+            0.15,
+            older,
+        ),
+        Row(
+            "halo exchange, ipu1 model: 14,592 vertices popops::Zero2d<float> of 17 x 1 (worker "
+            "cycles)",
+            MODEL,
+            LBM,
+            4_961_280,
+            14_592 * float(vertices.fill_2d([1] * 17, FLOAT)),
+            0.15,
+            older,
+        ),
+    ]
 
 
 def products() -> list[Row]:
     """Two matrix products in a chain."""
     target = machine("ipu2")
     report = profile(*chained_products(target))
-    memory, categories, regions = report.memory.by_variable(), report.memory.by_category(), report.memory.by_region()
+    memory, categories, regions = (
+        report.memory.by_variable(),
+        report.memory.by_category(),
+        report.memory.by_region(),
+    )
     gaps = int(report.memory.gaps_per_tile.sum())
     tiles = int(np.count_nonzero(report.active_cycles_per_tile))
     pointers = (
-        f"Poplar packs a vertex's fields in ways of its own; ours are edge pointers, {categories['Edge pointers']:,} bytes"
+        "Poplar packs a vertex's fields in ways of its own; ours are edge pointers, "
+        f"{categories['Edge pointers']:,} bytes"
     )
     set_up, printed = "tut4, three matrices, ipu2 model", "printed with two or three digits"
     plan = "PopLibs' plan of the products is not published; ours comes to {:,} "
-    products = {name: sum(int(c.cost.compute_cycles.sum()) for c in report.compute_sets if c.name.startswith(name))
-                for name in ("m4", "m5")}  # fmt: skip
+    products = {
+        name: sum(
+            int(c.cost.compute_cycles.sum()) for c in report.compute_sets if c.name.startswith(name)
+        )
+        for name in ("m4", "m5")
+    }
     return [
-        Row(f"{set_up}: memory of a tile (kB of 1,024 bytes)", MODEL, TUT4, 624, target.bytes_per_tile / 1024, 0,
-            "one of two sources of memory_bytes_per_tile", calibrates=True),
-        Row(f"{set_up}: memory of the IPU (MB of 1,048,576 bytes)", MODEL, TUT4, 897,
-            target.num_tiles * target.bytes_per_tile / 2**20, 0.001, printed),
-        Row(f"{set_up}: m1, always live (MB)", MODEL, TUT4, 1.5, memory["m1"] / 2**20, 0.034, printed),
-        Row(f"{set_up}: m2, always live (kB)", MODEL, TUT4, 781, memory["m2"] / 1024, 0.001, printed),
-        Row(f"{set_up}: m3, always live (kB)", MODEL, TUT4, 313, memory["m3"] / 1024, 0.002, printed),
-        Row(f"{set_up}: total (cycles)", MODEL, TUT4, 34_655, report.total_cycles, 0.15,
-            "PopLibs' plan is not published: ours computes less, exchanges more, and has no compute sets that rearrange"),
-        not_modelled(f"{set_up}: product m4 (cycles of all tiles)", MODEL, TUT4, 29_772_428,
-                     plan.format(products["m4"]) + "of compute"),
-        not_modelled(f"{set_up}: product m5 (cycles of all tiles)", MODEL, TUT4, 15_494_904,
-                     plan.format(products["m5"]) + "of compute"),
-        not_modelled(f"{set_up}: vertices", MODEL, TUT4, 16_877, plan.format(report.graph_size()["vertices"]) + "vertices"),
-        not_modelled(f"{set_up}: variables (bytes)", MODEL, TUT4, 6_624_000,
-                     plan.format(categories["Variables"]) + "bytes, as it holds more partial sums"),
-        not_modelled(f"{set_up}: all memory but gaps (bytes)", MODEL, TUT4, 59_894_241,
-                     plan.format(sum(categories.values())) + "bytes, as it holds more partial sums"),
-        not_modelled(f"{set_up}: all memory with gaps (bytes)", MODEL, TUT4, 307_309_104,
-                     f"Poplar reserves parts of memory for some data, which leaves gaps; ours lie between variables: {gaps:,}"),
-        not_modelled(f"{set_up}: non-interleaved memory (bytes)", MODEL, TUT4, 50_934_241,
-                     plan.format(regions["Non-interleaved"]) + "bytes there, all that it holds"),
-        not_modelled(f"{set_up}: interleaved memory (bytes)", MODEL, TUT4, 8_960_000,
-                     "6,400 bytes on each of 1,400 tiles; the kit puts nothing there while there is room elsewhere"),
-        Row(f"{set_up}: overflowed memory (bytes)", MODEL, TUT4, 0, regions["Overflow"], 0, "it fits"),
-        not_modelled(f"{set_up}: constants (bytes)", MODEL, TUT4, 99_000,
-                     f"what they are is not published; ours comes to {categories['Constants']:,} bytes"),
-        not_modelled(f"{set_up}: tiles that are used", MODEL, TUT4, 1_400, plan.format(tiles) + "tiles with vertices"),
-        not_modelled(f"{set_up}: memory of such a tile (kB)", MODEL, TUT4, 41.8,
-                     plan.format(round(sum(categories.values()) / tiles)) + "bytes a tile"),
+        Row(
+            f"{set_up}: memory of a tile (kB of 1,024 bytes)",
+            MODEL,
+            TUT4,
+            624,
+            target.bytes_per_tile / 1024,
+            0,
+            "one of two sources of memory_bytes_per_tile",
+            calibrates=True,
+        ),
+        Row(
+            f"{set_up}: memory of the IPU (MB of 1,048,576 bytes)",
+            MODEL,
+            TUT4,
+            897,
+            target.num_tiles * target.bytes_per_tile / 2**20,
+            0.001,
+            printed,
+        ),
+        Row(
+            f"{set_up}: m1, always live (MB)",
+            MODEL,
+            TUT4,
+            1.5,
+            memory["m1"] / 2**20,
+            0.034,
+            printed,
+        ),
+        Row(
+            f"{set_up}: m2, always live (kB)", MODEL, TUT4, 781, memory["m2"] / 1024, 0.001, printed
+        ),
+        Row(
+            f"{set_up}: m3, always live (kB)", MODEL, TUT4, 313, memory["m3"] / 1024, 0.002, printed
+        ),
+        Row(
+            f"{set_up}: total (cycles)",
+            MODEL,
+            TUT4,
+            34_655,
+            report.total_cycles,
+            0.15,
+            "PopLibs' plan is not published: ours computes less, exchanges more, and has no "
+            "compute sets that rearrange",
+        ),
+        not_modelled(
+            f"{set_up}: product m4 (cycles of all tiles)",
+            MODEL,
+            TUT4,
+            29_772_428,
+            plan.format(products["m4"]) + "of compute",
+        ),
+        not_modelled(
+            f"{set_up}: product m5 (cycles of all tiles)",
+            MODEL,
+            TUT4,
+            15_494_904,
+            plan.format(products["m5"]) + "of compute",
+        ),
+        not_modelled(
+            f"{set_up}: vertices",
+            MODEL,
+            TUT4,
+            16_877,
+            plan.format(report.graph_size()["vertices"]) + "vertices",
+        ),
+        not_modelled(
+            f"{set_up}: variables (bytes)",
+            MODEL,
+            TUT4,
+            6_624_000,
+            plan.format(categories["Variables"]) + "bytes, as it holds more partial sums",
+        ),
+        not_modelled(
+            f"{set_up}: all memory but gaps (bytes)",
+            MODEL,
+            TUT4,
+            59_894_241,
+            plan.format(sum(categories.values())) + "bytes, as it holds more partial sums",
+        ),
+        not_modelled(
+            f"{set_up}: all memory with gaps (bytes)",
+            MODEL,
+            TUT4,
+            307_309_104,
+            "Poplar reserves parts of memory for some data, which leaves gaps; ours lie between "
+            f"variables: {gaps:,}",
+        ),
+        not_modelled(
+            f"{set_up}: non-interleaved memory (bytes)",
+            MODEL,
+            TUT4,
+            50_934_241,
+            plan.format(regions["Non-interleaved"]) + "bytes there, all that it holds",
+        ),
+        not_modelled(
+            f"{set_up}: interleaved memory (bytes)",
+            MODEL,
+            TUT4,
+            8_960_000,
+            "6,400 bytes on each of 1,400 tiles; the kit puts nothing there while there is room "
+            "elsewhere",
+        ),
+        Row(
+            f"{set_up}: overflowed memory (bytes)",
+            MODEL,
+            TUT4,
+            0,
+            regions["Overflow"],
+            0,
+            "it fits",
+        ),
+        not_modelled(
+            f"{set_up}: constants (bytes)",
+            MODEL,
+            TUT4,
+            99_000,
+            f"what they are is not published; ours comes to {categories['Constants']:,} bytes",
+        ),
+        not_modelled(
+            f"{set_up}: tiles that are used",
+            MODEL,
+            TUT4,
+            1_400,
+            plan.format(tiles) + "tiles with vertices",
+        ),
+        not_modelled(
+            f"{set_up}: memory of such a tile (kB)",
+            MODEL,
+            TUT4,
+            41.8,
+            plan.format(round(sum(categories.values()) / tiles)) + "bytes a tile",
+        ),
         *(
             not_modelled(f"{set_up}: {name}, always live ({unit})", MODEL, TUT4, size, why)
             for name, size, unit, why in (
@@ -93,60 +262,138 @@ def products() -> list[Row]:
                 ("vertexFieldData", 222, "kB", pointers),
                 ("worklists", 96.7, "kB", "the kit's vertices have none"),
                 ("instrumentationResults", 66, "kB", "profiling costs nothing in the kit"),
-                ("hostExchangePacketHeader", 12.1, "kB", "ours begins and ends without the host: no matrix is streamed"),
+                (
+                    "hostExchangePacketHeader",
+                    12.1,
+                    "kB",
+                    "ours begins and ends without the host: no matrix is streamed",
+                ),
                 ("copyDescriptor", 3.1, "kB", "the kit's copies have none"),
                 ("controlId", 8, "bytes", "the kit has none: its host knows which program runs"),
             )
         ),
-    ]  # fmt: skip
+    ]
 
 
 def two_operations() -> list[Row]:
     """A stage of two operations of about 3,600 cycles each, measured on tile 0."""
     stage, single = (profile(*operations(machine("ipu2"), n)).total_cycles for n in (2, 1))
-    why = "the kit's sync of 100 cycles a superstep is assumed; here sync and instrumentation together leave about {} a step"
+    why = (
+        "the kit's sync of 100 cycles a superstep is assumed; here sync and instrumentation "
+        "together leave about {} a step"
+    )
     set_up = "lightweight profiling, ipu2 chip"
     return [
-        Row(f"{set_up}: stage of two operations of about 3,600 (cycles)", SILICON, LIGHT, 7_238, stage, 0.03,
-            why.format(19)),
-        Row(f"{set_up}: stage with a block inside (cycles)", SILICON, LIGHT, 7_377, stage, 0.03,
-            why.format(90)),
-        Row(f"{set_up}: block of one operation of about 3,600 (cycles)", SILICON, LIGHT, 3_623, single, 0.03,
-            why.format(23)),
-        not_modelled(f"{set_up}: instrumentation of a block (cycles)", SILICON, LIGHT, 36,
-                     "profiling costs nothing in the kit"),
-        not_modelled(f"{set_up}: middle of a StreamCopy (cycles)", SILICON, LIGHT, 1_513,
-                     "the host's latency is not modelled, its rate is"),
-    ]  # fmt: skip
+        Row(
+            f"{set_up}: stage of two operations of about 3,600 (cycles)",
+            SILICON,
+            LIGHT,
+            7_238,
+            stage,
+            0.03,
+            why.format(19),
+        ),
+        Row(
+            f"{set_up}: stage with a block inside (cycles)",
+            SILICON,
+            LIGHT,
+            7_377,
+            stage,
+            0.03,
+            why.format(90),
+        ),
+        Row(
+            f"{set_up}: block of one operation of about 3,600 (cycles)",
+            SILICON,
+            LIGHT,
+            3_623,
+            single,
+            0.03,
+            why.format(23),
+        ),
+        not_modelled(
+            f"{set_up}: instrumentation of a block (cycles)",
+            SILICON,
+            LIGHT,
+            36,
+            "profiling costs nothing in the kit",
+        ),
+        not_modelled(
+            f"{set_up}: middle of a StreamCopy (cycles)",
+            SILICON,
+            LIGHT,
+            1_513,
+            "the host's latency is not modelled, its rate is",
+        ),
+    ]
 
 
 def growing_operations() -> list[Row]:
-    """An operation that does a pass more each time, measured on tile 0: what depends on data is measured in a run."""
+    """An operation that does a pass more each time, measured on tile 0: what depends on data is
+    measured in a run."""
     published = (3_905, 7_555, 11_203, 14_857, 18_505)
     found = programs.growing(machine("ipu2"))
     set_up = "lightweight profiling, ipu2 chip, a loop in memory, traced"
-    why = "nothing fitted; missing are the chip's instrumentation and start of a vertex, about 95 cycles whatever the passes"
+    why = (
+        "nothing fitted; missing are the chip's instrumentation and start of a vertex, about 95 "
+        "cycles whatever the passes"
+    )
     rows = [
-        Row(f"{set_up}: {passes} x 100 (cycles)", SILICON, LIGHT, there, here, round(110 / there, 4), why)
+        Row(
+            f"{set_up}: {passes} x 100 (cycles)",
+            SILICON,
+            LIGHT,
+            there,
+            here,
+            round(110 / there, 4),
+            why,
+        )
         for passes, (there, here) in enumerate(zip(published, found, strict=True), start=1)
     ]
     step, ours = (published[-1] - published[0]) / 4, (found[-1] - found[0]) / 4
     return [
         *rows,
-        Row(f"{set_up}: a pass more (cycles)", SILICON, LIGHT, step, ours, 0.002,
-            "six instructions for each of 100 additions, six cycles each on the supervisor, and the loop around them"),
-    ]  # fmt: skip
+        Row(
+            f"{set_up}: a pass more (cycles)",
+            SILICON,
+            LIGHT,
+            step,
+            ours,
+            0.002,
+            "six instructions for each of 100 additions, six cycles each on the supervisor, and "
+            "the loop around them",
+        ),
+    ]
 
 
 def buffers() -> list[Row]:
-    """What a chip's profiler shows of a hundred operations: all that its buffer keeps, which the kit has no need of."""
+    """What a chip's profiler shows of a hundred operations: all that its buffer keeps, which the
+    kit has no need of."""
     graph, loop = operations(machine("ipu2"), 1)
     found = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")
     set_up = "lightweight profiling, ipu2 chip, 100 operations, a buffer of 1,000 bytes"
-    counts = ((": blocks that are kept", 42), (": overflows", 1), (", flushed: parts of flushes", 300),
-              (", flushed: parts of other stream copies", 6))  # fmt: skip
-    why = "blocks follow from the steps of a run here: nothing is recorded besides, so no buffer fills and none is flushed"
+    counts = (
+        (": blocks that are kept", 42),
+        (": overflows", 1),
+        (", flushed: parts of flushes", 300),
+        (", flushed: parts of other stream copies", 6),
+    )
+    why = (
+        "blocks follow from the steps of a run here: nothing is recorded besides, so no buffer "
+        "fills and none is flushed"
+    )
     return [
-        Row(f"{set_up}, flushed: operations", SILICON, LIGHT, 100, len(found), 0, "all of them: none is lost"),
-        *(not_modelled(f"{set_up}{what}", SILICON, LIGHT, published, why) for what, published in counts),
+        Row(
+            f"{set_up}, flushed: operations",
+            SILICON,
+            LIGHT,
+            100,
+            len(found),
+            0,
+            "all of them: none is lost",
+        ),
+        *(
+            not_modelled(f"{set_up}{what}", SILICON, LIGHT, published, why)
+            for what, published in counts
+        ),
     ]

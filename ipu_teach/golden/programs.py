@@ -1,8 +1,7 @@
 """The programs behind the published profiles, built anew, and their profiles without a run.
 
-A profile needs no values: a program is compiled, and the costs of its steps are added up in the order in which they would
-run. So a program of gigabytes costs its graph alone.
-"""
+A profile needs no values: a program is compiled, and the costs of its steps are added up in the
+order in which they would run. So a program of gigabytes costs its graph alone."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ def machine(version: str, **changes: object) -> Target:
 
 
 def profile(graph: Graph, program: Program) -> Report:
-    """The report of `program` as if it had run once. It has no choices: sequences and counted loops alone."""
+    """The report of `program` as if it had run once. It has no choices: sequences and counted loops
+    alone."""
     compiled = merged(compile_graph(graph, [program]))
     log = StepLog()
     log.add(array("i", _steps(compiled.programs[0])))
@@ -45,7 +45,7 @@ def _steps(node: Node) -> Iterator[int]:
                 yield from _steps(child)
 
 
-# --- profiling: graphcore/tutorials, tutorials/poplar/tut4_profiling --------------------------------------------------
+# --- profiling: graphcore/tutorials, tutorials/poplar/tut4_profiling ------------------------------
 
 
 def chained_products(target: Target) -> tuple[Graph, Program]:
@@ -60,7 +60,7 @@ def chained_products(target: Target) -> tuple[Graph, Program]:
     return graph, program
 
 
-# --- lightweight profiling: graphcore/examples, tutorials/popvision/lightweight_profiling -----------------------------
+# --- lightweight profiling: graphcore/examples, tutorials/popvision/lightweight_profiling ---------
 
 
 class Busy(SupervisorVertex):
@@ -71,7 +71,8 @@ class Busy(SupervisorVertex):
 
 
 def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, Program]:
-    """Compute sets that follow each other, each with one vertex on tile 0 that is said to take `cycles`."""
+    """Compute sets that follow each other, each with one vertex on tile 0 that is said to take
+    `cycles`."""
     graph, program = Graph(target), Sequence()
     for number in range(count):
         compute_set = graph.add_compute_set(f"op{number + 1}")
@@ -83,7 +84,8 @@ def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, P
 
 
 class Growing(SupervisorVertex):
-    """The tutorial's vertex whose time depends on its data: passes of counting to a hundred in memory, one more each time."""
+    """The tutorial's vertex whose time depends on its data: passes of counting to a hundred in
+    memory, one more each time."""
 
     iterations: InOut[UNSIGNED_INT]
     counter: InOut[INT]
@@ -99,7 +101,8 @@ class Growing(SupervisorVertex):
 
 
 def growing(target: Target, times: int = 5) -> list[float]:
-    """The blocks of `Growing` when it is executed `times` times, each in modelled cycles. It is run: the data decide."""
+    """The blocks of `Growing` when it is executed `times` times, each in modelled cycles. It is
+    run: the data decide."""
     graph = Graph(target)
     iterations = graph.add_variable(UNSIGNED_INT, (), "iterations")
     counter = graph.add_variable(INT, (), "counter")
@@ -110,16 +113,21 @@ def growing(target: Target, times: int = 5) -> list[float]:
     graph.set_tile_mapping(vertex, 0)
     graph.set_initial_value(iterations, 1)
     graph.set_initial_value(counter, 0)
-    engine = Engine(graph, Repeat(times, Execute(compute_set)), {"profiler.programs.filter": "operation"})
+    engine = Engine(
+        graph, Repeat(times, Execute(compute_set)), {"profiler.programs.filter": "operation"}
+    )
     engine.load_and_run(Device(target))
     return [block.cycles for block in engine.report.execution.blocks()]
 
 
-# --- one vertex, run --------------------------------------------------------------------------------------------------
+# --- one vertex, run ------------------------------------------------------------------------------
 
 
-def one_vertex(codelet: type[Vertex], fields: Mapping[str, object], version: str = "ipu2", **changes: object) -> int:
-    """Tile cycles of one vertex that runs alone on a machine of one tile. `fields`: shapes of its edges, and its state."""
+def one_vertex(
+    codelet: type[Vertex], fields: Mapping[str, object], version: str = "ipu2", **changes: object
+) -> int:
+    """Tile cycles of one vertex that runs alone on a machine of one tile. `fields`: shapes of its
+    edges, and its state."""
     graph = Graph(machine(version, tiles_per_ipu=1, **changes))
     given = dict(fields)
     for field in codelet.fields.values():

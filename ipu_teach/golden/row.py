@@ -19,10 +19,11 @@ TOLERANCES = {FORMATS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, PROGRAMS: 0.25}
 class Row:
     """A figure with its set-up and unit in `name`, and where it was published in `source`.
 
-    `modelled` is None for what the kit cannot model. `tolerance` is relative, or absolute where the published figure is 0.
-    `why` says what stands behind the difference, or behind the tolerance. `calibrates`: the figure fixed a constant of
-    ours, so that meeting it proves nothing. `explained`: it is not met, and `why` is the reason that was found. `work`: its
-    class of work, a key of `TOLERANCES`, which the table knows.
+    `modelled` is None for what the kit cannot model. `tolerance` is relative, or absolute where the
+    published figure is 0. `why` says what stands behind the difference, or behind the tolerance.
+    `calibrates`: the figure fixed a constant of ours, so that meeting it proves nothing.
+    `explained`: it is not met, and `why` is the reason that was found. `work`: its class of work, a
+    key of `TOLERANCES`, which the table knows.
     """
 
     name: str
@@ -55,10 +56,17 @@ class Row:
     def as_dict(self) -> dict[str, object]:
         """The row as JSON has it."""
         return {
-            "name": self.name, "work": self.work, "kind": self.kind, "source": self.source, "published": self.published,
-            "modelled": self.modelled, "error": self.error, "tolerance": self.tolerance, "verdict": self.verdict,
+            "name": self.name,
+            "work": self.work,
+            "kind": self.kind,
+            "source": self.source,
+            "published": self.published,
+            "modelled": self.modelled,
+            "error": self.error,
+            "tolerance": self.tolerance,
+            "verdict": self.verdict,
             "why": self.why,
-        }  # fmt: skip
+        }
 
 
 def not_modelled(name: str, kind: str, source: str, published: float, why: str) -> Row:

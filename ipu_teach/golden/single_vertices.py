@@ -1,4 +1,5 @@
-"""Single vertices: the AMP units on a Bow, the tutorials' guess for a dot product, launches on a C600."""
+"""Single vertices: the AMP units on a Bow, the tutorials' guess for a dot product, launches on a
+C600."""
 
 from __future__ import annotations
 
@@ -29,8 +30,18 @@ def amp() -> list[Row]:
         fixed = n == 64
         why = "PopLibs' estimate, with weights loaded at 8 bytes a cycle"
         why = "fixed conv_unit_coeff_load_bytes_per_cycle: 8, not 16" if fixed else why
-        rows.append(Row(f"ConvPartial1x1 half, {n} x 16 by 16 x 16, Bow chip (TFLOP/s)", SILICON, NOTEBOOK, published, rate,
-                        0.002 if n >= 512 else 0.02, why, calibrates=fixed))  # fmt: skip
+        rows.append(
+            Row(
+                f"ConvPartial1x1 half, {n} x 16 by 16 x 16, Bow chip (TFLOP/s)",
+                SILICON,
+                NOTEBOOK,
+                published,
+                rate,
+                0.002 if n >= 512 else 0.02,
+                why,
+                calibrates=fixed,
+            )
+        )
     return rows
 
 
@@ -42,21 +53,51 @@ def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -
 
 def guesses() -> list[Row]:
     """The tutorials' formula for a dot product, against the operations of `self.a @ self.b`."""
-    why = "counted: a start of 5, two elements a cycle, and the store of the result, which the guess leaves out"
+    why = (
+        "counted: a start of 5, two elements a cycle, and the store of the result, which the guess "
+        "leaves out"
+    )
     return [
-        Row(f"dot product of {n} float, the tutorials' guess (worker cycles)", MODEL, TUTORIALS, dot_cycles(n),
-            traced_cycles(DotProduct, n), 0.05, why)
+        Row(
+            f"dot product of {n} float, the tutorials' guess (worker cycles)",
+            MODEL,
+            TUTORIALS,
+            dot_cycles(n),
+            traced_cycles(DotProduct, n),
+            0.05,
+            why,
+        )
         for n in (143, 1000)
-    ]  # fmt: skip
+    ]
 
 
 def launches() -> list[Row]:
     """What a supervisor spends around its workers."""
     return [
-        Row("launch of six workers, C600 chip (cycles)", SILICON, C600, 11, SUPERVISOR_OVERHEAD, 0,
-            "PopLibs' estimators say the same"),
-        not_modelled("local copy by six workers, C600 chip (cycles)", SILICON, C600, 288,
-                     "the size that was copied is not given"),
-        Row("sync of several IPUs, SDK value for a C600 (cycles)", MODEL, C600, 600, machine("ipu2").global_sync_cycles, 0,
-            "is global_sync_cycles of ipu2", calibrates=True),
-    ]  # fmt: skip
+        Row(
+            "launch of six workers, C600 chip (cycles)",
+            SILICON,
+            C600,
+            11,
+            SUPERVISOR_OVERHEAD,
+            0,
+            "PopLibs' estimators say the same",
+        ),
+        not_modelled(
+            "local copy by six workers, C600 chip (cycles)",
+            SILICON,
+            C600,
+            288,
+            "the size that was copied is not given",
+        ),
+        Row(
+            "sync of several IPUs, SDK value for a C600 (cycles)",
+            MODEL,
+            C600,
+            600,
+            machine("ipu2").global_sync_cycles,
+            0,
+            "is global_sync_cycles of ipu2",
+            calibrates=True,
+        ),
+    ]

@@ -1,7 +1,9 @@
-"""The products of a vision transformer, SigLIP of 729 tokens, as Poplar's SDK ran them on a chip of 1,472 tiles.
+"""The products of a vision transformer, SigLIP of 729 tokens, as Poplar's SDK ran them on a chip of
+1,472 tiles.
 
-The recordings give, for each product, the cycles of the slowest tile in the compute set that multiplies. The plans are not
-published: ours are those of `poplin.plan_mat_mul`, without a word about how to cut.
+The recordings give, for each product, the cycles of the slowest tile in the compute set that
+multiplies. The plans are not published: ours are those of `poplin.plan_mat_mul`, without a word
+about how to cut.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from ipu_teach.golden.row import PROGRAMS, SILICON, TOLERANCES, Row
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.types import HALF, QUARTER, DType, QuarterFormat
 
-RECORDINGS = "osmarks/ipu-stack, docs/SDK_ONNX_PROFILE_ANALYSIS.md, recordings of Poplar's SDK on a C600"
+RECORDINGS = (
+    "osmarks/ipu-stack, docs/SDK_ONNX_PROFILE_ANALYSIS.md, recordings of Poplar's SDK on a C600"
+)
 
 # What, sizes (groups, m, k, n), cycles with operands of HALF, and of 8-bit floats.
 PRODUCTS = (
@@ -33,8 +37,24 @@ def products() -> list[Row]:
             plan = plan_mat_mul(m, k, n, target, groups=groups, dtype=dtype, partials_type=HALF)
             shape = f"{groups} x " * (groups > 1) + f"[{m:,}, {k:,}] x [{k:,}, {n:,}]"
             blocks = plan.group_blocks, plan.row_blocks, plan.inner_blocks, plan.column_blocks
-            why = "PopLibs' plan is not published; ours has {} x {} x {} x {} blocks of groups, rows, inner and columns"
-            name_of = f"transformer, {name}, {shape} {'half' if dtype is HALF else 'F143'}: multiplying (cycles)"
-            rows.append(Row(name_of, SILICON, RECORDINGS, figure, dict(plan.parts)["multiply"], TOLERANCES[PROGRAMS],
-                            why.format(*blocks), explained=True))  # fmt: skip
+            why = (
+                "PopLibs' plan is not published; ours has {} x {} x {} x {} blocks of groups, "
+                "rows, inner and columns"
+            )
+            name_of = (
+                f"transformer, {name}, {shape} {'half' if dtype is HALF else 'F143'}: multiplying "
+                "(cycles)"
+            )
+            rows.append(
+                Row(
+                    name_of,
+                    SILICON,
+                    RECORDINGS,
+                    figure,
+                    dict(plan.parts)["multiply"],
+                    TOLERANCES[PROGRAMS],
+                    why.format(*blocks),
+                    explained=True,
+                )
+            )
     return rows

@@ -1,9 +1,10 @@
-"""A matrix-vector product whose column axis is cut into pieces, and the planner that chooses how many.
+"""A matrix-vector product whose column axis is cut into pieces, and the planner that chooses how
+many.
 
-The program is that of Graphcore's tutorial 6 (graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt): every row of the
-matrix is cut into `split` pieces; one vertex multiplies a piece with its part of the vector, and a second compute set adds
-up the pieces of each row. More pieces spread the work more evenly, and cost a longer second step.
-"""
+The program is that of Graphcore's tutorial 6 (graphcore/examples,
+tutorials/poplar/tut6_matrix_vector_opt): every row of the matrix is cut into `split` pieces; one
+vertex multiplies a piece with its part of the vector, and a second compute set adds up the pieces
+of each row. More pieces spread the work more evenly, and cost a longer second step."""
 
 from __future__ import annotations
 
@@ -102,14 +103,22 @@ def best_plan(rows: int, cols: int, target: Target) -> Plan:
     return min(plans(rows, cols, target), key=lambda plan: plan.total)
 
 
-def build(graph: Graph, rows: int, cols: int, split: int, multiplier: type[Vertex] | None = None) -> Sequence:
+def build(
+    graph: Graph, rows: int, cols: int, split: int, multiplier: type[Vertex] | None = None
+) -> Sequence:
     """The program, with streams "matrix", "vector" and "result" to the host.
 
-    Vertices cost what the tutorial guesses; with a `multiplier` of one's own, what their operations cost.
-    """
+    Vertices cost what the tutorial guesses; with a `multiplier` of one's own, what their operations
+    cost."""
     tiles = graph.target.num_tiles
-    matrix, vector = graph.add_variable(FLOAT, (rows, cols), "matrix"), graph.add_variable(FLOAT, (cols,), "vector")
-    partials, result = graph.add_variable(FLOAT, (rows, split), "partials"), graph.add_variable(FLOAT, (rows,), "result")
+    matrix, vector = (
+        graph.add_variable(FLOAT, (rows, cols), "matrix"),
+        graph.add_variable(FLOAT, (cols,), "vector"),
+    )
+    partials, result = (
+        graph.add_variable(FLOAT, (rows, split), "partials"),
+        graph.add_variable(FLOAT, (rows,), "result"),
+    )
     for i in range(cols):
         graph.set_tile_mapping(vector[i], i * tiles // cols)
     multiply, reduce = graph.add_compute_set("multiply"), graph.add_compute_set("reduce")
@@ -117,7 +126,9 @@ def build(graph: Graph, rows: int, cols: int, split: int, multiplier: type[Verte
         begin, end = piece * cols // split, (piece + 1) * cols // split
         for row in range(rows):
             a, out = matrix[row, begin:end], partials[row, piece]
-            vertex = graph.add_vertex(multiply, multiplier or DotProduct, a=a, b=vector[begin:end], out=out)
+            vertex = graph.add_vertex(
+                multiply, multiplier or DotProduct, a=a, b=vector[begin:end], out=out
+            )
             tile = (piece * rows + row) * tiles // (split * rows)
             for what in (vertex, a, out):
                 graph.set_tile_mapping(what, tile)

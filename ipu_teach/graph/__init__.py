@@ -1,10 +1,10 @@
 """What a learner builds: tensors, vertices, and the graph that holds them.
 
-Beside `tiny`: tensors are views of any shape, with layouts shared by all that are alike; vertices are rows of a table for each
-codelet, added one at a time or in bulk; codelets have every kind of field Poplar has, and contexts of six workers; the
-line of the learner's that made each thing is kept for errors. Also linear mappings, streams, remote buffers, clones,
-replicas as virtual graphs, and registers that say how numbers behave.
-"""
+Beside `tiny`: tensors are views of any shape, with layouts shared by all that are alike; vertices
+are rows of a table for each codelet, added one at a time or in bulk; codelets have every kind of
+field Poplar has, and contexts of six workers; the line of the learner's that made each thing is
+kept for errors. Also linear mappings, streams, remote buffers, clones, replicas as virtual graphs,
+and registers that say how numbers behave."""
 
 from ipu_teach.graph.clone import TensorCloneMethod
 from ipu_teach.graph.codelets import codelet
@@ -17,11 +17,44 @@ from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode
 from ipu_teach.graph.table import VertexRange, VertexRef
 from ipu_teach.graph.tensor import Shape, Tensor, UpsampleMethod, concat
 from ipu_teach.graph.vector_layout import VectorLayout
-from ipu_teach.graph.vertex import InOut, Input, MultiVertex, Output, SupervisorVertex, Vector, VectorList, Vertex, template
+from ipu_teach.graph.vertex import (
+    InOut,
+    Input,
+    MultiVertex,
+    Output,
+    SupervisorVertex,
+    Vector,
+    VectorList,
+    Vertex,
+    template,
+)
 
 __all__ = [
-    "ComputeSet", "DataStream", "DebugContext", "Graph", "InOut", "Input", "MultiVertex", "Output", "RemoteBuffer",
-    "ReplicatedStreamMode", "Shape", "SupervisorVertex", "Tensor", "TensorCloneMethod", "UpsampleMethod",
-    "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "VertexRange", "VertexRef", "append", "codelet",
-    "concat", "same_view", "template",
-]  # fmt: skip
+    "ComputeSet",
+    "DataStream",
+    "DebugContext",
+    "Graph",
+    "InOut",
+    "Input",
+    "MultiVertex",
+    "Output",
+    "RemoteBuffer",
+    "ReplicatedStreamMode",
+    "Shape",
+    "SupervisorVertex",
+    "Tensor",
+    "TensorCloneMethod",
+    "UpsampleMethod",
+    "VariableMappingMethod",
+    "Vector",
+    "VectorLayout",
+    "VectorList",
+    "Vertex",
+    "VertexRange",
+    "VertexRef",
+    "append",
+    "codelet",
+    "concat",
+    "same_view",
+    "template",
+]

@@ -24,18 +24,26 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 
-def add_rows(graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, fields: dict[str, Any]) -> VertexRange:
+def add_rows(
+    graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, fields: dict[str, Any]
+) -> VertexRange:
     """`Graph.add_vertices` for one table: check everything first, then extend every column."""
     for name in fields:
         if name not in table.codelet.fields:
             raise unknown_field(table.codelet, name)
     numbers = known.numbers(tiles, f"add_vertices() of {table.codelet.__name__}")
     if numbers.ndim > 1:
-        raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was given tiles of shape {numbers.shape}.
+        raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was given
+            tiles of shape {numbers.shape}.
             next:  give one tile for all vertices, or a list with one for each.""")
     count = _count(table, numbers, fields)
-    columns = {name: _edge(graph, table, f, fields.get(name), count) for name, f in table.edges.items()}
-    state = {name: _state(table, f, fields.get(name, f.default), count) for name, f in table.state.items()}
+    columns = {
+        name: _edge(graph, table, f, fields.get(name), count) for name, f in table.edges.items()
+    }
+    state = {
+        name: _state(table, f, fields.get(name, f.default), count)
+        for name, f in table.state.items()
+    }
 
     start, first = len(table), table.compute_set.num_vertices
     try:
@@ -44,7 +52,9 @@ def add_rows(graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, f
             table.layouts[name].frombytes(layouts.astype(np.int32).tobytes())
         for name, values in state.items():
             table.state_values[name].extend(values)
-        table.tiles.extend(array("i", np.broadcast_to(numbers, (count,)).astype(np.int32).tobytes()))
+        table.tiles.extend(
+            array("i", np.broadcast_to(numbers, (count,)).astype(np.int32).tobytes())
+        )
         table.order.extend(array("i", np.arange(first, first + count, dtype=np.int32).tobytes()))
     except BaseException:
         table.drop(start)
@@ -65,10 +75,12 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
         for part in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(part, Tensor):
                 if part.rank == 0:
-                    raise GraphConnectionError(f"""{table.codelet.__name__}.{name} was given a single element in add_vertices():
+                    raise GraphConnectionError(f"""{table.codelet.__name__}.{name} was given a
+                        single element in add_vertices():
                         it has no vertex axis.
                         where: {part!r}
-                        next:  give it a leading axis, of length 1 to share it: tensor.reshape((1, …)).""")
+                        next:  give it a leading axis, of length 1 to share it: tensor.reshape((1,
+                        …)).""")
                 lengths.append((name, part.shape[0]))
     longer = {(name, n) for name, n in lengths if n != 1}
     if len({n for _, n in longer}) > 1:
@@ -76,24 +88,30 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
             f"add_vertices() of {table.codelet.__name__} was given different numbers of vertices: "
             + ", ".join(f"{n:,} by {name}" for name, n in dict.fromkeys(lengths) if n != 1)
             + ".",
-            next_step="make the leading axes equal, or 1 to share; add a ragged tail with a second call.",
+            next_step=(
+                "make the leading axes equal, or 1 to share; add a ragged tail with a second call."
+            ),
         )
     count = next((n for _, n in longer), 1)
     if count > MOST_VERTICES:
-        raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was asked for {count:,} vertices.
+        raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was asked for
+            {count:,} vertices.
             next:  add at most {MOST_VERTICES:,}; each vertex takes a row of the leading axis.""")
     return count
 
 
 def _state_length(value: Any, depth: int) -> int | None:
-    """The length of the vertex axis of a state's values; None if there is none, or for what `_state` will refuse."""
+    """The length of the vertex axis of a state's values; None if there is none, or for what
+    `_state` will refuse."""
     try:
         return len(value) if np.ndim(value) == 1 + depth else None
     except (TypeError, ValueError):
         return None
 
 
-def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int) -> tuple[Array, Array]:
+def _edge(
+    graph: Graph, table: VertexTable, field: Field, value: Any, count: int
+) -> tuple[Array, Array]:
     """(offsets, layout ids) of one field for `count` vertices."""
     if value is None:
         return np.full(count, UNCONNECTED), np.full(count, UNCONNECTED)
@@ -101,9 +119,12 @@ def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int
         table.check(field, value, lead=1)
         offsets, layouts = _rows(graph, value)
         return np.broadcast_to(offsets, (count,)), np.broadcast_to(layouts, (count,))
-    listed = isinstance(value, (list, tuple)) and value and all(isinstance(t, Tensor) for t in value)
+    listed = (
+        isinstance(value, (list, tuple)) and value and all(isinstance(t, Tensor) for t in value)
+    )
     if not listed or (field.depth != 2 and field.form != "edges"):
-        raise GraphConnectionError(f"""{table.codelet.__name__}.{field.name} is declared as {field.declaration()} and was given
+        raise GraphConnectionError(f"""{table.codelet.__name__}.{field.name} is declared as
+            {field.declaration()} and was given
             {shown(value)}.
             next:  {"connect a tensor" + (", or a list of them." if field.depth == 2 or field.form else ".")}""")
     for tensor in value:
@@ -112,7 +133,9 @@ def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int
         return _elements(graph, field, value, count)
     parts = [tuple(np.broadcast_to(c, (count,)) for c in _rows(graph, t)) for t in value]
     first = parts[0][0]
-    signature = np.stack([c for offsets, layouts in parts for c in (offsets - first, layouts)], axis=1)
+    signature = np.stack(
+        [c for offsets, layouts in parts for c in (offsets - first, layouts)], axis=1
+    )
     distinct, inverse = np.unique(signature, axis=0, return_inverse=True)
     ids = []
     for row in distinct:
@@ -121,7 +144,9 @@ def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int
     return first, np.asarray(ids)[inverse.reshape(-1)]
 
 
-def _elements(graph: Graph, field: Field, parts: Sequence[Tensor], count: int) -> tuple[Array, Array]:
+def _elements(
+    graph: Graph, field: Field, parts: Sequence[Tensor], count: int
+) -> tuple[Array, Array]:
     """(offsets, layout ids) where every vertex takes one element of each of `parts`."""
     places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
     ids, which = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
@@ -145,7 +170,9 @@ def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tupl
         distinct, which = rows[:1], np.zeros(rows.shape[:1], np.int64)
     else:
         distinct, which = np.unique(rows, axis=0, return_inverse=True)
-    return np.array([graph.listed(dtype, row.reshape(shape)).layout.id for row in distinct]), which.reshape(-1)
+    return np.array(
+        [graph.listed(dtype, row.reshape(shape)).layout.id for row in distinct]
+    ), which.reshape(-1)
 
 
 def _state(table: VertexTable, field: Field, value: Any, count: int) -> list[Any]:

@@ -14,7 +14,8 @@ from ipu_teach.types import Array, DType
 
 
 class TensorCloneMethod(Enum):
-    """In which order a clone's elements lie in memory, and what becomes of elements that appear twice in the original."""
+    """In which order a clone's elements lie in memory, and what becomes of elements that appear
+    twice in the original."""
 
     PRESERVE_ORDER_AND_ALIASES = "preserve order and aliases"
     CREATE_NEW_ORDER = "create new order"
@@ -30,11 +31,15 @@ def make_clone(
     log: MappingLog,
     allocate: Callable[[type[DType], tuple[int, ...]], Tensor],
 ) -> Tensor:
-    """A tensor like `original`, in a variable from `allocate(dtype, shape)`, its tiles written to `log`."""
+    """A tensor like `original`, in a variable from `allocate(dtype, shape)`, its tiles written to
+    `log`."""
     fresh = method is TensorCloneMethod.CREATE_NEW_ORDER
     if method is TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES:
         fresh = original.layout.aliased
-    if fresh or (original.layout.contiguous and method is not TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES):
+    if fresh or (
+        original.layout.contiguous
+        and method is not TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES
+    ):
         made = allocate(dtype, original.shape)
         starts, lengths = original.layout.runs
         _copy_tiles(original, starts, lengths, made, tile_map, log)
@@ -51,11 +56,16 @@ def make_clone(
     place = (np.cumsum(lengths) - lengths)[order]
     positions = original.layout.positions
     run = np.searchsorted(starts[order], positions, "right") - 1
-    return original.graph.listed(dtype, variable.offset + place[run] + positions - starts[order][run])
+    return original.graph.listed(
+        dtype, variable.offset + place[run] + positions - starts[order][run]
+    )
 
 
-def _by_tile(original: Tensor, starts: Array, lengths: Array, tile_map: TileMap) -> tuple[Array, Array]:
-    """Runs cut where the tile changes and sorted by tile, those on no tile first; within a tile their order stays."""
+def _by_tile(
+    original: Tensor, starts: Array, lengths: Array, tile_map: TileMap
+) -> tuple[Array, Array]:
+    """Runs cut where the tile changes and sorted by tile, those on no tile first; within a tile
+    their order stays."""
     size = original.dtype.size
     begin = (original.offset + starts) * size
     _, low, high, tile = tile_map.split(begin, begin + lengths * size)
@@ -63,8 +73,16 @@ def _by_tile(original: Tensor, starts: Array, lengths: Array, tile_map: TileMap)
     return (low // size - original.offset)[order], ((high - low) // size)[order]
 
 
-def _copy_tiles(original: Tensor, starts: Array, lengths: Array, made: Tensor, tile_map: TileMap, log: MappingLog) -> None:
-    """Put the elements of `made`, which lie side by side, on the tiles of the original's runs, one after another."""
+def _copy_tiles(
+    original: Tensor,
+    starts: Array,
+    lengths: Array,
+    made: Tensor,
+    tile_map: TileMap,
+    log: MappingLog,
+) -> None:
+    """Put the elements of `made`, which lie side by side, on the tiles of the original's runs, one
+    after another."""
     size = original.dtype.size
     first = np.cumsum(lengths) - lengths
     begin = (original.offset + starts) * size

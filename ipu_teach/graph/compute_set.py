@@ -1,4 +1,5 @@
-"""Compute sets: vertices that run at the same time. And functions: programs that are called from several places."""
+"""Compute sets: vertices that run at the same time. And functions: programs that are called from
+several places."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class ComputeSet:
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A program that may be called from several places. Made by `Graph.add_function`, run by `Call`."""
+    """A program that may be called from several places. Made by `Graph.add_function`, run by
+    `Call`."""
 
     graph: Graph
     name: str
@@ -46,7 +48,8 @@ class Function:
 
 
 def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str) -> VertexTable:
-    """The table of `codelet`, or of the codelet of that name, in a compute set of `graph`; made if it is the first such vertex.
+    """The table of `codelet`, or of the codelet of that name, in a compute set of `graph`; made if
+    it is the first such vertex.
 
     Raises `GraphObjectCreationError`, `UnknownVertexTypeError` and `VertexDefinitionError`.
     """
@@ -54,7 +57,8 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
         codelet = graph.codelets.find(codelet)
     if not isinstance(compute_set, ComputeSet) or compute_set.graph is not graph:
         raise GraphObjectCreationError(f"""{shown(compute_set)} is no compute set of this graph.
-            next:  make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …).""")
+            next:  make one with graph.add_compute_set(name), and write add_vertex(compute_set,
+            codelet, …).""")
     if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
         raise GraphObjectCreationError(f"""{shown(codelet)} is no vertex class.
             next:  write a class that derives from Vertex, and pass the class.""")
@@ -71,5 +75,7 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
 def foreign(what: object, call: str) -> GraphObjectCreationError:
     """The error for a part of another graph."""
     return GraphObjectCreationError(
-        f"{call} was given something of another graph.", where=shown(what), next_step="use one graph throughout."
+        f"{call} was given something of another graph.",
+        where=shown(what),
+        next_step="use one graph throughout.",
     )

@@ -6,10 +6,12 @@ from ipu_teach.errors import GraphObjectCreationError, shown
 
 
 class DebugContext(str):
-    """A scope for names, inside another one: `DebugContext("layer1", "model")` is the path `model/layer1`.
+    """A scope for names, inside another one: `DebugContext("layer1", "model")` is the path
+    `model/layer1`.
 
-    It is a `str` and may be given wherever one may, as `debug_context=`. What is made there under the name `weights` is
-    called `model/layer1/weights`; without a name of its own it is called by the path.
+    It is a `str` and may be given wherever one may, as `debug_context=`. What is made there under
+    the name `weights` is called `model/layer1/weights`; without a name of its own it is called by
+    the path.
 
         attention = DebugContext("attention")
         scores = graph.add_variable(FLOAT, (8, 8), "scores", debug_context=attention)       # attention/scores

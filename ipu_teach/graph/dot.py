@@ -1,8 +1,7 @@
 """Graphs as GraphViz text, to be drawn with `dot`.
 
-A box is a vertex or a compute set, an ellipse a variable, a note a stream. Solid arrows are edges of vertices, dashed ones
-copies. The text is the same for equal graphs in every process.
-"""
+A box is a vertex or a compute set, an ellipse a variable, a note a stream. Solid arrows are edges
+of vertices, dashed ones copies. The text is the same for equal graphs in every process."""
 
 from __future__ import annotations
 
@@ -34,13 +33,20 @@ def vertex_graph(graph: Graph, programs: Any = None) -> str:
                 name = f"v{cs.id}_{table.order[row]}"
                 label = table.names.get(row) or f"{cs.name} {table.order[row]}"
                 tile = table.tiles[row]
-                boxes.append(_node(name, f"{label}\n{codelet.__name__}\n{f'tile {tile}' if tile >= 0 else 'no tile'}", "box"))
+                boxes.append(
+                    _node(
+                        name,
+                        f"{label}\n{codelet.__name__}\n{f'tile {tile}' if tile >= 0 else 'no tile'}",
+                        "box",
+                    )
+                )
                 edges += _field_edges(graph, table, row, name)
     return _text(graph, boxes, edges)
 
 
 def compute_graph(graph: Graph, programs: Any = None) -> str:
-    """Every compute set, with the variables that its vertices read and write, and the copies of `programs`."""
+    """Every compute set, with the variables that its vertices read and write, and the copies of
+    `programs`."""
     sets, copies = _used(graph, programs)
     boxes, edges = [], []
     for cs in sets:
@@ -57,10 +63,11 @@ def compute_graph(graph: Graph, programs: Any = None) -> str:
 
 
 def _used(graph: Graph, programs: Any) -> tuple[list[ComputeSet], list[Any]]:
-    """The compute sets and the copies of `programs`, each once; all compute sets if no program is given.
+    """The compute sets and the copies of `programs`, each once; all compute sets if no program is
+    given.
 
-    A program is known here by its parts, since programs are built from graphs and not the other way round.
-    """
+    A program is known here by its parts, since programs are built from graphs and not the other way
+    round."""
     if programs is None:
         return list(graph.compute_sets), []
     sets: dict[int, ComputeSet] = {}
@@ -78,7 +85,8 @@ def _walk(programs: Any) -> Iterator[Any]:
     while pending:
         program = pending.pop()
         if not callable(getattr(program, "children", None)) or isinstance(program, type):
-            raise GraphObjectCreationError(f"""A drawing of programs was asked for with {shown(program)}.
+            raise GraphObjectCreationError(f"""A drawing of programs was asked for with
+                {shown(program)}.
                 next:  give a program, or a list of them.""")
         yield program
         pending += reversed(program.children())
@@ -104,7 +112,9 @@ def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[i
     layout, offset = graph.layouts[number], table.offsets[field][row]
     dtype = table.edges[field].dtype
     top = graph.get_top_level_graph()
-    found = [_behind(graph, Tensor.of(top, dtype, offset + delta, part)) for delta, part in layout.parts]
+    found = [
+        _behind(graph, Tensor.of(top, dtype, offset + delta, part)) for delta, part in layout.parts
+    ]
     return sorted({variable for some in found for variable in some})
 
 
@@ -115,9 +125,15 @@ def _behind(graph: Graph, tensor: Tensor) -> list[int]:
 
 def _ends(graph: Graph, side: Any) -> list[str]:
     if isinstance(side, DataStream):
-        return [f"s{list(graph.streams).index(side.handle)}"] if side.handle in graph.streams else []
+        return (
+            [f"s{list(graph.streams).index(side.handle)}"] if side.handle in graph.streams else []
+        )
     if isinstance(side, RemoteBuffer):
-        return [f"r{list(graph.remote_buffers).index(side.handle)}"] if side.handle in graph.remote_buffers else []
+        return (
+            [f"r{list(graph.remote_buffers).index(side.handle)}"]
+            if side.handle in graph.remote_buffers
+            else []
+        )
     return [f"t{variable}" for variable in _behind(graph, side)] if isinstance(side, Tensor) else []
 
 
@@ -128,9 +144,19 @@ def _text(graph: Graph, boxes: list[str], edges: list[Edge]) -> str:
         for v in graph.variables
         if f"t{v.id}" in touched
     ]
-    nodes += [_node(f"s{i}", handle, "note") for i, handle in enumerate(graph.streams) if f"s{i}" in touched]
-    nodes += [_node(f"r{i}", b, "cylinder") for i, b in enumerate(graph.remote_buffers) if f"r{i}" in touched]
-    arrows = [f"  {a} -> {b}{f' [{attributes}]' if attributes else ''};" for a, b, attributes in edges]
+    nodes += [
+        _node(f"s{i}", handle, "note")
+        for i, handle in enumerate(graph.streams)
+        if f"s{i}" in touched
+    ]
+    nodes += [
+        _node(f"r{i}", b, "cylinder")
+        for i, b in enumerate(graph.remote_buffers)
+        if f"r{i}" in touched
+    ]
+    arrows = [
+        f"  {a} -> {b}{f' [{attributes}]' if attributes else ''};" for a, b, attributes in edges
+    ]
     return "\n".join(["digraph {", *boxes, *nodes, *arrows, "}"]) + "\n"
 
 

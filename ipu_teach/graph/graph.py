@@ -1,7 +1,7 @@
 """The graph: variables with their tiles, compute sets with their vertices, and streams to the host.
 
-Building a graph runs nothing. It writes down what there is and where; `Engine` checks it, costs it and runs it.
-"""
+Building a graph runs nothing. It writes down what there is and where; `Engine` checks it, costs it
+and runs it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,16 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, as_dtype
 
-__all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "RemoteBuffer", "Variable"]
+__all__ = [
+    "ComputeSet",
+    "DataStream",
+    "Function",
+    "Graph",
+    "HostAccess",
+    "Placement",
+    "RemoteBuffer",
+    "Variable",
+]
 
 Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 
@@ -70,20 +79,22 @@ class Graph(WithoutSome):
         v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
         graph.set_tile_mapping(v, 0)
 
-    Calls that make something take a name, and as `debug_context` the scope of that name: a path as text, or a
-    `DebugContext`. Whatever a call is given and cannot use raises a `PoplarError` and leaves the graph as it was.
-    """
+    Calls that make something take a name, and as `debug_context` the scope of that name: a path as
+    text, or a `DebugContext`. Whatever a call is given and cannot use raises a `PoplarError` and
+    leaves the graph as it was."""
 
     not_here = not_here.GRAPH
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
         found = target_of(target)
         if not is_whole(replication_factor) or replication_factor != 1:
-            raise NotOfferedError(f"""Graph() was given the replication factor {shown(replication_factor)}; this kit has one
+            raise NotOfferedError(f"""Graph() was given the replication factor
+                {shown(replication_factor)}; this kit has one
                 replica.
                 next:  leave it out.""")
         if found is None:
-            raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no target.
+            raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no
+                target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
         # Virtual graphs share all that is set here, so nothing of it is rebound later.
         self.target = found
@@ -109,7 +120,8 @@ class Graph(WithoutSome):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the graph's one flat memory so far: all variables, and the gaps that align them."""
+        """Bytes of the graph's one flat memory so far: all variables, and the gaps that align
+        them."""
         return self._variables.memory_bytes
 
     @property
@@ -130,18 +142,22 @@ class Graph(WithoutSome):
     ) -> Tensor:
         """A new variable, unwritten. `shape`: whole numbers, in elements; `()` for a single one.
 
-        It is on no tile yet, unless `mapping` is `VariableMappingMethod.LINEAR`: then its elements are spread over the
-        tiles in order, as `poputil.map_tensor_linearly` does. Raises `TensorCreationError` and `PoplarTypeError`.
-        """
+        It is on no tile yet, unless `mapping` is `VariableMappingMethod.LINEAR`: then its elements
+        are spread over the tiles in order, as `poputil.map_tensor_linearly` does. Raises
+        `TensorCreationError` and `PoplarTypeError`."""
         if mapping is not None and not isinstance(mapping, VariableMappingMethod):
             raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping.
-                next:  use VariableMappingMethod.LINEAR or NONE; for a tile, call graph.set_tile_mapping(tensor, tile).""")
+                next:  use VariableMappingMethod.LINEAR or NONE; for a tile, call
+                graph.set_tile_mapping(tensor, tile).""")
         name = scoped(name, debug_context, "add_variable()")
         tensor = self._new_variable(dtype, shape, name)
         if mapping is VariableMappingMethod.LINEAR:
             grain = self.target.get_vector_width(tensor.dtype)
             self.set_tile_mapping(
-                tensor, linear_mapping(tensor.num_elements, self._tiles.count, grain, least_elements(tensor.dtype))
+                tensor,
+                linear_mapping(
+                    tensor.num_elements, self._tiles.count, grain, least_elements(tensor.dtype)
+                ),
             )
         return tensor
 
@@ -154,13 +170,16 @@ class Graph(WithoutSome):
         *,
         debug_context: str | None = None,
     ) -> Tensor:
-        """A read-only variable holding `values`: one number for all elements, or an array of `shape`.
+        """A read-only variable holding `values`: one number for all elements, or an array of
+        `shape`.
 
         It needs a tile like any variable. Raises `TensorCreationError` and `PoplarTypeError`.
         """
         name = scoped(name, debug_context, "add_constant()")
         variable = self._variables.check(self.target, dtype, shape, name, constant=True)
-        array = host_values(values, variable.dtype, variable.shape, f"The constant {variable.name!r}")
+        array = host_values(
+            values, variable.dtype, variable.shape, f"The constant {variable.name!r}"
+        )
         tensor = self._allocate(variable)
         self.initial_values.append((tensor, array))
         return tensor
@@ -174,20 +193,23 @@ class Graph(WithoutSome):
         dtype: type[DType] | None = None,
         debug_context: str | None = None,
     ) -> Tensor:
-        """A tensor of the same shape in a new variable, each element on the tile of its original; no values are copied.
+        """A tensor of the same shape in a new variable, each element on the tile of its original;
+        no values are copied.
 
-        `method` decides how the elements lie in memory. CREATE_NEW_ORDER: in the order of the view, each its own.
-        PRESERVE_ORDER_AND_ALIASES: as the original's do; what appears twice there appears twice in the clone.
-        PRESERVE_ORDER_UNLESS_ALIASES: the second, but the first if something appears twice.
-        GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: the second, with each tile's elements side by side. `dtype`: that of
-        the original by default. Elements on no tile are on none in the clone.
-        """
+        `method` decides how the elements lie in memory. CREATE_NEW_ORDER: in the order of the view,
+        each its own. PRESERVE_ORDER_AND_ALIASES: as the original's do; what appears twice there
+        appears twice in the clone. PRESERVE_ORDER_UNLESS_ALIASES: the second, but the first if
+        something appears twice. GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: the second, with each
+        tile's elements side by side. `dtype`: that of the original by default. Elements on no tile
+        are on none in the clone."""
         self._own(tensor)
         if not isinstance(method, TensorCloneMethod):
             raise TensorCreationError(f"""clone() was given {shown(method)} as method.
                 next:  use TensorCloneMethod.{", ".join(m.name for m in TensorCloneMethod)}.""")
         wanted = tensor.dtype if dtype is None else as_dtype(dtype, "clone()")
-        label = scoped("clone" if name is None and debug_context is None else name, debug_context, "clone()")
+        label = scoped(
+            "clone" if name is None and debug_context is None else name, debug_context, "clone()"
+        )
 
         def allocate(dtype: type[DType], shape: Shape) -> Tensor:
             return self._new_variable(dtype, shape, label)
@@ -203,40 +225,56 @@ class Graph(WithoutSome):
         *,
         debug_context: str | None = None,
     ) -> Tensor:
-        """`count` clones of a tensor of shape (…) as one tensor of shape (`count`, …); see `clone`."""
+        """`count` clones of a tensor of shape (…) as one tensor of shape (`count`, …); see
+        `clone`."""
         self._own(tensor)
         if not is_whole(count) or count < 1:
             raise TensorCreationError(f"""clone_n() was asked for {shown(count)} clones.
                 next:  give a whole number of 1 or more.""")
         refuse_to_list(count * max(tensor.num_elements, 1))
-        clones = [self.clone(tensor, name, method, debug_context=debug_context) for _ in range(count)]
+        clones = [
+            self.clone(tensor, name, method, debug_context=debug_context) for _ in range(count)
+        ]
         return concat([c.expand(0) for c in clones], 0)
 
     def is_constant(self, tensor: Tensor) -> bool:
         """True if all elements of `tensor`, and there are some, belong to constants."""
         self._own(tensor)
         start, stop = tensor.byte_extent()
-        inside = sum(np.clip(stop, v.start, v.stop) - np.clip(start, v.start, v.stop) for v in self.constants_in(tensor))
+        inside = sum(
+            np.clip(stop, v.start, v.stop) - np.clip(start, v.start, v.stop)
+            for v in self.constants_in(tensor)
+        )
         return bool(np.sum(inside) == np.sum(stop - start) > 0)
 
     def set_initial_value(self, what: Tensor | FieldRef, values: ArrayLike) -> None:
-        """What a variable, or a vertex's state field, holds when the engine is loaded: one number, or an array."""
+        """What a variable, or a vertex's state field, holds when the engine is loaded: one number,
+        or an array."""
         if isinstance(what, Tensor):
             self._own(what)
             self._variables.refuse_constant(what, "set_initial_value()")
-            self.initial_values.append((what, host_values(values, what.dtype, what.shape, self.describe(what))))
+            self.initial_values.append(
+                (what, host_values(values, what.dtype, what.shape, self.describe(what)))
+            )
             return
         if not isinstance(what, FieldRef):
             raise GraphObjectCreationError(f"""set_initial_value() was given {shown(what)}.
                 next:  give a tensor, or the state of a vertex: vertex["name"].""")
         table, row, name = self._field(what, whole=True)
         if name not in table.state:
-            raise GraphConnectionError(f"""{table.codelet.__name__}.{name} is an edge and has no value of its own.
+            raise GraphConnectionError(f"""{table.codelet.__name__}.{name} is an edge and has no
+                value of its own.
                 where: {what!r}
                 next:  set the initial value of the tensor that is connected to it.""")
         table.set_state(row, name, values)
 
-    def _new_variable(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool = False) -> Tensor:
+    def _new_variable(
+        self,
+        dtype: type[DType],
+        shape: int | Sequence[int],
+        name: str | None,
+        constant: bool = False,
+    ) -> Tensor:
         return self._allocate(self._variables.check(self.target, dtype, shape, name, constant))
 
     def _allocate(self, variable: Variable) -> Tensor:
@@ -249,16 +287,17 @@ class Graph(WithoutSome):
     def set_tile_mapping(self, what: Tensor | VertexRef | VertexRange, tile: Placement) -> None:
         """Put a tensor's elements, or a vertex, on a tile. A later call overrides an earlier one.
 
-        `tile` is a tile number. For a tensor it may also be an array with one for each row, of its leading axis, as
-        `add_vertices` takes; or a list with, for each tile, its (begin, end) intervals in the tensor's own element order.
-        Raises `InvalidTileMappingError` for a tile that does not exist, and for a mapping that does not fit.
-        """
+        `tile` is a tile number. For a tensor it may also be an array with one for each row, of its
+        leading axis, as `add_vertices` takes; or a list with, for each tile, its (begin, end)
+        intervals in the tensor's own element order. Raises `InvalidTileMappingError` for a tile
+        that does not exist, and for a mapping that does not fit."""
         if type(what) is VertexRef:
             table, tiles = what.table, self._tiles
             if table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
             row, placed, frame = what.row, table.placed, sys._getframe(1)
-            if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:  # as they mostly are
+            # as they mostly are
+            if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
             else:
                 table.tiles[row] = tiles.number(tile, what)
@@ -277,8 +316,13 @@ class Graph(WithoutSome):
                 self._mapping.add(what, self._tiles.number(tile, what))
             else:
                 words, rows = self.describe(what), isinstance(tile, np.ndarray) and tile.ndim == 1
-                pieces = self._tiles.of_rows(what, words, tile) if rows else self._tiles.of_intervals(what, words, tile)
-                self._mapping.add_pieces(what, *pieces)  # all of them are right before the first is noted down
+                pieces = (
+                    self._tiles.of_rows(what, words, tile)
+                    if rows
+                    else self._tiles.of_intervals(what, words, tile)
+                )
+                # all of them are right before the first is noted down
+                self._mapping.add_pieces(what, *pieces)
         else:
             raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)}.
                 next:  map a tensor or a vertex of this graph.""")
@@ -286,7 +330,8 @@ class Graph(WithoutSome):
     def get_tile_mapping(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> list[list[tuple[int, int]]]:
-        """For each tile the (begin, end) intervals of `tensor`, in its own element order, that lie there.
+        """For each tile the (begin, end) intervals of `tensor`, in its own element order, that lie
+        there.
 
         Raises what `held_by_tile` does.
         """
@@ -298,26 +343,35 @@ class Graph(WithoutSome):
     def held_by_tile(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> dict[int, list[tuple[int, int]]]:
-        """What `get_tile_mapping` gives, by tile and in their order, of those that hold some of `tensor`.
+        """What `get_tile_mapping` gives, by tile and in their order, of those that hold some of
+        `tensor`.
 
-        Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile, and, in a virtual graph, if
-        some lies on a tile outside it and not `allow_external`.
-        """
+        Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile,
+        and, in a virtual graph, if some lies on a tile outside it and not `allow_external`."""
         self._own(tensor)
         pieces = pieces_by_tile(tensor, self.tile_map())
         _, count, tile = pieces
         if require_complete and np.any(tile == UNMAPPED):
             missing = int(count[tile == UNMAPPED].sum())
             raise InvalidTileMappingError(
-                f"{missing:,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} are on no tile."
+                (
+                    f"{missing:,} of the {tensor.num_elements:,} elements of "
+                    f"{self.describe(tensor)} "
+                    f"are on no tile."
+                )
                 if missing < tensor.num_elements
                 else f"{self.describe(tensor)} is on no tile.",
-                next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
+                next_step=(
+                    "graph.set_tile_mapping(tensor, tile), or "
+                    "poputil.map_tensor_linearly(graph, tensor)."
+                ),
             )
         if not allow_external and np.any(tile == EXTERNAL):
-            raise InvalidTileMappingError(f"""{int(count[tile == EXTERNAL].sum()):,} of the {tensor.num_elements:,} elements of
+            raise InvalidTileMappingError(f"""{int(count[tile == EXTERNAL].sum()):,} of the
+                {tensor.num_elements:,} elements of
                 {self.describe(tensor)} are on tiles outside the virtual graph.
-                next:  ask the top-level graph: graph.get_top_level_graph(), or pass allow_external=True.""")
+                next:  ask the top-level graph: graph.get_top_level_graph(), or pass
+                allow_external=True.""")
         return intervals_by_tile(*pieces)
 
     def tile_map(self) -> TileMap:
@@ -327,10 +381,10 @@ class Graph(WithoutSome):
     def create_virtual_graph(self, *tiles: Any) -> Graph:
         """Some tiles of this graph as a graph of their own, in which they are numbered from 0.
 
-        `create_virtual_graph(n)` takes the first n tiles of each IPU, `create_virtual_graph(first, end)` a range, and
-        `create_virtual_graph([7, 3])` a list. What is made and mapped through it belongs to this graph and lies on these
-        tiles. Raises `InvalidTileMappingError` and `GraphObjectCreationError`.
-        """
+        `create_virtual_graph(n)` takes the first n tiles of each IPU, `create_virtual_graph(first,
+        end)` a range, and `create_virtual_graph([7, 3])` a list. What is made and mapped through it
+        belongs to this graph and lies on these tiles. Raises `InvalidTileMappingError` and
+        `GraphObjectCreationError`."""
         from ipu_teach.graph.virtual import VirtualGraph
 
         return VirtualGraph(self, *tiles)
@@ -341,11 +395,15 @@ class Graph(WithoutSome):
 
     # Vertices
 
-    def add_compute_set(self, name: str | None = None, *, debug_context: str | None = None) -> ComputeSet:
+    def add_compute_set(
+        self, name: str | None = None, *, debug_context: str | None = None
+    ) -> ComputeSet:
         """A new, empty compute set."""
         name = scoped(name, debug_context, "add_compute_set()")
         number = len(self.compute_sets)
-        compute_set = ComputeSet(self._top, number, name if name is not None else f"compute_set{number}")
+        compute_set = ComputeSet(
+            self._top, number, name if name is not None else f"compute_set{number}"
+        )
         self.compute_sets.append(compute_set)
         return compute_set
 
@@ -361,12 +419,14 @@ class Graph(WithoutSome):
     ) -> VertexRef:
         """One vertex of class `codelet`, or of the codelet of that name.
 
-        Edges are given by field name, as keywords or in a dict, `connections`.
-        An edge takes a tensor (for `Vector[Vector[T]]` also a list of vectors), state takes its initial value. A field may
-        be connected later with `connect`; `debug_context` names the vertex in messages. Raises `UnknownVertexTypeError`,
-        `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
-        """
-        name_of_vertex = None if debug_context is None else scoped(None, debug_context, "add_vertex()")
+        Edges are given by field name, as keywords or in a dict, `connections`. An edge takes a
+        tensor (for `Vector[Vector[T]]` also a list of vectors), state takes its initial value. A
+        field may be connected later with `connect`; `debug_context` names the vertex in messages.
+        Raises `UnknownVertexTypeError`, `UnknownFieldError`, `PoplarTypeError`,
+        `GraphConnectionError`."""
+        name_of_vertex = (
+            None if debug_context is None else scoped(None, debug_context, "add_vertex()")
+        )
         try:
             table = compute_set.tables[codelet]  # type: ignore[index]
         except (AttributeError, KeyError, TypeError):
@@ -374,8 +434,10 @@ class Graph(WithoutSome):
         if table is None or table.graph is not self._top:
             table = table_of(self._top, compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
-            raise GraphObjectCreationError(f"""add_vertex() was given {shown(connections)} as its connections.
-                next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict.""")
+            raise GraphObjectCreationError(f"""add_vertex() was given {shown(connections)} as its
+                connections.
+                next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a
+                dict.""")
         given = {**connections, **fields} if connections else fields
         row, usual = len(table.order), len(given) <= table.most_usual
         try:
@@ -402,19 +464,26 @@ class Graph(WithoutSome):
         return VertexRef(table, row)
 
     def add_vertices(
-        self, compute_set: ComputeSet, codelet: type[Vertex] | str, tiles: ArrayLike, /, **fields: Any
+        self,
+        compute_set: ComputeSet,
+        codelet: type[Vertex] | str,
+        tiles: ArrayLike,
+        /,
+        **fields: Any,
     ) -> VertexRange:
-        """Many vertices of one class at once; the graph is the same as if they had been added one by one.
+        """Many vertices of one class at once; the graph is the same as if they had been added one
+        by one.
 
-        `tiles`: one tile number, or an array with one for each vertex. Each tensor's leading axis is the vertex axis, of
-        length 1 to share one region among all. State takes one number or an array.
-        """
+        `tiles`: one tile number, or an array with one for each vertex. Each tensor's leading axis
+        is the vertex axis, of length 1 to share one region among all. State takes one number or an
+        array."""
         from ipu_teach.graph.bulk import add_rows
 
         return add_rows(self, self._tiles, table_of(self._top, compute_set, codelet), tiles, fields)
 
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
-        """Connect one field of a vertex that was added without it, or one part of a list: `vertex["parts"][0]`."""
+        """Connect one field of a vertex that was added without it, or one part of a list:
+        `vertex["parts"][0]`."""
         table, row, name = self._field(field)
         if field.index is not None:
             connect_part(field, value)
@@ -425,17 +494,20 @@ class Graph(WithoutSome):
             table.parts.pop((name, row), None)
 
     def set_field_size(self, field: FieldRef, size: int) -> None:
-        """The elements of a Vector of state, or the parts of a list that will be connected one by one."""
+        """The elements of a Vector of state, or the parts of a list that will be connected one by
+        one."""
         self._field(field, whole=True)
         set_field_size(field, size)
 
     def get_field_size(self, field: FieldRef) -> int:
-        """Elements of a field, or parts of a list. Raises `NoSizeSpecifiedError` if it has no size yet."""
+        """Elements of a field, or parts of a list. Raises `NoSizeSpecifiedError` if it has no size
+        yet."""
         self._field(field, whole=True)
         return get_field_size(field)
 
     def add_codelets(self, *sources: object) -> None:
-        """Make vertex classes known by name: classes, modules, or paths of Python files. A name may be added once.
+        """Make vertex classes known by name: classes, modules, or paths of Python files. A name may
+        be added once.
 
         Raises `GraphObjectLoadError`, `FileLoadError` or `ParseError`.
         """
@@ -445,8 +517,11 @@ class Graph(WithoutSome):
         """True if `add_vertex` would find a codelet under `name`."""
         return self.codelets.has(name)
 
-    def set_perf_estimate(self, vertex: VertexRef | VertexRange, cycles: Any, flops: None = None) -> None:
-        """Modelled cycles of a vertex: worker cycles, or tile cycles for a SupervisorVertex. Overrides every other model."""
+    def set_perf_estimate(
+        self, vertex: VertexRef | VertexRange, cycles: Any, flops: None = None
+    ) -> None:
+        """Modelled cycles of a vertex: worker cycles, or tile cycles for a SupervisorVertex.
+        Overrides every other model."""
         if flops is not None:
             raise not_here.no_flops()
         if not isinstance(vertex, (VertexRef, VertexRange)):
@@ -460,18 +535,19 @@ class Graph(WithoutSome):
             vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
 
     def register_perf_estimator(self, codelet: type[Vertex] | str, estimator: Estimator) -> None:
-        """Let `estimator(shapes, target)` give the modelled cycles of each vertex of `codelet`, before its own `cycles`.
+        """Let `estimator(shapes, target)` give the modelled cycles of each vertex of `codelet`,
+        before its own `cycles`.
 
-        `shapes`: the shape of each field by name, for a list of vectors a tuple of shapes. Worker cycles; tile cycles for a
-        SupervisorVertex and a MultiVertex. `set_perf_estimate` goes before it.
-        """
+        `shapes`: the shape of each field by name, for a list of vectors a tuple of shapes. Worker
+        cycles; tile cycles for a SupervisorVertex and a MultiVertex. `set_perf_estimate` goes
+        before it."""
         self.codelets.register(codelet, estimator)
 
     def get_perf_estimate(self, vertex: VertexRef) -> int:
         """Modelled cycles by `set_perf_estimate`, else an estimator, else the codelet's `cycles`.
 
-        Raises `MissingPerfEstimateError` if there is none of them: what is counted from compute() stands in the report.
-        """
+        Raises `MissingPerfEstimateError` if there is none of them: what is counted from compute()
+        stands in the report."""
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
                 next:  give a vertex that add_vertex returned.""")
@@ -480,9 +556,11 @@ class Graph(WithoutSome):
     def _field(self, ref: FieldRef, whole: bool = False) -> tuple[VertexTable, int, str]:
         if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""{shown(ref)} is no field of a vertex of this graph.
-                next:  write vertex["name"], with a vertex that add_vertex of this graph returned.""")
+                next:  write vertex["name"], with a vertex that add_vertex of this graph
+                returned.""")
         if whole and ref.index is not None:
-            raise GraphObjectCreationError(f"""Only connect() takes one part of a field, and this is {ref!r}.
+            raise GraphObjectCreationError(f"""Only connect() takes one part of a field, and this is
+                {ref!r}.
                 next:  name the whole field: vertex["name"].""")
         return ref.vertex.table, ref.vertex.row, ref.name
 
@@ -501,9 +579,9 @@ class Graph(WithoutSome):
     ) -> DataStream:
         """A stream into the device; each Copy from it takes `num_elements` elements.
 
-        `buffering_depth` (also an entry of `options`): how many transfers a `StreamCallback` is asked for ahead of their use.
-        Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and `InvalidOptionError`.
-        """
+        `buffering_depth` (also an entry of `options`): how many transfers a `StreamCallback` is
+        asked for ahead of their use. Within a `debug_context` its handle is the whole path. Raises
+        `GraphObjectCreationError` and `InvalidOptionError`."""
         handle = scoped_handle(handle, debug_context, "add_host_to_device_fifo()")
         stream = make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth)
         return register(self.streams, stream, self.remote_buffers)
@@ -519,28 +597,39 @@ class Graph(WithoutSome):
     ) -> DataStream:
         """A stream out of the device; each Copy into it hands over `num_elements` elements.
 
-        Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and `InvalidOptionError`.
-        """
+        Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and
+        `InvalidOptionError`."""
         handle = scoped_handle(handle, debug_context, "add_device_to_host_fifo()")
         stream = make_stream(handle, dtype, num_elements, False, options=options)
         return register(self.streams, stream, self.remote_buffers)
 
     def add_remote_buffer(
-        self, handle: str, dtype: type[DType], num_elements: int, repeats: int = 1, *, debug_context: str | None = None
+        self,
+        handle: str,
+        dtype: type[DType],
+        num_elements: int,
+        repeats: int = 1,
+        *,
+        debug_context: str | None = None,
     ) -> RemoteBuffer:
-        """`repeats` rows of `num_elements` elements in streaming memory. Raises `GraphObjectCreationError`."""
+        """`repeats` rows of `num_elements` elements in streaming memory. Raises
+        `GraphObjectCreationError`."""
         handle = scoped_handle(handle, debug_context, "add_remote_buffer()")
         made = make_remote_buffer(handle, dtype, num_elements, repeats)
         return register(self.remote_buffers, made, self.streams, self.host_accesses)
 
-    def create_host_write(self, handle: str, tensor: Tensor, rearrange_on_host: bool = False) -> None:
+    def create_host_write(
+        self, handle: str, tensor: Tensor, rearrange_on_host: bool = False
+    ) -> None:
         """Let the host write `tensor` under `handle`, by `Engine.write_tensor`.
 
         `rearrange_on_host` changes nothing here: the host always sees the tensor in its own order.
         """
         self._access(handle, tensor, write=True)
 
-    def create_host_read(self, handle: str, tensor: Tensor, rearrange_on_host: bool = False) -> None:
+    def create_host_read(
+        self, handle: str, tensor: Tensor, rearrange_on_host: bool = False
+    ) -> None:
         """Let the host read `tensor` under `handle`, by `Engine.read_tensor`.
 
         `rearrange_on_host` changes nothing here: the host always sees the tensor in its own order.
@@ -556,26 +645,32 @@ class Graph(WithoutSome):
         register(self.host_accesses, HostAccess(handle, tensor, write), self.remote_buffers)
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
-        """Make `program` a function, for `Call`. Its code exists once, however often it is called."""
-        function = Function(self._top, name if name is not None else f"function{len(self.functions)}", program)
+        """Make `program` a function, for `Call`. Its code exists once, however often it is
+        called."""
+        function = Function(
+            self._top, name if name is not None else f"function{len(self.functions)}", program
+        )
         self.functions.append(function)
         return function
 
     # Drawings
 
     def output_vertex_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
-        """Write vertices and the variables they are connected to as GraphViz text, to a path or an open file.
+        """Write vertices and the variables they are connected to as GraphViz text, to a path or an
+        open file.
 
-        `programs`: a program or a list of them, to draw only what they execute. Raises `GraphObjectCreationError`.
-        """
+        `programs`: a program or a list of them, to draw only what they execute. Raises
+        `GraphObjectCreationError`."""
         text.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
 
-    def output_compute_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
-        """Write compute sets and the variables they read and write as GraphViz text, to a path or an open file.
+    def output_compute_graph(
+        self, path: str | PathLike[str] | TextIO, programs: Any = None
+    ) -> None:
+        """Write compute sets and the variables they read and write as GraphViz text, to a path or
+        an open file.
 
-        `programs`: a program or a list of them, to draw only what they execute, and their copies too. Raises
-        `GraphObjectCreationError`.
-        """
+        `programs`: a program or a list of them, to draw only what they execute, and their copies
+        too. Raises `GraphObjectCreationError`."""
         text.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
     # Layouts and names
@@ -586,7 +681,8 @@ class Graph(WithoutSome):
         return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_map(self) -> TileMap:
-        """Which variable holds which byte, in the form of a tile map with variables' numbers for tiles."""
+        """Which variable holds which byte, in the form of a tile map with variables' numbers for
+        tiles."""
         return self._variables.map()
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:
@@ -600,7 +696,8 @@ class Graph(WithoutSome):
     def _own(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor) or tensor.graph is not self._top:
             raise GraphObjectCreationError(f"""{shown(tensor)} is no tensor of this graph.
-                next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one.""")
+                next:  use a tensor that this graph's add_variable or add_constant returned, or a
+                view of one.""")
 
     def __repr__(self) -> str:
         return text.graph_line(self)

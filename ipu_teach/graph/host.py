@@ -1,4 +1,5 @@
-"""What joins a graph to its host: tensors that the host reads or writes whole, and the handles of these and of streams."""
+"""What joins a graph to its host: tensors that the host reads or writes whole, and the handles of
+these and of streams."""
 
 from __future__ import annotations
 
@@ -35,12 +36,16 @@ def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
     return scoped(handle, debug_context, call) or ""
 
 
-def register(known: dict[str, HasHandle], item: HasHandle, *others: Mapping[str, object]) -> HasHandle:
+def register(
+    known: dict[str, HasHandle], item: HasHandle, *others: Mapping[str, object]
+) -> HasHandle:
     """Add `item` under its handle, which must be new there and in the `others`."""
     for taken in (known, *others):
         if item.handle in taken:
             raise GraphObjectCreationError(
-                f"There is already a handle {item.handle!r}.", where=repr(taken[item.handle]), next_step="choose another name."
+                f"There is already a handle {item.handle!r}.",
+                where=repr(taken[item.handle]),
+                next_step="choose another name.",
             )
     known[item.handle] = item
     return item

@@ -23,15 +23,26 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
         return _cut_rarely(tensor, key)
     offset = tensor.offset
     kept: list[Any] = []  # None for a number, for a slice its length, or that and its step
-    for axis, (part, length, stride) in enumerate(zip(parts, layout.shape, layout.strides, strict=False)):
+    for axis, (part, length, stride) in enumerate(
+        zip(parts, layout.shape, layout.strides, strict=False)
+    ):
         if type(part) is int:
             if not -length <= part < length:
                 raise out_of_range(tensor, part, axis)
             offset += (part if part >= 0 else part + length) * stride
             kept.append(None)
         elif type(part) is slice:
-            start, stop, step = 0 if part.start is None else part.start, length if part.stop is None else part.stop, 1
-            if part.step is not None or type(start) is not int or type(stop) is not int or not 0 <= start < stop <= length:
+            start, stop, step = (
+                0 if part.start is None else part.start,
+                length if part.stop is None else part.stop,
+                1,
+            )
+            if (
+                part.step is not None
+                or type(start) is not int
+                or type(stop) is not int
+                or not 0 <= start < stop <= length
+            ):
                 start, stop, step = slice_bounds(tensor, part, axis)
             count = len(range(start, stop, step))
             offset += start * stride if count else 0
@@ -43,12 +54,18 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
 
 
 def _form_of(tensor: Tensor, parts: tuple[Any, ...], kept: list[Any]) -> Form:
-    """The form of what numbers and slices leave of a tensor, which is written down where the next such key looks first."""
+    """The form of what numbers and slices leave of a tensor, which is written down where the next
+    such key looks first."""
     form, shape, strides = tensor.form, tensor.layout.shape, tensor.layout.strides or ()
-    left = [(*k, d) if type(k) is tuple else (k, 1, d) for k, d in zip(kept, strides, strict=False) if k is not None]
+    left = [
+        (*k, d) if type(k) is tuple else (k, 1, d)
+        for k, d in zip(kept, strides, strict=False)
+        if k is not None
+    ]
     axis = len(kept)
     layout = form.graph.strided(
-        (*(n for n, _, _ in left), *shape[axis:]), (*(step * d for _, step, d in left), *strides[axis:])
+        (*(n for n, _, _ in left), *shape[axis:]),
+        (*(step * d for _, step, d in left), *strides[axis:]),
     )
     found = form.cuts[tuple(kept)] = form.graph.form(form.dtype, layout)
     if kept == [None]:
@@ -61,7 +78,8 @@ def _form_of(tensor: Tensor, parts: tuple[Any, ...], kept: list[Any]) -> Form:
 
 
 def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """Rare keys: numpy integers and `...` as plain integers and slices, arrays by what they pick."""
+    """Rare keys: numpy integers and `...` as plain integers and slices, arrays by what they
+    pick."""
     parts = key if isinstance(key, tuple) else (key,)
     check_key(tensor, parts, key)
     if any(isinstance(p, (list, np.ndarray)) for p in parts):
@@ -76,7 +94,10 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
     """What a key picks of a list of positions, as numpy picks it."""
     given, layout, axis = key if isinstance(key, tuple) else (key,), tensor.layout, 0
     check_key(tensor, given, key)
-    parts = tuple(np.asarray(p, None if np.size(p) else int) if isinstance(p, (list, np.ndarray)) else p for p in given)
+    parts = tuple(
+        np.asarray(p, None if np.size(p) else int) if isinstance(p, (list, np.ndarray)) else p
+        for p in given
+    )
     for part in parts:
         if isinstance(part, slice):
             slice_bounds(tensor, part, axis)
@@ -87,14 +108,17 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
                 raise out_of_range(tensor, int(outside.flat[0]), axis)
         axis += _axes(part) if part is not Ellipsis else tensor.rank - sum(map(_axes, parts))
     try:
-        if tensor.rank == len(parts) == 1 and layout.strides and parts[0].dtype != bool:  # a few of what may be very many
+        # a few of what may be very many
+        if tensor.rank == len(parts) == 1 and layout.strides and parts[0].dtype != bool:
             places = parts[0] % layout.size * layout.strides[0]
         else:
             places = np.asarray(layout.positions[parts])
     except IndexError:
-        raise PoplarIndexError(f"""The index {shown(key)} does not fit a tensor of shape {tensor.shape}.
+        raise PoplarIndexError(f"""The index {shown(key)} does not fit a tensor of shape
+            {tensor.shape}.
             where: {tensor!r}
-            next:  as in numpy, arrays of numbers have shapes that broadcast, one of bools the dimension's length.""") from None
+            next:  as in numpy, arrays of numbers have shapes that broadcast, one of bools the
+            dimension's length.""") from None
     found = tensor.graph.listed(tensor.dtype, tensor.offset + places)
     return found.offset, found.form
 
@@ -107,7 +131,13 @@ def _axes(part: Any) -> int:
         array = np.asarray(part)
     except (ValueError, OverflowError, PoplarTypeError):
         return -1
-    return array.ndim if array.dtype.kind == "b" else 1 if array.dtype.kind in "iu" or not array.size else -1
+    return (
+        array.ndim
+        if array.dtype.kind == "b"
+        else 1
+        if array.dtype.kind in "iu" or not array.size
+        else -1
+    )
 
 
 def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
@@ -116,12 +146,17 @@ def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
     if -1 in axes:
         raise PoplarIndexError(f"""A tensor cannot be indexed with {shown(key)}.
             where: {tensor!r}
-            next:  use integers, slices, `...` or arrays of integers or bools, all known when the graph is built.""")
+            next:  use integers, slices, `...` or arrays of integers or bools, all known when the
+            graph is built.""")
     if sum(axes) > tensor.rank or sum(part is Ellipsis for part in parts) > 1:
         raise PoplarIndexError(
             f"The index {shown(key)} does not fit a tensor of shape {tensor.shape}.",
             where=repr(tensor),
-            next_step=f"give at most {counted(tensor.rank, 'integer or slice', 'integers or slices')}, and at most one `...`."
+            next_step=(
+                f"give at most "
+                f"{counted(tensor.rank, 'integer or slice', 'integers or slices')}, and at "
+                f"most one `...`."
+            )
             if tensor.rank
             else "a single element is used as it is, without an index.",
         )
@@ -129,7 +164,10 @@ def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
 
 def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
     """numpy's meaning of a slice: a bound beyond the end is the end."""
-    if not all(bound is None or is_whole(bound) for bound in (part.start, part.stop, part.step)) or part.step == 0:
+    if (
+        not all(bound is None or is_whole(bound) for bound in (part.start, part.stop, part.step))
+        or part.step == 0
+    ):
         raise PoplarIndexError(f"""The slice {_slice_text(part)} is none.
             where: {tensor!r}
             next:  use whole numbers from 0 to {tensor.shape[axis]}, and a step that is not 0.""")
@@ -139,7 +177,8 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
 def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
     """The error for an index beyond the end of a dimension."""
     length = tensor.shape[axis]
-    return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has {counted(length, "element")}.
+    return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has
+        {counted(length, "element")}.
         where: {tensor!r}
         next:  {up_to(length) if length else "the dimension is empty."}""")
 

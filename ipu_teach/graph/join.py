@@ -7,17 +7,21 @@ from ipu_teach.graph.tensor import Tensor, concat
 
 
 def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
-    """`tensor` with one more entry along dimension `dim`: `x`, whose shape is that of `tensor` without `dim`. A view.
+    """`tensor` with one more entry along dimension `dim`: `x`, whose shape is that of `tensor`
+    without `dim`. A view.
 
     Raises `TensorCreationError` if the shapes do not fit, `PoplarTypeError` if the dtypes differ.
     """
     for given in (tensor, x):
         if not isinstance(given, Tensor):
-            raise GraphObjectCreationError(f"append() was given {shown(given)}.", next_step="give two tensors.")
+            raise GraphObjectCreationError(
+                f"append() was given {shown(given)}.", next_step="give two tensors."
+            )
     axis = tensor._axis(dim)
     wanted = tensor.shape[:axis] + tensor.shape[axis + 1 :]
     if x.shape != wanted:
-        raise TensorCreationError(f"""append() along dimension {axis} of shape {tensor.shape} takes an entry of shape {wanted},
+        raise TensorCreationError(f"""append() along dimension {axis} of shape {tensor.shape} takes
+            an entry of shape {wanted},
             not {x.shape}.
             where: {tensor!r} and {x!r}
             next:  reshape the entry, or use concat() for several entries at once.""")
@@ -25,8 +29,11 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
 
 
 def same_view(a: Tensor, b: Tensor) -> bool:
-    """True if two tensors are the same elements, in the same shape and order, of the same dtype and graph."""
+    """True if two tensors are the same elements, in the same shape and order, of the same dtype and
+    graph."""
     for given in (a, b):
         if not isinstance(given, Tensor):
-            raise GraphObjectCreationError(f"same_view() was given {shown(given)}.", next_step="give two tensors.")
+            raise GraphObjectCreationError(
+                f"same_view() was given {shown(given)}.", next_step="give two tensors."
+            )
     return a == b

@@ -1,8 +1,7 @@
 """Layouts: how the elements of a view lie in memory, each different one kept once.
 
-A layout is strides where that is possible, else an explicit list of element positions. A graph interns them, so that a
-million edges need a million numbers and not a million objects.
-"""
+A layout is strides where that is possible, else an explicit list of element positions. A graph
+interns them, so that a million edges need a million numbers and not a million objects."""
 
 from __future__ import annotations
 
@@ -27,12 +26,15 @@ MOST_DIMENSIONS = 32
 
 
 class Layout:
-    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers it within its graph.
+    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers
+    it within its graph.
 
     Those without `strides` are `listed`, element by element: see `positions`.
     """
 
-    def __init__(self, number: int, shape: Shape, strides: Shape | None, listed: Array | None) -> None:
+    def __init__(
+        self, number: int, shape: Shape, strides: Shape | None, listed: Array | None
+    ) -> None:
         self.id = number
         self.shape = shape
         self.strides = strides
@@ -70,25 +72,37 @@ class Layout:
         if self.contiguous:
             n = 1 if self.size else 0
             return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
-        return _runs(self.positions.reshape(-1)) if self.strides is None else _strided_runs(self.shape, self.strides)
+        return (
+            _runs(self.positions.reshape(-1))
+            if self.strides is None
+            else _strided_runs(self.shape, self.strides)
+        )
 
     @cached_property
     def extent(self) -> tuple[Array, Array]:
         """(starts, lengths) of the elements touched, each once, ascending."""
         if self.contiguous:
             return self.runs
-        found = _strided_extent(self.shape, self.strides) if self.strides is not None and self.size else None
+        found = (
+            _strided_extent(self.shape, self.strides)
+            if self.strides is not None and self.size
+            else None
+        )
         if found is not None:
             return found
-        # The counts make numpy sort. Its hash table, which it takes without, is 15 times slower on a million positions.
+        # The counts make numpy sort. Its hash table, which it takes without, is 15 times slower on
+        # a million positions.
         return _runs(np.unique(self.positions, return_counts=True)[0])
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """The lowest and the highest position of a view that is not empty, relative to the first element."""
+        """The lowest and the highest position of a view that is not empty, relative to the first
+        element."""
         if self.strides is None:
             return int(self.positions.min()), int(self.positions.max())
-        ends = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
+        ends = [
+            (length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)
+        ]
         return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
 
     @cached_property
@@ -108,17 +122,23 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 
 
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
-    """What `Layout.runs` says of strided elements: the innermost axes that lie side by side are one run."""
+    """What `Layout.runs` says of strided elements: the innermost axes that lie side by side are one
+    run."""
     axis, run = len(shape), 1
     while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
         axis -= 1
         run *= shape[axis]
-    starts = _strided_positions(shape[:axis], strides[:axis]).reshape(-1) if run else np.zeros(0, np.int64)
+    starts = (
+        _strided_positions(shape[:axis], strides[:axis]).reshape(-1)
+        if run
+        else np.zeros(0, np.int64)
+    )
     return _merged(starts, run)
 
 
 def _merged(starts: Array, run: int) -> tuple[Array, Array]:
-    """(starts, lengths) of pieces of `run` elements each, in order; those that touch are made one."""
+    """(starts, lengths) of pieces of `run` elements each, in order; those that touch are made
+    one."""
     if len(starts) == 0:
         return starts, starts
     first = np.append(True, np.diff(starts) != run)
@@ -134,11 +154,16 @@ def _runs(positions: Array) -> tuple[Array, Array]:
 
 
 def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """What `Layout.extent` says of strided elements, without a list of them; None if the axes interleave."""
-    low = sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0)
+    """What `Layout.extent` says of strided elements, without a list of them; None if the axes
+    interleave."""
+    low = sum(
+        (length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0
+    )
     axes: list[tuple[int, int]] = []  # (stride, length), from the finest up
     span = 0
-    for stride, length in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s):
+    for stride, length in sorted(
+        (abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s
+    ):
         if stride <= span:
             return None
         if axes and stride == axes[-1][0] * axes[-1][1]:
@@ -157,17 +182,19 @@ def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
 def refuse_to_list(count: int) -> None:
     """Refuse a list of more elements, or pieces, than any machine holds."""
     if count > MOST_LISTED:
-        raise TensorCreationError(f"""A view that must be taken in {count:,} pieces is too large to work with.
+        raise TensorCreationError(f"""A view that must be taken in {count:,} pieces is too large to
+            work with.
             next:  use a smaller tensor: at most {MOST_LISTED:,} pieces.""")
 
 
 class Form:
-    """A layout of elements of one dtype in one graph: all of a tensor but where it begins. Interned, as layouts are.
+    """A layout of elements of one dtype in one graph: all of a tensor but where it begins.
+    Interned, as layouts are.
 
-    What is cut out of a tensor has a form that only depends on the tensor's own: `row` is that of one row, `rows[n]` that of
-    n rows, `stride` elements apart, `cuts[…]` that of what numbers and slices leave, `flat` that of
-    all elements in one dimension. They are written down when they are first met.
-    """
+    What is cut out of a tensor has a form that only depends on the tensor's own: `row` is that of
+    one row, `rows[n]` that of n rows, `stride` elements apart, `cuts[…]` that of what numbers and
+    slices leave, `flat` that of all elements in one dimension. They are written down when they are
+    first met."""
 
     __slots__ = ("graph", "dtype", "layout", "length", "stride", "row", "rows", "cuts", "flat")
 
@@ -217,7 +244,8 @@ class Layouts:
         return layout
 
     def listed(self, relative: Array) -> Layout:
-        """The layout of explicit element positions, relative to the first, in the shape of `relative` (int64)."""
+        """The layout of explicit element positions, relative to the first, in the shape of
+        `relative` (int64)."""
         relative = np.asarray(relative, order="C")
         if np.array_equal(relative.reshape(-1), np.arange(relative.size)):  # side by side after all
             return self.strided(relative.shape, dense(relative.shape))
@@ -253,7 +281,8 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def as_shape(given: object) -> Shape | None:
-    """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is no such thing."""
+    """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is
+    no such thing."""
     parts = (given,) if isinstance(given, (int, np.integer)) else given
     if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
         return None

@@ -31,20 +31,24 @@ class VariableMappingMethod(Enum):
 
 
 class Tiles:
-    """The tiles that a graph numbers from 0 to `count` - 1. `chosen[i]`: the machine's own number of tile i, if another."""
+    """The tiles that a graph numbers from 0 to `count` - 1. `chosen[i]`: the machine's own number
+    of tile i, if another."""
 
     def __init__(self, count: int, chosen: Array | None = None) -> None:
         self.count = count
         self.chosen = chosen
 
     def number(self, tile: Any, what: Any) -> int:
-        """The machine's number of `tile`, if there is such a tile. `what` is to lie there, or names it."""
+        """The machine's number of `tile`, if there is such a tile. `what` is to lie there, or names
+        it."""
         if type(tile) is int and 0 <= tile < self.count:
             return tile if self.chosen is None else int(self.chosen[tile])
         if isinstance(tile, np.integer) and 0 <= tile < self.count:
             return self.number(int(tile), what)
         raise InvalidTileMappingError(
-            f"There is no tile {shown(int(tile))}." if is_whole(tile) else f"{shown(tile)} is no tile number.",
+            f"There is no tile {shown(int(tile))}."
+            if is_whole(tile)
+            else f"{shown(tile)} is no tile number.",
             where=what if isinstance(what, str) else repr(what),
             next_step="the target has a single tile, number 0."
             if self.count == 1
@@ -59,7 +63,9 @@ class Tiles:
             numbers = np.asarray(None)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
-                f"{shown(tiles)} is no tile number, nor a list of them.", where=what, next_step="tiles are whole numbers."
+                f"{shown(tiles)} is no tile number, nor a list of them.",
+                where=what,
+                next_step="tiles are whole numbers.",
             )
         flat = numbers.reshape(-1)
         bad = np.flatnonzero((flat < 0) | (flat >= self.count))
@@ -68,10 +74,12 @@ class Tiles:
         return numbers if self.chosen is None else self.chosen[numbers]
 
     def of_rows(self, tensor: Tensor, what: str, tiles: Any) -> tuple[Array, Array, Array]:
-        """(begin, end, tile) of the pieces of a tensor whose row i goes to `tiles[i]`. `what` names the tensor."""
+        """(begin, end, tile) of the pieces of a tensor whose row i goes to `tiles[i]`. `what` names
+        the tensor."""
         numbers = self.numbers(tiles, what)
         if tensor.rank == 0 or len(numbers) != tensor.shape[0]:
-            raise InvalidTileMappingError(f"""{counted(len(numbers), "tile")} were given for the rows of {what}, which has shape
+            raise InvalidTileMappingError(f"""{counted(len(numbers), "tile")} were given for the
+                rows of {what}, which has shape
                 {tensor.shape}.
                 where: {tensor!r}
                 next:  give one tile for each row of the leading axis, or a single number.""")
@@ -84,41 +92,58 @@ class Tiles:
 
         def refuse(problem: str) -> InvalidTileMappingError:
             return InvalidTileMappingError(
-                problem, where=repr(tensor), next_step="give a tile number, or for each tile a list of (begin, end) intervals."
+                problem,
+                where=repr(tensor),
+                next_step="give a tile number, or for each tile a list of (begin, end) intervals.",
             )
 
         if not isinstance(mapping, (list, tuple)):
             raise refuse(f"{what} was mapped to {shown(mapping)}.")
         if len(mapping) > self.count:
-            raise refuse(f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}.")
+            raise refuse(
+                f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."
+            )
         pieces = []
         for tile, intervals in enumerate(mapping):
             if not isinstance(intervals, (list, tuple)):
-                raise refuse(f"Tile {tile} was given {shown(intervals)}, which is no list of intervals.")
+                raise refuse(
+                    f"Tile {tile} was given {shown(intervals)}, which is no list of intervals."
+                )
             for interval in intervals:
                 span = as_shape(interval)
                 if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
                     elements = counted(tensor.num_elements, "element")
-                    raise refuse(f"Tile {tile} was given {shown(interval)}, which is no interval of {elements}.")
+                    raise refuse(
+                        f"Tile {tile} was given {shown(interval)}, which is no interval of "
+                        f"{elements}."
+                    )
                 pieces.append((span[0], span[1], self.number(tile, tensor)))
         begin, end, number = np.array(pieces, np.int64).reshape(-1, 3).T
         return begin, end, number
 
     def seen(self, tile_map: TileMap) -> TileMap:
-        """The machine's tile map in these tiles' numbers; what lies on others is on tile `EXTERNAL`."""
+        """The machine's tile map in these tiles' numbers; what lies on others is on tile
+        `EXTERNAL`."""
         if self.chosen is None:
             return tile_map
         own = np.full(max(int(self.chosen.max()), int(tile_map.tile.max())) + 1, EXTERNAL, np.int32)
         own[self.chosen] = np.arange(self.count)
-        return TileMap(tile_map.start, np.where(tile_map.tile == UNMAPPED, UNMAPPED, own[tile_map.tile]).astype(np.int32))
+        return TileMap(
+            tile_map.start,
+            np.where(tile_map.tile == UNMAPPED, UNMAPPED, own[tile_map.tile]).astype(np.int32),
+        )
 
 
 class MappingLog:
-    """Every mapping call of a graph. `rows`: byte start, byte stop, tile; a later row overrides an earlier one."""
+    """Every mapping call of a graph. `rows`: byte start, byte stop, tile; a later row overrides an
+    earlier one."""
 
     def __init__(self) -> None:
         self.rows = array("q")
-        self._painted, self._tile_map = 0, TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
+        self._painted, self._tile_map = (
+            0,
+            TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32)),
+        )
 
     def add(self, tensor: Tensor, tile: int) -> None:
         """Put all elements of `tensor` on `tile`."""
@@ -132,11 +157,13 @@ class MappingLog:
         self.extend(starts, stops, np.full_like(starts, tile))
 
     def add_pieces(self, tensor: Tensor, begin: Array, end: Array, tile: Array) -> None:
-        """Put the elements [begin[i], end[i]) of `tensor`, in its own order, on tile[i], one piece after the other."""
+        """Put the elements [begin[i], end[i]) of `tensor`, in its own order, on tile[i], one piece
+        after the other."""
         starts, lengths = tensor.layout.runs
         if len(starts):
             first, size = np.cumsum(lengths) - lengths, tensor.dtype.size
-            # As pieces of memory are cut where the tile changes, those of a view are where it jumps.
+            # As pieces of memory are cut where the tile changes, those of a view are where it
+            # jumps.
             piece, low, high, run = TileMap(first, np.arange(len(first))).split(begin, end)
             byte = (tensor.offset + starts[run] + low - first[run]) * size
             some = high > low
@@ -150,12 +177,16 @@ class MappingLog:
         """The calls so far as one table. The new ones are painted over what the others left."""
         if self._painted < len(self.rows):
             new = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)
-            self._painted, self._tile_map = len(self.rows), over(self._tile_map, paint(new, np.iinfo(np.int64).max))
+            self._painted, self._tile_map = (
+                len(self.rows),
+                over(self._tile_map, paint(new, np.iinfo(np.int64).max)),
+            )
         return self._tile_map
 
 
 def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Array]:
-    """(begin, count, tile) of the pieces of `tensor`, in its own element order, that lie on one tile (-1: none)."""
+    """(begin, count, tile) of the pieces of `tensor`, in its own element order, that lie on one
+    tile (-1: none)."""
     size = tensor.dtype.size
     starts, lengths = tensor.layout.runs
     first = np.cumsum(lengths) - lengths
@@ -165,7 +196,8 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Arr
 
 
 def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Intervals]:
-    """By tile, ascending, the (begin, end) intervals of a tensor that lie there, without pieces on no tile, or on others."""
+    """By tile, ascending, the (begin, end) intervals of a tensor that lie there, without pieces on
+    no tile, or on others."""
     if len(tile) == 1 and tile[0] >= 0:  # as small tensors are, of which there are many
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     held = np.flatnonzero(tile >= 0)
@@ -176,15 +208,17 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Inte
     intervals, tile = list(zip(begin[first].tolist(), end[last].tolist(), strict=True)), tile[first]
     cuts = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
     bounds = [*cuts.tolist(), len(tile)]
-    return {t: intervals[a:b] for t, a, b in zip(tile[cuts].tolist(), bounds, bounds[1:], strict=False)}
+    return {
+        t: intervals[a:b] for t, a, b in zip(tile[cuts].tolist(), bounds, bounds[1:], strict=False)
+    }
 
 
 def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[Intervals]:
-    """For each tile, up to the last that gets any, the interval of `count` elements that it gets, in order.
+    """For each tile, up to the last that gets any, the interval of `count` elements that it gets,
+    in order.
 
-    They are dealt out in grains of `grain` elements, as evenly as that allows, to as few tiles as do when a tile may hold
-    `least` elements, or an even share of all tiles if that is more.
-    """
+    They are dealt out in grains of `grain` elements, as evenly as that allows, to as few tiles as
+    do when a tile may hold `least` elements, or an even share of all tiles if that is more."""
     grains = -(-count // grain)
     most = max(-(-grains // num_tiles), -(-least // grain), 1)
     used = -(-grains // most)

@@ -6,12 +6,23 @@ from ipu_teach.errors import NotOfferedError
 
 GRAPH = {
     "get_replication_factor": "there is one replica; build the graph once.",
-    "add_replication_index_constant": "there is one replica, number 0: graph.add_constant(UNSIGNED_INT, (), 0).",
-    "add_host_function": "copy to a stream that ends in a function: engine.connect_stream(handle, function).",
-    "add_function_buffer": "graph.add_function and Call; the code of functions always lies on the tiles.",
-    "serialize": "keep the Python that builds the graph, or save the executable: compile_graph(graph, program).save(path).",
+    "add_replication_index_constant": (
+        "there is one replica, number 0: graph.add_constant(UNSIGNED_INT, (), 0)."
+    ),
+    "add_host_function": (
+        "copy to a stream that ends in a function: engine.connect_stream(handle, function)."
+    ),
+    "add_function_buffer": (
+        "graph.add_function and Call; the code of functions always lies on the tiles."
+    ),
+    "serialize": (
+        "keep the Python that builds the graph, or save the executable: compile_graph(graph, "
+        "program).save(path)."
+    ),
     "reorder_to_simplify": "nothing: regions are found by the kit, in whatever order a view has.",
-    "get_simplifying_rearranger": "nothing: regions are found by the kit, in whatever order a view has.",
+    "get_simplifying_rearranger": (
+        "nothing: regions are found by the kit, in whatever order a view has."
+    ),
     "get_sorted_contiguous_regions": "tensor.get_contiguous_regions().",
     "find_unbroadcast_tensor": "keep the tensor as it was before broadcast.",
     "trace": "debug_context= on every call that makes something, or a DebugContext.",
@@ -19,7 +30,9 @@ GRAPH = {
     "get_max_vertex_field_value": "any length up to the tile's memory.",
 }
 TENSOR = {
-    "associate_metadata": "tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype.",
+    "associate_metadata": (
+        "tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype."
+    ),
 }
 
 

@@ -1,8 +1,10 @@
-"""What a tile has beside its memory: a floating-point control register, and a random generator for each worker.
+"""What a tile has beside its memory: a floating-point control register, and a random generator for
+each worker.
 
-The bits of the control register are those of the chip's FP_CTL (graphcore/ipu_assembly_support): which exceptions stop a run
-(INV, DIV0, OFLO), whether what becomes a half is rounded by chance (ESR), and whether halves that overflow become NaN (NANOO).
-The generators are xoroshiro128aox, four words of 32 bits a worker, as the registers PRNG_0_0, PRNG_0_1, PRNG_1_0, PRNG_1_1.
+The bits of the control register are those of the chip's FP_CTL (graphcore/ipu_assembly_support):
+which exceptions stop a run (INV, DIV0, OFLO), whether what becomes a half is rounded by chance
+(ESR), and whether halves that overflow become NaN (NANOO). The generators are xoroshiro128aox, four
+words of 32 bits a worker, as the registers PRNG_0_0, PRNG_0_1, PRNG_1_0, PRNG_1_1.
 
 Codelets reach these registers through `RegisterVertex`.
 """
@@ -29,10 +31,12 @@ SEED_WORDS = 4  # of one worker
 @flagged
 @dataclass(frozen=True)
 class FloatingPointBehaviour:
-    """What floating-point arithmetic does where it cannot give a number. Poplar's fields and its defaults: all on.
+    """What floating-point arithmetic does where it cannot give a number. Poplar's fields and its
+    defaults: all on.
 
-    `inv`: an invalid operation, such as 0 / 0, stops the run; `div0`: a division by zero does; `oflo`: an overflow does.
-    `esr`: what is stored in a half is rounded by chance. `nanoo`: where halves overflow, NaN is stored, not infinity.
+    `inv`: an invalid operation, such as 0 / 0, stops the run; `div0`: a division by zero does;
+    `oflo`: an overflow does. `esr`: what is stored in a half is rounded by chance. `nanoo`: where
+    halves overflow, NaN is stored, not infinity.
     """
 
     inv: bool = True
@@ -49,7 +53,8 @@ class FloatingPointBehaviour:
 
 
 class Registers:
-    """The registers of some tiles. `behaviour`: uint32 (tiles,); `generators`: uint64 (tiles, workers, 2)."""
+    """The registers of some tiles. `behaviour`: uint32 (tiles,); `generators`: uint64 (tiles,
+    workers, 2)."""
 
     def __init__(self, tiles: int, workers: int, behaviour: int = 0, seed: int = 0) -> None:
         self.behaviour: Array = np.full(tiles, behaviour, np.uint32)
@@ -80,13 +85,15 @@ class Registers:
 class RegisterVertex(SupervisorVertex):
     """A codelet that reads or sets registers of its tile.
 
-    The engine runs all vertices of one shape in a single call of compute(): each field then has one more axis in front, the
-    vertices, and so have the registers. compute() is written for that, and for a vertex alone.
+    The engine runs all vertices of one shape in a single call of compute(): each field then has one
+    more axis in front, the vertices, and so have the registers. compute() is written for that, and
+    for a vertex alone.
     """
 
     @property
     def registers(self) -> Registers:
-        """The registers of the tiles of the vertices that run; of a vertex alone, those of a tile just switched on."""
+        """The registers of the tiles of the vertices that run; of a vertex alone, those of a tile
+        just switched on."""
         if "_registers" not in self.__dict__:
             self.__dict__["_registers"] = Registers(1, WORKERS)
         found: Registers = self.__dict__["_registers"]
@@ -109,7 +116,8 @@ class SetFloatingPointBehaviour(RegisterVertex):
         control[...] = control & ~self.clear | self.on
 
     def cycles(self, target: Target) -> int:
-        """Assumed: PopLibs' SetSeed, with 8 instructions a worker for its 27: it has one register to fill, not four."""
+        """Assumed: PopLibs' SetSeed, with 8 instructions a worker for its 27: it has one register
+        to fill, not four."""
         return 14 + 8 * target.num_worker_contexts
 
 

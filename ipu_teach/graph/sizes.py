@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, NoSizeSpecifiedError, PoplarIndexError, shown
+from ipu_teach.errors import (
+    GraphConnectionError,
+    GraphObjectCreationError,
+    NoSizeSpecifiedError,
+    PoplarIndexError,
+    shown,
+)
 from ipu_teach.graph.layouts import ListLayout, is_whole
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexTable
 from ipu_teach.graph.tensor import Tensor
@@ -19,7 +25,9 @@ MOST_PARTS = 10**6
 
 def _by_parts(table: VertexTable, name: str) -> bool:
     """True for an edge that takes a list of tensors."""
-    return name in table.edges and (table.edges[name].depth == 2 or table.edges[name].form == "edges")
+    return name in table.edges and (
+        table.edges[name].depth == 2 or table.edges[name].form == "edges"
+    )
 
 
 def set_field_size(ref: FieldRef, size: Any) -> None:
@@ -36,13 +44,15 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
     elif name in table.state and field.depth:
         value = table.state_values[name][row]
         if value is not None and len(value) != size:
-            raise GraphObjectCreationError(f"""set_field_size() was given {size:,} for {table.codelet.__name__}.{name}, whose
+            raise GraphObjectCreationError(f"""set_field_size() was given {size:,} for
+                {table.codelet.__name__}.{name}, whose
                 value has {len(value):,}.
                 where: {ref!r}
                 next:  leave it out: a value brings its size.""")
         table.sizes[name, row] = int(size)
     else:
-        raise GraphObjectCreationError(f"""{table.codelet.__name__}.{name} is declared as {field.declaration()} and takes no
+        raise GraphObjectCreationError(f"""{table.codelet.__name__}.{name} is declared as
+            {field.declaration()} and takes no
             size.
             where: {ref!r}
             next:  {"connect a tensor; it brings its size." if field.depth else "it is a single element."}""")
@@ -77,7 +87,9 @@ def state_size(table: VertexTable, row: int, name: str) -> int:
 def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
     what = f"{ref.vertex.table.codelet.__name__}.{ref.name}"
     return NoSizeSpecifiedError(
-        f"{what} has no size yet.", where=repr(ref), next_step="graph.set_field_size(vertex[name], size), or connect it whole."
+        f"{what} has no size yet.",
+        where=repr(ref),
+        next_step="graph.set_field_size(vertex[name], size), or connect it whole.",
     )
 
 
@@ -87,7 +99,8 @@ def connect_part(ref: FieldRef, value: Any) -> None:
     field = table.codelet.fields[name]
     what = f"{table.codelet.__name__}.{name}"
     if not _by_parts(table, name):
-        raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which has no parts to connect one by one.
+        raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which has no
+            parts to connect one by one.
             where: {ref!r}
             next:  connect, or give a value to, the whole field.""")
     if (name, row) not in table.parts:
@@ -98,7 +111,9 @@ def connect_part(ref: FieldRef, value: Any) -> None:
             where: {FieldRef(ref.vertex, name)!r}
             next:  its size was set to {len(parts):,}; parts count from 0.""")
     if not isinstance(value, Tensor):
-        raise GraphConnectionError(f"{what}[{index}] was given {shown(value)}.", next_step="connect a tensor.")
+        raise GraphConnectionError(
+            f"{what}[{index}] was given {shown(value)}.", next_step="connect a tensor."
+        )
     table.check(field, value, part=True)
     parts[index] = value
     if all(p is not None for p in parts):

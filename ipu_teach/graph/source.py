@@ -1,4 +1,5 @@
-"""The line of the learner's own code that made something: kept as two numbers, put into words when an error wants it."""
+"""The line of the learner's own code that made something: kept as two numbers, put into words when
+an error wants it."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ def caller() -> Line:
 
 
 class RowLines:
-    """Which line of the learner's program did something to which rows of a table; the latest counts.
+    """Which line of the learner's program did something to which rows of a table; the latest
+    counts.
 
-    A loop does it to many from one line: of them the first and the last are kept. `code` and `place` say where in which code
-    it was done last, and `stop` is the row after: found much sooner than the line that belongs to it.
+    A loop does it to many from one line: of them the first and the last are kept. `code` and
+    `place` say where in which code it was done last, and `stop` is the row after: found much sooner
+    than the line that belongs to it.
     """
 
     def __init__(self) -> None:
@@ -36,7 +39,8 @@ class RowLines:
         self.place = 0
 
     def note(self, frame: FrameType, start: int, stop: int = LAST) -> None:
-        """Write down that it is done to the rows from `start` to `stop`, in whose `frame` the graph was called."""
+        """Write down that it is done to the rows from `start` to `stop`, in whose `frame` the graph
+        was called."""
         self.before.append((self.start, self.stop, self.line))
         self.start, self.stop, self.line = start, stop, caller()
         self.code, self.place = frame.f_code, frame.f_lasti
@@ -53,11 +57,16 @@ def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
 
 def file_name(path: str) -> str:
     """A file as a person names it: its last part, or the notebook's cell."""
-    return "notebook cell" if "ipykernel" in path or path.startswith("<") else path.replace("\\", "/").rsplit("/", 1)[-1]
+    return (
+        "notebook cell"
+        if "ipykernel" in path or path.startswith("<")
+        else path.replace("\\", "/").rsplit("/", 1)[-1]
+    )
 
 
 def in_words(*lines: Line) -> str:
-    """`lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for lines that are not known."""
+    """`lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for lines that
+    are not known."""
     said = []
     for path, number in dict.fromkeys(lines):
         if path:

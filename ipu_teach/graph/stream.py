@@ -16,7 +16,8 @@ MOST_BUFFERED = 1024  # transfers held ready for one stream
 
 
 class ReplicatedStreamMode(Enum):
-    """What the replicas of a graph receive: each its own data, or all the same. With one replica they mean the same."""
+    """What the replicas of a graph receive: each its own data, or all the same. With one replica
+    they mean the same."""
 
     REPLICATE = "REPLICATE"
     BROADCAST = "BROADCAST"
@@ -24,7 +25,8 @@ class ReplicatedStreamMode(Enum):
 
 @dataclass(frozen=True, eq=False)
 class DataStream:
-    """A channel between host and device of `num_elements` elements a transfer. Connect it with `Engine.connect_stream`.
+    """A channel between host and device of `num_elements` elements a transfer. Connect it with
+    `Engine.connect_stream`.
 
     `buffering_depth`: how many transfers the engine asks a `StreamCallback` for ahead of their use.
     """
@@ -50,14 +52,17 @@ def make_stream(
     options: Mapping[str, Any] | None = None,
     buffering_depth: int | None = None,
 ) -> DataStream:
-    """The description of a stream, everything checked. `options` may hold `buffering_depth` (Poplar: `bufferingDepth`)."""
+    """The description of a stream, everything checked. `options` may hold `buffering_depth`
+    (Poplar: `bufferingDepth`)."""
     dtype = as_dtype(dtype, f"The stream {handle!r}")
     if not is_whole(num_elements) or not 1 <= num_elements <= MOST_BYTES // dtype.size:
-        raise GraphObjectCreationError(f"""The stream {handle!r} was given the size {shown(num_elements)}.
+        raise GraphObjectCreationError(f"""The stream {handle!r} was given the size
+            {shown(num_elements)}.
             next:  give the number of elements of one transfer, 1 or more.""")
     if not isinstance(mode, ReplicatedStreamMode):
         raise GraphObjectCreationError(f"""The stream {handle!r} was given the mode {shown(mode)}.
-            next:  give ReplicatedStreamMode.REPLICATE or BROADCAST; options are a dict: options={{'buffering_depth': 2}}.""")
+            next:  give ReplicatedStreamMode.REPLICATE or BROADCAST; options are a dict:
+            options={{'buffering_depth': 2}}.""")
     depth = _depth(handle, options, buffering_depth)
     return DataStream(handle, dtype, int(num_elements), to_device, depth, mode)
 
@@ -70,13 +75,15 @@ def _depth(handle: str, options: Mapping[str, Any] | None, given: int | None) ->
         if name not in ("buffering_depth", "bufferingDepth"):
             raise InvalidOptionError(f"""A stream has no option {shown(name)}.
                 where: stream {handle!r}
-                next:  {did_you_mean(name, ["buffering_depth"])}Its only option is 'buffering_depth'.""")
+                next:  {did_you_mean(name, ["buffering_depth"])}Its only option is
+                'buffering_depth'.""")
         given = value if given is None else given
     if isinstance(given, str) and given.isdecimal() and len(given) < 6:
         given = int(given)
     if given is None:
         return 1
     if not is_whole(given) or not 1 <= given <= MOST_BUFFERED:
-        raise InvalidOptionError(f"""The stream {handle!r} was given the buffering depth {shown(given)}.
+        raise InvalidOptionError(f"""The stream {handle!r} was given the buffering depth
+            {shown(given)}.
             next:  give a whole number from 1 to {MOST_BUFFERED:,}: the transfers to prefetch.""")
     return int(given)

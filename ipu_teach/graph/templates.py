@@ -1,4 +1,5 @@
-"""Vertex templates: a class whose fields name a TypeVar, and the vertices made from it for given dtypes."""
+"""Vertex templates: a class whose fields name a TypeVar, and the vertices made from it for given
+dtypes."""
 
 from __future__ import annotations
 
@@ -11,13 +12,16 @@ from ipu_teach.types import DType, as_dtype
 
 def placeholders(codelet: type[Vertex]) -> list[Any]:
     """The TypeVars that a template leaves open: in the order of its Generic, else of its fields."""
-    open_ = list(dict.fromkeys(f.dtype for f in codelet.fields.values() if isinstance(f.dtype, TypeVar)))
+    open_ = list(
+        dict.fromkeys(f.dtype for f in codelet.fields.values() if isinstance(f.dtype, TypeVar))
+    )
     order = [p for p in getattr(codelet, "__parameters__", ()) if p in open_]
     return order + [p for p in open_ if p not in order]
 
 
 def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
-    """The vertex that a template makes for these dtypes; the same class each time. Named as in C++: `Scale<float>`."""
+    """The vertex that a template makes for these dtypes; the same class each time. Named as in C++:
+    `Scale<float>`."""
     wanted = placeholders(codelet)
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
         return codelet  # a base class, as in class Other(Scale[T])
@@ -25,9 +29,11 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
         raise VertexDefinitionError(f"""{codelet.__name__} is no template.
             next:  use it as it is: {codelet.__name__}, without brackets.""")
     if len(dtypes) != len(wanted):
-        raise VertexDefinitionError(f"""{codelet.__name__}[…] was given {len(dtypes)} dtypes for {len(wanted)}:
+        raise VertexDefinitionError(f"""{codelet.__name__}[…] was given {len(dtypes)} dtypes for
+            {len(wanted)}:
             {", ".join(p.__name__ for p in wanted)}.
-            next:  give one for each, as in {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
+            next:  give one for each, as in
+            {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
     given = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)
     if given not in codelet._instances:
         name = template_name(codelet.__name__, *given)
@@ -38,7 +44,8 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
 def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
     """The error for a template that was not given its dtypes."""
     wanted = placeholders(codelet)
-    return VertexDefinitionError(f"""{codelet.__name__} is a template: {", ".join(p.__name__ for p in wanted)} is open.
+    return VertexDefinitionError(f"""{codelet.__name__} is a template:
+        {", ".join(p.__name__ for p in wanted)} is open.
         next:  give the dtype, as in {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
 
 

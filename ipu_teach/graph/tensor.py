@@ -1,8 +1,8 @@
 """Tensors: views into variables. Slicing, reshaping and transposing move nothing and cost nothing.
 
-A tensor is an offset and a *layout*. The layout says how its elements lie relative to the offset: by strides where that is
-possible (a slice, a row, a column, a transpose), else as an explicit list of element positions (a concatenation, a
-flattened transpose).
+A tensor is an offset and a *layout*. The layout says how its elements lie relative to the offset:
+by strides where that is possible (a slice, a row, a column, a transpose), else as an explicit list
+of element positions (a concatenation, a flattened transpose).
 
 Positions count elements of the tensor's own dtype in the one flat memory of the graph.
 """
@@ -29,7 +29,16 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph import not_here, text
 from ipu_teach.graph.indexing import cut, up_to
-from ipu_teach.graph.layouts import MOST_DIMENSIONS, Form, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
+from ipu_teach.graph.layouts import (
+    MOST_DIMENSIONS,
+    Form,
+    Layout,
+    Shape,
+    as_shape,
+    dense,
+    is_whole,
+    refuse_to_list,
+)
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.graph.variables import VariableInterval
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
@@ -52,10 +61,10 @@ class UpsampleMethod(Enum):
 class Tensor(WithoutSome, WithoutValue):
     """A view of elements of one dtype. It holds no values: only Copy and Execute move data.
 
-    `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers, slices, `...`). `a == b` says
-    whether two tensors are the same view. What Python asks of a number or a list raises `DeviceValueError`: instead of a loop
-    over a tensor there is `tensor[i] for i in range(len(tensor))`.
-    """
+    `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers,
+    slices, `...`). `a == b` says whether two tensors are the same view. What Python asks of a
+    number or a list raises `DeviceValueError`: instead of a loop over a tensor there is `tensor[i]
+    for i in range(len(tensor))`."""
 
     __slots__ = ("offset", "form")
     not_here = not_here.TENSOR
@@ -66,7 +75,8 @@ class Tensor(WithoutSome, WithoutValue):
 
     @classmethod
     def of(cls, graph: Graph, dtype: type[DType], offset: int, layout: Layout) -> Tensor:
-        """The tensor of that layout, which begins `offset` elements from the start of the graph's memory."""
+        """The tensor of that layout, which begins `offset` elements from the start of the graph's
+        memory."""
         return cls(offset, graph.form(dtype, layout))
 
     @property
@@ -103,7 +113,8 @@ class Tensor(WithoutSome, WithoutValue):
         return issubclass(self.dtype, QUARTER)
 
     def get_metadata(self) -> QuarterMetadata:
-        """Format and scale of an 8-bit float, which its dtype names. Raises `TensorMetadataError` for other dtypes."""
+        """Format and scale of an 8-bit float, which its dtype names. Raises `TensorMetadataError`
+        for other dtypes."""
         return metadata_of(self.dtype, repr(self))
 
     def dim(self, axis: int) -> int:
@@ -120,7 +131,11 @@ class Tensor(WithoutSome, WithoutValue):
     _line = staticmethod(lambda: in_words(caller()))
 
     def _same(self, other: Tensor) -> bool:
-        if self.graph is not other.graph or self.dtype is not other.dtype or self.shape != other.shape:
+        if (
+            self.graph is not other.graph
+            or self.dtype is not other.dtype
+            or self.shape != other.shape
+        ):
             return False
         if self.layout is other.layout or not self.num_elements:
             return self.offset == other.offset or not self.num_elements
@@ -130,17 +145,22 @@ class Tensor(WithoutSome, WithoutValue):
         return hash((self.num_elements and self.offset, self.shape, self.dtype))
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise PoplarTypeError(f"""A tensor was used as if it held numbers: it only names elements in the machine's memory.
+        raise PoplarTypeError(f"""A tensor was used as if it held numbers: it only names elements in
+            the machine's memory.
             where: {self!r}
-            next:  to see its values: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run.""")
+            next:  to see its values: graph.create_host_read(handle, tensor), then
+            engine.read_tensor(handle) after a run.""")
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise PoplarTypeError(f"""A value was assigned to elements of a tensor: a graph only describes what will run.
+        raise PoplarTypeError(f"""A value was assigned to elements of a tensor: a graph only
+            describes what will run.
             where: {self!r}
-            next:  give values with graph.set_initial_value(tensor, values), or move them with program.Copy.""")
+            next:  give values with graph.set_initial_value(tensor, values), or move them with
+            program.Copy.""")
 
     def __getitem__(self, key: Any) -> Tensor:
-        # First keys as loops have them, [i], [a:b], [i, j] and [i, a:b], if the form that they lead to was met before.
+        # First keys as loops have them, [i], [a:b], [i, j] and [i, a:b], if the form that they lead
+        # to was met before.
         form, offset, part = self.form, self.offset, key
         if type(key) is tuple:
             row = form.row
@@ -168,45 +188,64 @@ class Tensor(WithoutSome, WithoutValue):
 
     def _axis(self, axis: int) -> int:
         if not is_whole(axis) or not -self.rank <= axis < self.rank:
-            raise PoplarIndexError(f"""There is no dimension {shown(axis)} in a tensor of shape {self.shape}.
+            raise PoplarIndexError(f"""There is no dimension {shown(axis)} in a tensor of shape
+                {self.shape}.
                 where: {self!r}
                 next:  {up_to(self.rank) if self.rank else "a single element has no dimensions."}""")
         return int(axis) % self.rank
 
     def _check_dims(self, call: str, begin: int, end: int) -> None:
         if not is_whole(begin) or not is_whole(end) or not 0 <= begin <= end <= self.rank:
-            raise PoplarIndexError(f"""{call}({shown(begin)}, {shown(end)}) does not fit shape {self.shape}.
+            raise PoplarIndexError(f"""{call}({shown(begin)}, {shown(end)}) does not fit shape
+                {self.shape}.
                 where: {self!r}
                 next:  use 0 <= dim_begin <= dim_end <= {self.rank}.""")
 
     def _no_slice(self, begin: object, end: object, advice: str) -> PoplarIndexError:
         given = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
-        return PoplarIndexError(f"slice({given}) is no slice of shape {self.shape}.", where=repr(self), next_step=advice)
+        return PoplarIndexError(
+            f"slice({given}) is no slice of shape {self.shape}.", where=repr(self), next_step=advice
+        )
 
-    def slice(self, begin: int | Sequence[int], end: int | Sequence[int] | None = None, dim: int = 0) -> Tensor:
-        """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError` if outside.
+    def slice(
+        self, begin: int | Sequence[int], end: int | Sequence[int] | None = None, dim: int = 0
+    ) -> Tensor:
+        """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError`
+        if outside.
 
-        `slice(2)` goes on to the end. `slice((2, 5), dim=1)` takes an interval. `slice((0, 2), (3, 4))` takes one begin and one
-        end for each dimension, from the first on.
-        """
+        `slice(2)` goes on to the end. `slice((2, 5), dim=1)` takes an interval. `slice((0, 2), (3,
+        4))` takes one begin and one end for each dimension, from the first on."""
         if end is None and is_whole(begin):
             end = self.shape[self._axis(dim)]
         elif end is None:
             pair = as_shape(begin)
             if pair is None or len(pair) != 2:
-                raise self._no_slice(begin, end, "an interval is (begin, end), with 0 <= begin <= end.")
+                raise self._no_slice(
+                    begin, end, "an interval is (begin, end), with 0 <= begin <= end."
+                )
             begin, end = pair
-        if not any(isinstance(b, (Sequence, np.ndarray)) and not isinstance(b, (str, bytes)) for b in (begin, end)):
+        if not any(
+            isinstance(b, (Sequence, np.ndarray)) and not isinstance(b, (str, bytes))
+            for b in (begin, end)
+        ):
             bounds = [(self._axis(dim), begin, end)]
         else:
             begins, ends = as_shape(begin), as_shape(end)
-            if begins is None or ends is None or len(begins) != len(ends) or len(begins) > self.rank:
-                raise self._no_slice(begin, end, f"give as many begins as ends, at most {self.rank}.")
+            if (
+                begins is None
+                or ends is None
+                or len(begins) != len(ends)
+                or len(begins) > self.rank
+            ):
+                raise self._no_slice(
+                    begin, end, f"give as many begins as ends, at most {self.rank}."
+                )
             bounds = list(zip(range(self.rank), begins, ends, strict=False))
         key = [slice(None)] * self.rank
         for axis, low, high in bounds:
             if not is_whole(low) or not is_whole(high) or not 0 <= low <= high <= self.shape[axis]:
-                raise PoplarIndexError(f"""slice({shown(low)}, {shown(high)}) does not fit dimension {axis}, which has
+                raise PoplarIndexError(f"""slice({shown(low)}, {shown(high)}) does not fit dimension
+                    {axis}, which has
                     {counted(self.shape[axis], "element")}.
                     where: {self!r}
                     next:  use 0 <= begin <= end <= {self.shape[axis]}.""")
@@ -214,24 +253,31 @@ class Tensor(WithoutSome, WithoutValue):
         return self[tuple(key)]
 
     def slices(self, intervals: Sequence[tuple[int, int]], dim: int = 0) -> list[Tensor]:
-        """One `slice` of dimension `dim` for each (begin, end) of `intervals`. Raises `PoplarIndexError`."""
+        """One `slice` of dimension `dim` for each (begin, end) of `intervals`. Raises
+        `PoplarIndexError`."""
         listed = isinstance(intervals, Sequence) and not isinstance(intervals, (str, bytes))
         if not listed and not (isinstance(intervals, np.ndarray) and intervals.ndim):
-            raise self._no_slice(intervals, None, "give a list of intervals, as in [(0, 2), (5, 6)].")
+            raise self._no_slice(
+                intervals, None, "give a list of intervals, as in [(0, 2), (5, 6)]."
+            )
         return [self.slice(interval, dim=dim) for interval in intervals]
 
     def index(self, *indices: int | Sequence[int]) -> Tensor:
-        """The element, or sub-tensor, at these indices of the first dimensions: `index(1, 2)` or `index((1, 2))`."""
+        """The element, or sub-tensor, at these indices of the first dimensions: `index(1, 2)` or
+        `index((1, 2))`."""
         given: Any = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
         wanted = as_shape(given)
         if wanted is None:
             raise PoplarIndexError(
-                f"index() was given {shown(given)}.", where=repr(self), next_step="give whole numbers, none negative."
+                f"index() was given {shown(given)}.",
+                where=repr(self),
+                next_step="give whole numbers, none negative.",
             )
         return self[wanted]
 
     def sub_sample(self, stride: int, dim: int = 0) -> Tensor:
-        """Every `stride`-th element of dimension `dim`, from the first on. Raises `PoplarIndexError`."""
+        """Every `stride`-th element of dimension `dim`, from the first on. Raises
+        `PoplarIndexError`."""
         axis = self._axis(dim)
         if not is_whole(stride) or stride < 1:
             raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)}.
@@ -244,21 +290,31 @@ class Tensor(WithoutSome, WithoutValue):
         return self[(slice(None),) * self._axis(dim) + (slice(None, None, -1),)]
 
     def reshape(self, shape: int | Sequence[int]) -> Tensor:
-        """The same elements, row by row, under another shape. Raises `TensorCreationError` if the counts differ."""
+        """The same elements, row by row, under another shape. Raises `TensorCreationError` if the
+        counts differ."""
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != self.num_elements:
-            raise TensorCreationError(f"""A tensor of shape {self.shape} has {counted(self.num_elements, "element")} and cannot
+            raise TensorCreationError(f"""A tensor of shape {self.shape} has
+                {counted(self.num_elements, "element")} and cannot
                 take the shape {shown(shape if wanted is None else wanted)}.
                 where: {self!r}
-                next:  give whole numbers, none negative, whose product is the number of elements.""")
+                next:  give whole numbers, none negative, whose product is the number of
+                elements.""")
         if self.layout.strides is not None:
             if self.num_elements == 0 or self.layout.contiguous:
-                return Tensor.of(self.graph, self.dtype, self.offset, self.graph.strided(wanted, dense(wanted)))
-            # A dummy of the same strides over one byte: numpy says whether a view exists; nothing is ever read.
-            dummy = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), self.shape, self.layout.strides)
+                return Tensor.of(
+                    self.graph, self.dtype, self.offset, self.graph.strided(wanted, dense(wanted))
+                )
+            # A dummy of the same strides over one byte: numpy says whether a view exists; nothing
+            # is ever read.
+            dummy = np.lib.stride_tricks.as_strided(
+                np.zeros(1, np.int8), self.shape, self.layout.strides
+            )
             try:
                 strides = np.reshape(dummy, wanted, copy=False).strides
-                return Tensor.of(self.graph, self.dtype, self.offset, self.graph.strided(wanted, strides))
+                return Tensor.of(
+                    self.graph, self.dtype, self.offset, self.graph.strided(wanted, strides)
+                )
             except ValueError:
                 pass
         return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
@@ -272,25 +328,32 @@ class Tensor(WithoutSome, WithoutValue):
             return Tensor(self.offset, form.flat)
         end = self.rank if dim_end is None else dim_end
         self._check_dims("flatten", dim_begin, end)
-        return self.reshape((*self.shape[:dim_begin], prod(self.shape[dim_begin:end]), *self.shape[end:]))
+        return self.reshape(
+            (*self.shape[:dim_begin], prod(self.shape[dim_begin:end]), *self.shape[end:])
+        )
 
     def reshape_partial(self, dim_begin: int, dim_end: int, shape: int | Sequence[int]) -> Tensor:
-        """Dimensions `dim_begin` up to, not including, `dim_end` under another shape; the others stay."""
+        """Dimensions `dim_begin` up to, not including, `dim_end` under another shape; the others
+        stay."""
         self._check_dims("reshape_partial", dim_begin, dim_end)
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != prod(self.shape[dim_begin:dim_end]):
-            raise TensorCreationError(f"""reshape_partial({dim_begin}, {dim_end}) of shape {self.shape} has
-                {counted(prod(self.shape[dim_begin:dim_end]), "element")} to rearrange and cannot take the shape
+            raise TensorCreationError(f"""reshape_partial({dim_begin}, {dim_end}) of shape
+                {self.shape} has
+                {counted(prod(self.shape[dim_begin:dim_end]), "element")} to rearrange and cannot
+                take the shape
                 {shown(shape if wanted is None else wanted)}.
                 where: {self!r}
-                next:  give whole numbers, none negative, whose product is the number of elements.""")
+                next:  give whole numbers, none negative, whose product is the number of
+                elements.""")
         return self.reshape((*self.shape[:dim_begin], *wanted, *self.shape[dim_end:]))
 
     def expand(self, dims: int | Sequence[int]) -> Tensor:
-        """A dimension of length 1 put before each of `dims`, which number the dimensions of this tensor; `rank` means last.
+        """A dimension of length 1 put before each of `dims`, which number the dimensions of this
+        tensor; `rank` means last.
 
-        A (2, 3) tensor becomes (1, 2, 3) by `expand(0)`, (2, 1, 3, 1) by `expand((1, 2))`. Raises `PoplarIndexError`.
-        """
+        A (2, 3) tensor becomes (1, 2, 3) by `expand(0)`, (2, 1, 3, 1) by `expand((1, 2))`. Raises
+        `PoplarIndexError`."""
         places = as_shape(dims)
         if places is None or any(d > self.rank for d in places):
             raise PoplarIndexError(f"""expand({shown(dims)}) names no places in shape {self.shape}.
@@ -302,7 +365,8 @@ class Tensor(WithoutSome, WithoutValue):
         return self.reshape(shape)
 
     def squeeze(self, dims: int | Sequence[int] | None = None) -> Tensor:
-        """Without the dimensions `dims`, each of length 1; by default without all such. Raises `PoplarIndexError`."""
+        """Without the dimensions `dims`, each of length 1; by default without all such. Raises
+        `PoplarIndexError`."""
         single = [i for i, n in enumerate(self.shape) if n == 1]
         gone = single if dims is None else as_shape(dims)
         if gone is None or not set(gone) <= set(single):
@@ -312,11 +376,11 @@ class Tensor(WithoutSome, WithoutValue):
         return self[tuple(0 if i in gone else slice(None) for i in range(self.rank))]
 
     def broadcast(self, count: int, dim: int = 0) -> Tensor:
-        """`count` repetitions along dimension `dim`: (1, 2) becomes (1, 2, 1, 2). Nothing is copied.
+        """`count` repetitions along dimension `dim`: (1, 2) becomes (1, 2, 1, 2). Nothing is
+        copied.
 
-        Each element then appears several times, so that nothing may write the view. Raises `PoplarIndexError`, and
-        `TensorCreationError` for a count that is none.
-        """
+        Each element then appears several times, so that nothing may write the view. Raises
+        `PoplarIndexError`, and `TensorCreationError` for a count that is none."""
         axis = self._axis(dim)
         if not is_whole(count) or count < 0:
             raise TensorCreationError(f"""broadcast() was asked for {shown(count)} repetitions.
@@ -334,11 +398,16 @@ class Tensor(WithoutSome, WithoutValue):
         layout = self.graph.strided(shape, (*strides[:axis], 0, *strides[axis + 1 :]))
         return Tensor.of(self.graph, self.dtype, self.offset, layout)
 
-    def upsample(self, scale: int, dim: int = 0, method: UpsampleMethod = UpsampleMethod.REPEAT) -> Tensor:
-        """Each element `scale` times in a row along dimension `dim`: (1, 2) becomes (1, 1, 2, 2). Nothing is copied."""
+    def upsample(
+        self, scale: int, dim: int = 0, method: UpsampleMethod = UpsampleMethod.REPEAT
+    ) -> Tensor:
+        """Each element `scale` times in a row along dimension `dim`: (1, 2) becomes (1, 1, 2, 2).
+        Nothing is copied."""
         if not isinstance(method, UpsampleMethod):
             raise TensorCreationError(
-                f"upsample() was given the method {shown(method)}.", where=repr(self), next_step="use UpsampleMethod.REPEAT."
+                f"upsample() was given the method {shown(method)}.",
+                where=repr(self),
+                next_step="use UpsampleMethod.REPEAT.",
             )
         axis = self._axis(dim)
         return self.expand(axis + 1).broadcast(scale, axis + 1).flatten(axis, axis + 2)
@@ -347,41 +416,52 @@ class Tensor(WithoutSome, WithoutValue):
         """The same bits read as another dtype of the same size. Raises `PoplarTypeError`."""
         wanted = as_dtype(dtype, "reinterpret()")
         if wanted.size != self.dtype.size:
-            raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__}, of {self.dtype.size} bytes, as
+            raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__}, of
+                {self.dtype.size} bytes, as
                 {wanted.__name__}, of {wanted.size}.
                 where: {self!r}
                 next:  choose a dtype of the same size, or convert the values with popops.cast.""")
         if wanted is BOOL and self.dtype is not BOOL:
-            raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__} as BOOL, of which only the bits of 0 and 1 mean
+            raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__} as BOOL, of which
+                only the bits of 0 and 1 mean
                 something.
                 where: {self!r}
                 next:  convert the values with popops.cast.""")
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
-        """Dimensions in another order: dimension i of the result is dimension `permutation[i]` of this tensor."""
+        """Dimensions in another order: dimension i of the result is dimension `permutation[i]` of
+        this tensor."""
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
-            raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is no order of the {self.rank} dimensions of shape
+            raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is no order of the
+                {self.rank} dimensions of shape
                 {self.shape}.
                 where: {self!r}
                 next:  name each of {list(range(self.rank))} once.""")
         if self.layout.strides is None:
-            return self.graph.listed(self.dtype, self.offset + self.layout.positions.transpose(order))
+            return self.graph.listed(
+                self.dtype, self.offset + self.layout.positions.transpose(order)
+            )
         shape, strides = self.shape, self.layout.strides
-        layout = self.graph.strided(tuple(shape[i] for i in order), tuple(strides[i] for i in order))
+        layout = self.graph.strided(
+            tuple(shape[i] for i in order), tuple(strides[i] for i in order)
+        )
         return Tensor.of(self.graph, self.dtype, self.offset, layout)
 
     def transpose(self) -> Tensor:
-        """A matrix with rows and columns exchanged. Raises `PoplarIndexError` if it is no matrix."""
+        """A matrix with rows and columns exchanged. Raises `PoplarIndexError` if it is no
+        matrix."""
         if self.rank != 2:
-            raise PoplarIndexError(f"""transpose() is for matrices; this tensor has shape {self.shape}.
+            raise PoplarIndexError(f"""transpose() is for matrices; this tensor has shape
+                {self.shape}.
                 where: {self!r}
                 next:  use dim_shuffle for other ranks.""")
         return self.dim_shuffle((1, 0))
 
     def dim_shuffle_partial(self, source: Sequence[int], destination: Sequence[int]) -> Tensor:
-        """Dimension `source[i]` moved to place `destination[i]`; the others keep their order. Raises `PoplarIndexError`."""
+        """Dimension `source[i]` moved to place `destination[i]`; the others keep their order.
+        Raises `PoplarIndexError`."""
         moved, places = as_shape(source), as_shape(destination)
         for dims in (moved, places):
             if dims is None or len(set(dims)) < len(dims) or any(d >= self.rank for d in dims):
@@ -390,13 +470,18 @@ class Tensor(WithoutSome, WithoutValue):
             if moved is not None and places is not None and len(moved) == len(places):
                 others = iter(d for d in range(self.rank) if d not in moved)
                 coming = dict(zip(places, moved, strict=True))
-                return self.dim_shuffle([coming[i] if i in coming else next(others) for i in range(self.rank)])
-        raise PoplarIndexError(f"""dim_shuffle_partial({shown(source)}, {shown(destination)}) does not fit shape {self.shape}.
+                return self.dim_shuffle(
+                    [coming[i] if i in coming else next(others) for i in range(self.rank)]
+                )
+        raise PoplarIndexError(f"""dim_shuffle_partial({shown(source)}, {shown(destination)}) does
+            not fit shape {self.shape}.
             where: {self!r}
-            next:  name as many places as dimensions, each of {list(range(self.rank))} at most once.""")
+            next:  name as many places as dimensions, each of {list(range(self.rank))} at most
+            once.""")
 
     def dim_roll(self, dim: int, new_dim: int = 0) -> Tensor:
-        """Dimension `dim` moved to place `new_dim`; the others keep their order. Raises `PoplarIndexError`."""
+        """Dimension `dim` moved to place `new_dim`; the others keep their order. Raises
+        `PoplarIndexError`."""
         return self.dim_shuffle_partial([self._axis(dim)], [self._axis(new_dim)])
 
     @property
@@ -405,7 +490,8 @@ class Tensor(WithoutSome, WithoutValue):
         return self.transpose()
 
     def positions(self) -> Array:
-        """int64 array of the view's shape: each element's position in the flat memory of its dtype."""
+        """int64 array of the view's shape: each element's position in the flat memory of its
+        dtype."""
         return self.offset + self.layout.positions
 
     def byte_extent(self) -> tuple[Array, Array]:
@@ -417,7 +503,8 @@ class Tensor(WithoutSome, WithoutValue):
     # Questions
 
     def valid(self) -> bool:
-        """True: there is no tensor without elements behind it, as Poplar's default constructor makes one."""
+        """True: there is no tensor without elements behind it, as Poplar's default constructor
+        makes one."""
         return True
 
     def is_contiguous(self) -> bool:
@@ -433,28 +520,35 @@ class Tensor(WithoutSome, WithoutValue):
         return bool(self.graph.constants_in(self))
 
     def is_parallel_writeable(self) -> bool:
-        """True if vertices may write all elements at once: none appears twice, and none is constant."""
+        """True if vertices may write all elements at once: none appears twice, and none is
+        constant."""
         return not self.contains_aliases() and not self.contains_constant()
 
     def intersects_with(self, other: Tensor) -> bool:
         """True if some element belongs to both views."""
         if not isinstance(other, Tensor):
             raise GraphObjectCreationError(
-                f"intersects_with() was given {shown(other)}.", where=repr(self), next_step="give a tensor."
+                f"intersects_with() was given {shown(other)}.",
+                where=repr(self),
+                next_step="give a tensor.",
             )
         if other.graph is not self.graph:
             return False
         start, stop = self.byte_extent()
         low, high = other.byte_extent()
-        return bool(np.any(np.searchsorted(start, high, "left") > np.searchsorted(stop, low, "right")))
+        return bool(
+            np.any(np.searchsorted(start, high, "left") > np.searchsorted(stop, low, "right"))
+        )
 
     def get_contiguous_regions(self) -> list[tuple[int, int]]:
-        """(begin, end) of the pieces of the flattened view whose elements lie side by side in one variable."""
+        """(begin, end) of the pieces of the flattened view whose elements lie side by side in one
+        variable."""
         begin, count, _, _ = self._regions()
         return list(zip(begin.tolist(), (begin + count).tolist(), strict=True))
 
     def get_var_regions(self) -> list[VariableInterval]:
-        """The same pieces as (variable, (begin, end)), counted in elements of the flattened variable."""
+        """The same pieces as (variable, (begin, end)), counted in elements of the flattened
+        variable."""
         variables, size = self.graph.variables, self.dtype.size
         columns = (column.tolist() for column in self._regions()[1:])
         found = []
@@ -464,7 +558,8 @@ class Tensor(WithoutSome, WithoutValue):
         return found
 
     def _regions(self) -> tuple[Array, Array, Array, Array]:
-        """(begin in the view, elements, first byte, number of the variable) of every contiguous piece."""
+        """(begin in the view, elements, first byte, number of the variable) of every contiguous
+        piece."""
         starts, lengths = self.layout.runs
         size, first = self.dtype.size, np.cumsum(lengths) - lengths
         byte = (self.offset + starts) * size
@@ -474,25 +569,33 @@ class Tensor(WithoutSome, WithoutValue):
         return first[run] + (low - byte[run]) // size, (high - low) // size, low, variable
 
     def get_debug_str(self) -> str:
-        """The names of the variables that the view reaches into, each once, in the order of the view."""
+        """The names of the variables that the view reaches into, each once, in the order of the
+        view."""
         return ", ".join(dict.fromkeys(region.var.name for region in self.get_var_regions()))
 
     def get_var_str(self) -> str:
         """The pieces of variables that make up the view, as in `x[0:4], y[2:3]`."""
-        return ", ".join(f"{var.name}[{begin}:{end}]" for var, (begin, end) in self.get_var_regions())
+        return ", ".join(
+            f"{var.name}[{begin}:{end}]" for var, (begin, end) in self.get_var_regions()
+        )
 
     def shape_to_string(self) -> str:
         """The shape as Poplar writes it, as in `[2,3]`."""
         return f"[{','.join(map(str, self.shape))}]"
 
     def dump(self, file: TextIO | None = None) -> None:
-        """Print one line about the tensor: name, dtype, shape, bytes and tiles. `file`: standard output by default."""
+        """Print one line about the tensor: name, dtype, shape, bytes and tiles. `file`: standard
+        output by default."""
         text.write(f"{self}\n", sys.stdout if file is None else file, "dump()")
 
     def dump_regions(self, file: TextIO | None = None) -> None:
-        """Print one line for each contiguous piece: its elements in the view, and where they lie in a variable."""
+        """Print one line for each contiguous piece: its elements in the view, and where they lie in
+        a variable."""
         pieces = zip(self.get_contiguous_regions(), self.get_var_regions(), strict=True)
-        lines = (f"[{begin}:{end}] is {var.name}[{first}:{last}]\n" for (begin, end), (var, (first, last)) in pieces)
+        lines = (
+            f"[{begin}:{end}] is {var.name}[{first}:{last}]\n"
+            for (begin, end), (var, (first, last)) in pieces
+        )
         text.write("".join(lines), sys.stdout if file is None else file, "dump_regions()")
 
     def __str__(self) -> str:
@@ -517,14 +620,19 @@ def concat(a: Tensor, b: Tensor, /, dim: int = 0) -> Tensor: ...
 
 
 def concat(*given: Any, dim: int = 0) -> Tensor:
-    """Views joined along dimension `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b, dim)`. Nothing is copied.
+    """Views joined along dimension `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b,
+    dim)`. Nothing is copied.
 
-    They must agree in dtype and other dimensions. Raises `PoplarTypeError`, `TensorCreationError`, `PoplarIndexError`.
-    """
+    They must agree in dtype and other dimensions. Raises `PoplarTypeError`, `TensorCreationError`,
+    `PoplarIndexError`."""
     if len(given) > 1 and not isinstance(given[-1], Tensor):
         *given, dim = given  # type: ignore[assignment]
     tensors: Any = given[0] if len(given) == 1 else given
-    if not isinstance(tensors, Sequence) or not tensors or not all(isinstance(t, Tensor) for t in tensors):
+    if (
+        not isinstance(tensors, Sequence)
+        or not tensors
+        or not all(isinstance(t, Tensor) for t in tensors)
+    ):
         raise GraphObjectCreationError(f"""concat() was given {shown(tensors)}.
             next:  give a list of tensors, as in concat([a, b]).""")
     first: Tensor = tensors[0]
@@ -538,8 +646,12 @@ def concat(*given: Any, dim: int = 0) -> Tensor:
             raise GraphObjectCreationError(f"""concat() was given tensors of two graphs.
                 where: {first!r} and {t!r}
                 next:  use one graph throughout.""")
-        if t.rank != first.rank or t.shape[:axis] + t.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]:
-            raise TensorCreationError(f"""concat() along dimension {axis} joins shapes {first.shape} and {t.shape}, which differ
+        if (
+            t.rank != first.rank
+            or t.shape[:axis] + t.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]
+        ):
+            raise TensorCreationError(f"""concat() along dimension {axis} joins shapes {first.shape}
+                and {t.shape}, which differ
                 elsewhere.
                 where: {first!r} and {t!r}
                 next:  make all lengths but that of dimension {axis} equal.""")
@@ -549,6 +661,8 @@ def concat(*given: Any, dim: int = 0) -> Tensor:
         ends = [t.offset + t.num_elements for t in tensors]
         if all(a == b.offset for a, b in zip(ends, tensors[1:], strict=False)):
             shape = (sum(t.shape[0] for t in tensors), *first.shape[1:])
-            return Tensor.of(first.graph, first.dtype, first.offset, first.graph.strided(shape, dense(shape)))
+            return Tensor.of(
+                first.graph, first.dtype, first.offset, first.graph.strided(shape, dense(shape))
+            )
     refuse_to_list(sum(t.num_elements for t in tensors))
     return first.graph.listed(first.dtype, np.concatenate([t.positions() for t in tensors], axis))

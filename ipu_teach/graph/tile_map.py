@@ -1,7 +1,7 @@
 """Which tile holds which byte: the mapping calls of a graph, in order, made into one sorted table.
 
-And what everybody asks of intervals of bytes, of which that table consists: their union, how much of it lies below a place,
-and whether two of them meet.
+And what everybody asks of intervals of bytes, of which that table consists: their union, how much
+of it lies below a place, and whether two of them meet.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ UNMAPPED = -1
 
 @dataclass(frozen=True, eq=False)
 class TileMap:
-    """Which tile holds each byte: piece i covers `start[i]` to `start[i + 1]` and lies on `tile[i]` (-1: none)."""
+    """Which tile holds each byte: piece i covers `start[i]` to `start[i + 1]` and lies on `tile[i]`
+    (-1: none)."""
 
     start: Array
     tile: Array
 
     @cached_property
     def shift(self) -> Array:
-        """int64[pieces]: what leads from addresses to places, in which a tile's pieces lie side by side in their order."""
+        """int64[pieces]: what leads from addresses to places, in which a tile's pieces lie side by
+        side in their order."""
         order, shift = order_of(self.tile + 1), -self.start  # a tile is -1 where there is none
         size: Array = np.diff(self.start, append=self.start[-1])[order]
         shift[order] += np.cumsum(size) - size
@@ -37,17 +39,26 @@ class TileMap:
         return self.tile[np.searchsorted(self.start, byte, "right") - 1]
 
     def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
-        """Intervals cut where the tile changes: (index of the interval, start, stop, tile) of every piece."""
+        """Intervals cut where the tile changes: (index of the interval, start, stop, tile) of every
+        piece."""
         first = np.searchsorted(self.start, start, "right") - 1
         last = np.searchsorted(self.start, stop, "left") - 1
         source, piece = expand(first, last - first + 1)
         cuts = np.append(self.start, np.iinfo(np.int64).max)
-        return source, np.maximum(start[source], cuts[piece]), np.minimum(stop[source], cuts[piece + 1]), self.tile[piece]
+        return (
+            source,
+            np.maximum(start[source], cuts[piece]),
+            np.minimum(stop[source], cuts[piece + 1]),
+            self.tile[piece],
+        )
 
 
 def order_of(numbers: Array) -> Array:
-    """The stable order of whole numbers of 0 or more, tiles or groups: those below 65,536 are sorted many times as fast."""
-    return np.argsort(numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers, kind="stable")
+    """The stable order of whole numbers of 0 or more, tiles or groups: those below 65,536 are
+    sorted many times as fast."""
+    return np.argsort(
+        numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers, kind="stable"
+    )
 
 
 def expand(first: Array, count: Array) -> tuple[Array, Array]:
@@ -69,7 +80,8 @@ def covered(start: Array, stop: Array, place: Array) -> Array:
 def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     """For each key the union of its intervals, as disjoint intervals."""
     span = int(stop.max(initial=0)) + 1
-    base = key * span  # keys side by side on one axis, so that one sort and one running maximum serve all
+    # keys side by side on one axis, so that one sort and one running maximum serve all
+    base = key * span
     low, high = joined(base + start, base + stop)
     merged = low // span
     return merged, low - merged * span, high - merged * span
@@ -78,14 +90,15 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
 def joined(start: Array, stop: Array) -> tuple[Array, Array]:
     """The union of intervals, as disjoint intervals, ascending.
 
-    Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs: before the start number i
-    there is a gap if i intervals have ended by then.
+    Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs:
+    before the start number i there is a gap if i intervals have ended by then.
     """
     if np.any(stop <= start):
         some = stop > start
         start, stop = start[some], stop[some]
     length, start = stop - start, ascending(start)
-    stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)  # regions of one shape end as they begin
+    # regions of one shape end as they begin
+    stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)
     gap = start[1:] > stop[:-1]
     return start[np.append(True, gap)[: len(start)]], stop[np.append(gap, True)[: len(stop)]]
 
@@ -93,13 +106,15 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
 def ascending(numbers: Array) -> Array:
     """The numbers sorted; themselves if they are.
 
-    Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the stable sort does in one go.
+    Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the
+    stable sort does in one go.
     """
     return np.sort(numbers, kind="stable") if np.any(numbers[1:] < numbers[:-1]) else numbers
 
 
 def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, int] | None:
-    """Whether some [low, high) has a byte in common with one of the disjoint, ascending [start, stop).
+    """Whether some [low, high) has a byte in common with one of the disjoint, ascending [start,
+    stop).
 
     If so, of the first that has: its number, that of the other, and the byte.
     """
@@ -114,14 +129,16 @@ def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, 
 
 
 def paint(log: Array, memory_bytes: int) -> TileMap:
-    """The tile map that a log of (start, stop, tile) rows leaves behind; later rows override earlier ones."""
+    """The tile map that a log of (start, stop, tile) rows leaves behind; later rows override
+    earlier ones."""
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
     log = log[np.argsort(log[:, 0], kind="stable")] if not _overlapping(log) else _flatten(log)
     start, stop, tile = log.T
     edges: Array = np.stack((start, stop), axis=1).reshape(-1)
     tiles: Array = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
-    # A gap of no length between two pieces is dropped, as is a piece that only continues the one before.
+    # A gap of no length between two pieces is dropped, as is a piece that only continues the one
+    # before.
     keep = np.append(edges[1:] > edges[:-1], edges[-1] < memory_bytes)
     edges, tiles = edges[keep], tiles[keep]
     if len(edges) == 0 or edges[0] > 0:
@@ -131,18 +148,24 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
 
 
 def over(below: TileMap, top: TileMap) -> TileMap:
-    """`top` painted over `below`, which shows where `top` has no tile. Only the stretch that `top` covers is looked at."""
+    """`top` painted over `below`, which shows where `top` has no tile. Only the stretch that `top`
+    covers is looked at."""
     first = top.start[np.flatnonzero(top.tile != UNMAPPED)[:1]]
     if not len(first):
         return below
     i = int(np.searchsorted(below.start, first[0], "right")) - 1
     j = int(np.searchsorted(below.start, top.start[-1], "right"))
     # The counts make numpy sort, which is quicker than its hash table.
-    cuts = np.unique(np.concatenate((below.start[i:j], top.start[top.start >= first[0]])), return_counts=True)[0]
+    cuts = np.unique(
+        np.concatenate((below.start[i:j], top.start[top.start >= first[0]])), return_counts=True
+    )[0]
     tile = top.at(cuts)
     tile = np.where(tile == UNMAPPED, below.at(cuts), tile)
     change = np.diff(tile, prepend=below.tile[i - 1] if i else tile[0] + 1) != 0
-    start, tiles = (below.start[:i], cuts[change], below.start[j:]), (below.tile[:i], tile[change], below.tile[j:])
+    start, tiles = (
+        (below.start[:i], cuts[change], below.start[j:]),
+        (below.tile[:i], tile[change], below.tile[j:]),
+    )
     return TileMap(np.concatenate(start), np.concatenate(tiles).astype(np.int32))
 
 
@@ -156,7 +179,10 @@ def _flatten(log: Array) -> Array:
     cuts = np.unique(log[:, :2])
     tile: Any = np.full(len(cuts) - 1, UNMAPPED)
     for begin, end, number in zip(
-        np.searchsorted(cuts, log[:, 0]), np.searchsorted(cuts, log[:, 1]), log[:, 2].tolist(), strict=True
+        np.searchsorted(cuts, log[:, 0]),
+        np.searchsorted(cuts, log[:, 1]),
+        log[:, 2].tolist(),
+        strict=True,
     ):
         tile[begin:end] = number
     painted = tile != UNMAPPED

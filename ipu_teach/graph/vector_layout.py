@@ -2,10 +2,9 @@
 
     x: Input[Vector[FLOAT, VectorLayout.ONE_PTR]]
 
-A layout is a class that is never instantiated, as a dtype is, so that the line above passes a type checker. It changes the
-bytes of a vertex's edge pointers and nothing else, but for ONE_PTR, which keeps no length: asking such a field for its
-length, or looping over it, is an error.
-"""
+A layout is a class that is never instantiated, as a dtype is, so that the line above passes a type
+checker. It changes the bytes of a vertex's edge pointers and nothing else, but for ONE_PTR, which
+keeps no length: asking such a field for its length, or looping over it, is an error."""
 
 from __future__ import annotations
 
@@ -39,7 +38,9 @@ class VectorLayout:
         """Whatever the compiler finds to be the smallest."""
 
     class DELTAN(Layout):
-        """For a VectorList: the distance of each vector from a common base, in bytes, beside its length."""
+        """For a VectorList: the distance of each vector from a common base, in bytes, beside its
+        length."""
 
     class DELTANELEMENTS(Layout):
-        """For a VectorList: the distance of each vector from a common base, in elements, beside its length."""
+        """For a VectorList: the distance of each vector from a common base, in elements, beside its
+        length."""

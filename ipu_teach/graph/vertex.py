@@ -8,13 +8,15 @@
         def compute(self):
             self.out = self.a @ self.b
 
-A field without Input, Output or InOut is plain state: a number of the vertex's own, or a Vector of them, that lives from
-run to run. Reading a Vector gives a numpy array, reading a single element a numpy number. Assigning to a field writes its
-region, like `[...] =`; everything else is refused with an error that says what to write instead.
+A field without Input, Output or InOut is plain state: a number of the vertex's own, or a Vector of
+them, that lives from run to run. Reading a Vector gives a numpy array, reading a single element a
+numpy number. Assigning to a field writes its region, like `[...] =`; everything else is refused
+with an error that says what to write instead.
 
-A list of vectors has three spellings, which run alike: `Input[Vector[Vector[FLOAT]]]`, `Vector[Input[Vector[FLOAT]]]` and
-`Input[VectorList[FLOAT]]`. `Vector[Input[FLOAT]]` is a list of single elements, each from anywhere: connect a list of them,
-or a one-dimensional tensor; `compute` sees a one-dimensional array.
+A list of vectors has three spellings, which run alike: `Input[Vector[Vector[FLOAT]]]`,
+`Vector[Input[Vector[FLOAT]]]` and `Input[VectorList[FLOAT]]`. `Vector[Input[FLOAT]]` is a list of
+single elements, each from anywhere: connect a list of them, or a one-dimensional tensor; `compute`
+sees a one-dimensional array.
 
 A class whose fields name a TypeVar is a template, and `Scale[FLOAT]` the vertex made from it:
 
@@ -59,7 +61,8 @@ else:
 
 
 class Vector(Generic[T, L]):
-    """Several elements side by side: `Vector[FLOAT]`, or `Vector[Vector[FLOAT]]` for a matrix or a list of vectors.
+    """Several elements side by side: `Vector[FLOAT]`, or `Vector[Vector[FLOAT]]` for a matrix or a
+    list of vectors.
 
     A layout may follow, as in `Vector[FLOAT, VectorLayout.ONE_PTR]`.
     """
@@ -77,7 +80,8 @@ class _Edge(Generic[T]):
 
 
 class Input(_Edge[T]):
-    """A region that the vertex reads: `Input[FLOAT]`, `Input[Vector[FLOAT]]`, `Input[Vector[Vector[FLOAT]]]`."""
+    """A region that the vertex reads: `Input[FLOAT]`, `Input[Vector[FLOAT]]`,
+    `Input[Vector[Vector[FLOAT]]]`."""
 
 
 class Output(_Edge[T]):
@@ -89,7 +93,8 @@ class InOut(_Edge[T]):
 
 
 class VectorList(Sized, list[Any], Generic[T, L]):
-    """The regions of a list of tensors on one field. Assigning to an item writes that region, as with a matrix's row.
+    """The regions of a list of tensors on one field. Assigning to an item writes that region, as
+    with a matrix's row.
 
     As a declaration, `Input[VectorList[FLOAT]]` or `Input[VectorList[FLOAT, VectorLayout.DELTAN]]`.
     """
@@ -111,11 +116,12 @@ WORKERS = 6  # of a tile, for a vertex that has none: every IPU has six (Target.
 
 @dataclass(frozen=True)
 class Field:
-    """One declared field: `kind` is input, output, inout or state; `depth` 0 for a number, 1 for Vector, 2 for a matrix.
+    """One declared field: `kind` is input, output, inout or state; `depth` 0 for a number, 1 for
+    Vector, 2 for a matrix.
 
-    `form` is "edges" for Vector[Input[…]], "list" for a VectorList, else empty. `layouts`: for each Vector, outermost first,
-    the layout it was declared with, or None. In a template, `dtype` may be a TypeVar.
-    """
+    `form` is "edges" for Vector[Input[…]], "list" for a VectorList, else empty. `layouts`: for each
+    Vector, outermost first, the layout it was declared with, or None. In a template, `dtype` may be
+    a TypeVar."""
 
     name: str
     kind: str
@@ -131,8 +137,16 @@ class Field:
 
     def declaration(self) -> str:
         """The field as its author wrote it."""
-        edge = "" if self.kind == "state" else "InOut" if self.kind == "inout" else self.kind.capitalize()
-        layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [""] * self.depth
+        edge = (
+            ""
+            if self.kind == "state"
+            else "InOut"
+            if self.kind == "inout"
+            else self.kind.capitalize()
+        )
+        layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [
+            ""
+        ] * self.depth
         text = self.dtype.__name__
         if self.form == "list":
             return f"{edge}[VectorList[{text}{layouts[0]}]]"
@@ -144,7 +158,8 @@ class Field:
 
 
 class _FieldAccess:
-    """The descriptor behind a declared name: reads and writes the region that the running vertex has there."""
+    """The descriptor behind a declared name: reads and writes the region that the running vertex
+    has there."""
 
     def __init__(self, owner: str, field: Field) -> None:
         self.owner = owner
@@ -158,7 +173,8 @@ class _FieldAccess:
             return region
         if self.field.kind == "output":
             raise CodeletError(f"""{self.owner}.compute() reads its Output {self.field.name!r}.
-                next:  an Output is only written. For +=, declare {self.field.name}: InOut[{self.field.dtype.__name__}], or add
+                next:  an Output is only written. For +=, declare {self.field.name}:
+                InOut[{self.field.dtype.__name__}], or add
                 up in a local variable and assign once.""")
         return region[()]
 
@@ -167,11 +183,13 @@ class _FieldAccess:
         region = vertex._regions[field.name]
         if field.kind == "input":
             raise CodeletError(f"""{self.owner}.compute() assigns to its Input {field.name!r}.
-                next:  an Input is only read; declare {field.name}: {field.declaration().replace("Input", "InOut", 1)} to change
+                next:  an Input is only read; declare {field.name}:
+                {field.declaration().replace("Input", "InOut", 1)} to change
                 it.""")
         if value is region:
             if field.kind == "output":
-                raise CodeletError(f"""{self.owner}.compute() changes its Output {field.name!r} in place.
+                raise CodeletError(f"""{self.owner}.compute() changes its Output {field.name!r} in
+                    place.
                     next:  an Output is only written. For +=, declare {field.name}:
                     {field.declaration().replace("Output", "InOut", 1)}.""")
             return
@@ -184,7 +202,8 @@ class _FieldAccess:
         except (ValueError, TypeError):
             if isinstance(value, (float, np.floating)) and not isinstance(region, list):
                 raise  # NaN is no whole number: its shape is not at fault
-            raise CodeletError(f"""{self.owner}.compute() assigns to {field.name!r} what does not fit:
+            raise CodeletError(f"""{self.owner}.compute() assigns to {field.name!r} what does not
+                fit:
                 {_misfit(field, region, value)}.
                 next:  give it one number, or as many as the field has.""") from None
 
@@ -192,14 +211,14 @@ class _FieldAccess:
 class Vertex:
     """A piece of work for one worker. Subclass it, declare fields, and write `compute(self)`.
 
-    `compute` reads Inputs, writes Outputs, and may use numpy or plain loops. It is given numpy arrays (Vector) and numpy
-    numbers (a single element) of the declared dtypes. What it returns is ignored.
-    A class may define `cycles(self, target)`: the modelled worker cycles of one vertex. There `self.a.shape` and the like
-    are known, and the values are not.
-    """
+    `compute` reads Inputs, writes Outputs, and may use numpy or plain loops. It is given numpy
+    arrays (Vector) and numpy numbers (a single element) of the declared dtypes. What it returns is
+    ignored. A class may define `cycles(self, target)`: the modelled worker cycles of one vertex.
+    There `self.a.shape` and the like are known, and the values are not."""
 
     fields: ClassVar[dict[str, Field]] = {}
-    # How the tile runs it: "worker" takes one of the six workers, "supervisor" the whole tile, "multi" all six workers.
+    # How the tile runs it: "worker" takes one of the six workers, "supervisor" the whole tile,
+    # "multi" all six workers.
     context: ClassVar[str] = "worker"
     _regions: dict[str, Any]
     _num_workers: int
@@ -216,7 +235,8 @@ class Vertex:
         super().__init_subclass__()
         frame = sys._getframe(1)
         own = inspect.get_annotations(cls)
-        # What each base declares itself; what it only inherits may be declared anew by another base.
+        # What each base declares itself; what it only inherits may be declared anew by another
+        # base.
         inherited = {
             name: field
             for base in reversed(cls.__mro__[1:])
@@ -226,9 +246,14 @@ class Vertex:
         cls.fields = dict(inherited)
         for name in ("compute", "cycles"):
             method = getattr(cls, name, cls)
-            if not callable(method) or inspect.isgeneratorfunction(method) or inspect.iscoroutinefunction(method):
+            if (
+                not callable(method)
+                or inspect.isgeneratorfunction(method)
+                or inspect.iscoroutinefunction(method)
+            ):
                 raise VertexDefinitionError(f"""{cls.__name__}.{name} is no plain method.
-                    next:  write `def {name}(self{", target" if name == "cycles" else ""}):`, without yield and async.""")
+                    next:  write `def {name}(self{", target" if name == "cycles" else ""}):`,
+                    without yield and async.""")
         _check_arguments(cls)
         cls._instances = {}
         for name, annotation in own.items():
@@ -240,7 +265,9 @@ class Vertex:
             if not name.startswith("_"):
                 cls._declare(_parse(cls, name, annotation, cls.__dict__.get(name)))
         for name in sorted(inherited.keys() & cls.__dict__.keys() - own.keys()):
-            cls._declare(_checked_default(cls, replace(inherited[name], default=cls.__dict__[name])))
+            cls._declare(
+                _checked_default(cls, replace(inherited[name], default=cls.__dict__[name]))
+            )
 
     @classmethod
     def _declare(cls, field: Field) -> None:
@@ -248,21 +275,27 @@ class Vertex:
         setattr(cls, field.name, _FieldAccess(cls.__name__, field))
 
     def __init__(self, *args: Any, **values: Any) -> None:
-        raise VertexDefinitionError(f"""{type(self).__name__}() was called: a vertex is made by a graph.
-            next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one, {type(self).__name__}.call(…).""")
+        raise VertexDefinitionError(f"""{type(self).__name__}() was called: a vertex is made by a
+            graph.
+            next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one,
+            {type(self).__name__}.call(…).""")
 
     if not TYPE_CHECKING:  # a type checker is to complain about undeclared names
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise UndeclaredNameError(f"""{type(self).__name__}.compute() reads self.{name}, which is no declared field.
-                next:  {did_you_mean(name, type(self).fields)}Its fields are {_listed(type(self))}.""")
+            raise UndeclaredNameError(f"""{type(self).__name__}.compute() reads self.{name}, which
+                is no declared field.
+                next:  {did_you_mean(name, type(self).fields)}Its fields are
+                {_listed(type(self))}.""")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in type(self).fields:
-            raise UndeclaredNameError(f"""{type(self).__name__}.compute() assigns to self.{name}, which is no declared field.
-                next:  {did_you_mean(name, type(self).fields)}Use a local variable, or declare it as state in the class.""")
+            raise UndeclaredNameError(f"""{type(self).__name__}.compute() assigns to self.{name},
+                which is no declared field.
+                next:  {did_you_mean(name, type(self).fields)}Use a local variable, or declare it as
+                state in the class.""")
         object.__setattr__(self, name, value)
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
@@ -270,7 +303,8 @@ class Vertex:
 
     @classmethod
     def bind(cls, regions: Mapping[str, Any], num_workers: int = WORKERS) -> Vertex:
-        """A vertex whose fields are `regions`: arrays to be read and written in place, one for each field."""
+        """A vertex whose fields are `regions`: arrays to be read and written in place, one for each
+        field."""
         vertex, bound = cls.__new__(cls), dict(regions)
         for name, field in cls.fields.items():
             if field.written and field.dtype.numpy.kind == "u":
@@ -285,11 +319,11 @@ class Vertex:
     def call(cls, /, **values: Any) -> Any:
         """Run one vertex on host values and return what it wrote.
 
-        Inputs, InOuts and state take values of the field's shape. A Vector Output takes its size: `out=4`, or `out=(2, 3)`
-        for a matrix and `out=[2, 3]` for a list of vectors; a single-element Output takes nothing. Returns the value of the
-        only written edge, or a dict by field name if there are several. Plain Python all the way: a breakpoint in `compute`
-        stops here.
-        """
+        Inputs, InOuts and state take values of the field's shape. A Vector Output takes its size:
+        `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors; a
+        single-element Output takes nothing. Returns the value of the only written edge, or a dict
+        by field name if there are several. Plain Python all the way: a breakpoint in `compute`
+        stops here."""
         return run_on(cls, regions_of(cls, values))
 
 
@@ -314,7 +348,9 @@ def run_on(cls: type[Vertex], regions: Mapping[str, Any]) -> Any:
         for worker in workers(cls):
             vertex.compute(*worker)
     written = {n: regions[n] for n, f in cls.fields.items() if f.kind in ("output", "inout")}
-    results = {n: r[()] if isinstance(r, np.ndarray) and r.ndim == 0 else r for n, r in written.items()}
+    results = {
+        n: r[()] if isinstance(r, np.ndarray) and r.ndim == 0 else r for n, r in written.items()
+    }
     return next(iter(results.values())) if len(results) == 1 else results
 
 
@@ -326,7 +362,9 @@ def unknown_field(cls: type[Vertex], name: object) -> UnknownFieldError:
 
 def no_compute(cls: type[Vertex]) -> VertexDefinitionError:
     """The error for a vertex class that does nothing."""
-    return VertexDefinitionError(f"{cls.__name__} has no compute().", next_step="define `def compute(self):` in the class.")
+    return VertexDefinitionError(
+        f"{cls.__name__} has no compute().", next_step="define `def compute(self):` in the class."
+    )
 
 
 def is_template(cls: type[Vertex]) -> bool:
@@ -347,13 +385,19 @@ def _misfit(field: Field, region: Any, value: Any) -> str:
     except ValueError:  # rows of different lengths
         shape = ()
     if shape == ():
-        return f"the field has shape {region.shape} of {field.dtype.__name__}, the value is {shown(value)}"
+        return (
+            f"the field has shape {region.shape} of {field.dtype.__name__}, the value is "
+            f"{shown(value)}"
+        )
     return f"the field has shape {region.shape}, the value {shape}"
 
 
 def _check_arguments(cls: type[Vertex]) -> None:
     """Refuse a compute() that cannot be called as its kind of vertex calls it."""
-    method, takes = cls.__dict__.get("compute"), "self, worker_id" if cls.context == "multi" else "self"
+    method, takes = (
+        cls.__dict__.get("compute"),
+        "self, worker_id" if cls.context == "multi" else "self",
+    )
     if isinstance(method, FunctionType):
         try:
             inspect.signature(method).bind(*takes.split(", "))
@@ -367,12 +411,17 @@ def _check_arguments(cls: type[Vertex]) -> None:
 
 
 def _is_class_var(annotation: Any) -> bool:
-    return get_origin(annotation) is ClassVar or (isinstance(annotation, str) and annotation.lstrip().startswith(
-        ("ClassVar", "typing.ClassVar")))  # fmt: skip
+    return get_origin(annotation) is ClassVar or (
+        isinstance(annotation, str)
+        and annotation.lstrip().startswith(("ClassVar", "typing.ClassVar"))
+    )
 
 
-def _resolve(cls: type, name: str, text: str, module: Mapping[str, Any], local: Mapping[str, Any]) -> Any:
-    """The annotation `text` evaluated where the class stands, so that local classes and string annotations work."""
+def _resolve(
+    cls: type, name: str, text: str, module: Mapping[str, Any], local: Mapping[str, Any]
+) -> Any:
+    """The annotation `text` evaluated where the class stands, so that local classes and string
+    annotations work."""
     found: Any = text
     try:
         while isinstance(found, str):
@@ -391,9 +440,16 @@ def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
         raise VertexDefinitionError(f"""{cls.__name__} declares a field {name!r}.
             next:  the kit uses that name; take another.""")
     text = annotation if isinstance(annotation, str) else ""
-    is_field = get_origin(annotation) in (*_KINDS, Vector) or isinstance(annotation, type) and issubclass(annotation, DType)
+    is_field = (
+        get_origin(annotation) in (*_KINDS, Vector)
+        or isinstance(annotation, type)
+        and issubclass(annotation, DType)
+    )
     if name.startswith("_") and (is_field or text.startswith(("Input[", "Output[", "InOut["))):
-        raise VertexDefinitionError(f"{cls.__name__} declares a field {name!r}.", next_step="let its name start with a letter.")
+        raise VertexDefinitionError(
+            f"{cls.__name__} declares a field {name!r}.",
+            next_step="let its name start with a letter.",
+        )
 
 
 def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field:
@@ -406,7 +462,9 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
             good = kind == "state" and len(layouts) < 2
             kind, form = _KINDS[origin], "edges" if layouts else ""
             continue
-        good = len(layout) < 2 and all(isinstance(x, type) and issubclass(x, Layout) for x in layout)
+        good = len(layout) < 2 and all(
+            isinstance(x, type) and issubclass(x, Layout) for x in layout
+        )
         layouts.append(layout[0] if layout else None)
         if origin is VectorList:
             good = good and kind != "state" and len(layouts) == 1 and not form
@@ -414,12 +472,22 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
             layouts.append(None)
     depth = len(layouts)
     is_dtype = isinstance(inner, type) and issubclass(inner, DType) and inner is not DType
-    if not (is_dtype or isinstance(inner, TypeVar)) or not good or depth > (1 if kind == "state" else 2):
+    if (
+        not (is_dtype or isinstance(inner, TypeVar))
+        or not good
+        or depth > (1 if kind == "state" else 2)
+    ):
         text = str(annotation) if get_origin(annotation) else shown(annotation)
-        for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.vector_layout.", "ipu_teach.types.dtypes."):
+        for module in (
+            "ipu_teach.graph.vertex.",
+            "ipu_teach.graph.vector_layout.",
+            "ipu_teach.types.dtypes.",
+        ):
             text = text.replace(module, "")
-        raise VertexDefinitionError(f"""{cls.__name__}.{name} is declared as {text}, which is no field.
-            next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, Vector[FLOAT] or
+        raise VertexDefinitionError(f"""{cls.__name__}.{name} is declared as {text}, which is no
+            field.
+            next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT,
+            Vector[FLOAT] or
             Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state.""")
     _refuse_quarter(f"{cls.__name__}.{name}", inner)
     said = tuple(layouts) if any(layouts) else ()
@@ -427,10 +495,13 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
 
 
 def _refuse_quarter(field: str, dtype: object) -> None:
-    """Raise `VertexDefinitionError` for a field of 8-bit floats, with which no codelet can compute."""
+    """Raise `VertexDefinitionError` for a field of 8-bit floats, with which no codelet can
+    compute."""
     if isinstance(dtype, type) and issubclass(dtype, QUARTER):
-        raise VertexDefinitionError(f"""{field} is a field of {dtype}, and codelets do not compute with 8-bit floats.
-            next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves declare UNSIGNED_CHAR and
+        raise VertexDefinitionError(f"""{field} is a field of {dtype}, and codelets do not compute
+            with 8-bit floats.
+            next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves
+            declare UNSIGNED_CHAR and
             connect tensor.reinterpret(UNSIGNED_CHAR).""")
 
 
@@ -440,7 +511,8 @@ def _checked_default(cls: type[Vertex], field: Field) -> Field:
         return field
     what = f"{cls.__name__}.{field.name}"
     if field.kind != "state":
-        raise VertexDefinitionError(f"""{what} is declared as {field.declaration()} and set to {shown(field.default)}: only
+        raise VertexDefinitionError(f"""{what} is declared as {field.declaration()} and set to
+            {shown(field.default)}: only
             state has a default.
             next:  connect a tensor that holds the value.""")
     try:
@@ -448,15 +520,21 @@ def _checked_default(cls: type[Vertex], field: Field) -> Field:
     except TensorCreationError as error:
         raise VertexDefinitionError(error.tried, next_step=error.next_step) from None
     if field.depth and array.ndim != 1:
-        raise VertexDefinitionError(f"""{what} is set to {shown(field.default)}, and is declared as {field.declaration()}.
+        raise VertexDefinitionError(f"""{what} is set to {shown(field.default)}, and is declared as
+            {field.declaration()}.
             next:  give a list of numbers.""")
     if not field.depth and array.size != 1:
-        raise VertexDefinitionError(f"""{what} is set to {shown(field.default)}: state is a single number.
+        raise VertexDefinitionError(f"""{what} is set to {shown(field.default)}: state is a single
+            number.
             next:  give one number; for several, declare Vector[{field.dtype.__name__}].""")
     return field
 
 
-_RANKS = ("a single number", "a one-dimensional array", "a two-dimensional array, or a list of one-dimensional ones")
+_RANKS = (
+    "a single number",
+    "a one-dimensional array",
+    "a two-dimensional array, or a list of one-dimensional ones",
+)
 
 
 def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> Any:
@@ -478,7 +556,8 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
     except TensorCreationError as error:
         raise CodeletError(error.tried, next_step=error.next_step) from None
     if isinstance(region, np.ndarray) and region.ndim != field.depth:
-        raise CodeletError(f"""{cls.__name__}.call(): {field.name!r} is declared as {field.declaration()} and was given shape
+        raise CodeletError(f"""{cls.__name__}.call(): {field.name!r} is declared as
+            {field.declaration()} and was given shape
             {region.shape}.
             next:  give {_RANKS[field.depth]}.""")
     if field.kind == "input":
@@ -488,12 +567,17 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
 
 
 def _is_size(given: Any) -> bool:
-    """True for what `call` takes as the size of an Output: a whole number, or a list or tuple of them."""
-    return all(isinstance(n, (int, np.integer)) for n in (given if isinstance(given, (list, tuple)) else [given]))
+    """True for what `call` takes as the size of an Output: a whole number, or a list or tuple of
+    them."""
+    return all(
+        isinstance(n, (int, np.integer))
+        for n in (given if isinstance(given, (list, tuple)) else [given])
+    )
 
 
 def _call_output(cls: type[Vertex], field: Field, given: Any) -> Any:
-    """The region of an Output, of the size that `call` was given, with nothing written to it yet."""
+    """The region of an Output, of the size that `call` was given, with nothing written to it
+    yet."""
     what = f"{cls.__name__}.call()"
     if field.depth == 0:
         if given is not None:
@@ -507,25 +591,37 @@ def _call_output(cls: type[Vertex], field: Field, given: Any) -> Any:
     lengths = [given] if isinstance(given, (int, np.integer)) else list(given)
     listed = field.depth == 2 and isinstance(given, list)
     fits = listed or len(lengths) == field.depth
-    if not fits or any(n < 0 or isinstance(n, bool) for n in lengths) or prod(lengths) > MOST_ELEMENTS:
-        raise CodeletError(f"{what} was given the size {shown(given)} for its Output {field.name!r}.", next_step=advice)
-    parts = [np.full(n, poison(field.dtype), field.dtype.numpy) for n in (lengths if listed else [tuple(lengths)])]
+    if (
+        not fits
+        or any(n < 0 or isinstance(n, bool) for n in lengths)
+        or prod(lengths) > MOST_ELEMENTS
+    ):
+        raise CodeletError(
+            f"{what} was given the size {shown(given)} for its Output {field.name!r}.",
+            next_step=advice,
+        )
+    parts = [
+        np.full(n, poison(field.dtype), field.dtype.numpy)
+        for n in (lengths if listed else [tuple(lengths)])
+    ]
     return VectorList(parts) if listed else parts[0]
 
 
 class SupervisorVertex(Vertex):
-    """A vertex that has the tile to itself: it starts the workers, so its cycles are tile cycles, not worker cycles."""
+    """A vertex that has the tile to itself: it starts the workers, so its cycles are tile cycles,
+    not worker cycles."""
 
     context = "supervisor"
 
 
 class MultiVertex(Vertex):
-    """A vertex that all workers of its tile run at the same time: `compute(self, worker_id)`, ids from 0.
+    """A vertex that all workers of its tile run at the same time: `compute(self, worker_id)`, ids
+    from 0.
 
-    It divides its own work by `worker_id` and `self.num_workers`. No worker may rely on what another one writes, for they
-    run in no order: an element that one worker writes and another one reads or writes is a race, found where compute() can
-    be traced. Where it cannot, the highest id wins. Its cycles are tile cycles, the split among the workers included.
-    """
+    It divides its own work by `worker_id` and `self.num_workers`. No worker may rely on what
+    another one writes, for they run in no order: an element that one worker writes and another one
+    reads or writes is a race, found where compute() can be traced. Where it cannot, the highest id
+    wins. Its cycles are tile cycles, the split among the workers included."""
 
     context = "multi"
 
@@ -536,19 +632,24 @@ class MultiVertex(Vertex):
 
 
 def workers(codelet: type[Vertex], num_workers: int = WORKERS) -> list[tuple[int, ...]]:
-    """The arguments of every call of compute() that one run of a vertex makes: none, or a worker's id each."""
+    """The arguments of every call of compute() that one run of a vertex makes: none, or a worker's
+    id each."""
     return [(number,) for number in range(num_workers)] if codelet.context == "multi" else [()]
 
 
-def template(codelet: type[Vertex], name: str, dtypes: Mapping[Any, type[DType]], **attributes: Any) -> type[Vertex]:
-    """A copy of `codelet` for other dtypes: every field of a dtype in `dtypes` takes the one it maps to.
+def template(
+    codelet: type[Vertex], name: str, dtypes: Mapping[Any, type[DType]], **attributes: Any
+) -> type[Vertex]:
+    """A copy of `codelet` for other dtypes: every field of a dtype in `dtypes` takes the one it
+    maps to.
 
     `attributes` are set on the new class, where `compute` finds them as `self.…`.
     """
     for field in codelet.fields.values():
         _refuse_quarter(f"{name}.{field.name}", dtypes.get(field.dtype))
     made: Any = type(name, (codelet,), attributes)
-    del made._instances  # nothing is made from it, and what describes the class is then its constants alone
+    # nothing is made from it, and what describes the class is then its constants alone
+    del made._instances
     changed = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
     made.fields = {n: _checked_default(made, f) for n, f in changed.items()}
     for field_name, field in made.fields.items():

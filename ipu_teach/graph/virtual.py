@@ -17,7 +17,8 @@ from ipu_teach.types import Array
 class VirtualGraph(Graph):
     """Some tiles of a graph as a graph of their own. Made by `Graph.create_virtual_graph`.
 
-    Everything made through it belongs to the top-level graph; only tile numbers, and `target`, are its own.
+    Everything made through it belongs to the top-level graph; only tile numbers, and `target`, are
+    its own.
     """
 
     def __init__(self, parent: Graph, *tiles: Any) -> None:
@@ -55,11 +56,18 @@ def _choose(parent: Graph, given: tuple[Any, ...]) -> Array:
         numbers = np.asarray(given[0])
     except (ValueError, OverflowError, MemoryError):
         numbers = np.asarray(None)
-    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu" or len(np.unique(numbers)) < numbers.size:
+    if (
+        numbers.ndim != 1
+        or numbers.size == 0
+        or numbers.dtype.kind not in "iu"
+        or len(np.unique(numbers)) < numbers.size
+    ):
         raise _refused(given, "a list of tiles holds whole numbers, at least one, each once.")
     return numbers
 
 
 def _refused(given: tuple[Any, ...], advice: str) -> InvalidTileMappingError:
     words = ", ".join(shown(g) for g in given)
-    return InvalidTileMappingError(f"create_virtual_graph({words}) chooses no tiles of the graph.", next_step=advice)
+    return InvalidTileMappingError(
+        f"create_virtual_graph({words}) chooses no tiles of the graph.", next_step=advice
+    )

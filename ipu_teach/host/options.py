@@ -1,10 +1,11 @@
-"""Engine options: Poplar's names, or their twins in snake case; what each does here, and what is said of the others.
+"""Engine options: Poplar's names, or their twins in snake case; what each does here, and what is
+said of the others.
 
-`Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool, int or str; "true", "false" and digits
-will do, as in Poplar. The environment variable IPU_TEACH_ENGINE_OPTIONS may hold a JSON object of options; what a program
-gives goes before it. Options that do nothing here, because the simulated machine always or never does it, are accepted
-and shown by `engine.options`; those that would change a result and cannot yet are refused when switched on.
-"""
+`Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool, int or str;
+"true", "false" and digits will do, as in Poplar. The environment variable IPU_TEACH_ENGINE_OPTIONS
+may hold a JSON object of options; what a program gives goes before it. Options that do nothing
+here, because the simulated machine always or never does it, are accepted and shown by
+`engine.options`; those that would change a result and cannot yet are refused when switched on."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ Options = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class _Option:
-    """`kind`: bool, int, str, or the words one may choose from. `instead`: what to use, of an option that is not offered.
+    """`kind`: bool, int, str, or the words one may choose from. `instead`: what to use, of an
+    option that is not offered.
 
     `control`: the bits of FP_CTL that it sets on every tile when it is switched on, see `fp.traps`.
     """
@@ -50,7 +52,9 @@ _OPTIONS: dict[str, _Option] = {
     "autoReport.outputGraphProfile": _Option(bool, False, _REPORT),
     "autoReport.outputExecutionProfile": _Option(bool, False, _REPORT),
     "autoReport.outputDebugInfo": _Option(bool, False, _REPORT),
-    "autoReport.outputSerializedGraph": _Option(bool, False, "compile_graph(graph, program).save(path) writes the graph."),
+    "autoReport.outputSerializedGraph": _Option(
+        bool, False, "compile_graph(graph, program).save(path) writes the graph."
+    ),
     "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
     "autoReport.executionProfileProgramRunCount": _Option(int, 2),
     "codelet_prices": _Option(PRICES),  # none of Poplar's; without it what the machine says
@@ -74,7 +78,9 @@ _OPTIONS: dict[str, _Option] = {
     "mergeCopies": _Option(bool, True),
     "exchange.enablePrefetch": _Option(bool, True),
     "exchange.multicastPolicy": _Option(str, "balanced"),
-    "exchange.streamBufferOverlap": _Option(("any", "hostRearrangeOnly", "none"), "hostRearrangeOnly"),
+    "exchange.streamBufferOverlap": _Option(
+        ("any", "hostRearrangeOnly", "none"), "hostRearrangeOnly"
+    ),
     "prng.enable": _Option(bool, True),
     "prng.enableStochasticRounding": _Option(bool, False, control=ESR),
     "prng.seed": _Option(int, 0),
@@ -85,10 +91,12 @@ _OPTIONS: dict[str, _Option] = {
     "profiler.format": _Option(str, "v4"),
     "profiler.includeCycleEstimates": _Option(bool, True),
     "profiler.programs.filter": _Option(str, ""),
-    "target.extendedMemory": _Option(bool, False, "the program lives in the memory of the tiles; stream what does not fit."),
+    "target.extendedMemory": _Option(
+        bool, False, "the program lives in the memory of the tiles; stream what does not fit."
+    ),
     "target.hostSyncTimeout": _Option(int, 300),
     "target.saveArchive": _Option(str, ""),
-}  # fmt: skip
+}
 
 
 def control_bits(options: Options) -> int:
@@ -105,13 +113,15 @@ _TWINS = {_twin(name): name for name in _OPTIONS}
 
 
 def effective(given: object, below: Options | None = None) -> Options:
-    """Every option with its value, under Poplar's names: defaults, then the environment, then `below`, then `given`."""
+    """Every option with its value, under Poplar's names: defaults, then the environment, then
+    `below`, then `given`."""
     defaults = {name: option.default for name, option in _OPTIONS.items()}
     return MappingProxyType({**defaults, **from_environment(), **(below or {}), **parsed(given)})
 
 
 def parsed(given: object, where: str = "") -> dict[str, Value]:
-    """`given` with Poplar's names and with values of the right type. Raises `InvalidOptionError` and `NotOfferedError`."""
+    """`given` with Poplar's names and with values of the right type. Raises `InvalidOptionError`
+    and `NotOfferedError`."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -123,22 +133,30 @@ def parsed(given: object, where: str = "") -> dict[str, Value]:
         name = _TWINS.get(key, key) if isinstance(key, str) else None
         if name in result:
             raise InvalidOptionError(
-                f"The option {name!r} was given twice.", where=where, next_step="give it once: both spellings mean the same."
+                f"The option {name!r} was given twice.",
+                where=where,
+                next_step="give it once: both spellings mean the same.",
             )
-        if name is not None and re.fullmatch(r"opt\.\w+", name) and isinstance(value, (bool, int, str)):
+        if (
+            name is not None
+            and re.fullmatch(r"opt\.\w+", name)
+            and isinstance(value, (bool, int, str))
+        ):
             result[name] = value
         elif name not in _OPTIONS:
             known = [*_OPTIONS, *_TWINS]
             raise InvalidOptionError(f"""There is no engine option {shown(key)}.
                 where: {where}
-                next:  {did_you_mean(key, known)}The names are those of Poplar's Engine, such as debug.allowOutOfMemory.""")
+                next:  {did_you_mean(key, known)}The names are those of Poplar's Engine, such as
+                debug.allowOutOfMemory.""")
         else:
             result[name] = _value(name, value, where)
     return result
 
 
 def from_environment() -> dict[str, Value]:
-    """The options in IPU_TEACH_ENGINE_OPTIONS. Raises `InvalidOptionError` that names the variable."""
+    """The options in IPU_TEACH_ENGINE_OPTIONS. Raises `InvalidOptionError` that names the
+    variable."""
     text = os.environ.get(ENVIRONMENT, "")
     if not text.strip():
         return {}
@@ -159,19 +177,28 @@ def _value(name: str, given: Any, where: str) -> Value:
     value = _converted(option.kind, given)
     if value is None:
         raise InvalidOptionError(
-            f"The engine option {name!r} was given {shown(given)}.", where=where, next_step=f"give {_accepted(option.kind)}."
+            f"The engine option {name!r} was given {shown(given)}.",
+            where=where,
+            next_step=f"give {_accepted(option.kind)}.",
         )
     if name.endswith(".filter"):
         expression(value, f"The engine option {name!r}")
     if option.instead and value != option.default:
-        raise NotOfferedError(f"{name} = {shown(value)} is not offered by this kit.", where=where, next_step=option.instead)
+        raise NotOfferedError(
+            f"{name} = {shown(value)} is not offered by this kit.",
+            where=where,
+            next_step=option.instead,
+        )
     return value
 
 
 def _converted(kind: type | tuple[str, ...], given: Any) -> Value:
     """`given` as a value of `kind`, or None."""
     if isinstance(kind, tuple):
-        return next((word for word in kind if isinstance(given, str) and given.lower() == word.lower()), None)
+        return next(
+            (word for word in kind if isinstance(given, str) and given.lower() == word.lower()),
+            None,
+        )
     if kind is bool:
         return given if isinstance(given, bool) else {"true": True, "false": False}.get(str(given))
     if kind is int:

@@ -1,4 +1,5 @@
-"""What the host connects to a stream: arrays that go round, iterators that run dry, functions that are called."""
+"""What the host connects to a stream: arrays that go round, iterators that run dry, functions that
+are called."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import IPUTeachError, StreamConnectionError, TensorCreationError, counted, shown
+from ipu_teach.errors import (
+    IPUTeachError,
+    StreamConnectionError,
+    TensorCreationError,
+    counted,
+    shown,
+)
 from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.report.host import TIMELINE, tracepoint
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
@@ -23,11 +30,11 @@ Drain = Callable[[Array], None]
 
 
 class StreamCallback:
-    """The host's end of a stream as an object. Subclass it and write `fetch`, and what you need of the rest.
+    """The host's end of a stream as an object. Subclass it and write `fetch`, and what you need of
+    the rest.
 
-    The array that `prefetch` and `fetch` are given has the stream's dtype and `num_elements` elements. Calls come one at a
-    time, in the order of the transfers.
-    """
+    The array that `prefetch` and `fetch` are given has the stream's dtype and `num_elements`
+    elements. Calls come one at a time, in the order of the transfers."""
 
     class Result(Enum):
         """What `prefetch` says: the array is filled, or there is nothing to fill it with yet."""
@@ -36,14 +43,16 @@ class StreamCallback:
         NOT_AVAILABLE = "NOT_AVAILABLE"
 
     def prefetch(self, array: Array) -> StreamCallback.Result:
-        """Fill `array` with a later transfer, if it can be had already. Only for streams to the device.
+        """Fill `array` with a later transfer, if it can be had already. Only for streams to the
+        device.
 
         Called after a transfer, until as many are ready as the stream's `buffering_depth`.
         """
         return StreamCallback.Result.NOT_AVAILABLE
 
     def fetch(self, array: Array) -> None:
-        """Fill `array` with the next transfer, which was not prefetched; or, from the device, take what is in `array`."""
+        """Fill `array` with the next transfer, which was not prefetched; or, from the device, take
+        what is in `array`."""
         raise StreamConnectionError(f"""{type(self).__name__} has no fetch().
             next:  write `def fetch(self, array):` in the class.""")
 
@@ -51,11 +60,13 @@ class StreamCallback:
         """The transfer is over: the data of the oldest `prefetch` or `fetch` has been used."""
 
     def invalidate_prefetched(self) -> None:
-        """What was prefetched and not used yet is thrown away: the engine was loaded, or the stream connected anew."""
+        """What was prefetched and not used yet is thrown away: the engine was loaded, or the stream
+        connected anew."""
 
 
 class CallbackFeed:
-    """A host-to-device stream with a `StreamCallback` at its end: what was prefetched goes first, the rest is fetched."""
+    """A host-to-device stream with a `StreamCallback` at its end: what was prefetched goes first,
+    the rest is fetched."""
 
     def __init__(self, stream: DataStream, callback: StreamCallback) -> None:
         self.stream = stream
@@ -77,7 +88,8 @@ class CallbackFeed:
             if not isinstance(result, StreamCallback.Result):
                 raise StreamConnectionError(f"""{name}.prefetch() returned {shown(result)}.
                     where: stream {self.stream.handle!r}
-                    next:  return StreamCallback.Result.SUCCESS or StreamCallback.Result.NOT_AVAILABLE.""")
+                    next:  return StreamCallback.Result.SUCCESS or
+                    StreamCallback.Result.NOT_AVAILABLE.""")
             if result is StreamCallback.Result.NOT_AVAILABLE:
                 break
             self._ready.append(ahead)
@@ -86,7 +98,11 @@ class CallbackFeed:
     def invalidate(self) -> None:
         """Throw away what was prefetched."""
         self._ready.clear()
-        _guarded(self.stream, f"{type(self.callback).__name__}.invalidate_prefetched()", self.callback.invalidate_prefetched)
+        _guarded(
+            self.stream,
+            f"{type(self.callback).__name__}.invalidate_prefetched()",
+            self.callback.invalidate_prefetched,
+        )
 
 
 def _buffer(stream: DataStream) -> Array:
@@ -94,14 +110,16 @@ def _buffer(stream: DataStream) -> Array:
 
 
 def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
-    """A function that returns the next transfer of a host-to-device stream: `num_elements` values of its dtype.
+    """A function that returns the next transfer of a host-to-device stream: `num_elements` values
+    of its dtype.
 
-    `source`: an array (each transfer takes the next part; at the end it starts over; with `wrap=False` each takes the first
-    part), a `StreamCallback`, an iterable of arrays, or a function: of no arguments, which returns the transfer, or of one,
-    which fills the array that it is given. Raises `StreamConnectionError`.
-    """
+    `source`: an array (each transfer takes the next part; at the end it starts over; with
+    `wrap=False` each takes the first part), a `StreamCallback`, an iterable of arrays, or a
+    function: of no arguments, which returns the transfer, or of one, which fills the array that it
+    is given. Raises `StreamConnectionError`."""
     if isinstance(source, (str, bytes, dict, set, Tensor, DataStream, type)) or source is None:
-        raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was connected to {shown(source)}.
+        raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was
+            connected to {shown(source)}.
             next:  connect an array, an iterator of arrays, or a function that returns one.""")
     iterator = isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))
     if not wrap and (isinstance(source, StreamCallback) or callable(source) or iterator):
@@ -112,18 +130,25 @@ def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
         return _from_function(stream, source)
     if iterator:
         return _from_iterator(stream, iter(source))
-    values = to_host_array(source, stream.dtype, f"The stream {stream.handle!r}", StreamConnectionError).reshape(-1)
-    if isinstance(source, np.ndarray) and source.dtype == stream.dtype.numpy and source.flags.c_contiguous:
-        values = source.reshape(-1)  # the caller's own memory: what changes there is what the next transfer sends
+    values = to_host_array(
+        source, stream.dtype, f"The stream {stream.handle!r}", StreamConnectionError
+    ).reshape(-1)
+    if (
+        isinstance(source, np.ndarray)
+        and source.dtype == stream.dtype.numpy
+        and source.flags.c_contiguous
+    ):
+        # the caller's own memory: what changes there is what the next transfer sends
+        values = source.reshape(-1)
     return _in_turn(stream, values, wrap)
 
 
 def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
     """A function that takes one transfer of a device-to-host stream.
 
-    `sink`: an array of the stream's dtype (filled part by part, then over again; with `wrap=False` always the first part),
-    a list (each transfer is appended), a `StreamCallback`, or a function of one argument. Raises `StreamConnectionError`.
-    """
+    `sink`: an array of the stream's dtype (filled part by part, then over again; with `wrap=False`
+    always the first part), a list (each transfer is appended), a `StreamCallback`, or a function of
+    one argument. Raises `StreamConnectionError`."""
     if not wrap and not isinstance(sink, np.ndarray):
         raise _no_place(stream, sink)
     if isinstance(sink, list):
@@ -134,15 +159,20 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
         _check_signature(stream, sink, np.zeros(0))
         return lambda values: (_guarded(stream, "The connected function", sink, values), None)[1]
     if not isinstance(sink, np.ndarray):
-        raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the host and was connected to {shown(sink)}.
-            next:  connect an array to fill, a list to append to, or a function that takes one array.""")
+        raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the host and was
+            connected to {shown(sink)}.
+            next:  connect an array to fill, a list to append to, or a function that takes one
+            array.""")
     name = stream.dtype.numpy.name
     if sink.dtype != stream.dtype.numpy:
-        raise StreamConnectionError(f"""The stream {stream.handle!r} carries {stream.dtype.__name__} and was connected to an
+        raise StreamConnectionError(f"""The stream {stream.handle!r} carries {stream.dtype.__name__}
+            and was connected to an
             array of {sink.dtype}.
-            next:  connect an array of its own dtype: np.empty({stream.num_elements}, np.{name}).""")
+            next:  connect an array of its own dtype: np.empty({stream.num_elements},
+            np.{name}).""")
     if not sink.flags.c_contiguous or not sink.flags.writeable:
-        raise StreamConnectionError(f"""The stream {stream.handle!r} was connected to an array that cannot be filled in place:
+        raise StreamConnectionError(f"""The stream {stream.handle!r} was connected to an array that
+            cannot be filled in place:
             it is {"read-only" if not sink.flags.writeable else "not contiguous"}.
             next:  connect a new array: np.empty({stream.num_elements}, np.{name}).""")
     rows = _in_turn(stream, sink.reshape(-1), wrap)
@@ -154,7 +184,8 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
 
 
 def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
-    """`copy`, one transfer of a stream, as an event on the host's timeline with its bytes and direction."""
+    """`copy`, one transfer of a stream, as an event on the host's timeline with its bytes and
+    direction."""
     label, size = f"{stream.handle}: {COPY}", stream.num_elements * stream.dtype.size
     way = TO_DEVICE if stream.to_device else TO_HOST
     now, add = time.perf_counter_ns, TIMELINE.add
@@ -196,7 +227,8 @@ def _to_callback(stream: DataStream, callback: StreamCallback) -> Drain:
 
 
 def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Call the user's code. What it raises becomes a `StreamConnectionError`; the kit's own errors and ^C pass."""
+    """Call the user's code. What it raises becomes a `StreamConnectionError`; the kit's own errors
+    and ^C pass."""
     try:
         with tracepoint(f"{stream.handle}: {what}", STREAMS):
             return function(*args)
@@ -225,7 +257,8 @@ def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
 
 
 def _takes_array(function: Callable[..., Any]) -> bool:
-    """True for a function that cannot be called without an argument: it wants the array to fill, as Poplar's do."""
+    """True for a function that cannot be called without an argument: it wants the array to fill, as
+    Poplar's do."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions do not say
@@ -259,26 +292,32 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
     except TensorCreationError as error:
         raise StreamConnectionError(error.tried, where=origin, next_step=error.next_step) from None
     if array.size != stream.num_elements:
-        raise StreamConnectionError(f"""The stream {stream.handle!r} takes {stream.num_elements:,} elements a transfer and was
+        raise StreamConnectionError(f"""The stream {stream.handle!r} takes {stream.num_elements:,}
+            elements a transfer and was
             given {array.size:,}.
             where: {origin}
-            next:  give arrays of {stream.num_elements:,} elements, or change the size of the stream.""")
+            next:  give arrays of {stream.num_elements:,} elements, or change the size of the
+            stream.""")
     return array.reshape(-1)
 
 
 def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
-    """The parts of an array of one transfer each, one a call, over and over; without `wrap` there is one, the first."""
+    """The parts of an array of one transfer each, one a call, over and over; without `wrap` there
+    is one, the first."""
     count = stream.num_elements
     values = values[:count] if not wrap else values
     if values.size == 0 or values.size % count:
         several = f"{count:,} elements, or a multiple of that: each transfer is the next part"
-        raise StreamConnectionError(f"""The stream {stream.handle!r} moves {count:,} elements a transfer and was connected to an
+        raise StreamConnectionError(f"""The stream {stream.handle!r} moves {count:,} elements a
+            transfer and was connected to an
             array of {values.size:,}.
-            next:  connect {several if wrap else f"at least {count:,} elements: each transfer is at the start"}.""")
+            next:  connect
+            {several if wrap else f"at least {count:,} elements: each transfer is at the start"}.""")
     rows, transfers = values.reshape(values.size // count, count), counter()
     return lambda: rows[next(transfers) % len(rows)]
 
 
 def _no_place(stream: DataStream, given: object) -> StreamConnectionError:
-    return StreamConnectionError(f"""The stream {stream.handle!r} was connected to {shown(given)} with wrap=False.
+    return StreamConnectionError(f"""The stream {stream.handle!r} was connected to {shown(given)}
+        with wrap=False.
         next:  wrap=False is for arrays, whose start it keeps to; leave it out.""")

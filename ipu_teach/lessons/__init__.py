@@ -1,13 +1,14 @@
 """The lessons: checks, hints, predictions and progress, and the notebooks themselves.
 
-Beside `tiny`, which a lesson reads aloud: the exercises with their checks, hints, puzzles and budgets; what an answer did, in
-words that help; predictions and progress in one file; the learner's notebook made from the solved one; lessons run without
-a browser. No check raises or hangs, whatever the answer does.
+Beside `tiny`, which a lesson reads aloud: the exercises with their checks, hints, puzzles and
+budgets; what an answer did, in words that help; predictions and progress in one file; the learner's
+notebook made from the solved one; lessons run without a browser. No check raises or hangs, whatever
+the answer does.
 
     from ipu_teach.lessons import check, given, hint, predict, progress
 
-`exercise` says what an exercise is, `lesson01` and its like hold those of a lesson, `judging` what all checks share.
-"""
+`exercise` says what an exercise is, `lesson01` and its like hold those of a lesson, `judging` what
+all checks share."""
 
 from ipu_teach.lessons.desk import check, given, hint, predict, share, verify
 from ipu_teach.lessons.overview import progress

@@ -23,12 +23,12 @@ MOST = 1e15  # of a number that is predicted
 class Exercise:
     """One exercise.
 
-    `takes`: for each answer that check() is given, what it is: "a function", or words for a value. `judge` gets the
-    answers. `hints` go from a nudge to nearly there; the last one leaves the writing to the learner. `thought`: what is
-    said to who has solved it: one more thing to think about, or another way. `precision`: how precisely floats are asked for,
-    where whole numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of the reference that
-    it stands for; none where right answers have little in common.
-    """
+    `takes`: for each answer that check() is given, what it is: "a function", or words for a value.
+    `judge` gets the answers. `hints` go from a nudge to nearly there; the last one leaves the
+    writing to the learner. `thought`: what is said to who has solved it: one more thing to think
+    about, or another way. `precision`: how precisely floats are asked for, where whole numbers are
+    not. `decoys`: lines of known wrong answers for the puzzle, each with the line of the reference
+    that it stands for; none where right answers have little in common."""
 
     name: str
     title: str
@@ -52,11 +52,17 @@ class Part:
     high: float = float("inf")
 
     def value(self, given: object) -> str | int | float | None:
-        """`given` as text or a number of Python's, if it is an answer at all; being right is another matter."""
+        """`given` as text or a number of Python's, if it is an answer at all; being right is
+        another matter."""
         if self.choices:
             return str(given) if isinstance(given, str) and given in self.choices else None
         number_ = plain(given)
-        if number_ is None or self.whole and not isinstance(number_, int) or not self.low <= number_ <= min(self.high, MOST):
+        if (
+            number_ is None
+            or self.whole
+            and not isinstance(number_, int)
+            or not self.low <= number_ <= min(self.high, MOST)
+        ):
             return None
         return number_ if isinstance(number_, int) else float(number_)
 
@@ -64,7 +70,9 @@ class Part:
         """What it asks for, in words."""
         if self.choices:
             return " or ".join(repr(choice) for choice in self.choices)
-        bounds = f" from {number(self.low)}" + (f" to {number(self.high)}" if self.high < float("inf") else " on")
+        bounds = f" from {number(self.low)}" + (
+            f" to {number(self.high)}" if self.high < float("inf") else " on"
+        )
         return f"{'a whole number' if self.whole else 'a number'}{bounds}"
 
     def said(self, value: Any) -> str:
@@ -83,14 +91,33 @@ class Question:
     why: str
 
     def values(self, given: Any) -> tuple[Any, ...]:
-        """`given` as one value for each part. Raises `AnswerKindError` for what is no prediction."""
-        several = isinstance(given, (tuple, list)) or isinstance(given, np.ndarray) and given.ndim == 1
-        found = tuple(part.value(value) for part, value in zip(self.parts, given if several else (given,), strict=False))
-        if len(found) != len(self.parts) or several and len(given) != len(self.parts) or None in found:
-            asks = " and ".join(f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts)
-            shape = f"({', '.join(part.label for part in self.parts)})" if len(self.parts) > 1 else "one value"
+        """`given` as one value for each part. Raises `AnswerKindError` for what is no
+        prediction."""
+        several = (
+            isinstance(given, (tuple, list)) or isinstance(given, np.ndarray) and given.ndim == 1
+        )
+        found = tuple(
+            part.value(value)
+            for part, value in zip(self.parts, given if several else (given,), strict=False)
+        )
+        if (
+            len(found) != len(self.parts)
+            or several
+            and len(given) != len(self.parts)
+            or None in found
+        ):
+            asks = " and ".join(
+                f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts
+            )
+            shape = (
+                f"({', '.join(part.label for part in self.parts)})"
+                if len(self.parts) > 1
+                else "one value"
+            )
             raise AnswerKindError(
-                f"Prediction {self.name} was given {shown(given)}.", where=self.title, next_step=f"give {shape}; {asks}."
+                f"Prediction {self.name} was given {shown(given)}.",
+                where=self.title,
+                next_step=f"give {shape}; {asks}.",
             )
         return found
 
@@ -101,7 +128,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A question with its numbers: what is asked, in words, and a run of the machine that answers it."""
+    """A question with its numbers: what is asked, in words, and a run of the machine that answers
+    it."""
 
     asks: str
     answer: Callable[[], tuple[Any, ...]]
@@ -109,7 +137,8 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Later(Question):
-    """A prediction that comes back two lessons on, with other numbers; its answer is no text here, but a run of the engine."""
+    """A prediction that comes back two lessons on, with other numbers; its answer is no text here,
+    but a run of the engine."""
 
     draw: Callable[[np.random.Generator], Drawn]
 
@@ -120,7 +149,8 @@ class Later(Question):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson's number, title and minutes, with its exercises and predictions in the order of the notebook.
+    """A lesson's number, title and minutes, with its exercises and predictions in the order of the
+    notebook.
 
     `later`: what it has a later lesson ask again.
     """
@@ -140,14 +170,24 @@ class Lesson:
 @cache
 def catalogue() -> tuple[Lesson, ...]:
     """Every lesson that has exercises, in order."""
-    from ipu_teach.lessons import lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07
+    from ipu_teach.lessons import (
+        lesson00,
+        lesson01,
+        lesson02,
+        lesson03,
+        lesson04,
+        lesson05,
+        lesson06,
+        lesson07,
+    )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
     return tuple(module.LESSON for module in written)
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
-    """The questions of earlier lessons that this one asks again: it is the first that stands two or more lessons on."""
+    """The questions of earlier lessons that this one asks again: it is the first that stands two or
+    more lessons on."""
     found: list[Later] = []
     for earlier in catalogue():
         two_on = [known for known in catalogue() if int(known.number) >= int(earlier.number) + 2]
@@ -163,7 +203,8 @@ def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
     other = any(item.name == name for item in items)
     if other:
         instead = "predict" if kind is Exercise else "check"
-        raise UnknownExerciseError(f"""{name} is {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for
+        raise UnknownExerciseError(f"""{name} is
+            {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for
             the other kind.
             next:  {instead}("{name}", …).""")
     digits = re.findall(r"\d+", str(name)) if isinstance(name, (str, float)) else []
@@ -171,7 +212,8 @@ def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
     near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
     numbers = ", ".join(lesson.number for lesson in catalogue())
     raise UnknownExerciseError(f"""There is no {what} {shown(name)}.
-        next:  {near}Names are text, as {next(iter(found))!r}; there are some for the lessons {numbers}.""")
+        next:  {near}Names are text, as {next(iter(found))!r}; there are some for the lessons
+        {numbers}.""")
 
 
 def find_exercise(name: object, call: str) -> Exercise:
@@ -187,15 +229,23 @@ def find_question(name: object) -> Question:
 
 
 def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
-    """Raise `AnswerKindError` unless there are as many answers as asked for, and functions where a function is."""
+    """Raise `AnswerKindError` unless there are as many answers as asked for, and functions where a
+    function is."""
     wanted = " and ".join(exercise.takes)
     if len(answers) != len(exercise.takes):
-        raise AnswerKindError(f"""check({exercise.name!r}) was given {counted(len(answers), "answer")}; it takes
+        raise AnswerKindError(f"""check({exercise.name!r}) was given
+            {counted(len(answers), "answer")}; it takes
             {len(exercise.takes)}.
             where: {exercise.title}
             next:  give it {wanted}.""")
     for answer, kind in zip(answers, exercise.takes, strict=True):
-        if kind == "a function" and answer is not ... and answer is not None and not callable(answer):
-            raise AnswerKindError(f"""check({exercise.name!r}) takes a function and was given {shown(answer)}.
+        if (
+            kind == "a function"
+            and answer is not ...
+            and answer is not None
+            and not callable(answer)
+        ):
+            raise AnswerKindError(f"""check({exercise.name!r}) takes a function and was given
+                {shown(answer)}.
                 where: {exercise.title}
                 next:  give the function itself, without brackets: the check calls it.""")

@@ -1,11 +1,12 @@
-"""The gaps of a lesson. The reference answer of an exercise stands once, in the solved notebook, between two marks:
+"""The gaps of a lesson. The reference answer of an exercise stands once, in the solved notebook,
+between two marks:
 
     # BEGIN SOLUTION 01.1: return the modelled cycles of the superstep
     …
     # END SOLUTION
 
-What follows the name says what to do; a learner reads it in place of the answer. Only the standard library is used here.
-"""
+What follows the name says what to do; a learner reads it in place of the answer. Only the standard
+library is used here."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ Cell = dict[str, Any]
 
 @dataclass(frozen=True)
 class Gap:
-    """One gap: its exercise, the words for the learner, and the lines first..last of the cell, marks included."""
+    """One gap: its exercise, the words for the learner, and the lines first..last of the cell,
+    marks included."""
 
     exercise: str
     todo: str
@@ -52,7 +54,11 @@ class Gap:
             if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
                 names.append(statement.name)
             elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.For, ast.With)):
-                names += [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+                names += [
+                    n.id
+                    for n in ast.walk(statement)
+                    if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+                ]
         return list(dict.fromkeys(names))
 
 
@@ -63,7 +69,8 @@ def source_of(cell: Cell) -> str:
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
-    """A notebook file as it stands there. Raises `LessonSourceError` for what is none, and for a cell that is none."""
+    """A notebook file as it stands there. Raises `LessonSourceError` for what is none, and for a
+    cell that is none."""
     place = str(path)
     try:
         notebook: dict[str, Any] = read_json(path)
@@ -89,7 +96,9 @@ def _check(cell: Any) -> None:
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
         raise ValueError(f"a cell is of the kind code, markdown or raw, and this is {shown(cell)}")
     source = cell.get("source")
-    if not isinstance(source, str) and not (isinstance(source, list) and all(isinstance(line, str) for line in source)):
+    if not isinstance(source, str) and not (
+        isinstance(source, list) and all(isinstance(line, str) for line in source)
+    ):
         raise ValueError(f"a cell's source is text, and this is {shown(source)}")
     _as_utf8(cell)
     if CONFLICT.search(source_of(cell)):
@@ -97,7 +106,8 @@ def _check(cell: Any) -> None:
 
 
 def _as_utf8(value: Any) -> None:
-    """Raises `ValueError` for half a pair of surrogates, which JSON can spell and no file can hold."""
+    """Raises `ValueError` for half a pair of surrogates, which JSON can spell and no file can
+    hold."""
     json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
@@ -106,7 +116,8 @@ def parsed(source: str, where: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise LessonSourceError(f"""A solved cell is no Python: {getattr(error, "msg", None) or type(error).__name__}.
+        raise LessonSourceError(f"""A solved cell is no Python:
+            {getattr(error, "msg", None) or type(error).__name__}.
             where: {where}{f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""}
             next:  correct the cell, and run it.""") from None
 
@@ -124,7 +135,9 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
             raise LessonSourceError(
                 f"A gap's marks do not pair at {line.strip()!r}.",
                 where=where,
-                next_step='write "# BEGIN SOLUTION 01.1: what to do", the answer, and "# END SOLUTION".',
+                next_step=(
+                    'write "# BEGIN SOLUTION 01.1: what to do", the answer, and "# END SOLUTION".'
+                ),
             )
         if begin is None:
             begin = number
@@ -135,19 +148,26 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
             found.append(Gap(opening[2], opening[3], opening[1], begin, number, answer, where))
             begin = None
     if begin is not None:
-        raise LessonSourceError(f"A gap has no end: {lines[begin].strip()!r}.", where=where, next_step="add # END SOLUTION.")
+        raise LessonSourceError(
+            f"A gap has no end: {lines[begin].strip()!r}.",
+            where=where,
+            next_step="add # END SOLUTION.",
+        )
     return found
 
 
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
-    """A cell as a learner gets it: each gap is a line that says what to do, and code that runs and does nothing.
+    """A cell as a learner gets it: each gap is a line that says what to do, and code that runs and
+    does nothing.
 
-    A name that the answer binds and that is used after the gap, in this cell or the `later` ones, is bound to `...`.
-    """
+    A name that the answer binds and that is used after the gap, in this cell or the `later` ones,
+    is bound to `...`."""
     lines = source.splitlines()
     afterwards = _names("\n".join(later))
     for gap in reversed(gaps_in(source, where)):
-        used = _names("\n".join(line for line in lines[gap.last + 1 :])) | (afterwards if not gap.indent else set())
+        used = _names("\n".join(line for line in lines[gap.last + 1 :])) | (
+            afterwards if not gap.indent else set()
+        )
         bound = [name for name in gap.assigned if name in used]
         todo = f"{gap.indent}# {gap.exercise} Your turn: {gap.todo}"
         blank = wrap(todo, WIDTH, subsequent_indent=f"{gap.indent}# ", break_on_hyphens=False)
@@ -159,12 +179,22 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
 def names_needed(source: str) -> set[str]:
     """The names that a cell uses and that neither it nor Python itself binds."""
     nodes = list(ast.walk(ast.parse(source)))
-    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    used = {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    bound = {
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
     bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     bound |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    bound |= {(alias.asname or alias.name).split(".")[0] for node in nodes for alias in getattr(node, "names", ())
-              if isinstance(alias, ast.alias)}  # fmt: skip
+    bound |= {
+        (alias.asname or alias.name).split(".")[0]
+        for node in nodes
+        for alias in getattr(node, "names", ())
+        if isinstance(alias, ast.alias)
+    }
     return used - bound - set(dir(builtins))
 
 
@@ -174,7 +204,8 @@ def _names(source: str) -> set[str]:
 
 @dataclass(frozen=True)
 class Reference:
-    """Where an exercise's reference answer stands: the source of its cell, and the expressions that check() is given."""
+    """Where an exercise's reference answer stands: the source of its cell, and the expressions that
+    check() is given."""
 
     path: Path
     cell: str
@@ -187,7 +218,12 @@ def _references(path: Path) -> dict[str, Reference]:
     asked: dict[object, tuple[str, ...]] = {}
     for source in cells:
         for node in ast.walk(parsed(source, str(path))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check" and node.args:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "check"
+                and node.args
+            ):
                 name, *answers = node.args
                 if isinstance(name, ast.Constant):
                     asked[name.value] = tuple(ast.unparse(answer) for answer in answers)
@@ -206,5 +242,6 @@ def reference(exercise: str) -> Reference:
             found = _references(path).get(exercise)
             if found is not None:
                 return found
-    raise UnknownExerciseError(f"""The solved notebook of {exercise} is not here, so there is no reference answer.
+    raise UnknownExerciseError(f"""The solved notebook of {exercise} is not here, so there is no
+        reference answer.
         next:  run this from a whole copy of the repository; or solve it: hint() helps.""")

@@ -1,4 +1,5 @@
-"""A lesson without a browser: every cell is run, what it prints is shown, and the outputs can be kept."""
+"""A lesson without a browser: every cell is run, what it prints is shown, and the outputs can be
+kept."""
 
 from __future__ import annotations
 
@@ -18,18 +19,25 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """What a headless run shows: the notebook's stdout on ours, line by line; all progress on stderr.
+    """What a headless run shows: the notebook's stdout on ours, line by line; all progress on
+    stderr.
 
-    On a terminal one bar counts the cells and carries the bar that the running cell draws. Elsewhere, in a log, each
-    cell and each finished bar is one line.
-    """
+    On a terminal one bar counts the cells and carries the bar that the running cell draws.
+    Elsewhere, in a log, each cell and each finished bar is one line."""
 
     def __init__(self, name: str, cells: int) -> None:
         from tqdm import tqdm
 
         self.live = sys.stderr.isatty()
         layout = "{desc} cell {n_fmt}/{total_fmt} |{bar:6}| {elapsed}{postfix}"
-        self.bar = tqdm(total=cells, desc=name, bar_format=layout, leave=False, dynamic_ncols=True, disable=not self.live)
+        self.bar = tqdm(
+            total=cells,
+            desc=name,
+            bar_format=layout,
+            leave=False,
+            dynamic_ncols=True,
+            disable=not self.live,
+        )
         self.cells = cells
         self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
         self.moving = False  # whether that line of stderr has been drawn over: a progress bar
@@ -86,7 +94,10 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
                 return
     raise LessonError(
         f"Lesson {name} has no choice of data.",
-        next_step='leave --data away; a lesson that has one says DATA = "digits" in its cell tagged "parameters"',
+        next_step=(
+            'leave --data away; a lesson that has one says DATA = "digits" in its cell '
+            'tagged "parameters"'
+        ),
     )
 
 
@@ -103,7 +114,8 @@ def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: s
 
 
 def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this very Python, in `folder`; the outputs go into `notebook`."""
+    """Run every cell in a kernel of this very Python, in `folder`; the outputs go into
+    `notebook`."""
     import asyncio
     import signal
 
@@ -112,28 +124,39 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
 
-    cells = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
+    cells = [
+        (i, cell)
+        for i, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
     screen = Screen(name, len(cells))
 
     class Client(NotebookClient):
         async def async_start_new_kernel(self, **kwargs: Any) -> None:
-            with contextlib.suppress(RuntimeError):  # raised on Windows, and outside the main thread
-                loop.add_signal_handler(signal.SIGINT, stop)  # in place of nbclient's, which reports a dead kernel
+            # raised on Windows, and outside the main thread
+            with contextlib.suppress(RuntimeError):
+                # in place of nbclient's, which reports a dead kernel
+                loop.add_signal_handler(signal.SIGINT, stop)
             await super().async_start_new_kernel(**kwargs)
 
-        def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
+        def process_message(
+            self, msg: dict[str, Any], cell: NotebookNode, cell_index: int
+        ) -> NotebookNode | None:
             if msg["msg_type"] == "stream":
                 screen.show(msg["content"]["name"], msg["content"]["text"])
             return super().process_message(msg, cell, cell_index)
 
     # No folder to look in leaves the one kernel that jupyter_client makes of this interpreter.
-    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+    manager = AsyncKernelManager(
+        kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[])
+    )
     client = Client(
         notebook,
         km=manager,
         timeout=None,
         startup_timeout=120,
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # its warnings are for servers, not for learners
+        # its warnings are for servers, not for learners
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
         record_timing=False,
         store_widget_state=False,
         resources={"metadata": {"path": str(folder)}},
@@ -162,7 +185,8 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
         task.cancel()
 
     stopped: list[bool] = []
-    loop = asyncio.SelectorEventLoop()  # on Windows the default loop cannot wait for the kernel's sockets
+    # on Windows the default loop cannot wait for the kernel's sockets
+    loop = asyncio.SelectorEventLoop()
     task = loop.create_task(run_cells())
     try:
         loop.run_until_complete(asyncio.wait([task]))
@@ -183,7 +207,8 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
 
 
 def settle(notebook: NotebookNode) -> None:
-    """Make the outputs the same for every run: what was printed in pieces is joined, and widgets keep their other forms.
+    """Make the outputs the same for every run: what was printed in pieces is joined, and widgets
+    keep their other forms.
 
     A widget's model ends with the kernel and has another number in each.
     """
@@ -201,7 +226,8 @@ def settle(notebook: NotebookNode) -> None:
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
-    """The executed notebook as one HTML page that fetches nothing, except to set formulas where it has some."""
+    """The executed notebook as one HTML page that fetches nothing, except to set formulas where it
+    has some."""
     from nbconvert import HTMLExporter
 
     formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)
@@ -213,7 +239,8 @@ def page_of(notebook: NotebookNode, name: str) -> str:
 
 
 def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
-    """Run a lesson, or a notebook file of one's own, headless. The file stays as it is unless `store` is set."""
+    """Run a lesson, or a notebook file of one's own, headless. The file stays as it is unless
+    `store` is set."""
     need("nbclient", "lab")
     import nbformat
 
@@ -224,7 +251,10 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         need_checkout("Storing a lesson's outputs")
     target = Path(html).absolute() if html else None
     if target and (target.is_dir() or not os.access(target.parent, os.W_OK)):
-        raise LessonError(f"The page cannot be written to {target}.", next_step="name a file in a folder that exists")
+        raise LessonError(
+            f"The page cannot be written to {target}.",
+            next_step="name a file in a folder that exists",
+        )
     try:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
@@ -238,7 +268,8 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a console that cannot show a character shows "?"
     with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
-        # A solved lesson must not tick off the learner's exercises; one's own keeps to the work folder of this moment.
+        # A solved lesson must not tick off the learner's exercises; one's own keeps to the work
+        # folder of this moment.
         env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
         if store:  # as the tests will run it again
             env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")

@@ -1,8 +1,9 @@
-"""What every check is made of: calling an answer safely, comparing what came with what should have come, saying why.
+"""What every check is made of: calling an answer safely, comparing what came with what should have
+come, saying why.
 
-A check returns `Passed` or raises `NotYet`. Whatever the learner's own code raises becomes `Broken`; a mistake of ours
-stays what it is. An answer works on copies, so it cannot change what it is compared with.
-"""
+A check returns `Passed` or raises `NotYet`. Whatever the learner's own code raises becomes
+`Broken`; a mistake of ours stays what it is. An answer works on copies, so it cannot change what it
+is compared with."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ MODELLED = "modelled cycles"
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 
 PACKAGE = Path(__file__).resolve().parents[1]
-ELSEWHERE = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+ELSEWHERE = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
 
 
 class Kind(Enum):
@@ -56,7 +59,8 @@ Rows = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Found:
-    """How a check ended, in words. `shared`: of one that passed, the line that anybody can replay, if it can be made."""
+    """How a check ended, in words. `shared`: of one that passed, the line that anybody can replay,
+    if it can be made."""
 
     kind: Kind
     rows: Rows = ()
@@ -68,9 +72,9 @@ class Found:
 class Passed:
     """An answer that is right: what was tried, and what it costs.
 
-    `bars`: the cost beside its budget; `figure`: the cost where that is another or none: in the unit of `bound`, which is what
-    the machine can do at best, else in `unit`. `evidence`: what the check saw: numbers, arrays, reports.
-    """
+    `bars`: the cost beside its budget; `figure`: the cost where that is another or none: in the
+    unit of `bound`, which is what the machine can do at best, else in `unit`. `evidence`: what the
+    check saw: numbers, arrays, reports."""
 
     tried: str
     bars: Bars | None = None
@@ -90,9 +94,21 @@ class Passed:
         """Raise `NotYet` for a cost below the bound: then it is no cost of what was asked for."""
         yours, unit = self.cost
         if self.bound is not None and yours is not None and self.bound.refuses(yours):
-            came = f"{number(yours)} {unit}, where the machine cannot do with less than {number(self.bound.least)}"
-            why = f"no program can be better than that ({self.bound.why}). So this is not the cost of what was asked for."
-            raise NotYet(self.tried, came, "", why, "leave what things cost to the model: no set_perf_estimate, for one.")
+            came = (
+                f"{number(yours)} {unit}, where the machine cannot do with less than "
+                f"{number(self.bound.least)}"
+            )
+            why = (
+                f"no program can be better than that ({self.bound.why}). So this is not the "
+                f"cost of what was asked for."
+            )
+            raise NotYet(
+                self.tried,
+                came,
+                "",
+                why,
+                "leave what things cost to the model: no set_perf_estimate, for one.",
+            )
 
     def rows(self) -> Rows:
         """What is said of it."""
@@ -103,26 +119,46 @@ class Passed:
 
 
 class NotYet(Exception):
-    """An answer that is not right yet, in words: what was tried, what came, what should have come, why, what next."""
+    """An answer that is not right yet, in words: what was tried, what came, what should have come,
+    why, what next."""
 
     def __init__(
-        self, tried: str, came: str = "", expected: str = "", why: str = "", next_step: str = "", bars: Bars | None = None
+        self,
+        tried: str,
+        came: str = "",
+        expected: str = "",
+        why: str = "",
+        next_step: str = "",
+        bars: Bars | None = None,
     ) -> None:
         super().__init__(why or came)
-        self.rows = (("tried", tried), ("came", came), ("expected", expected), ("why", why), ("next", next_step))
+        self.rows = (
+            ("tried", tried),
+            ("came", came),
+            ("expected", expected),
+            ("why", why),
+            ("next", next_step),
+        )
         self.bars = bars
 
     def with_more(self, why: str) -> NotYet:
         """The same with more of a reason."""
         said = dict(self.rows)
         said["why"] = f"{said['why']} {why}".strip()
-        return NotYet(said["tried"], said["came"], said["expected"], said["why"], said["next"], self.bars)
+        return NotYet(
+            said["tried"], said["came"], said["expected"], said["why"], said["next"], self.bars
+        )
 
 
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
-    """Raise the first of some verdicts, if there are any. Each stands with what is special about its case, "" if nothing is."""
+    """Raise the first of some verdicts, if there are any. Each stands with what is special about
+    its case, "" if nothing is."""
     for told, special in wrong[:1]:
-        raise told.with_more(f"The ordinary cases are right; what is special here: {special}.") if special else told
+        raise (
+            told.with_more(f"The ordinary cases are right; what is special here: {special}.")
+            if special
+            else told
+        )
 
 
 class NotAttempted(Exception):
@@ -146,11 +182,22 @@ class Broken(Exception):
             found: Rows = (("where", error.where), ("line", own or line), ("next", error.next_step))
         elif isinstance(error, RecursionError):
             why = "something contains or calls itself, and Python went round until it had enough."
-            found = (("line", line), ("why", why), ("next", "look for what ends the round; call your answer by itself."))
+            found = (
+                ("line", line),
+                ("why", why),
+                ("next", "look for what ends the round; call your answer by itself."),
+            )
         elif isinstance(error, SystemExit):
-            found = (("line", line), ("why", "exit() ends a program; an answer ends with `return`."), ("next", "leave it out."))
+            found = (
+                ("line", line),
+                ("why", "exit() ends a program; an answer ends with `return`."),
+                ("next", "leave it out."),
+            )
         else:
-            found = (("line", line), ("next", "mend that line, or call your answer by itself to see more."))
+            found = (
+                ("line", line),
+                ("next", "mend that line, or call your answer by itself to see more."),
+            )
         return (("tried", self.tried), ("came", said_by(error)), *found)
 
 
@@ -179,7 +226,8 @@ def line_of(error: BaseException) -> str:
 
 
 class answering:
-    """Around every call into the learner's code. What that rebinds of what checks use is put back at once."""
+    """Around every call into the learner's code. What that rebinds of what checks use is put back
+    at once."""
 
     def __init__(self, tried: str) -> None:
         self.tried = tried
@@ -188,12 +236,16 @@ class answering:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         put_back()
-        if error is not None and not isinstance(error, (NotYet, NotAttempted, Broken, KeyboardInterrupt)):  # SystemExit too
+        # SystemExit too
+        if error is not None and not isinstance(
+            error, (NotYet, NotAttempted, Broken, KeyboardInterrupt)
+        ):
             raise Broken(self.tried, error) from error
 
 
 def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "") -> Found:
-    """How the check of `answers` ends. Raises nothing but the learner's own interruption, and comes to an end.
+    """How the check of `answers` ends. Raises nothing but the learner's own interruption, and comes
+    to an end.
 
     Every text is made in here, for even the repr of an answer may fail, or take for ever.
     """
@@ -209,7 +261,10 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
         rows = (
             ("tried", "your answer, until it ends"),
             ("came", f"nothing: after {LIMIT:g} seconds it was stopped"),
-            ("next", "look for a loop that never ends, or for far more work than the exercise needs."),
+            (
+                "next",
+                "look for a loop that never ends, or for far more work than the exercise needs.",
+            ),
         )
         return Found(Kind.NOT_YET, rows)
     finally:
@@ -222,9 +277,17 @@ def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> 
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an answer that is no plain value, or a mistake of ours
-        why = "the answer is something that cannot be looked at, or the check itself has a fault. It was not judged."
+        why = (
+            "the answer is something that cannot be looked at, or the check itself has a fault. "
+            "It was not judged."
+        )
         advice = "return plain numbers, lists or programs. If you do, please report this."
-        rows = (("tried", "to judge your answer"), ("came", said_by(error)), ("line", line_of(error)), ("why", why))
+        rows = (
+            ("tried", "to judge your answer"),
+            ("came", said_by(error)),
+            ("line", line_of(error)),
+            ("why", why),
+        )
         return Found(Kind.UNJUDGED, (*rows, ("next", advice)))
 
 
@@ -239,13 +302,18 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -
     except NotYet as found:
         return Found(Kind.NOT_YET, found.rows, found.bars)
     except AnswerKindError as error:
-        return Found(Kind.NOT_YET, (("tried", "nothing yet"), ("came", error.tried), ("next", error.next_step)))
+        return Found(
+            Kind.NOT_YET,
+            (("tried", "nothing yet"), ("came", error.tried), ("next", error.next_step)),
+        )
     except Broken as found:
         return Found(Kind.ERROR, found.rows)
     bars = passed.bars
     if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:
         bars = replace(bars, least=passed.bound.least)
-    return Found(Kind.PASSED, passed.rows(), bars, line_for(name, *passed.cost, passed.evidence, answers[0]))
+    return Found(
+        Kind.PASSED, passed.rows(), bars, line_for(name, *passed.cost, passed.evidence, answers[0])
+    )
 
 
 def is_blank(answer: object) -> bool:
@@ -257,9 +325,19 @@ def is_blank(answer: object) -> bool:
     code = getattr(answer, "__code__", None)
     if not isinstance(code, CodeType):
         return False
-    idle = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "COPY_FREE_VARS", "MAKE_CELL"}
+    idle = {
+        "RESUME",
+        "NOP",
+        "LOAD_CONST",
+        "RETURN_CONST",
+        "RETURN_VALUE",
+        "COPY_FREE_VARS",
+        "MAKE_CELL",
+    }
     done = list(dis.get_instructions(code))
-    return {step.opname for step in done} <= idle and all(step.argval is None for step in done if "CONST" in step.opname)
+    return {step.opname for step in done} <= idle and all(
+        step.argval is None for step in done if "CONST" in step.opname
+    )
 
 
 def name_of(answer: object) -> str:
@@ -279,7 +357,8 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as a verdict quotes it: numbers, alone or in a row, with 4 significant digits, and never a long line."""
+    """A value as a verdict quotes it: numbers, alone or in a row, with 4 significant digits, and
+    never a long line."""
     if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex)):
         try:
             return number(float(value))
@@ -292,7 +371,8 @@ def quoted(value: object) -> str:
 
 
 def call(answer: Callable[..., Any], *arguments: Any) -> Any:
-    """What the answer returns for copies of the arguments. Changing them is `NotYet`, returning `...` is `NotAttempted`."""
+    """What the answer returns for copies of the arguments. Changing them is `NotYet`, returning
+    `...` is `NotAttempted`."""
     tried = call_text(answer, arguments)
     names: list[str] = []
     try:
@@ -316,13 +396,17 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
                 tried,
                 came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
                 expected=f"{parameter} left as it was: {quoted(before)}",
-                next_step=f"work on a copy, as {parameter.rstrip('s')}_copy = list({parameter}), or make a new list.",
+                next_step=(
+                    f"work on a copy, as {parameter.rstrip('s')}_copy = list({parameter}), "
+                    f"or make a new list."
+                ),
             )
     return result
 
 
 def call_made(answer: Callable[..., Any], tried: str, *arguments: Any) -> Any:
-    """What the answer makes of a graph, a report or the like: nothing that is copied for it, as `call` copies its arguments."""
+    """What the answer makes of a graph, a report or the like: nothing that is copied for it, as
+    `call` copies its arguments."""
     with answering(tried):
         made = answer(*arguments)
     if made is ...:
@@ -331,7 +415,8 @@ def call_made(answer: Callable[..., Any], tried: str, *arguments: Any) -> Any:
 
 
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
-    """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance` of the largest of them."""
+    """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance`
+    of the largest of them."""
     if isinstance(expected, (list, tuple, np.ndarray)):
         right = np.asarray(expected)
         try:
@@ -341,12 +426,18 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         if mine.dtype.kind not in "biuf":
             return returned(got, " is not a row of numbers")
         if mine.shape != right.shape:
-            return f"{len(mine)} numbers, not {len(right)}" if mine.ndim == right.ndim == 1 else f"the shape {mine.shape}"
+            return (
+                f"{len(mine)} numbers, not {len(right)}"
+                if mine.ndim == right.ndim == 1
+                else f"the shape {mine.shape}"
+            )
         if right.dtype.kind in "biu":
             close = mine == right
         else:
             with np.errstate(invalid="ignore"):  # inf - inf
-                close = np.abs(mine - right.astype(float)) <= tolerance * float(np.abs(right).max(initial=0))
+                close = np.abs(mine - right.astype(float)) <= tolerance * float(
+                    np.abs(right).max(initial=0)
+                )
         if close.all():
             return ""
         first = tuple(int(i) for i in np.argwhere(~close)[0])
@@ -358,7 +449,11 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
             return returned(got, ", which is no number")
         try:
             whole = isinstance(expected, (int, np.integer))
-            near = value == expected if whole else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
+            near = (
+                value == expected
+                if whole
+                else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
+            )
         except OverflowError:  # a whole number beyond all floats
             near = False
         return "" if near or value != value and expected != expected else precisely(value, expected)
@@ -366,39 +461,49 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
 
 
 def returned(value: object, fault: str = "") -> str:
-    """What an answer returned, and what is wrong with it, in words; None is what a function gives that has no `return`."""
+    """What an answer returned, and what is wrong with it, in words; None is what a function gives
+    that has no `return`."""
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
 
 def plain(value: object) -> int | float | Fraction | None:
-    """A number as Python has it: of numpy's kinds, an array without dimensions, a Fraction; None for what is no number."""
+    """A number as Python has it: of numpy's kinds, an array without dimensions, a Fraction; None
+    for what is no number."""
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()
-    return value if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) else None
+    return (
+        value if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) else None
+    )
 
 
 def precisely(mine: Any, right: Any) -> str:
     """A wrong number with as many digits as it takes to see that it is wrong."""
-    mine = mine.item() if isinstance(mine, np.generic) else mine  # numpy would round 1e300 to its dtype
+    # numpy would round 1e300 to its dtype
+    mine = mine.item() if isinstance(mine, np.generic) else mine
     text = quoted(float(mine) if isinstance(mine, Fraction) else mine)
     return repr(float(mine)) if text == quoted(right) and abs(mine) < 1e300 else text
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A mistake that others have made before: an answer with it, and what to say to whoever makes it."""
+    """A mistake that others have made before: an answer with it, and what to say to whoever makes
+    it."""
 
     like: Callable[..., Any]
     why: str
     next_step: str
 
 
-# What an answer gives if it has a known mistake, or what makes that of what it was given; why it is wrong; what to do.
+# What an answer gives if it has a known mistake, or what makes that of what it was given; why it is
+# wrong; what to do.
 Mistake = tuple[Any, str, str]
 
 
-def known(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], advice: str, *given: Any) -> tuple[str, str]:
-    """Why an answer is wrong and what to do, by the first mistake whose outcome `fits` it; else nothing, and `advice`."""
+def known(
+    mistakes: Iterable[Mistake], fits: Callable[[Any], bool], advice: str, *given: Any
+) -> tuple[str, str]:
+    """Why an answer is wrong and what to do, by the first mistake whose outcome `fits` it; else
+    nothing, and `advice`."""
     made = ((like(*given) if callable(like) else like, why, what) for like, why, what in mistakes)
     return next(((why, what) for like, why, what in made if fits(like)), ("", advice))
 
@@ -411,52 +516,87 @@ def compare(
     next_step: str = "try that call in a cell of your own, and follow it by hand.",
     tolerance: float = TOLERANCE,
 ) -> Passed:
-    """Compare an answer with an independent computation on every case. A known mistake is called by its name.
+    """Compare an answer with an independent computation on every case. A known mistake is called by
+    its name.
 
-    `cases`: by what is special about each; ORDINARY begins the names of the others, of which the first is told where it goes
-    wrong. An answer that is right on all of those has the special case named.
-    """
+    `cases`: by what is special about each; ORDINARY begins the names of the others, of which the
+    first is told where it goes wrong. An answer that is right on all of those has the special case
+    named."""
     results = {name: call(answer, *case) for name, case in cases.items()}
-    wrong = {name: words for name, case in cases.items() if (words := difference(results[name], oracle(*case), tolerance))}
+    wrong = {
+        name: words
+        for name, case in cases.items()
+        if (words := difference(results[name], oracle(*case), tolerance))
+    }
     if not wrong:
-        return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random", evidence=tuple(results.values()))
+        return Passed(
+            f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random",
+            evidence=tuple(results.values()),
+        )
     told = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
     case, pairs = cases[told], list(zip(cases.values(), results.values(), strict=True))
     known = next((s for s in suspects if _alike(s.like, pairs)), None) or _rounded(oracle, pairs)
 
     def again() -> str:
         wide = (tuple(_wider(part) for part in case) for case in cases.values())
-        return next((words for case in wide if (words := difference(call(answer, *case), oracle(*case), tolerance))), "")
+        return next(
+            (
+                words
+                for case in wide
+                if (words := difference(call(answer, *case), oracle(*case), tolerance))
+            ),
+            "",
+        )
 
     came, why = wrong[told], known.why if known else ""
     if came and results[told] is None and any(result is not None for result in results.values()):
-        came, why = "None", "one way through the function ends without a `return`; elsewhere it returns something."
+        came, why = (
+            "None",
+            "one way through the function ends without a `return`; elsewhere it returns something.",
+        )
     if (
         not why
         and len(wrong) > 2
         and len(numbers := {plain(result) for result in results.values()}) == 1
         and None not in numbers
     ):
-        why, next_step = "it gives the same whatever it is given.", "work it out from the arguments."
-    if not why and _numeric(results[told]) and all(_floating(oracle(*case)) for case in cases.values()):
+        why, next_step = (
+            "it gives the same whatever it is given.",
+            "work it out from the arguments.",
+        )
+    if (
+        not why
+        and _numeric(results[told])
+        and all(_floating(oracle(*case)) for case in cases.values())
+    ):
         why = rounding_or_logic(again)
         next_step = KEEP_WIDE if why == ROUNDED else next_step
     if why in ("", NOT_ROUNDED) and not any(name.startswith(ORDINARY) for name in wrong):
         why = f"the other cases are right. What is special here: {told}."
     advice = known.next_step if known else next_step
-    raise NotYet(call_text(answer, case), came=came, expected=quoted(oracle(*case)), why=why, next_step=advice)
+    raise NotYet(
+        call_text(answer, case),
+        came=came,
+        expected=quoted(oracle(*case)),
+        why=why,
+        next_step=advice,
+    )
 
 
 ROUNDED = "done once more in float64 it is right: the way is right, and what it loses is rounding."
 NOT_ROUNDED = "done once more in float64 it is wrong too: this is not rounding."
-KEEP_WIDE = "where do the numbers become narrow, as in HALF or float16? Add up and divide in FLOAT, and round last."
+KEEP_WIDE = (
+    "where do the numbers become narrow, as in HALF or float16? Add up and divide in "
+    "FLOAT, and round last."
+)
 
 
 def rounding_or_logic(again: Callable[[], str]) -> str:
-    """ROUNDED or NOT_ROUNDED, of an answer that misses its tolerance; nothing where that cannot be told, or not in time.
+    """ROUNDED or NOT_ROUNDED, of an answer that misses its tolerance; nothing where that cannot be
+    told, or not in time.
 
-    `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what differs then, in words.
-    """
+    `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what
+    differs then, in words."""
     if perf_counter() - _begun[0] > LIMIT / 3:
         return ""
     try:
@@ -470,7 +610,9 @@ _begun = [0.0]  # when the check that is going on began
 
 
 def _wider(value: Any) -> Any:
-    return value.astype(float) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+    return (
+        value.astype(float) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+    )
 
 
 def _numeric(value: object) -> bool:
@@ -481,7 +623,9 @@ def _floating(value: object) -> bool:
     return isinstance(value, float) or isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
-def _rounded(oracle: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]) -> Suspect | None:
+def _rounded(
+    oracle: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]
+) -> Suspect | None:
     """Whether every result is the right one, rounded to some number of digits."""
     rights = [oracle(*case) for case, _ in pairs]
     values = [value for _, result in pairs if (value := plain(result)) is not None]

@@ -1,4 +1,5 @@
-"""The learner's form of each lesson, derived from the solved one: the same cells, with its gaps blank.
+"""The learner's form of each lesson, derived from the solved one: the same cells, with its gaps
+blank.
 
 Outputs stay up to the first gap; after it there are none, for they would give the answers away.
 """
@@ -19,9 +20,15 @@ Notebook = dict[str, Any]
 
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
-    """A solved notebook as a learner gets it. A lesson without gaps comes back as it is. Raises `LessonSourceError`."""
-    made: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))  # a copy; where links lead is a folder nearer
-    code = [(f"{name}, cell {n}", cell) for n, cell in enumerate(made["cells"], start=1) if cell["cell_type"] == "code"]
+    """A solved notebook as a learner gets it. A lesson without gaps comes back as it is. Raises
+    `LessonSourceError`."""
+    # a copy; where links lead is a folder nearer
+    made: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))
+    code = [
+        (f"{name}, cell {n}", cell)
+        for n, cell in enumerate(made["cells"], start=1)
+        if cell["cell_type"] == "code"
+    ]
     sources = [source_of(cell) for _, cell in code]
     open_yet = True
     for number, ((where, cell), source) in enumerate(zip(code, sources, strict=True)):
@@ -40,7 +47,8 @@ def as_text(notebook: Notebook) -> str:
 
 
 def pairs() -> list[tuple[Path, Path]]:
-    """(solved, learner's) for every solved lesson; the second may not exist yet. Raises `LessonError` outside of a checkout."""
+    """(solved, learner's) for every solved lesson; the second may not exist yet. Raises
+    `LessonError` outside of a checkout."""
     shelf.need_checkout("The learner's form of the notebooks")
     solved = shelf.lessons_in(shelf.NOTEBOOKS / "solutions")
     return [(path, shelf.NOTEBOOKS / path.name) for path in solved]
@@ -58,7 +66,8 @@ def write() -> int:
 
 
 def check() -> int:
-    """Say where a learner's notebook is not what its solved one makes it; 1 if any is not, else 0."""
+    """Say where a learner's notebook is not what its solved one makes it; 1 if any is not, else
+    0."""
     faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
     known = {solved.name for solved, _ in pairs()}
     strays = [path.name for path in shelf.lessons_in(shelf.NOTEBOOKS) if path.name not in known]
@@ -81,22 +90,40 @@ def differences(solved: Path, target: Path) -> list[str]:
         return []
     faults = []
     if len(wanted["cells"]) != len(found["cells"]):
-        faults.append(f"{target.name}: {len(found['cells'])} cells, and {len(wanted['cells'])} in the solved notebook")
-    for number, (right, cell) in enumerate(zip(wanted["cells"], found["cells"], strict=False), start=1):
+        faults.append(
+            f"{target.name}: {len(found['cells'])} cells, and {len(wanted['cells'])} in the "
+            f"solved notebook"
+        )
+    for number, (right, cell) in enumerate(
+        zip(wanted["cells"], found["cells"], strict=False), start=1
+    ):
         if source_of(right) != source_of(cell):
             lines = source_of(cell).splitlines()
-            line = next((n for n, text in enumerate(source_of(right).splitlines()) if lines[n : n + 1] != [text]), 0)
+            line = next(
+                (
+                    n
+                    for n, text in enumerate(source_of(right).splitlines())
+                    if lines[n : n + 1] != [text]
+                ),
+                0,
+            )
             faults.append(
-                f"{target.name}: cell {number} differs in line {line + 1}: {''.join(lines[line : line + 1]).strip()!r}"
+                f"{target.name}: cell {number} differs in line {line + 1}: "
+                f"{''.join(lines[line : line + 1]).strip()!r}"
             )
         elif right != cell:
-            what = "its outputs" if right.get("outputs") != cell.get("outputs") else "its metadata, kind, id or number"
+            what = (
+                "its outputs"
+                if right.get("outputs") != cell.get("outputs")
+                else "its metadata, kind, id or number"
+            )
             faults.append(f"{target.name}: cell {number} differs in {what}")
     return faults or [f"{target.name}: the notebook's metadata differ"]
 
 
 def reset(word: str, progress: bool = False) -> int:
-    """Put a fresh copy of a lesson into the work folder; an edited one is kept under another name. Returns 0.
+    """Put a fresh copy of a lesson into the work folder; an edited one is kept under another name.
+    Returns 0.
 
     With `progress`, what was done in the lesson is forgotten too, predictions included.
     """
@@ -107,14 +134,24 @@ def reset(word: str, progress: bool = False) -> int:
         try:
             kept = shelf.set_aside(copy, "kept")
         except OSError as error:
-            raise LessonError(f"The old copy could not be renamed: {error.strerror}.", where=str(copy)) from error
+            raise LessonError(
+                f"The old copy could not be renamed: {error.strerror}.", where=str(copy)
+            ) from error
     shelf.learners_copy(lesson)
     print(f"{copy} is fresh" + (f"; your old one is {kept.name}" if kept else ""))
     number, done = lesson.name[:2], learned()
     if any(record for name, record in done.records().items() if name.startswith(f"{number}.")):
         if progress:
             done.forget(number)
-            print(f"what you had done in lesson {number} is forgotten, and its predictions are open again")
+            print(
+                f"what you had done in lesson {number} is forgotten, and its predictions are "
+                f"open "
+                f"again"
+            )
         else:
-            print(f"what you have done in it is kept; `ipu-teach reset {number} --progress` forgets that, and predictions, too")
+            print(
+                f"what you have done in it is kept; `ipu-teach reset {number} --progress` "
+                f"forgets "
+                f"that, and predictions, too"
+            )
     return 0

@@ -1,4 +1,5 @@
-"""The exercises of lesson 00, Meet the machine: what is asked, what is right, and known mistakes by name."""
+"""The exercises of lesson 00, Meet the machine: what is asked, what is right, and known mistakes by
+name."""
 
 from __future__ import annotations
 
@@ -11,14 +12,22 @@ import numpy as np
 from ipu_teach import FLOAT, HALF
 from ipu_teach.errors import counted
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
-from ipu_teach.lessons.judging import NotAttempted, NotYet, Passed, Suspect, answering, compare, raise_first
+from ipu_teach.lessons.judging import (
+    NotAttempted,
+    NotYet,
+    Passed,
+    Suspect,
+    answering,
+    compare,
+    raise_first,
+)
 from ipu_teach.lessons.programs import TILES, graph_of
 
 MEGA = 1_000_000  # bytes of a data sheet's MB; 1,048,576 would be a MiB
 FROM = ("own memory", "neighbour", "one for all", "other chip", "host")
 
 
-# --- 00.1 -------------------------------------------------------------------------------------------------------------
+# --- 00.1 -----------------------------------------------------------------------------------------
 
 
 def _facts(tiles: int, workers: int, megabytes: int) -> tuple[int, int]:
@@ -48,7 +57,10 @@ FACTS_MISTAKES = (
     ),
     Suspect(
         lambda tiles, workers, megabytes: (tiles * workers, -(-megabytes * MEGA // tiles)),
-        "the bytes of a tile were rounded up. All tiles together would then hold more than the chip has.",
+        (
+            "the bytes of a tile were rounded up. All tiles together would then hold more than the "
+            "chip has."
+        ),
         "round down: // divides to a whole number.",
     ),
     Suspect(
@@ -78,7 +90,11 @@ FACTS_MISTAKES = (
     ),
     Suspect(
         lambda tiles, workers, megabytes: (tiles, megabytes * MEGA // tiles),
-        "a tile was counted as one thread. It has several workers, and each runs a program of its own.",
+        (
+            "a tile was counted as one thread. It has several workers, and each runs a program of "
+            "its "
+            "own."
+        ),
         "multiply by the workers.",
     ),
 )
@@ -87,14 +103,25 @@ FACTS_MISTAKES = (
 def _capacity(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(1)
     cases: dict[str, tuple[int, ...]] = {
-        f"drawn, {k}": (int(draw.integers(20, 2000)), int(draw.integers(2, 9)), int(draw.integers(50, 2000))) for k in range(4)
+        f"drawn, {k}": (
+            int(draw.integers(20, 2000)),
+            int(draw.integers(2, 9)),
+            int(draw.integers(50, 2000)),
+        )
+        for k in range(4)
     }
     cases |= {"a chip that is sold": (1472, 6, 900), "there is one tile": (1, 7, 3)}
     cases["there are more tiles than megabytes"] = (1216, 6, 300)
-    return compare(answer, _facts, cases, FACTS_MISTAKES, "multiply tiles by workers; divide the chip's bytes by its tiles.")
+    return compare(
+        answer,
+        _facts,
+        cases,
+        FACTS_MISTAKES,
+        "multiply tiles by workers; divide the chip's bytes by its tiles.",
+    )
 
 
-# --- 00.3 -------------------------------------------------------------------------------------------------------------
+# --- 00.3 -----------------------------------------------------------------------------------------
 
 
 def _spread(answer: Callable[..., Any]) -> Passed:
@@ -124,10 +151,16 @@ def _even(tried: str, held: list[int], count: int) -> None:
     missing = count - sum(held)
     if missing:
         tail = max(held) == min(held) > 0
-        why = "the rest was left over: dividing with // drops what does not come out even." if tail else ""
+        why = (
+            "the rest was left over: dividing with // drops what does not come out even."
+            if tail
+            else ""
+        )
         raise NotYet(
             tried,
-            f"{counted(missing, 'element')} on no tile" if missing < count else "no element is on a tile",
+            f"{counted(missing, 'element')} on no tile"
+            if missing < count
+            else "no element is on a tile",
             why=why or ("nothing was mapped." if missing == count else ""),
             next_step="give each of the elements that remain to another tile, one each."
             if tail
@@ -136,11 +169,17 @@ def _even(tried: str, held: list[int], count: int) -> None:
     if max(held) - min(held) <= 1:
         return
     full, empty = held.index(max(held)), held.index(min(held))
-    share, why = -(-count // len(held)), f"tile {full} would be full while there is room on tile {empty}."
+    share, why = (
+        -(-count // len(held)),
+        f"tile {full} would be full while there is room on tile {empty}.",
+    )
     if max(held) == count:
         why = "everything lies on one tile, and the others are empty."
     elif held[: count // share] == [share] * (count // share):
-        why = "the share of a tile was rounded up, so the first tiles take all before the last are reached."
+        why = (
+            "the share of a tile was rounded up, so the first tiles take all before the last "
+            "are reached."
+        )
     elif held[-1] == max(held) and len(set(held[:-1])) == 1:
         why = "the share of a tile was rounded down, and the last tile got all that remained."
     raise NotYet(
@@ -152,14 +191,16 @@ def _even(tried: str, held: list[int], count: int) -> None:
     )
 
 
-# --- 00.4 -------------------------------------------------------------------------------------------------------------
+# --- 00.4 -----------------------------------------------------------------------------------------
 
 
 def _side(tiles: int, bytes_per_tile: int) -> int:
     return isqrt(tiles * bytes_per_tile // (2 * HALF.size))
 
 
-def _as_square(elements: Callable[[int], float], rounding: Callable[[float], int] = int) -> Callable[[int, int], int]:
+def _as_square(
+    elements: Callable[[int], float], rounding: Callable[[float], int] = int
+) -> Callable[[int, int], int]:
     """A mistaken answer: the side of a square of so many elements, of the chip's bytes."""
     return lambda tiles, bytes_per_tile: rounding(elements(tiles * bytes_per_tile) ** 0.5)
 
@@ -216,13 +257,18 @@ SIDE_MISTAKES = (
 def _largest(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(4)
     cases: dict[str, tuple[int, int]] = {
-        f"drawn, {k}": (int(draw.integers(2, 2000)), int(draw.integers(1000, 700_000))) for k in range(5)
+        f"drawn, {k}": (int(draw.integers(2, 2000)), int(draw.integers(1000, 700_000)))
+        for k in range(5)
     }
     cases["two matrices fill it to the last byte"] = (25, 4 * 14**2)
     cases["a byte less than that"] = (1, 4 * 70**2 - 1)
     cases["not even one element fits twice"] = (1, 3)
     return compare(
-        answer, _side, cases, SIDE_MISTAKES, "how many elements may each of the two have? The side is the root of it."
+        answer,
+        _side,
+        cases,
+        SIDE_MISTAKES,
+        "how many elements may each of the two have? The side is the root of it.",
     )
 
 
@@ -235,7 +281,11 @@ LESSON = Lesson(
             "00.0",
             "What one tile can read",
             (Part("", "bytes", whole=True),),
-            "a tile reads its own memory, and nothing else. What lies on another tile has to be sent to it first.",
+            (
+                "a tile reads its own memory, and nothing else. What lies on another tile has to "
+                "be "
+                "sent to it first."
+            ),
         ),
         Exercise(
             "00.1",
@@ -245,16 +295,25 @@ LESSON = Lesson(
             (
                 "Each tile has so many workers, and each worker runs a thread of its own.",
                 "The chip's memory is the memory of all tiles together, and all have equally much.",
-                "Make bytes of the megabytes first: times 1,000,000. Then divide with //, which rounds down.",
+                (
+                    "Make bytes of the megabytes first: times 1,000,000. Then divide with //, "
+                    "which "
+                    "rounds down."
+                ),
             ),
-            "half a megabyte is little for a program of today, and yet no byte of it is further away than another. What "
+            "half a megabyte is little for a program of today, and yet no byte of it is further "
+            "away than another. What "
             "would your own programs have to give up to fit?",
         ),
         Question(
             "00.2",
             "Five ways to 4,000 bytes",
-            tuple(Part(f"{place}:", choices=FROM) for place in ("first", "second", "third", "fourth", "last")),
-            "on a chip every tile has a path of its own, so all 1,472 take as long as one. The links to another chip are "
+            tuple(
+                Part(f"{place}:", choices=FROM)
+                for place in ("first", "second", "third", "fourth", "last")
+            ),
+            "on a chip every tile has a path of its own, so all 1,472 take as long as one. The "
+            "links to another chip are "
             "shared by its tiles, and so is the host's, which is narrower still.",
         ),
         Exercise(
@@ -263,11 +322,22 @@ LESSON = Lesson(
             ("a function",),
             _spread,
             (
-                "The fullest tile holds least when all tiles hold equally much, or nearly: one more here and there.",
-                "tensor[i] is one element, and graph.set_tile_mapping(tensor[i], tile) gives it a tile.",
-                "Count i from 0 to tensor.num_elements. i % tiles goes round: 0, 1, 2, …, and from the last tile back to 0.",
+                (
+                    "The fullest tile holds least when all tiles hold equally much, or nearly: one "
+                    "more here and there."
+                ),
+                (
+                    "tensor[i] is one element, and graph.set_tile_mapping(tensor[i], tile) gives "
+                    "it a "
+                    "tile."
+                ),
+                (
+                    "Count i from 0 to tensor.num_elements. i % tiles goes round: 0, 1, 2, …, and "
+                    "from the last tile back to 0."
+                ),
             ),
-            "dealt out one by one, neighbours lie on different tiles. Would you rather have them side by side? Tile t then "
+            "dealt out one by one, neighbours lie on different tiles. Would you rather have them "
+            "side by side? Tile t then "
             "gets the elements from n * t // tiles up to n * (t + 1) // tiles.",
             decoys=(
                 ("for i in range(graph.target.num_tiles):", "for i in range(tensor.num_elements):"),
@@ -285,9 +355,14 @@ LESSON = Lesson(
             (
                 "How many bytes has the chip? How many of them may one of the two matrices have?",
                 "An element of HALF takes 2 bytes, and a square of side n has n * n elements.",
-                "So n * n is at most the chip's bytes divided by 4. math.isqrt gives the root of a whole number, rounded down.",
+                (
+                    "So n * n is at most the chip's bytes divided by 4. math.isqrt gives the root "
+                    "of "
+                    "a whole number, rounded down."
+                ),
             ),
-            "twice the memory holds a matrix of 1.4 times the side, and to multiply two of them takes 2.8 times the work. "
+            "twice the memory holds a matrix of 1.4 times the side, and to multiply two of them "
+            "takes 2.8 times the work. "
             "Memory is soon the smaller worry.",
         ),
     ),

@@ -1,4 +1,5 @@
-"""The exercises of lesson 01, Bulk synchronous parallel: what is asked, what is right, and known mistakes by name."""
+"""The exercises of lesson 01, Bulk synchronous parallel: what is asked, what is right, and known
+mistakes by name."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Output, SupervisorVertex, Tensor, program
-from ipu_teach.errors import ComputeSetRaceError, UninitialisedReadError, counted, did_you_mean, shown
+from ipu_teach.errors import (
+    ComputeSetRaceError,
+    UninitialisedReadError,
+    counted,
+    did_you_mean,
+    shown,
+)
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.double import Precision
@@ -35,7 +42,9 @@ from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.report import Report
 
 TILES = 13
-BYTES_PER_CYCLE = 4  # each way and tile; derived from the tests of Graphcore's tutorial 6, see Target.exchange_bytes_per_cycle
+# each way and tile; derived from the tests of Graphcore's tutorial 6, see
+# Target.exchange_bytes_per_cycle
+BYTES_PER_CYCLE = 4
 SLACK = 1.05  # of the reference's cost
 
 Row = Sequence[int]
@@ -52,25 +61,41 @@ def _distinct(draw: np.random.Generator, most: int, count: int) -> list[int]:
 
 
 def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
-    """As many tiles as the lesson has, primes, more tiles than that, one tile, and more tiles than have anything to do."""
+    """As many tiles as the lesson has, primes, more tiles than that, one tile, and more tiles than
+    have anything to do."""
     draw = np.random.default_rng(101)
     cases = {}
-    for name, tiles in (("drawn", 3), ("drawn, 13", TILES), ("drawn, 7", 7), ("drawn, 31", 31), ("there is one tile", 1)):
+    for name, tiles in (
+        ("drawn", 3),
+        ("drawn, 13", TILES),
+        ("drawn, 7", 7),
+        ("drawn, 31", 31),
+        ("there is one tile", 1),
+    ):
         work, bytes_in, bytes_out = (_distinct(draw, most, tiles) for most in (500, 900, 900))
         cases[name] = (work, bytes_in, bytes_out, int(draw.integers(20, 200)))
     idle = [0] * (TILES - 3)
-    cases["most tiles have nothing to do"] = ([120, 45, 7, *idle], [0, 18, 3, *idle], [21, 0, 0, *idle], 100)
+    cases["most tiles have nothing to do"] = (
+        [120, 45, 7, *idle],
+        [0, 18, 3, *idle],
+        [21, 0, 0, *idle],
+        100,
+    )
     cases["nothing is sent"] = ([120, 45, 7], [0, 0, 0], [0, 0, 0], 100)
     return cases
 
 
-# What people put in place of each part of the formula: what it is then, why that is not so, and what to do.
+# What people put in place of each part of the formula: what it is then, why that is not so, and
+# what to do.
 Piece = tuple[Callable[..., Any], str, str]
 WORKS: tuple[Piece, ...] = (
     (max, "", ""),
     (
         sum,
-        "the work of all tiles was added up. They work at the same time, so only the slowest counts.",
+        (
+            "the work of all tiles was added up. They work at the same time, so only the slowest "
+            "counts."
+        ),
         "take the largest of work, not the sum.",
     ),
     (
@@ -85,12 +110,19 @@ BYTES: tuple[Piece, ...] = (
     (lambda i, o: max(*i, *o), "", ""),
     (
         lambda i, o: max(a + b for a, b in zip(i, o, strict=True)),
-        "what a tile receives and what it sends were added up. Both go on at the same time, each at 4 bytes a cycle.",
+        (
+            "what a tile receives and what it sends were added up. Both go on at the same time, "
+            "each "
+            "at 4 bytes a cycle."
+        ),
         "the exchange of a tile takes as long as the larger of the two.",
     ),
     (
         lambda i, o: max(i) + max(o),
-        "the longest receiving and the longest sending were added up. All of it goes on at the same time.",
+        (
+            "the longest receiving and the longest sending were added up. All of it goes on at the "
+            "same time."
+        ),
         "the exchange takes as long as the largest number of both lists.",
     ),
     (
@@ -98,7 +130,11 @@ BYTES: tuple[Piece, ...] = (
         "the exchange of all tiles was added up. They exchange at the same time.",
         "take the slowest exchange of all tiles.",
     ),
-    (lambda i, o: max(i), "only bytes_in was looked at. A tile that sends takes its time too.", "look at bytes_out too."),
+    (
+        lambda i, o: max(i),
+        "only bytes_in was looked at. A tile that sends takes its time too.",
+        "look at bytes_out too.",
+    ),
     (
         lambda i, o: max(o),
         "only bytes_out was looked at. A tile that receives takes its time too.",
@@ -106,15 +142,27 @@ BYTES: tuple[Piece, ...] = (
     ),
     (
         lambda i, o: sum(i),
-        "what all tiles receive was added up, and what they send was left out. They exchange at the same time.",
+        (
+            "what all tiles receive was added up, and what they send was left out. They exchange "
+            "at "
+            "the same time."
+        ),
         "take the largest number of both lists.",
     ),
     (
         lambda i, o: sum(o),
-        "what all tiles send was added up, and what they receive was left out. They exchange at the same time.",
+        (
+            "what all tiles send was added up, and what they receive was left out. They exchange "
+            "at "
+            "the same time."
+        ),
         "take the largest number of both lists.",
     ),
-    (lambda i, o: 0, "the exchange is missing.", "add the slowest exchange: the largest number of bytes, at 4 a cycle."),
+    (
+        lambda i, o: 0,
+        "the exchange is missing.",
+        "add the slowest exchange: the largest number of bytes, at 4 a cycle.",
+    ),
 )
 CYCLES: tuple[Piece, ...] = (
     (lambda n: -(-n // BYTES_PER_CYCLE), "", ""),
@@ -128,7 +176,11 @@ CYCLES: tuple[Piece, ...] = (
         "a part of a cycle came out: 18 bytes are 4 cycles and a half, and there is no half cycle.",
         "round the exchange up: -(-bytes // 4), or math.ceil.",
     ),
-    (lambda n: n, "bytes were counted as cycles.", "a tile moves 4 bytes in a cycle: divide, and round up."),
+    (
+        lambda n: n,
+        "bytes were counted as cycles.",
+        "a tile moves 4 bytes in a cycle: divide, and round up.",
+    ),
     (
         lambda n: n // BYTES_PER_CYCLE + 1,
         "a cycle was added in any case: 16 bytes are 4 cycles, and not 5.",
@@ -137,29 +189,53 @@ CYCLES: tuple[Piece, ...] = (
 )
 SYNCS: tuple[Piece, ...] = (
     (lambda sync: sync, "", ""),
-    (lambda sync: 0, "the sync is missing: every superstep pays for the meeting, even if nobody is late.", "add sync."),
-    (lambda sync: 2 * sync, "the sync was paid for twice. The tiles meet once in a superstep.", "add sync once."),
+    (
+        lambda sync: 0,
+        "the sync is missing: every superstep pays for the meeting, even if nobody is late.",
+        "add sync.",
+    ),
+    (
+        lambda sync: 2 * sync,
+        "the sync was paid for twice. The tiles meet once in a superstep.",
+        "add sync once.",
+    ),
 )
 
 
 def _superstep_mistakes() -> Iterator[Suspect]:
     """Every mistake, alone, and then every two and three of them together."""
-    mixed = sorted(product(WORKS, BYTES, CYCLES, SYNCS), key=lambda parts: sum(bool(why) for _, why, _ in parts))
+    mixed = sorted(
+        product(WORKS, BYTES, CYCLES, SYNCS),
+        key=lambda parts: sum(bool(why) for _, why, _ in parts),
+    )
     for parts in mixed[1:]:
         (work_of, *_), (bytes_of, *_), (cycles_of, *_), (sync_of, *_) = parts
         said = [(why, advice) for _, why, advice in parts if why]
         why = " And ".join(why for why, _ in said)
 
         def like(
-            work: Row, i: Row, o: Row, sync: int, made: tuple[Callable[..., Any], ...] = (work_of, bytes_of, cycles_of, sync_of)
+            work: Row,
+            i: Row,
+            o: Row,
+            sync: int,
+            made: tuple[Callable[..., Any], ...] = (work_of, bytes_of, cycles_of, sync_of),
         ) -> Any:
             return made[3](sync) + made[2](made[1](i, o)) + made[0](work)
 
         yield Suspect(like, why, " Then ".join(advice for _, advice in said))
     yield Suspect(
-        lambda work, i, o, sync: sync + max(w + -(-max(a, b) // 4) for w, a, b in zip(work, i, o, strict=True)),
-        "the two phases were added up tile by tile, as if a tile could compute while another still exchanges.",
-        "take the slowest exchange of all tiles, then the slowest work of all tiles, and add the two.",
+        lambda work, i, o, sync: (
+            sync + max(w + -(-max(a, b) // 4) for w, a, b in zip(work, i, o, strict=True))
+        ),
+        (
+            "the two phases were added up tile by tile, as if a tile could compute while another "
+            "still exchanges."
+        ),
+        (
+            "take the slowest exchange of all tiles, then the slowest work of all tiles, and add "
+            "the "
+            "two."
+        ),
     )
 
 
@@ -167,14 +243,15 @@ def _time(answer: Callable[..., Any]) -> Passed:
     return compare(answer, _step, _supersteps(), _superstep_mistakes())
 
 
-# --- 01.2 -------------------------------------------------------------------------------------------------------------
+# --- 01.2 -----------------------------------------------------------------------------------------
 
 
 def longest_first(jobs: Row, tiles: int) -> int:
-    """Cycles of the fullest tile when jobs are dealt out longest first, each to the tile that has least so far.
+    """Cycles of the fullest tile when jobs are dealt out longest first, each to the tile that has
+    least so far.
 
-    That is at most 4/3 - 1/(3 tiles) of the best there is (Graham, "Bounds on multiprocessing timing anomalies", 1969).
-    """
+    That is at most 4/3 - 1/(3 tiles) of the best there is (Graham, "Bounds on multiprocessing
+    timing anomalies", 1969)."""
     load = [0] * tiles
     heapify(load)
     for job in sorted(jobs, reverse=True):
@@ -204,14 +281,22 @@ def _job_lists() -> list[tuple[list[int], int]]:
 
 
 BALANCE_MISTAKES = (
-    (lambda jobs, tiles: [i % tiles for i in range(len(jobs))], "this deals the jobs out in turn, however long each is."),
-    (lambda jobs, tiles: [0] * len(jobs), "everything is on tile 0, and the other tiles wait for it."),
+    (
+        lambda jobs, tiles: [i % tiles for i in range(len(jobs))],
+        "this deals the jobs out in turn, however long each is.",
+    ),
+    (
+        lambda jobs, tiles: [0] * len(jobs),
+        "everything is on tile 0, and the other tiles wait for it.",
+    ),
     (
         lambda jobs, tiles: [i * tiles // len(jobs) for i in range(len(jobs))],
         "each tile gets equally many jobs. Equally many are not equally long.",
     ),
     (
-        lambda jobs, tiles: _dealt_out(jobs, tiles, sorted(range(len(jobs)), key=lambda job: jobs[job])),
+        lambda jobs, tiles: _dealt_out(
+            jobs, tiles, sorted(range(len(jobs)), key=lambda job: jobs[job])
+        ),
         "the short jobs were placed first, and the long ones stick out.",
     ),
     (
@@ -224,7 +309,9 @@ BALANCE_MISTAKES = (
 def _balance(answer: Callable[..., Any]) -> Passed:
     cases = _job_lists()
     results = [call(answer, *case) for case in cases]
-    results = [list(placed) if isinstance(placed, (range, Iterator)) else placed for placed in results]
+    results = [
+        list(placed) if isinstance(placed, (range, Iterator)) else placed for placed in results
+    ]
     worst: Bars | None = None
     for (jobs, tiles), placed in zip(cases, results, strict=True):
         tried = call_text(answer, (jobs, tiles))
@@ -232,7 +319,11 @@ def _balance(answer: Callable[..., Any]) -> Passed:
         load = np.bincount(np.array(placed), jobs, tiles)
         bars = Bars(SLACK * longest_first(jobs, tiles), float(load.max()), "modelled cycles")
         if worst is None or bars.yours / bars.budget > worst.yours / worst.budget:
-            worst, closest, where = bars, (jobs, tiles), (tried, int(load.argmax()), int(load.argmin()), load)
+            worst, closest, where = (
+                bars,
+                (jobs, tiles),
+                (tried, int(load.argmax()), int(load.argmin()), load),
+            )
     assert worst is not None
     if worst.yours <= worst.budget:
         tried = f"{name_of(answer)} on {len(cases)} lists of jobs; below, the closest call"
@@ -240,17 +331,40 @@ def _balance(answer: Callable[..., Any]) -> Passed:
     tried, most, least, load = where
     fullest = f"the fullest tile works {number(worst.yours)} cycles"
     if all(_fits_when_sorted(*case, placed) for case, placed in zip(cases, results, strict=True)):
-        why = "these tiles would do for the jobs sorted by length: the list is in that order, and not in the order of jobs."
-        raise NotYet(tried, fullest, "", why, "give each tile its job's own place in the list: placed[job] = tile.", worst)
+        why = (
+            "these tiles would do for the jobs sorted by length: the list is in that order, and "
+            "not in the order of jobs."
+        )
+        raise NotYet(
+            tried,
+            fullest,
+            "",
+            why,
+            "give each tile its job's own place in the list: placed[job] = tile.",
+            worst,
+        )
     why = next(
         (
             text
             for like, text in BALANCE_MISTAKES
-            if all(list(like(*case)) == list(placed) for case, placed in zip(cases, results, strict=True))
+            if all(
+                list(like(*case)) == list(placed)
+                for case, placed in zip(cases, results, strict=True)
+            )
         ),
-        f"tile {most} has {number(load[most])} cycles to work, and tile {least} {number(load[least])}.",
+        (
+            f"tile {most} has {number(load[most])} cycles to work, and tile {least} "
+            f"{number(load[least])}."
+        ),
     )
-    raise NotYet(tried, fullest, "", why, "which job is the hardest to place late? Place that one first.", worst)
+    raise NotYet(
+        tried,
+        fullest,
+        "",
+        why,
+        "which job is the hardest to place late? Place that one first.",
+        worst,
+    )
 
 
 def _least_load(jobs: Row, tiles: int) -> Bound:
@@ -259,40 +373,76 @@ def _least_load(jobs: Row, tiles: int) -> Bound:
     if max(jobs) > even:
         return Bound(max(jobs), "modelled cycles", "the longest job alone takes that long")
     return Bound(
-        even, "modelled cycles", f"all {number(sum(jobs))} cycles of work, shared evenly among {counted(tiles, 'tile')}"
+        even,
+        "modelled cycles",
+        f"all {number(sum(jobs))} cycles of work, shared evenly among {counted(tiles, 'tile')}",
     )
 
 
 def _fits_when_sorted(jobs: Row, tiles: int, placed: Sequence[int]) -> bool:
     budget = SLACK * longest_first(jobs, tiles)
-    return any(np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget for down in (True, False))
+    return any(
+        np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget
+        for down in (True, False)
+    )
 
 
 def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
     """Raise `NotYet` unless there is one tile for each job."""
     if not isinstance(placed, (list, tuple, np.ndarray)):
-        raise NotYet(tried, returned(placed), "a list with a tile for each job", next_step="return the list of tile numbers.")
+        raise NotYet(
+            tried,
+            returned(placed),
+            "a list with a tile for each job",
+            next_step="return the list of tile numbers.",
+        )
     if len(placed) and all(isinstance(part, (list, tuple, np.ndarray)) for part in placed):
-        why = "this looks like the jobs of each tile. Asked is the other way round: the tile of each job."
-        raise NotYet(tried, shown(placed), "a list with a tile for each job", why, "write placed[job] = tile for each job.")
+        why = (
+            "this looks like the jobs of each tile. Asked is the other way round: the tile of "
+            "each job."
+        )
+        raise NotYet(
+            tried,
+            shown(placed),
+            "a list with a tile for each job",
+            why,
+            "write placed[job] = tile for each job.",
+        )
     if len(placed) != len(jobs):
         raise NotYet(
             tried,
             f"{counted(len(placed), 'tile number')} for {counted(len(jobs), 'job')}",
-            why="a job without a tile is never done." if len(placed) < len(jobs) else "there are more tiles than jobs.",
+            why="a job without a tile is never done."
+            if len(placed) < len(jobs)
+            else "there are more tiles than jobs.",
             next_step="return one tile number for each job, in the order of jobs.",
         )
     odd = [tile for tile in placed if not is_whole(tile)]
     if odd:
         why = "" if odd[0] is not None else "None stands where no tile was put in."
-        raise NotYet(tried, f"{shown(odd[0])} for a tile", "whole numbers", why, "return whole numbers; // divides to one.")
+        raise NotYet(
+            tried,
+            f"{shown(odd[0])} for a tile",
+            "whole numbers",
+            why,
+            "return whole numbers; // divides to one.",
+        )
     strays = [tile for tile in placed if not 0 <= tile < tiles]
     if strays:
-        advice = "tiles count from 0." if max(strays) == tiles else "a job goes to one of the tiles there are."
-        raise NotYet(tried, f"a job on tile {shown(strays[0])}", f"tiles from 0 to {tiles - 1}", next_step=advice)
+        advice = (
+            "tiles count from 0."
+            if max(strays) == tiles
+            else "a job goes to one of the tiles there are."
+        )
+        raise NotYet(
+            tried,
+            f"a job on tile {shown(strays[0])}",
+            f"tiles from 0 to {tiles - 1}",
+            next_step=advice,
+        )
 
 
-# --- 01.3 -------------------------------------------------------------------------------------------------------------
+# --- 01.3 -----------------------------------------------------------------------------------------
 
 
 def _waiting(work: Row) -> float:
@@ -302,7 +452,9 @@ def _waiting(work: Row) -> float:
 
 def _workloads() -> dict[str, tuple[list[int]]]:
     draw = np.random.default_rng(103)
-    cases: dict[str, tuple[list[int]]] = {f"drawn, {tiles}": (_distinct(draw, 999, tiles),) for tiles in (TILES, 2, 7, 31)}
+    cases: dict[str, tuple[list[int]]] = {
+        f"drawn, {tiles}": (_distinct(draw, 999, tiles),) for tiles in (TILES, 2, 7, 31)
+    }
     cases["there is one tile"] = ([418],)
     cases["most tiles have nothing to do"] = ([0] * 10 + [50, 20, 5],)
     cases["no tile has work: then nobody waits, and the share is 0"] = ([0] * TILES,)
@@ -331,7 +483,10 @@ WAITING_MISTAKES: tuple[Suspect, ...] = (
     ),
     Suspect(
         _or_zero(lambda work: sum(max(work) - w for w in work) / sum(work)),
-        "this compares waiting with working. Asked is its share of everything, waiting and working together.",
+        (
+            "this compares waiting with working. Asked is its share of everything, waiting and "
+            "working together."
+        ),
         "divide by tiles times the slowest.",
     ),
     Suspect(
@@ -368,13 +523,16 @@ def _share(answer: Callable[..., Any]) -> Passed:
     return compare(answer, _waiting, _workloads(), WAITING_MISTAKES, tolerance=SHARE.tolerance)
 
 
-# --- 01.4 -------------------------------------------------------------------------------------------------------------
+# --- 01.4 -----------------------------------------------------------------------------------------
 
 
 PAIRS: tuple[tuple[Callable[[Any], Any], str], ...] = (
     (lambda x: x + np.roll(x, -1), "it was made from readings, and not from doubled."),
     (lambda x: -x - np.roll(x, -1), "it was made from flipped, and not from doubled."),
-    (lambda x: 2 * x + 2 * np.roll(x, 1), "each was added to its left neighbour's, and not to its right one's."),
+    (
+        lambda x: 2 * x + 2 * np.roll(x, 1),
+        "each was added to its left neighbour's, and not to its right one's.",
+    ),
     (lambda x: 2 * x + np.roll(x, -1), "left comes from doubled, and right from readings."),
     (lambda x: x + 2 * np.roll(x, -1), "right comes from doubled, and left from readings."),
     (lambda x: 4 * x, "each was added to itself, and not to its right neighbour's."),
@@ -394,13 +552,16 @@ def _merge(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(104)
     reports = []
     for count in (TILES, 5, 1, 29):
-        values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])  # no two alike, and no 0
+        # no two alike, and no 0
+        values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])
         reports.append(_two_supersteps(answer, values))
     first = reports[0]
     most = max(report.num_steps for report in reports)
     tried = f"the values of 4 rows of readings, and {most} supersteps in each run"
     # Each tile needs a number of its right neighbour's, and has four numbers to read or write.
-    bound = least_cycles(first, supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES)
+    bound = least_cycles(
+        first, supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
+    )
     return Passed(tried, Bars(2, most, "supersteps"), reports, first.total_cycles, bound)
 
 
@@ -420,64 +581,125 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Report:
     if made is ...:
         raise NotAttempted
     if made is None:
-        raise NotYet(tried, "nothing: is there a `return`?", "a program", next_step="return Sequence(Execute(…), Execute(…)).")
+        raise NotYet(
+            tried,
+            "nothing: is there a `return`?",
+            "a program",
+            next_step="return Sequence(Execute(…), Execute(…)).",
+        )
     if isinstance(made, (list, tuple)):
         why = "those are programs of their own, of which an engine runs one at a time."
-        raise NotYet(tried, shown(made), "one program", why, "put them into a Sequence: Sequence(first, second).")
+        raise NotYet(
+            tried,
+            shown(made),
+            "one program",
+            why,
+            "put them into a Sequence: Sequence(first, second).",
+        )
     try:
         with answering(tried):
             engine = Engine(graph, made)
             engine.load(device)
-            engine.write_tensor("write readings", values)  # only now: what an answer puts into the results comes before
+            # only now: what an answer puts into the results comes before
+            engine.write_tensor("write readings", values)
             engine.run()
     except Broken as broken:
         raise _explained(tried, broken) from None
     kinds = [step.kind for step in engine.report.steps()]
-    right = {"readings": values, "doubled": 2 * values, "pairs": 2 * values + 2 * np.roll(values, -1), "flipped": -values}
+    right = {
+        "readings": values,
+        "doubled": 2 * values,
+        "pairs": 2 * values + 2 * np.roll(values, -1),
+        "flipped": -values,
+    }
     for name, expected in right.items():
         came = engine.read_tensor(f"check {name}")
         blank = np.isnan(came)
         if blank.all():
             why = "nothing in the program writes it: merging supersteps keeps all of the work."
-            raise NotYet(tried, f"{name} holds nothing", quoted(expected), why, f"put the vertices of {name} back.")
+            raise NotYet(
+                tried,
+                f"{name} holds nothing",
+                quoted(expected),
+                why,
+                f"put the vertices of {name} back.",
+            )
         where = difference(came, expected, 0)
         if where:
             known = PAIRS if name == "pairs" else OTHERS
             found = ((like, why) for like, why in known if not difference(came, like(values), 0))
-            why = next((why for _, why in found), "") or (_made_of(came, values) if name == "pairs" else "")
+            why = next((why for _, why in found), "") or (
+                _made_of(came, values) if name == "pairs" else ""
+            )
             if name == "readings":
                 why = "the readings were overwritten. They come from the sensors, and stay."
             elif blank.any():
-                why = f"{counted(int(blank.sum()), 'element')} hold nothing: some vertices are missing."
-            raise NotYet(tried, f"{name}: {where}", quoted(expected), why, "compare what it reads with the three supersteps.")
+                why = (
+                    f"{counted(int(blank.sum()), 'element')} hold nothing: some vertices are "
+                    f"missing."
+                )
+            raise NotYet(
+                tried,
+                f"{name}: {where}",
+                quoted(expected),
+                why,
+                "compare what it reads with the three supersteps.",
+            )
     if len(kinds) > 2:
         why = "two of these steps do not need each other, and could share a compute set."
         advice = "which of the three reads only what was there from the beginning?"
-        raise NotYet(tried, f"{len(kinds)} supersteps: {', '.join(kinds)}", "2", why, advice, Bars(2, len(kinds), "supersteps"))
+        raise NotYet(
+            tried,
+            f"{len(kinds)} supersteps: {', '.join(kinds)}",
+            "2",
+            why,
+            advice,
+            Bars(2, len(kinds), "supersteps"),
+        )
     return engine.report
 
 
 def _made_of(pairs: Any, readings: Any) -> str:
     """What pairs is made of, if it is so many times each reading and its neighbours', in words."""
-    parts = {"reading": readings, "right neighbour's": np.roll(readings, -1), "left neighbour's": np.roll(readings, 1)}
+    parts = {
+        "reading": readings,
+        "right neighbour's": np.roll(readings, -1),
+        "left neighbour's": np.roll(readings, 1),
+    }
     columns = np.stack(list(parts.values()), axis=1).astype(float)
     if len(readings) < 5 or np.isnan(pairs).any():
         return ""
     times = np.linalg.lstsq(columns, pairs.astype(float), rcond=None)[0].round()
     if difference(pairs, columns @ times):
         return ""
-    told = " and ".join(f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n)
-    return f"as it is, it holds {told}. Asked is 2 times the reading and 2 times the right neighbour's." if told else ""
+    told = " and ".join(
+        f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n
+    )
+    return (
+        (
+            f"as it is, it holds {told}. Asked is 2 times the reading and 2 times the right "
+            f"neighbour's."
+        )
+        if told
+        else ""
+    )
 
 
 def _explained(tried: str, broken: Broken) -> Exception:
-    """A race, or a read that comes too early, in the words of this exercise; any other error as it is."""
+    """A race, or a read that comes too early, in the words of this exercise; any other error as it
+    is."""
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
-        why = "one of these vertices needs what the other makes. That is a true dependency: a sync must lie between them."
+        why = (
+            "one of these vertices needs what the other makes. That is a true dependency: a "
+            "sync must lie between them."
+        )
         advice = "put the one that reads into the second compute set."
         if "twice" in error.tried:
-            why, advice = "two vertices write the same number.", "let each number be written once: look at out=."
+            why, advice = (
+                "two vertices write the same number.",
+                "let each number be written once: look at out=.",
+            )
         return NotYet(tried, f"ComputeSetRaceError: {error.tried}", why=why, next_step=advice)
     if isinstance(error, UninitialisedReadError):
         return NotYet(
@@ -489,36 +711,62 @@ def _explained(tried: str, broken: Broken) -> Exception:
     return broken
 
 
-# --- 01.5 -------------------------------------------------------------------------------------------------------------
+# --- 01.5 -----------------------------------------------------------------------------------------
 
 BEFORE, THIRDS = 25, 5  # vertices in the compute sets before it, and in thirds itself
 INNOCENT = {
-    "shift": "its vertices read the same elements, and reading together is no race: nobody's value changes by it.",
-    "mirror": "its vertices write in another order than they read, but each element is written once.",
+    "shift": (
+        "its vertices read the same elements, and reading together is no race: nobody's "
+        "value changes by it."
+    ),
+    "mirror": (
+        "its vertices write in another order than they read, but each element is written once."
+    ),
 }
 
 
 def _culprit(answer: Any, graph: Any) -> Passed:
     tried = f"the detector on every compute set, beside {shown(answer)}"
     if not isinstance(graph, Graph):
-        raise NotYet(tried, f"{shown(graph)} is no graph", next_step='check("01.5", culprit, graph).')
+        raise NotYet(
+            tried, f"{shown(graph)} is no graph", next_step='check("01.5", culprit, graph).'
+        )
     fits = isinstance(answer, (tuple, list)) and len(answer) == 3 and isinstance(answer[0], str)
     if not fits or not all(is_whole(vertex) for vertex in answer[1:]):
-        raise NotYet(tried, shown(answer), '("name of the compute set", one vertex, the other)', next_step="give those three.")
+        raise NotYet(
+            tried,
+            shown(answer),
+            '("name of the compute set", one vertex, the other)',
+            next_step="give those three.",
+        )
     try:
         Engine(graph, program.Sequence())
     except ComputeSetRaceError as error:
         race = error
     else:
-        raise NotYet(tried, "the detector finds nothing in this graph", next_step="run the cell that builds the graph again.")
+        raise NotYet(
+            tried,
+            "the detector finds nothing in this graph",
+            next_step="run the cell that builds the graph again.",
+        )
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
     if f"compute set {answer[0]!r}" not in str(race):
         came = f"{answer[0]!r}, and the detector names another"
         if answer[0] in INNOCENT:
-            raise NotYet(tried, came, "", INNOCENT[answer[0]], "look for a compute set in which two ranges of outputs overlap.")
+            raise NotYet(
+                tried,
+                came,
+                "",
+                INNOCENT[answer[0]],
+                "look for a compute set in which two ranges of outputs overlap.",
+            )
         near = did_you_mean(answer[0], (*INNOCENT, "thirds"))
         raise NotYet(
-            tried, came, "", "there is no compute set of that name.", near + "Names are those that the graph was given."
+            tried,
+            came,
+            "",
+            "there is no compute set of that name.",
+            near + "Names are those that the graph was given.",
         )
     if set(answer[1:]) != pair:
         why, advice = _wrong_pair(int(answer[1]), int(answer[2]), sorted(pair))
@@ -540,11 +788,17 @@ def _wrong_pair(one: int, other: int, pair: list[int]) -> tuple[str, str]:
     if one == other:
         return "this is one vertex, and a race takes two.", "give both numbers."
     if not 0 <= given[0] <= given[1] < THIRDS:
-        return f"thirds has the vertices 0 to {THIRDS - 1}.", "count the vertices of that compute set, from 0."
-    return "these two write different elements.", "write down, for each vertex, where its range begins and ends."
+        return (
+            f"thirds has the vertices 0 to {THIRDS - 1}.",
+            "count the vertices of that compute set, from 0.",
+        )
+    return (
+        "these two write different elements.",
+        "write down, for each vertex, where its range begins and ends.",
+    )
 
 
-# --- asked again ------------------------------------------------------------------------------------------------------
+# --- asked again ----------------------------------------------------------------------------------
 
 
 class Busy(SupervisorVertex):
@@ -576,7 +830,11 @@ def _worked(*works: Row) -> Report:
 
 
 def _one_slow_tile(draw: np.random.Generator) -> Drawn:
-    tiles, cycles, times = int(draw.integers(20, 200)), 100 * int(draw.integers(2, 9)), int(draw.integers(3, 9))
+    tiles, cycles, times = (
+        int(draw.integers(20, 200)),
+        100 * int(draw.integers(2, 9)),
+        int(draw.integers(3, 9)),
+    )
     even = [cycles] * tiles
     uneven = [*even[1:], cycles * times]
 
@@ -585,7 +843,8 @@ def _one_slow_tile(draw: np.random.Generator) -> Drawn:
         return (round(other / one, 2),)
 
     asks = (
-        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as much to do. How many times as "
+        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as "
+        f"much to do. How many times as "
         "long does the work of the whole machine take?"
     )
     return Drawn(asks, answer)
@@ -599,7 +858,8 @@ def _last_and_waiting(draw: np.random.Generator) -> Drawn:
         return int(worked.argmax()), round(1 - float(worked.mean() / worked.max()), 3)
 
     asks = (
-        f"{TILES} tiles work for {', '.join(map(str, work))} cycles. Which of them finishes last, counted from 0, and which "
+        f"{TILES} tiles work for {', '.join(map(str, work))} cycles. Which of them finishes last, "
+        f"counted from 0, and which "
         "share of all tile-time is waiting?"
     )
     return Drawn(asks, answer)
@@ -633,7 +893,11 @@ LESSON = Lesson(
             "01.0",
             "One slow tile",
             SLOW_TILE,
-            "the work is over when the slowest tile's is. The other twelve wait for it, and how little they had plays no part.",
+            (
+                "the work is over when the slowest tile's is. The other twelve wait for it, and "
+                "how "
+                "little they had plays no part."
+            ),
         ),
         Exercise(
             "01.1",
@@ -641,17 +905,31 @@ LESSON = Lesson(
             ("a function",),
             _time,
             (
-                "Three things follow each other: sync, exchange, compute. None begins before the one before it has ended.",
+                (
+                    "Three things follow each other: sync, exchange, compute. None begins before "
+                    "the "
+                    "one before it has ended."
+                ),
                 "Compute ends when the slowest tile is done. Which function of work is that?",
-                "A tile's exchange takes as long as the larger of what it receives and what it sends, at 4 bytes a cycle, "
+                "A tile's exchange takes as long as the larger of what it receives and what it "
+                "sends, at 4 bytes a cycle, "
                 "rounded up. The exchange ends with its slowest tile. Add the three.",
             ),
-            "ask your function: how much longer may tile 4 work before the superstep takes longer? That much is free.",
+            (
+                "ask your function: how much longer may tile 4 work before the superstep takes "
+                "longer? That much is free."
+            ),
             decoys=(
                 ("return sync + exchange + sum(work)", "return sync + exchange + max(work)"),
                 (
-                    "exchange = max(-(-(came + went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))",
-                    "exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))",
+                    (
+                        "exchange = max(-(-(came + went) // 4) for came, went in zip(bytes_in, "
+                        "bytes_out, strict=True))"
+                    ),
+                    (
+                        "exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, "
+                        "bytes_out, strict=True))"
+                    ),
                 ),
             ),
         ),
@@ -661,15 +939,25 @@ LESSON = Lesson(
             ("a function",),
             _balance,
             (
-                "The superstep lasts as long as the fullest tile. So the next job belongs on the emptiest.",
+                (
+                    "The superstep lasts as long as the fullest tile. So the next job belongs on "
+                    "the "
+                    "emptiest."
+                ),
                 "Keep a list with the load of each tile; load.index(min(load)) is the emptiest one.",
-                "The order matters: a long job that comes late sticks out. sorted(range(len(jobs)), key=…) gives the jobs' "
-                "numbers in any order you like, and result[number] = tile puts each answer in its place.",
+                "The order matters: a long job that comes late sticks out. "
+                "sorted(range(len(jobs)), key=…) gives the jobs' "
+                "numbers in any order you like, and result[number] = tile puts each answer in its "
+                "place.",
             ),
-            "longest first is never more than a third above the best (Graham, 1969). A heap finds the emptiest tile sooner "
+            "longest first is never more than a third above the best (Graham, 1969). A heap finds "
+            "the emptiest tile sooner "
             "than load.index(min(load)): heapq has one.",
             decoys=(
-                ("for job in range(len(jobs)):", "for job in sorted(range(len(jobs)), key=lambda job: -jobs[job]):"),
+                (
+                    "for job in range(len(jobs)):",
+                    "for job in sorted(range(len(jobs)), key=lambda job: -jobs[job]):",
+                ),
                 ("load[tile] += 1", "load[tile] += jobs[job]"),
             ),
         ),
@@ -677,7 +965,11 @@ LESSON = Lesson(
             "01.3",
             "The last tile, and the share of waiting",
             WAITING,
-            "the last tile is the one with the most work. Each other waits for what it has less than that one.",
+            (
+                "the last tile is the one with the most work. Each other waits for what it has "
+                "less "
+                "than that one."
+            ),
         ),
         Exercise(
             "01.3",
@@ -687,9 +979,16 @@ LESSON = Lesson(
             (
                 "A tile that works for w cycles waits for max(work) - w.",
                 "All tile-time is len(work) * max(work).",
-                "Add up what all tiles wait and divide by all tile-time. Where max(work) is 0, there is nothing to divide by.",
+                (
+                    "Add up what all tiles wait and divide by all tile-time. Where max(work) is 0, "
+                    "there is nothing to divide by."
+                ),
             ),
-            "1 - mean(work) / max(work) is the same, and says it shorter: what is not average is waiting.",
+            (
+                "1 - mean(work) / max(work) is the same, and says it shorter: what is not average "
+                "is "
+                "waiting."
+            ),
             SHARE,
             decoys=(
                 ("slowest = sum(work)", "slowest = max(work)"),
@@ -706,10 +1005,18 @@ LESSON = Lesson(
             _merge,
             (
                 "Write down for each of the three steps what it reads and what it writes.",
-                "Two steps may share a compute set if neither reads or writes what the other writes.",
-                "pairs reads doubled, so doubled must be ready. flipped reads only readings: it can go with either of the two.",
+                (
+                    "Two steps may share a compute set if neither reads or writes what the other "
+                    "writes."
+                ),
+                (
+                    "pairs reads doubled, so doubled must be ready. flipped reads only readings: "
+                    "it "
+                    "can go with either of the two."
+                ),
             ),
-            "flipped may stand in either compute set. Where would you put it if flipping took long? Beside what takes long "
+            "flipped may stand in either compute set. Where would you put it if flipping took "
+            "long? Beside what takes long "
             "too.",
             decoys=(
                 (
@@ -728,12 +1035,21 @@ LESSON = Lesson(
             ("a value", "a graph"),
             _culprit,
             (
-                "A race needs a writer. Compute sets in which vertices only read the same element are innocent.",
-                "Follow the code for the last two vertices of each compute set: ends are where ranges go wrong.",
-                "min(3 * i, 10) is there so that the last range does not run over the end. Where does it begin, and where did "
+                (
+                    "A race needs a writer. Compute sets in which vertices only read the same "
+                    "element "
+                    "are innocent."
+                ),
+                (
+                    "Follow the code for the last two vertices of each compute set: ends are where "
+                    "ranges go wrong."
+                ),
+                "min(3 * i, 10) is there so that the last range does not run over the end. Where "
+                "does it begin, and where did "
                 "the one before it end?",
             ),
-            "a race can be mended in three ways: write elsewhere and add up later, put a sync between the two, or give both "
+            "a race can be mended in three ways: write elsewhere and add up later, put a sync "
+            "between the two, or give both "
             "elements to one vertex. Which is the cheapest here?",
         ),
     ),

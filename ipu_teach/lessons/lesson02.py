@@ -1,4 +1,5 @@
-"""The exercises of lesson 02, Variables, mapping, programs: what is asked, what is right, and known mistakes by name."""
+"""The exercises of lesson 02, Variables, mapping, programs: what is asked, what is right, and known
+mistakes by name."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, Tensor
-from ipu_teach.errors import DeviceValueError, InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted
+from ipu_teach.errors import (
+    DeviceValueError,
+    InvalidTileMappingError,
+    StreamConnectionError,
+    UninitialisedReadError,
+    counted,
+)
 from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
@@ -34,14 +41,19 @@ from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhi
 MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
 
 
-# --- 02.1 -------------------------------------------------------------------------------------------------------------
+# --- 02.1 -----------------------------------------------------------------------------------------
 
 
 def _linear(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(201)
     cases = [((101,), 4, TILES, ""), ((9, 14), 4, TILES, ""), ((14,), 1, TILES, "")]
-    cases += [((int(draw.integers(30, 400)),), int(draw.integers(2, 9)), TILES, "") for _ in range(3)]
-    cases += [((53,), 7, 4, "there are 4 tiles"), ((5,), 2, TILES, "there are fewer grains than tiles")]
+    cases += [
+        ((int(draw.integers(30, 400)),), int(draw.integers(2, 9)), TILES, "") for _ in range(3)
+    ]
+    cases += [
+        ((53,), 7, 4, "there are 4 tiles"),
+        ((5,), 2, TILES, "there are fewer grains than tiles"),
+    ]
     cases += [((1,), 4, TILES, "there is one element, less than a grain")]
     wrong: list[tuple[NotYet, str]] = []
     mappings = []
@@ -67,7 +79,9 @@ def _linear(answer: Callable[..., Any]) -> Passed:
     return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
 
 
-def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: int, grain: int) -> None:
+def _balanced_grains(
+    tried: str, mapping: list[list[tuple[int, int]]], count: int, grain: int
+) -> None:
     sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
     if sum(sizes) < count:
         covered = np.zeros(count, bool)
@@ -75,10 +89,15 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
             covered[begin:end] = True
         missing = int(np.argmin(covered))
         tail = bool(covered[:missing].all() and not covered[missing:].any()) and missing
-        why = "the tail was left: dividing with // drops what does not come out even." if tail else ""
+        why = (
+            "the tail was left: dividing with // drops what does not come out even." if tail else ""
+        )
         raise NotYet(
             tried,
-            f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element {missing}",
+            (
+                f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
+                f"{missing}"
+            ),
             why=why,
             next_step="count the grains, rounded up, and see that the last one has a tile too.",
         )
@@ -91,23 +110,43 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
                     f"tile {tile} holds elements {begin} to {end - 1}",
                     f"ranges that begin at a multiple of {grain}",
                     "a grain was cut in two"
-                    + (": the tiles got equal numbers of elements, and not of grains." if even else "."),
-                    "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, or the end.",
+                    + (
+                        ": the tiles got equal numbers of elements, and not of grains."
+                        if even
+                        else "."
+                    ),
+                    (
+                        "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, "
+                        "or "
+                        "the end."
+                    ),
                 )
     held = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(held)] != [tile for _, tile in held]:
-        why = "the elements lie in another order: a linear mapping gives each tile one piece, and the pieces follow each other."
-        place = next(tile for (_, tile), (_, other) in zip(sorted(held), held, strict=True) if tile != other)
+        why = (
+            "the elements lie in another order: a linear mapping gives each tile one piece, and "
+            "the pieces follow each other."
+        )
+        place = next(
+            tile for (_, tile), (_, other) in zip(sorted(held), held, strict=True) if tile != other
+        )
         advice = "tile 0 takes the first grains, tile 1 those after them, and so on."
         raise NotYet(
-            tried, f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}", "", why, advice
+            tried,
+            f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}",
+            "",
+            why,
+            advice,
         )
     grains = [-(-size // grain) for size in sizes]
     if max(grains) - min(grains) > 1:
         full, empty = grains.index(max(grains)), grains.index(min(grains))
         share, why = -(-sum(grains) // len(grains)), "some tiles wait for others."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
-            why = "the number of grains per tile was rounded up, so the first tiles take all before the last are reached."
+            why = (
+                "the number of grains per tile was rounded up, so the first tiles take all "
+                "before the last are reached."
+            )
         if max(grains) == sum(grains):
             why = "everything lies on one tile, and the others have nothing to do."
         raise NotYet(
@@ -115,11 +154,15 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
             "numbers of grains that differ by 1 at most",
             why,
-            "every tile gets grains // tiles of them, and some of the tiles get one of those that remain.",
+            (
+                "every tile gets grains // tiles of them, and some of the tiles get one of those "
+                "that "
+                "remain."
+            ),
         )
 
 
-# --- 02.2 -------------------------------------------------------------------------------------------------------------
+# --- 02.2 -----------------------------------------------------------------------------------------
 
 
 def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program, str]:
@@ -127,16 +170,22 @@ def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program
     numbers = graph.add_host_to_device_fifo("numbers", FLOAT, 1)
     sums = graph.add_device_to_host_fifo("sums", FLOAT, 1)
     tried = f"a program for {counted(count, 'number')}"
-    return graph, program_of(answer, tried, graph, numbers, sums, count), f"{tried}, and one engine.run()"
+    return (
+        graph,
+        program_of(answer, tried, graph, numbers, sums, count),
+        f"{tried}, and one engine.run()",
+    )
 
 
 def _sums(answer: Callable[..., Any], values: Any) -> tuple[Program, str, Any, Engine]:
-    """The program for these numbers, what was tried, the sums that came, and the engine after its run."""
+    """The program for these numbers, what was tried, the sums that came, and the engine after its
+    run."""
     graph, program, tried = _sum_program(answer, len(values))
     engine = loaded(graph, program, tried)
     received: list[Any] = []
     with answering(tried):
-        engine.connect_stream("numbers", iter(values.astype(float).reshape(-1, 1)))  # an array would go round
+        # an array would go round
+        engine.connect_stream("numbers", iter(values.astype(float).reshape(-1, 1)))
         engine.connect_stream("sums", received)
     try:
         with answering(tried):
@@ -145,9 +194,15 @@ def _sums(answer: Callable[..., Any], values: Any) -> tuple[Program, str, Any, E
         if not isinstance(broken.error, StreamConnectionError):
             raise
         came = np.array(received, float).reshape(-1)
-        asked = "Repeat asks for more rounds than there are numbers." if len(came) == len(values) else ""
+        asked = (
+            "Repeat asks for more rounds than there are numbers."
+            if len(came) == len(values)
+            else ""
+        )
         why = asked or "the program takes more numbers than it sends sums."
-        advice = "repeat it count times." if asked else "each round takes one number and sends one sum."
+        advice = (
+            "repeat it count times." if asked else "each round takes one number and sends one sum."
+        )
         said = f"{broken.error.tried} By then {counted(len(came), 'sum')} had come."
         raise NotYet(tried, said, why=why, next_step=advice) from None
     return program, tried, np.array(received, float).reshape(-1), engine
@@ -162,7 +217,8 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
     sizes = {count: sum(1 for _ in all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
     reports = {}
     for count in (7, 23, 1):
-        values = draw.permutation(9999)[:count] + 1  # no two alike, whole, and their sums too large for HALF
+        # no two alike, whole, and their sums too large for HALF
+        values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
         program, tried, came, engine = _sums(answer, values)
         if difference(came, np.cumsum(values)):
@@ -173,16 +229,25 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
             "how large the program is",
             f"{sizes[2]} steps written down for 2 numbers and {sizes[23]} for 23",
             "as many for 23 as for 2",
-            "a Python loop wrote every round down. On the machine, each of them would take memory for its code.",
+            (
+                "a Python loop wrote every round down. On the machine, each of them would take "
+                "memory "
+                "for its code."
+            ),
             "write one round down, and say Repeat(count, round).",
         )
     tried = "7, 23 and 1 numbers, each list in one engine run, with a program that does not grow"
     cycles = reports[23].total_cycles
-    return Passed(tried, evidence=list(reports.values()), figure=cycles, unit="modelled cycles for 23 numbers")
+    return Passed(
+        tried, evidence=list(reports.values()), figure=cycles, unit="modelled cycles for 23 numbers"
+    )
 
 
-def _wrong_sums(tried: str, program: Program, values: Any, came: Any, again: Callable[[], str]) -> NotYet:
-    """What is wrong with what came, where that can be told from it, from the program, or from doing it `again`."""
+def _wrong_sums(
+    tried: str, program: Program, values: Any, came: Any, again: Callable[[], str]
+) -> NotYet:
+    """What is wrong with what came, where that can be told from it, from the program, or from doing
+    it `again`."""
     right, count = np.cumsum(values), len(values)
     copies = [p for p in all_of(program) if isinstance(p, Copy)]
     sent = [p.source for p in copies if isinstance(p.destination, DataStream)]
@@ -197,21 +262,37 @@ def _wrong_sums(tried: str, program: Program, values: Any, came: Any, again: Cal
                 "end a round with Copy(total, sums).",
             )
         elif not fetched:
-            why, advice = "nothing in the program fetches a number.", "begin a round with Copy(numbers, number)."
+            why, advice = (
+                "nothing in the program fetches a number.",
+                "begin a round with Copy(numbers, number).",
+            )
         elif not loops and len(came) == 1 and came[0] == right[0]:
-            why = "the program does one round, and nothing in it repeats: somebody would have to call run again and again."
+            why = (
+                "the program does one round, and nothing in it repeats: somebody would have to "
+                "call run again and again."
+            )
             advice = "put the round into Repeat(count, …)."
         elif len(came) == 1 and came[0] == right[-1]:
             why = "only the last sum came: the Copy into sums stands after the loop, and not in it."
             advice = "put it into the round, after the addition."
             if not loops:
-                why = "only the last sum came: a Python loop wrote the rounds down, and the Copy into sums stands after it."
-                advice = "write one round down, with its Copy into sums, and say Repeat(count, round)."
+                why = (
+                    "only the last sum came: a Python loop wrote the rounds down, and the Copy "
+                    "into sums stands after it."
+                )
+                advice = (
+                    "write one round down, with its Copy into sums, and say Repeat(count, round)."
+                )
         elif len(came) == count - 1 and not difference(came, right[:-1]):
-            why, advice = "what came is right, and the last round is missing.", "repeat it count times."
+            why, advice = (
+                "what came is right, and the last round is missing.",
+                "repeat it count times.",
+            )
         return NotYet(tried, f"{len(came)} of {counted(count, 'sum')}", why=why, next_step=advice)
     shifted = came - right
-    if not difference(came, values) and any(source == other for source in sent for other in fetched):
+    if not difference(came, values) and any(
+        source == other for source in sent for other in fetched
+    ):
         why, advice = (
             "what came are the numbers themselves: what was fetched is sent, and not the total.",
             "send total.",
@@ -220,22 +301,34 @@ def _wrong_sums(tried: str, program: Program, values: Any, came: Any, again: Cal
         why = "what came are the numbers themselves: the total begins at 0 in every round."
         advice = "write the 0 once, before the Repeat: graph.set_initial_value(total, 0)."
     elif not difference(came, np.append(0, right[:-1])):
-        why, advice = "each sum comes a round late: it is sent before the number is added.", "send it after the addition."
+        why, advice = (
+            "each sum comes a round late: it is sent before the number is added.",
+            "send it after the addition.",
+        )
     elif not difference(came, -right):
         why, advice = "the numbers are taken away, and not added.", "use popops.add_in_place."
     elif not came.any():
-        why, advice = "the total stays 0: nothing is added to it.", "add_in_place(graph, total, number, round) changes total."
+        why, advice = (
+            "the total stays 0: nothing is added to it.",
+            "add_in_place(graph, total, number, round) changes total.",
+        )
     elif (shifted == shifted[0]).all():
-        why, advice = f"every sum is off by {number(shifted[0])}: the total does not begin at 0.", "begin at 0."
+        why, advice = (
+            f"every sum is off by {number(shifted[0])}: the total does not begin at 0.",
+            "begin at 0.",
+        )
     elif not difference(came, 2 * right):
-        why, advice = "every sum is twice what it should be: each number is added twice.", "append the addition once."
+        why, advice = (
+            "every sum is twice what it should be: each number is added twice.",
+            "append the addition once.",
+        )
     else:
         why, advice = rounding_or_logic(again), follow
         advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(tried, difference(came, right), quoted(right), why, advice)
 
 
-# --- 02.3 -------------------------------------------------------------------------------------------------------------
+# --- 02.3 -----------------------------------------------------------------------------------------
 
 
 def _no_exchange(answer: Callable[..., Any]) -> Passed:
@@ -255,13 +348,20 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
             raise NotAttempted
         if graph.get_tile_mapping(a) != before:
             why = "a was moved. Others count on where it lies; only b is yours to place."
-            raise NotYet(tried, "another mapping of a", "a where it was", why, "call set_tile_mapping for parts of b only.")
+            raise NotYet(
+                tried,
+                "another mapping of a",
+                "a where it was",
+                why,
+                "call set_tile_mapping for parts of b only.",
+            )
         graph.create_host_read("check of 02.3", b)
         values = draw.normal(size=(rows, columns)).astype(np.float32)
         graph.set_initial_value(a, values)
         engine = loaded(graph, Copy(a.transpose(), b), tried)
         engine.run()
-        assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)  # a mapping never changes a value
+        # a mapping never changes a value
+        assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)
         received, _ = engine.report.exchange_bytes_per_tile
         crossing = max(crossing, int(received.sum()))
         reports.append(engine.report)
@@ -269,7 +369,12 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
             came, why, advice = _why_crossing(graph, a, b)
             raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
     least = Bound(0, "bytes exchanged", "nothing is less than nothing")
-    return Passed("5 matrices whose rows lie on tiles drawn at random", Bars(0, 0, least.unit), reports, bound=least)
+    return Passed(
+        "5 matrices whose rows lie on tiles drawn at random",
+        Bars(0, 0, least.unit),
+        reports,
+        bound=least,
+    )
 
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
@@ -284,13 +389,19 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
         why = "b has the same tiles as a, in b's own order. But row i of a is column i of b."
         advice = "b.transpose() has the shape of a. Map that view."
     elif (here == here[0, 0]).all():
-        why, advice = "b lies on one tile, and everything has to come there.", "put each part of b where its source lies."
+        why, advice = (
+            "b lies on one tile, and everything has to come there.",
+            "put each part of b where its source lies.",
+        )
     elif (here == np.arange(len(there)) % TILES).all():
-        why = "column i of b lies on tile i, as if row i of a were on tile i. Somebody else has chosen its tile."
+        why = (
+            "column i of b lies on tile i, as if row i of a were on tile i. Somebody else has "
+            "chosen its tile."
+        )
     return came, why, advice
 
 
-# --- 02.4 -------------------------------------------------------------------------------------------------------------
+# --- 02.4 -----------------------------------------------------------------------------------------
 
 
 class _Endless(Exception):
@@ -309,13 +420,20 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
         program = program_of(answer, tried, graph, left, ticks)
     except Broken as broken:
         device = isinstance(broken.error, DeviceValueError)
-        looked = device and re.search(r"in (a condition|tensor [!=<>]=?)[: ]", " ".join(str(broken.error).split()))
+        looked = device and re.search(
+            r"in (a condition|tensor [!=<>]=?)[: ]", " ".join(str(broken.error).split())
+        )
         if not looked:
             raise
-        why = "Python would look once, while the program is written. left gets its number later, and only the device sees it."
+        why = (
+            "Python would look once, while the program is written. left gets its number later, "
+            "and only the device sees it."
+        )
         advice = "let the device look before each round: RepeatWhileTrue(condition, left, round)."
         line = dict(broken.rows).get("line", "")
-        raise NotYet(tried, f"left was looked at by Python, in {line}" if line else "", "", why, advice) from None
+        raise NotYet(
+            tried, f"left was looked at by Python, in {line}" if line else "", "", why, advice
+        ) from None
     _guard(graph, program)
     engine = loaded(graph, program, tried)
     rounds = [0]
@@ -345,32 +463,57 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
     if wrong:
         raise _counted_wrongly(wrong, starts, program)
     if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(program)):
-        why = "nothing in the program repeats for as long as the device says: the most rounds were fixed when it was written."
+        why = (
+            "nothing in the program repeats for as long as the device says: the most rounds "
+            "were fixed when it was written."
+        )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-        raise NotYet(tried, "right numbers, from a program with an end of its own", "a loop that decides", why, advice)
+        raise NotYet(
+            tried,
+            "right numbers, from a program with an end of its own",
+            "a loop that decides",
+            why,
+            advice,
+        )
     tried = f"countdowns from {', '.join(map(str, starts))}, all with one compiled program"
     return Passed(tried, evidence=engine.report)
 
 
 def _guard(graph: Graph, program: Program) -> None:
-    """Let every loop whose end the device decides report its rounds, so that an endless one can be stopped."""
+    """Let every loop whose end the device decides report its rounds, so that an endless one can be
+    stopped."""
     pulse = graph.add_constant(INT, (1,), [0], "check of 02.4")
     graph.set_tile_mapping(pulse, 0)
-    for number_, loop in enumerate([p for p in all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]):
-        loop.body = Sequence(loop.body, Copy(pulse, graph.add_device_to_host_fifo(f"check of 02.4, loop {number_}", INT, 1)))
+    for number_, loop in enumerate(
+        [p for p in all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]
+    ):
+        loop.body = Sequence(
+            loop.body,
+            Copy(pulse, graph.add_device_to_host_fifo(f"check of 02.4, loop {number_}", INT, 1)),
+        )
 
 
-def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...], program: Program) -> NotYet:
+def _counted_wrongly(
+    wrong: list[tuple[int, int, int]], starts: tuple[int, ...], program: Program
+) -> NotYet:
     start, ticks, rest = wrong[0]
     tried = "countdowns one after another, from " + ", ".join(map(str, starts))
     endless = ticks > MOST_ROUNDS
     came = f"from {start}: " + (
-        f"still running after {MOST_ROUNDS:,} rounds" if endless else f"{counted(ticks, 'tick')}, and {number(rest)} left"
+        f"still running after {MOST_ROUNDS:,} rounds"
+        if endless
+        else f"{counted(ticks, 'tick')}, and {number(rest)} left"
     )
     expected = f"{counted(start, 'tick')}, and 0 left"
     why, advice = "", "follow a countdown from 1 by hand."
-    if any(isinstance(p, Repeat) for p in all_of(program)) and len({done for _, done, _ in wrong}) == 1:
-        why = f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the program was written."
+    if (
+        any(isinstance(p, Repeat) for p in all_of(program))
+        and len({done for _, done, _ in wrong}) == 1
+    ):
+        why = (
+            f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when "
+            f"the program was written."
+        )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif start == 0 and len(wrong) == 1 and rest < 0:
         why = "the first tick comes before the first look, so a countdown from 0 goes wrong."
@@ -380,22 +523,34 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...],
     elif rest == 0 and ticks == 0:
         why, advice = "left goes down, and nobody counts.", "add 1 to ticks in every round."
     elif rest == start and ticks == 0:
-        why, advice = "nothing was done at all: the round does not come to pass.", "put the round into the body of the loop."
+        why, advice = (
+            "nothing was done at all: the round does not come to pass.",
+            "put the round into the body of the loop.",
+        )
         if any(isinstance(p, RepeatWhileFalse) for p in all_of(program)):
-            why, advice = "RepeatWhileFalse goes on while left is 0, and here it is not.", "use RepeatWhileTrue."
+            why, advice = (
+                "RepeatWhileFalse goes on while left is 0, and here it is not.",
+                "use RepeatWhileTrue.",
+            )
     elif len(wrong) == 1 and start == max(starts):
-        why = f"the smaller ones are right. A countdown from {start} needs more rounds than were written down."
+        why = (
+            f"the smaller ones are right. A countdown from {start} needs more rounds than were "
+            f"written down."
+        )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif rest == 0 and all(done == first - 1 for first, done, _ in wrong):
         why, advice = "one tick is missing each time.", "count in every round, the last one too."
     elif rest == 0 and all(done == first + 1 for first, done, _ in wrong):
-        why, advice = "there is one tick too many each time.", "count within the round, and nowhere else."
+        why, advice = (
+            "there is one tick too many each time.",
+            "count within the round, and nowhere else.",
+        )
     elif rest == 0 and all(done == 2 * first for first, done, _ in wrong):
         why, advice = "each round counts twice.", "add 1 to ticks once in a round."
     return NotYet(tried, came, expected, why, advice)
 
 
-# --- 02.5 -------------------------------------------------------------------------------------------------------------
+# --- 02.5 -----------------------------------------------------------------------------------------
 
 FAULTS = {
     (False, True): (InvalidTileMappingError, "source has no tile"),
@@ -409,20 +564,42 @@ def _faults(answer: Callable[..., Any]) -> Passed:
         fired = _fired(answer, mapped, written, tried)
         if fired is None:
             why = f"this is the case in which {what}, and the machine had nothing to object to."
-            raise NotYet(tried, "no error", kind.__name__, why, "leave that line out when it is not wanted: use an if.")
+            raise NotYet(
+                tried,
+                "no error",
+                kind.__name__,
+                why,
+                "leave that line out when it is not wanted: use an if.",
+            )
         if not isinstance(fired, kind):
             why = f"another error came. Only one thing may be missing here: {what}."
-            raise NotYet(tried, f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}", kind.__name__, why, "do the rest.")
+            raise NotYet(
+                tried,
+                f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
+                kind.__name__,
+                why,
+                "do the rest.",
+            )
     tried = "the program with mapped=True, written=True"
     fired = _fired(answer, True, True, tried)
     if fired is not None:
         why = "with both done, neither error may come. One of the two lines is still missing."
-        raise NotYet(tried, f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}", "no error", why, "do both.")
-    return Passed("each error in turn, and then neither", evidence=[kind.__name__ for kind, _ in FAULTS.values()])
+        raise NotYet(
+            tried,
+            f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
+            "no error",
+            why,
+            "do both.",
+        )
+    return Passed(
+        "each error in turn, and then neither",
+        evidence=[kind.__name__ for kind, _ in FAULTS.values()],
+    )
 
 
 def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) -> Exception | None:
-    """The error of compiling and running the program, or None. The values must be right if there is none."""
+    """The error of compiling and running the program, or None. The values must be right if there is
+    none."""
     graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
     source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
@@ -432,7 +609,10 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
         program = program_of(answer, tried, graph, source, target, values, mapped, written)
     except Broken as broken:
         if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
-            why = "this error comes from your function itself. The machine is to find the fault, in a program that has it."
+            why = (
+                "this error comes from your function itself. The machine is to find the fault, "
+                "in a program that has it."
+            )
             advice = "leave out the line that would prevent it, and return the program."
             raise NotYet(tried, said_by(broken.error), "a program", why, advice) from None
         raise
@@ -442,16 +622,31 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
             engine.run()
     except Broken as broken:
         if isinstance(broken.error, (InvalidTileMappingError, UninitialisedReadError)):
-            if "variable 'source'" not in broken.error.tried and "of 'source'" not in broken.error.tried:
+            if (
+                "variable 'source'" not in broken.error.tried
+                and "of 'source'" not in broken.error.tried
+            ):
                 why = "the fault is to be in source, and in nothing else."
-                raise NotYet(tried, said_by(broken.error), "an error about source", why, "do all of the rest.") from None
+                raise NotYet(
+                    tried,
+                    said_by(broken.error),
+                    "an error about source",
+                    why,
+                    "do all of the rest.",
+                ) from None
             return broken.error
         raise
     where = difference(engine.read_tensor("check target"), values, 0)
     if where:
         blank = np.isnan(engine.read_tensor("check target")).all()
         turned = not difference(engine.read_tensor("check target"), values[::-1], 0)
-        why = "nothing was written into target." if blank else "the order is turned round." if turned else ""
+        why = (
+            "nothing was written into target."
+            if blank
+            else "the order is turned round."
+            if turned
+            else ""
+        )
         raise NotYet(tried, f"target: {where}", quoted(values), why, "copy source into target.")
     if written:
         with answering(tried):
@@ -459,14 +654,21 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
             engine.run()
         where = difference(engine.read_tensor("check target"), later, 0)
         if where:
-            why = "target holds the values, and not because of a copy: with other values in source it stays as it was."
+            why = (
+                "target holds the values, and not because of a copy: with other values in "
+                "source it stays as it was."
+            )
             raise NotYet(
-                f"{tried}, and then other values in source", f"target: {where}", quoted(later), why, "Copy(source, target)."
+                f"{tried}, and then other values in source",
+                f"target: {where}",
+                quoted(later),
+                why,
+                "Copy(source, target).",
             )
     return None
 
 
-# --- asked again ------------------------------------------------------------------------------------------------------
+# --- asked again ----------------------------------------------------------------------------------
 
 
 def _transposed(draw: np.random.Generator) -> Drawn:
@@ -474,7 +676,10 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 
     def answer() -> tuple[int]:
         graph = graph_of()
-        a, b = graph.add_variable(FLOAT, (rows, columns), "a"), graph.add_variable(FLOAT, (columns, rows), "b")
+        a, b = (
+            graph.add_variable(FLOAT, (rows, columns), "a"),
+            graph.add_variable(FLOAT, (columns, rows), "b"),
+        )
         for tensor in (a, b):
             for row in range(len(tensor)):
                 graph.set_tile_mapping(tensor[row], row)
@@ -485,8 +690,10 @@ def _transposed(draw: np.random.Generator) -> Drawn:
         return (int(received.sum()),)
 
     asks = (
-        f"a is a FLOAT matrix of {rows} rows and {columns} columns, with row i on tile i. b has {columns} rows and {rows} "
-        "columns, and its row i lies on tile i too. How many bytes travel between tiles in Copy(a.transpose(), b)?"
+        f"a is a FLOAT matrix of {rows} rows and {columns} columns, with row i on tile i. b has "
+        f"{columns} rows and {rows} "
+        "columns, and its row i lies on tile i too. How many bytes travel between tiles in "
+        "Copy(a.transpose(), b)?"
     )
     return Drawn(asks, answer)
 
@@ -497,7 +704,10 @@ LATER = (
         "02.0 again",
         "what a transpose moves, once it is copied",
         BYTES,
-        "the view costs nothing, its use does: element (i, j) goes from tile i to tile j, and stays where i is j.",
+        (
+            "the view costs nothing, its use does: element (i, j) goes from tile i to tile j, and "
+            "stays where i is j."
+        ),
         _transposed,
     ),
 )
@@ -511,7 +721,10 @@ LESSON = Lesson(
             "02.0",
             "What a transpose moves",
             BYTES,
-            "a view says in which order to look at what lies there already. Nothing runs, so nothing is sent.",
+            (
+                "a view says in which order to look at what lies there already. Nothing runs, so "
+                "nothing is sent."
+            ),
         ),
         Exercise(
             "02.1",
@@ -519,14 +732,31 @@ LESSON = Lesson(
             ("a function",),
             _linear,
             (
-                "First count the grains. 101 elements in grains of 4 are 26 grains, and the last one is not full.",
-                "Deal out grains and not elements. If grains cannot be divided evenly, some tiles get one more.",
-                "With n grains, tile t takes those from t * n // tiles up to (t + 1) * n // tiles. Times grain gives elements; "
-                "the end must not pass tensor.num_elements. tensor.flatten()[begin:end] is the part to map.",
+                (
+                    "First count the grains. 101 elements in grains of 4 are 26 grains, and the "
+                    "last "
+                    "one is not full."
+                ),
+                (
+                    "Deal out grains and not elements. If grains cannot be divided evenly, some "
+                    "tiles "
+                    "get one more."
+                ),
+                "With n grains, tile t takes those from t * n // tiles up to (t + 1) * n // "
+                "tiles. Times grain gives elements; "
+                "the end must not pass tensor.num_elements. tensor.flatten()[begin:end] is the "
+                "part to map.",
             ),
-            "the library also keeps 128 bytes together on a tile. When does that help, and what does it cost a short variable?",
+            (
+                "the library also keeps 128 bytes together on a tile. When does that help, and "
+                "what "
+                "does it cost a short variable?"
+            ),
             decoys=(
-                ("grains = tensor.num_elements // grain", "grains = -(-tensor.num_elements // grain)"),
+                (
+                    "grains = tensor.num_elements // grain",
+                    "grains = -(-tensor.num_elements // grain)",
+                ),
                 ("begin = tile * grain", "begin = tile * grains // tiles * grain"),
             ),
         ),
@@ -536,12 +766,24 @@ LESSON = Lesson(
             ("a function",),
             _running_sum,
             (
-                "One round: a number comes from the stream, it is added to the total, the total goes back. Write it down once.",
-                "The total must hold 0 before the first round, and only then: graph.set_initial_value(total, 0).",
-                "popops.add_in_place(graph, total, number, round) appends the addition to the program round. Both variables "
+                (
+                    "One round: a number comes from the stream, it is added to the total, the "
+                    "total "
+                    "goes back. Write it down once."
+                ),
+                (
+                    "The total must hold 0 before the first round, and only then: "
+                    "graph.set_initial_value(total, 0)."
+                ),
+                "popops.add_in_place(graph, total, number, round) appends the addition to the "
+                "program round. Both variables "
                 "need a tile. Repeat(count, round) is what to return.",
             ),
-            "each round waits for the host twice. What if it took 8 numbers at a time, and summed them on the device?",
+            (
+                "each round waits for the host twice. What if it took 8 numbers at a time, and "
+                "summed "
+                "them on the device?"
+            ),
             decoys=(
                 ("one_round.add(Copy(number, sums))", "one_round.add(Copy(total, sums))"),
                 ("return Repeat(count + 1, one_round)", "return Repeat(count, one_round)"),
@@ -554,12 +796,18 @@ LESSON = Lesson(
             ("a function",),
             _no_exchange,
             (
-                "An element crosses if its source and its destination lie on different tiles. a stays; so b must follow.",
+                (
+                    "An element crosses if its source and its destination lie on different tiles. "
+                    "a "
+                    "stays; so b must follow."
+                ),
                 "b.transpose() is b seen in the shape of a: element [i, j] of it receives a[i, j].",
-                "graph.get_tile_mapping(a) is a list of intervals for each tile, and set_tile_mapping takes such a list too. "
+                "graph.get_tile_mapping(a) is a list of intervals for each tile, and "
+                "set_tile_mapping takes such a list too. "
                 "A mapping asked of one view may be given to another of the same shape.",
             ),
-            "what if b has to be mapped linearly for what comes next? Then the transpose pays once, or every later step a "
+            "what if b has to be mapped linearly for what comes next? Then the transpose pays "
+            "once, or every later step a "
             "little.",
         ),
         Exercise(
@@ -568,17 +816,24 @@ LESSON = Lesson(
             ("a function",),
             _countdown,
             (
-                "Repeat needs its number when the program is written. Here the number is in a variable, and only the device "
+                "Repeat needs its number when the program is written. Here the number is in a "
+                "variable, and only the device "
                 "knows it.",
-                "RepeatWhileTrue(condition, predicate, body) looks at predicate before every round. left is 0 when it is over, "
+                "RepeatWhileTrue(condition, predicate, body) looks at predicate before every "
+                "round. left is 0 when it is over, "
                 "and 0 counts as false.",
-                "Nothing has to be prepared before the look, so the condition is an empty Sequence(). The body takes 1 from "
+                "Nothing has to be prepared before the look, so the condition is an empty "
+                "Sequence(). The body takes 1 from "
                 "left and adds 1 to ticks: popops.sub_in_place and popops.add_in_place.",
             ),
-            "RepeatWhileFalse would do too, with a test in its condition: popops.eq of left and 0. That is one more compute "
+            "RepeatWhileFalse would do too, with a test in its condition: popops.eq of left and "
+            "0. That is one more compute "
             "set in each round.",
             decoys=(
-                ("popops.add_in_place(graph, left, 1, tick)", "popops.sub_in_place(graph, left, 1, tick)"),
+                (
+                    "popops.add_in_place(graph, left, 1, tick)",
+                    "popops.sub_in_place(graph, left, 1, tick)",
+                ),
                 ("return Repeat(10, tick)", "return RepeatWhileTrue(Sequence(), left, tick)"),
             ),
         ),
@@ -589,13 +844,25 @@ LESSON = Lesson(
             _faults,
             (
                 "The function gets two switches. Each of them guards one line.",
-                "if mapped: source gets a tile. if written: source gets its values. target gets a tile in any case.",
-                "graph.set_tile_mapping and graph.set_initial_value are the two lines to guard; the program is one Copy.",
+                (
+                    "if mapped: source gets a tile. if written: source gets its values. target "
+                    "gets a "
+                    "tile in any case."
+                ),
+                (
+                    "graph.set_tile_mapping and graph.set_initial_value are the two lines to "
+                    "guard; "
+                    "the program is one Copy."
+                ),
             ),
-            "the first error needs no run: mappings are known when the engine is made. The second does. Which others come "
+            "the first error needs no run: mappings are known when the engine is made. The second "
+            "does. Which others come "
             "early?",
             decoys=(
-                ("graph.set_initial_value(target, values)", "graph.set_initial_value(source, values)"),
+                (
+                    "graph.set_initial_value(target, values)",
+                    "graph.set_initial_value(source, values)",
+                ),
                 ("return Copy(source.reverse(), target)", "return Copy(source, target)"),
             ),
         ),

@@ -1,4 +1,5 @@
-"""The exercises of lesson 03, PopLibs: operations and views: what is asked, what is right, and known mistakes by name."""
+"""The exercises of lesson 03, PopLibs: operations and views: what is asked, what is right, and
+known mistakes by name."""
 
 from __future__ import annotations
 
@@ -39,10 +40,17 @@ ERRORS = 4  # standard errors that a share may be off
 
 
 class _Trial:
-    """The program that an answer appends its calls to, with the tensors that it is given and those that it returns; loaded."""
+    """The program that an answer appends its calls to, with the tensors that it is given and those
+    that it returns; loaded."""
 
     def __init__(
-        self, answer: Callable[..., Any], tried: str, graph: Graph, inputs: dict[str, Tensor], shapes: Any, *more: Any
+        self,
+        answer: Callable[..., Any],
+        tried: str,
+        graph: Graph,
+        inputs: dict[str, Tensor],
+        shapes: Any,
+        *more: Any,
     ) -> None:
         self.tried, self.names, self.count = tried, list(inputs), len(shapes)
         program = Sequence()
@@ -53,12 +61,25 @@ class _Trial:
         results = made if isinstance(made, (tuple, list)) else (made,)
         what = "a tensor" if self.count == 1 else f"{self.count} tensors"
         if len(results) != self.count or not all(isinstance(result, Tensor) for result in results):
-            advice = "return what the last call gave you." if self.count == 1 else "return both, with a comma between."
+            advice = (
+                "return what the last call gave you."
+                if self.count == 1
+                else "return both, with a comma between."
+            )
             raise NotYet(tried, returned(made), what, next_step=advice)
         for k, (result, shape) in enumerate(zip(results, shapes, strict=True)):
             if result.shape != shape:
-                why = "a call that reduces takes the dimensions in its list away, and leaves the others."
-                raise NotYet(tried, f"a tensor of shape {result.shape}", f"shape {shape}", why, "print the shapes on the way.")
+                why = (
+                    "a call that reduces takes the dimensions in its list away, and leaves the "
+                    "others."
+                )
+                raise NotYet(
+                    tried,
+                    f"a tensor of shape {result.shape}",
+                    f"shape {shape}",
+                    why,
+                    "print the shapes on the way.",
+                )
             graph.create_host_read(f"check result {k}", result)
         for name, tensor in inputs.items():
             graph.create_host_write(f"check write {name}", tensor)
@@ -90,7 +111,9 @@ def _crossing(report: Report) -> int:
     return int(report.exchange_bytes_per_tile[0].sum())
 
 
-def _rows(dtype: type[DType], shape: tuple[int, ...], *names: str) -> tuple[Graph, dict[str, Tensor]]:
+def _rows(
+    dtype: type[DType], shape: tuple[int, ...], *names: str
+) -> tuple[Graph, dict[str, Tensor]]:
     """A graph and some variables of this shape, with row i on tile i."""
     graph = graph_of()
     made = {name: graph.add_variable(dtype, shape, name) for name in names}
@@ -103,10 +126,16 @@ def _rows(dtype: type[DType], shape: tuple[int, ...], *names: str) -> tuple[Grap
 def _drawn(seed: int, *shape: int) -> Any:
     """Numbers with quarters, of both signs, no two alike and none of them 0."""
     count = int(np.prod(shape))
-    return ((np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4).astype(np.float32).reshape(shape)
+    return (
+        ((np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4)
+        .astype(np.float32)
+        .reshape(shape)
+    )
 
 
-def _known(mistakes: Iterable[Mistake], given: Iterable[Any], came: Any, right: Any) -> tuple[str, str]:
+def _known(
+    mistakes: Iterable[Mistake], given: Iterable[Any], came: Any, right: Any
+) -> tuple[str, str]:
     """Why `came` is wrong and what to do, if it is what a known mistake makes of `given`."""
 
     def near(a: Any, b: Any) -> bool:
@@ -114,19 +143,30 @@ def _known(mistakes: Iterable[Mistake], given: Iterable[Any], came: Any, right: 
 
     with np.errstate(all="ignore"):
         advice = "do a small row by hand, and look at what each call gives."
-        return known(mistakes, lambda wrong: near(wrong, came) and not near(wrong, right), advice, *given)
+        return known(
+            mistakes, lambda wrong: near(wrong, came) and not near(wrong, right), advice, *given
+        )
 
 
 def _right(
-    answer: Callable[..., Any], tried: str, dtype: type[DType], given: dict[str, Any], results: list[Any], tolerance: float,
-    mistakes: Iterable[Mistake], special: str = "",
-) -> Report:  # fmt: skip
-    """The report of a run of the answer's program on what is `given`, row i of it on tile i. Wrong results are `NotYet`."""
+    answer: Callable[..., Any],
+    tried: str,
+    dtype: type[DType],
+    given: dict[str, Any],
+    results: list[Any],
+    tolerance: float,
+    mistakes: Iterable[Mistake],
+    special: str = "",
+) -> Report:
+    """The report of a run of the answer's program on what is `given`, row i of it on tile i. Wrong
+    results are `NotYet`."""
 
     def came() -> tuple[Any, Report]:
         graph, tensors = _rows(dtype, next(iter(given.values())).shape, *given)
         trial = _Trial(answer, tried, graph, tensors, [np.shape(result) for result in results])
-        return np.squeeze(np.array(trial.run(*given.values()), float), 0 if len(results) == 1 else ()), trial.engine.report
+        return np.squeeze(
+            np.array(trial.run(*given.values()), float), 0 if len(results) == 1 else ()
+        ), trial.engine.report
 
     found, report = came()
     right = np.array(results if len(results) > 1 else results[0])
@@ -141,7 +181,7 @@ def _right(
     return report
 
 
-# --- 03.1 -------------------------------------------------------------------------------------------------------------
+# --- 03.1 -----------------------------------------------------------------------------------------
 
 
 def softmax_of(x: Any) -> Any:
@@ -166,7 +206,10 @@ def _most(x: Any) -> Any:
 
 def _scores() -> dict[str, Any]:
     """Rows of scores, by what is special about them; the ordinary ones first."""
-    cases = {f"drawn {shape}": _drawn(301 + n, *shape) / 8 for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))}
+    cases = {
+        f"drawn {shape}": _drawn(301 + n, *shape) / 8
+        for n, shape in enumerate(((TILES, 7), (5, 4), (31, 3)))
+    }
     cases["the numbers are around 30"] = 30 + _drawn(303, 4, 6) / 8
     cases["the numbers are around 10,000"] = 1e4 + _drawn(304, 5, 6)
     levels = np.array([[1e4], [0], [-1e4]], np.float32)
@@ -183,41 +226,81 @@ SCORES = _scores()
 SOFTMAX = Precision(softmax_of, [(x,) for name, x in SCORES.items() if name.startswith("drawn")])
 
 SOFTMAX_MISTAKES: tuple[Mistake, ...] = (
-    (_unstable(lambda x: x.max()),
-     "the largest of all rows was taken away from each. A row far below it becomes 0 everywhere, and 0 by 0 is no number.",
-     "give each row a largest of its own: reduce over [1], and not over [0, 1]."),
-    (_unstable(lambda x: x.mean(axis=1, keepdims=True)),
-     "what was taken away from a row is less than its largest number by so much that exp is infinite again.",
-     'the word for the largest is "MAX".'),
-    (_unstable(lambda x: 0),
-     "exp(89) is more than a FLOAT can hold and becomes infinite, and infinite by infinite is no number. Small numbers "
-     "hide it.", "take the largest number of a row away from all of the row first: softmax is the same."),
-    (_unstable(lambda x: x.sum(axis=1, keepdims=True)),
-     "the sum of each row was taken away. That is harmless where it is small, and not in general.",
-     'without a word reduce adds up. The word for the largest is "MAX".'),
-    (_unstable(lambda x: x.max(axis=0, keepdims=True), 0),
-     "the columns add up to 1, and not the rows.", "reduce over [1]: that goes along a row."),
-    (_unstable(_most, None), "all numbers together add up to 1, and not each row.", "reduce the powers over [1] alone."),
-    (lambda x: np.exp(x - _most(x)), "these are the powers: nothing was divided, and no row adds up to 1.",
-     "divide by the sum of each row."),
-    (lambda x: (x - _most(x)) / (x - _most(x)).sum(axis=1, keepdims=True),
-     "there is no exp in it: the numbers themselves were divided by their sum.", "exp first, then the sums."),
-    (lambda x: softmax_of(-x), "the signs are turned round: the largest number gets the smallest share.",
-     "sub(graph, a, b, program) is a - b: the largest comes second."),
-)  # fmt: skip
+    (
+        _unstable(lambda x: x.max()),
+        (
+            "the largest of all rows was taken away from each. A row far below it becomes 0 "
+            "everywhere, and 0 by 0 is no number."
+        ),
+        "give each row a largest of its own: reduce over [1], and not over [0, 1].",
+    ),
+    (
+        _unstable(lambda x: x.mean(axis=1, keepdims=True)),
+        (
+            "what was taken away from a row is less than its largest number by so much that exp is "
+            "infinite again."
+        ),
+        'the word for the largest is "MAX".',
+    ),
+    (
+        _unstable(lambda x: 0),
+        "exp(89) is more than a FLOAT can hold and becomes infinite, and infinite by infinite is "
+        "no number. Small numbers "
+        "hide it.",
+        "take the largest number of a row away from all of the row first: softmax is the same.",
+    ),
+    (
+        _unstable(lambda x: x.sum(axis=1, keepdims=True)),
+        (
+            "the sum of each row was taken away. That is harmless where it is small, and not in "
+            "general."
+        ),
+        'without a word reduce adds up. The word for the largest is "MAX".',
+    ),
+    (
+        _unstable(lambda x: x.max(axis=0, keepdims=True), 0),
+        "the columns add up to 1, and not the rows.",
+        "reduce over [1]: that goes along a row.",
+    ),
+    (
+        _unstable(_most, None),
+        "all numbers together add up to 1, and not each row.",
+        "reduce the powers over [1] alone.",
+    ),
+    (
+        lambda x: np.exp(x - _most(x)),
+        "these are the powers: nothing was divided, and no row adds up to 1.",
+        "divide by the sum of each row.",
+    ),
+    (
+        lambda x: (x - _most(x)) / (x - _most(x)).sum(axis=1, keepdims=True),
+        "there is no exp in it: the numbers themselves were divided by their sum.",
+        "exp first, then the sums.",
+    ),
+    (
+        lambda x: softmax_of(-x),
+        "the signs are turned round: the largest number gets the smallest share.",
+        "sub(graph, a, b, program) is a - b: the largest comes second.",
+    ),
+)
 
 
 def _softmax(answer: Callable[..., Any]) -> Passed:
     reports, tolerance = [], SOFTMAX.tolerance
     for name, x in SCORES.items():
-        tried = f"{counted(x.shape[0], 'row')} of {counted(x.shape[1], 'number')}, from {number(x.min())} to {number(x.max())}"
+        tried = (
+            f"{counted(x.shape[0], 'row')} of {counted(x.shape[1], 'number')}, from "
+            f"{number(x.min())} to {number(x.max())}"
+        )
         special = "" if name.startswith("drawn") else name
         right = softmax_of(x.astype(float))
-        reports.append(_right(answer, tried, FLOAT, {"x": x}, [right], tolerance, SOFTMAX_MISTAKES, special))
+        reports.append(
+            _right(answer, tried, FLOAT, {"x": x}, [right], tolerance, SOFTMAX_MISTAKES, special)
+        )
     return Passed(f"{len(SCORES)} sets of rows, some of them around 10,000", evidence=reports)
 
 
-# --- 03.2 -------------------------------------------------------------------------------------------------------------
+# --- 03.2 -----------------------------------------------------------------------------------------
 
 
 def _layout(answer: Callable[..., Any]) -> Passed:
@@ -230,10 +313,22 @@ def _layout(answer: Callable[..., Any]) -> Passed:
             result = answer(graph, a)
         if result is ...:
             raise NotAttempted
-        held = [sum(end - begin for begin, end in pieces) for pieces in graph.get_tile_mapping(a, require_complete=False)]
+        held = [
+            sum(end - begin for begin, end in pieces)
+            for pieces in graph.get_tile_mapping(a, require_complete=False)
+        ]
         if sum(held) < n * n:
-            why = "a[i, j] and a[j, i] are two numbers. Whoever loops over one half has to map both in each turn."
-            raise NotYet(tried, f"{n * n - sum(held)} of {n * n} numbers on no tile", "", why, "map each number once.")
+            why = (
+                "a[i, j] and a[j, i] are two numbers. Whoever loops over one half has to map "
+                "both in each turn."
+            )
+            raise NotYet(
+                tried,
+                f"{n * n - sum(held)} of {n * n} numbers on no tile",
+                "",
+                why,
+                "map each number once.",
+            )
         program = Sequence()
         total = popops.add(graph, a, a.transpose(), program)
         graph.create_host_read("check total", total)
@@ -241,7 +336,8 @@ def _layout(answer: Callable[..., Any]) -> Passed:
         graph.set_initial_value(a, values)
         engine = loaded(graph, program, tried)
         engine.run()
-        assert np.array_equal(engine.read_tensor("check total"), values + values.T)  # a mapping never changes a value
+        # a mapping never changes a value
+        assert np.array_equal(engine.read_tensor("check total"), values + values.T)
         if crossing := _crossing(engine.report):
             came, why, advice = _apart(tiles_of(graph, a))
             raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
@@ -250,37 +346,62 @@ def _layout(answer: Callable[..., Any]) -> Passed:
             full = held.index(max(held))
             why = "nothing crosses, and most tiles wait for one."
             if max(held) == n * n:
-                why = "nothing crosses, for everything lies on one tile, and the others have nothing to do."
+                why = (
+                    "nothing crosses, for everything lies on one tile, and the others have "
+                    "nothing to do."
+                )
             came = f"tile {full} holds {max(held)} of {n * n} numbers; an even share is {share}"
             bars = Bars(2 * share, max(held), "numbers on the fullest tile")
-            raise NotYet(tried, came, f"{2 * share} at most", why, "which pairs go together? Deal out the pairs.", bars)
+            raise NotYet(
+                tried,
+                came,
+                f"{2 * share} at most",
+                why,
+                "which pairs go together? Deal out the pairs.",
+                bars,
+            )
         reports.append(engine.report)
     least = Bound(0, "bytes exchanged", "nothing is less than nothing")
-    return Passed("5 square matrices, of 31 x 31 to 1 x 1 numbers", Bars(0, 0, least.unit), reports, bound=least)
+    return Passed(
+        "5 square matrices, of 31 x 31 to 1 x 1 numbers",
+        Bars(0, 0, least.unit),
+        reports,
+        bound=least,
+    )
 
 
 def _apart(tiles: Any) -> tuple[str, str, str]:
     """What crosses, why, and what to do, where a[i, j] and a[j, i] lie apart."""
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
-    came = f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, a[{j}, {i}] on {tiles[j, i]}"
-    why, advice = "these two are added to each other.", "which numbers are added to a[i, j]? Those have to be its neighbours."
+    came = (
+        f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, "
+        f"a[{j}, {i}] on {tiles[j, i]}"
+    )
+    why, advice = (
+        "these two are added to each other.",
+        "which numbers are added to a[i, j]? Those have to be its neighbours.",
+    )
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
-        why, advice = "a whole line lies on one tile, so only the diagonal is at home.", "a tile needs a[i, j] and a[j, i]."
+        why, advice = (
+            "a whole line lies on one tile, so only the diagonal is at home.",
+            "a tile needs a[i, j] and a[j, i].",
+        )
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "numbers with the same j - i lie together; but i - j is another one."
         advice = "choose something that is the same if i and j change places."
     return came, why, advice
 
 
-# --- 03.3 -------------------------------------------------------------------------------------------------------------
+# --- 03.3 -----------------------------------------------------------------------------------------
 
 
 def fused_cycles(elements: int) -> int:
-    """Modelled cycles of the fused lengths of arrows, `elements` on a tile: a sync, and one vertex for six workers.
+    """Modelled cycles of the fused lengths of arrows, `elements` on a tile: a sync, and one vertex
+    for six workers.
 
-    By the rates of PopLibs' operations (poplibs/popops/fused.py): two numbers take 15 cycles, of which loading both tensors,
-    storing, two products and a sum take 1 each, and the root the others.
-    """
+    By the rates of PopLibs' operations (poplibs/popops/fused.py): two numbers take 15 cycles, of
+    which loading both tensors, storing, two products and a sum take 1 each, and the root the
+    others."""
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
 
@@ -293,14 +414,28 @@ def length_of(x: Any, y: Any) -> Any:
 LENGTHS = Precision(length_of, [(_drawn(331, 700), _drawn(332, 700))])
 
 LENGTH_MISTAKES: tuple[Mistake, ...] = (
-    (lambda x, y: x * x + y * y, "these are the squares of the lengths: the root is missing.", "put expr.Sqrt( ) around it."),
-    (lambda x, y: np.abs(x * np.sqrt(np.float32(2))), "y plays no part: _1 is the first tensor of the list each time.",
-     "_2 stands for the second."),
-    (lambda x, y: np.abs(x) + np.abs(y), "each was squared and rooted by itself, and that gives its absolute value.",
-     "add the squares first, and take the root of the sum."),
-    (lambda x, y: np.abs(x + y), "x and y were added before they were squared.", "square each, then add."),
+    (
+        lambda x, y: x * x + y * y,
+        "these are the squares of the lengths: the root is missing.",
+        "put expr.Sqrt( ) around it.",
+    ),
+    (
+        lambda x, y: np.abs(x * np.sqrt(np.float32(2))),
+        "y plays no part: _1 is the first tensor of the list each time.",
+        "_2 stands for the second.",
+    ),
+    (
+        lambda x, y: np.abs(x) + np.abs(y),
+        "each was squared and rooted by itself, and that gives its absolute value.",
+        "add the squares first, and take the root of the sum.",
+    ),
+    (
+        lambda x, y: np.abs(x + y),
+        "x and y were added before they were squared.",
+        "square each, then add.",
+    ),
     (lambda x, y: np.sqrt(x * x - y * y), "the squares were taken from each other.", "add them."),
-)  # fmt: skip
+)
 
 
 def _fused(answer: Callable[..., Any]) -> Passed:
@@ -310,43 +445,76 @@ def _fused(answer: Callable[..., Any]) -> Passed:
         tried = f"{counted(shape[0] * each, 'arrow')}, on {shape[0]} tiles"
         given = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
         right = length_of(*(v.astype(float) for v in given.values()))
-        report = reports[each] = _right(answer, tried, FLOAT, given, [right], tolerance, LENGTH_MISTAKES)
+        report = reports[each] = _right(
+            answer, tried, FLOAT, given, [right], tolerance, LENGTH_MISTAKES
+        )
         sets = _compute_sets(report)
         if sets != 1:
-            why = "each operation is a call of its own. Between two of them a tensor is stored, and all tiles wait."
+            why = (
+                "each operation is a call of its own. Between two of them a tensor is stored, "
+                "and all tiles wait."
+            )
             if sets < 4:
-                why = "some of it is fused. Before what is left a tensor is stored, and all tiles wait."
+                why = (
+                    "some of it is fused. Before what is left a tensor is stored, and all tiles "
+                    "wait."
+                )
             advice = "write all four as one expression, for one call of popops.map."
             if sets == 4 and all(name.name.startswith("map") for name in report.compute_sets):
-                why, advice = "the expression was not fused: enableGenerateCodelet is off.", "leave the options out."
+                why, advice = (
+                    "the expression was not fused: enableGenerateCodelet is off.",
+                    "leave the options out.",
+                )
             budget = Bars(1, sets, "compute sets")
-            raise NotYet(tried, f"the right lengths, in {counted(sets, 'compute set')}", "1 compute set", why, advice, budget)
+            raise NotYet(
+                tried,
+                f"the right lengths, in {counted(sets, 'compute set')}",
+                "1 compute set",
+                why,
+                advice,
+                budget,
+            )
         if crossing := _crossing(report):
             why = "x and y lie beside each other, and the lengths could lie there too."
-            raise NotYet(tried, f"{crossing} bytes cross", "0 bytes", why, "leave the numbers where they are.")
+            raise NotYet(
+                tried,
+                f"{crossing} bytes cross",
+                "0 bytes",
+                why,
+                "leave the numbers where they are.",
+            )
     yours, budget_ = reports[100].total_cycles, round(SLACK * fused_cycles(100))
     tried = f"{100 * TILES:,} arrows, 100 on a tile"
     bars = Bars(budget_, yours, "modelled cycles")
     if yours > budget_:
         why = "it is one compute set, and does more for each arrow than four operations ask for."
-        raise NotYet(tried, "", "", why, "two products, a sum, a root: x * x costs less than a power.", bars)
+        raise NotYet(
+            tried, "", "", why, "two products, a sum, a root: x * x costs less than a power.", bars
+        )
     bound = least_cycles(reports[100], supersteps=1, touched=3 * 4 * 100 * TILES)
-    return Passed(f"{tried}, and fewer; in one compute set", bars, list(reports.values()), bound=bound)
+    return Passed(
+        f"{tried}, and fewer; in one compute set", bars, list(reports.values()), bound=bound
+    )
 
 
-# --- 03.4 -------------------------------------------------------------------------------------------------------------
+# --- 03.4 -----------------------------------------------------------------------------------------
 
 
 def moments_of(x: Any) -> Any:
-    """The mean and the variance of all of x, from its sum and its sum of squares, each row added up by itself."""
-    mean, square = ((v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x))
+    """The mean and the variance of all of x, from its sum and its sum of squares, each row added up
+    by itself."""
+    mean, square = (
+        (v / v.dtype.type(v.size)).cumsum(axis=1)[:, -1].cumsum()[-1] for v in (x, x * x)
+    )
     return np.stack([mean, square - mean * mean])
 
 
 def _readings(rows: int, each: int) -> Any:
     """Readings of some 40 degrees, with a mean of its own for each row."""
     draw = np.random.default_rng(340 + each)
-    return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, each))).astype(np.float16)
+    return (40 + 2 * np.cos(np.arange(rows))[:, None] + draw.normal(0, 2, (rows, each))).astype(
+        np.float16
+    )
 
 
 MOMENTS = Precision(moments_of, [(_readings(TILES, 250),)])
@@ -357,29 +525,63 @@ def _in_half(x: Any) -> Any:
     return np.array([mean, square - mean * mean], float)
 
 
-def _moments(variance: Callable[[Any], Any], mean: Callable[[Any], Any] = np.mean) -> Callable[[Any], Any]:
+def _moments(
+    variance: Callable[[Any], Any], mean: Callable[[Any], Any] = np.mean
+) -> Callable[[Any], Any]:
     return lambda x: np.array([mean(x.astype(float)), variance(x.astype(float))])
 
 
 MOMENT_MISTAKES: tuple[Mistake, ...] = (
-    (_in_half, "the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole numbers only, and the "
-     "variance is the small difference of two of them.",
-     "let both sums be FLOAT: the last argument of SingleReduceOp, or reduce's out_type."),
-    (_moments(lambda x: x.var(axis=1).mean()),
-     "this is the mean of the variances that the rows have by themselves. How far the rows' means are apart is lost.",
-     "two sums of everything are enough: of the numbers, and of their squares."),
-    (_moments(lambda x: (x * x).mean()), "the second is the mean of the squares.", "take the square of the mean away from it."),
-    (_moments(lambda x: x.mean() ** 2 - (x * x).mean()), "the variance is below 0: it was taken away the wrong way round.",
-     "_1 is the first tensor of the list, _2 the second."),
-    (_moments(lambda x: x.std()), "the second is the standard deviation, the root of the variance.", "leave the root out."),
-    (_moments(lambda x: x.var() * x.size / max(1, x.size - 1)),
-     "it was divided by one less than the count: an estimate from a sample. Asked is the variance of these numbers.",
-     "divide by x.num_elements."),
-    (_moments(lambda x: (x * x).mean() - x.mean()), "the mean was taken away, and not its square.", "expr._1 * expr._1"),
-    (_moments(lambda x: (x * x).sum() - x.sum() ** 2, np.sum), "these are made of sums: nothing was divided by the count.",
-     'divide by x.num_elements: popops.ReduceParams("ADD", 1 / count).'),
+    (
+        _in_half,
+        "the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole "
+        "numbers only, and the "
+        "variance is the small difference of two of them.",
+        "let both sums be FLOAT: the last argument of SingleReduceOp, or reduce's out_type.",
+    ),
+    (
+        _moments(lambda x: x.var(axis=1).mean()),
+        (
+            "this is the mean of the variances that the rows have by themselves. How far the rows' "
+            "means are apart is lost."
+        ),
+        "two sums of everything are enough: of the numbers, and of their squares.",
+    ),
+    (
+        _moments(lambda x: (x * x).mean()),
+        "the second is the mean of the squares.",
+        "take the square of the mean away from it.",
+    ),
+    (
+        _moments(lambda x: x.mean() ** 2 - (x * x).mean()),
+        "the variance is below 0: it was taken away the wrong way round.",
+        "_1 is the first tensor of the list, _2 the second.",
+    ),
+    (
+        _moments(lambda x: x.std()),
+        "the second is the standard deviation, the root of the variance.",
+        "leave the root out.",
+    ),
+    (
+        _moments(lambda x: x.var() * x.size / max(1, x.size - 1)),
+        (
+            "it was divided by one less than the count: an estimate from a sample. Asked is the "
+            "variance of these numbers."
+        ),
+        "divide by x.num_elements.",
+    ),
+    (
+        _moments(lambda x: (x * x).mean() - x.mean()),
+        "the mean was taken away, and not its square.",
+        "expr._1 * expr._1",
+    ),
+    (
+        _moments(lambda x: (x * x).sum() - x.sum() ** 2, np.sum),
+        "these are made of sums: nothing was divided by the count.",
+        'divide by x.num_elements: popops.ReduceParams("ADD", 1 / count).',
+    ),
     (lambda x: _moments(np.var)(x)[::-1], "the variance came first.", "return mean, variance."),
-)  # fmt: skip
+)
 
 
 def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
@@ -387,27 +589,46 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
     for rows, each in ((TILES, 250), (TILES, 31), (5, 7), (1, 1)):
         x = _readings(rows, each)
         tried = f"mean and variance of {rows} x {each} readings of about 40"
-        special = f"there {'is' if rows * each == 1 else 'are'} only {counted(rows * each, 'reading')}" if rows < TILES else ""
+        special = (
+            f"there {'is' if rows * each == 1 else 'are'} only {counted(rows * each, 'reading')}"
+            if rows < TILES
+            else ""
+        )
         right = [x.mean(dtype=float), x.astype(float).var()]
         report = _right(answer, tried, HALF, {"x": x}, right, tolerance, MOMENT_MISTAKES, special)
         sets, crossing = _compute_sets(report), _crossing(report)
         if sets > MOST_SETS:
-            why = "each reduction took compute sets of its own, or the readings were gone through twice."
+            why = (
+                "each reduction took compute sets of its own, or the readings were gone through "
+                "twice."
+            )
             advice = "let one reduce_many make both sums; then one map."
             bars = Bars(MOST_SETS, sets, "compute sets")
-            raise NotYet(tried, f"both right, in {sets} compute sets", f"{MOST_SETS} at most", why, advice, bars)
+            raise NotYet(
+                tried,
+                f"both right, in {sets} compute sets",
+                f"{MOST_SETS} at most",
+                why,
+                advice,
+                bars,
+            )
         reports.append(report)
         if each == 250:
             budget = 2 * 4 * rows
             cross = Bars(budget, crossing, "bytes exchanged")
             if crossing > budget:
-                why = "that is more than two numbers from each tile: readings left their tiles, or were moved to be added up."
+                why = (
+                    "that is more than two numbers from each tile: readings left their tiles, "
+                    "or were moved to be added up."
+                )
                 advice = "add up on the tile first, and send the sums."
-                raise NotYet(tried, f"both right, and {crossing:,} bytes cross", "", why, advice, cross)
+                raise NotYet(
+                    tried, f"both right, and {crossing:,} bytes cross", "", why, advice, cross
+                )
     return Passed("4 sets of readings, the two sums side by side", cross, reports)
 
 
-# --- 03.5 -------------------------------------------------------------------------------------------------------------
+# --- 03.5 -----------------------------------------------------------------------------------------
 
 SEEDS = (7, 11), (2024, 5)
 
@@ -418,40 +639,79 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
         tried = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
         x, other = _drawn(351, *shape), _drawn(352, *shape)
         first, second = (_dropping(answer, shape, keep, tried) for _ in range(2))
-        came = [first.run(x, SEEDS[0])[0], first.run(other, SEEDS[0])[0], first.run(x, SEEDS[1])[0], second.run(x, SEEDS[0])[0]]
+        came = [
+            first.run(x, SEEDS[0])[0],
+            first.run(other, SEEDS[0])[0],
+            first.run(x, SEEDS[1])[0],
+            second.run(x, SEEDS[0])[0],
+        ]
         kept = [values != 0 for values in came]
         large = x.size > 1000
         if large and np.array_equal(kept[0], kept[2]):
-            why = "the mask was drawn when the program was written, by Python. On the machine it is always the same."
+            why = (
+                "the mask was drawn when the program was written, by Python. On the machine it "
+                "is always the same."
+            )
             if not kept[0].any() or kept[0].all():
-                why = f"{'nothing' if kept[0].all() else 'everything'} is dropped, whatever the seed."
+                why = (
+                    f"{'nothing' if kept[0].all() else 'everything'} is dropped, whatever the seed."
+                )
             advice = "let the machine draw it: poprand.bernoulli, with the seed."
             raise NotYet(tried, "with another seed, the same mask", "another mask", why, advice)
         if not np.array_equal(kept[0], kept[1]) or not np.array_equal(kept[0], kept[3]):
-            why = "what draws goes on from run to run, or looks at the numbers: the seed alone does not decide."
-            raise NotYet(tried, "with the same seed, another mask", "the same mask", why, "give the call the seed tensor.")
+            why = (
+                "what draws goes on from run to run, or looks at the numbers: the seed alone "
+                "does not decide."
+            )
+            raise NotYet(
+                tried,
+                "with the same seed, another mask",
+                "the same mask",
+                why,
+                "give the call the seed tensor.",
+            )
         if large:
             _look_drawn(tried, kept, keep)
         right = np.where(kept[0], x.astype(float) / keep, 0)
         if where := difference(came[0], right, KEPT.tolerance):
-            raise NotYet(tried, where, "", *_known(DROP_MISTAKES, (x, kept[0], keep), came[0], right))
+            raise NotYet(
+                tried, where, "", *_known(DROP_MISTAKES, (x, kept[0], keep), came[0], right)
+            )
         reports.append(first.engine.report)
-    return Passed("4 shapes with two seeds: the same seed gives the same mask, and the shares are right", evidence=reports)
+    return Passed(
+        "4 shapes with two seeds: the same seed gives the same mask, and the shares are right",
+        evidence=reports,
+    )
 
 
 KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 400),)])
 
 DROP_MISTAKES: tuple[Mistake, ...] = (
-    (lambda x, kept, keep: np.where(kept, x, 0),
-     "what is kept stays as it was, so that the sum of all becomes smaller with every number that is dropped.",
-     "divide what is kept by keep."),
-    (lambda x, kept, keep: np.where(kept, x * keep, 0), "what is kept was multiplied by keep: it becomes smaller still.",
-     "divide by it."),
-    (lambda x, kept, keep: kept / keep, "this is the mask, and x plays no part.", "multiply x by it."),
-)  # fmt: skip
+    (
+        lambda x, kept, keep: np.where(kept, x, 0),
+        (
+            "what is kept stays as it was, so that the sum of all becomes smaller with every "
+            "number "
+            "that is dropped."
+        ),
+        "divide what is kept by keep.",
+    ),
+    (
+        lambda x, kept, keep: np.where(kept, x * keep, 0),
+        "what is kept was multiplied by keep: it becomes smaller still.",
+        "divide by it.",
+    ),
+    (
+        lambda x, kept, keep: kept / keep,
+        "this is the mask, and x plays no part.",
+        "multiply x by it.",
+    ),
+)
 
 
-def _dropping(answer: Callable[..., Any], shape: tuple[int, int], keep: float, tried: str) -> _Trial:
+def _dropping(
+    answer: Callable[..., Any], shape: tuple[int, int], keep: float, tried: str
+) -> _Trial:
     graph, tensors = _rows(FLOAT, shape, "x")
     seed = graph.add_variable(UNSIGNED_INT, (2,), "seed")
     graph.set_tile_mapping(seed, 0)
@@ -459,77 +719,219 @@ def _dropping(answer: Callable[..., Any], shape: tuple[int, int], keep: float, t
 
 
 def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
-    """Raise `NotYet` unless the share that is kept is right, and every number has a chance of its own."""
+    """Raise `NotYet` unless the share that is kept is right, and every number has a chance of its
+    own."""
     count = kept[0].size
     share, error = float(kept[0].mean()), float(np.sqrt(keep * (1 - keep) / count))
     if abs(share - keep) > ERRORS * error:
         why, advice = "that is not chance any more.", f"the chance to be kept is {keep}."
         if abs(1 - share - keep) <= ERRORS * error:
-            why, advice = "kept and dropped have changed places.", "bernoulli gives a 1 with the chance that you name."
+            why, advice = (
+                "kept and dropped have changed places.",
+                "bernoulli gives a 1 with the chance that you name.",
+            )
         came = f"{number(100 * share)} % were kept"
-        raise NotYet(tried, came, f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %", why, advice)
+        raise NotYet(
+            tried, came, f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %", why, advice
+        )
     alike = keep**2 + (1 - keep) ** 2  # of two numbers with chances of their own
     same = float((kept[0][1:] == kept[0][:-1]).mean())
     if abs(same - alike) > ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count)):
         came = f"{number(100 * same)} % of the mask is as in the next row"
         why = "numbers share their fate: one draw was made for several of them."
-        raise NotYet(tried, came, f"about {number(100 * alike)} %", why, "draw for each number: let x be the reference.")
+        raise NotYet(
+            tried,
+            came,
+            f"about {number(100 * alike)} %",
+            why,
+            "draw for each number: let x be the reference.",
+        )
 
 
-LESSON = Lesson("03", "PopLibs: operations and views", 45, (
-    Question("03.0", "A matrix plus its transpose", (Part("", "bytes", whole=True),),
-        "the view moved nothing, and the addition has to fetch. Tile i makes row i; of the 13 numbers of column i only the one "
-        "on the diagonal lies there. The other 12 come from the other 12 tiles, at 4 bytes each, and so on every tile."),
-    Exercise("03.1", "A softmax that does not overflow", ("a function",), _softmax, (
-        "Five calls: the largest of each row, take it away, exp, the sum of each row, divide.",
-        'popops.reduce(graph, x, [1], program, "MAX") has one number for each row: its shape is (rows,). To be taken away '
-        "from x it has to be a column.",
-        "reshape((x.shape[0], 1)) makes a column of it: a view. The sums of the powers need the same, before the division.",
-    ), "popnn.softmax is the library's own, in one compute set. Which of your five could be one?", decoys=(
-        ('largest = popops.reduce(graph, x, [1], program, "MIN")', 'largest = popops.reduce(graph, x, [1], program, "MAX")'),
-        ("powers = popops.exp(graph, x, program)", "powers = popops.exp(graph, shifted, program)"),
-        ("totals = popops.reduce(graph, powers, [0], program)", "totals = popops.reduce(graph, powers, [1], program)"),
-    )),
-    Exercise("03.2", "A transposed add that moves nothing", ("a function",), _layout, (
-        "The addition puts a[i, j] + a[j, i] where a[i, j] lies. When does a[j, i] lie there, too?",
-        "The tile of a[i, j] has to be a number that stays the same when i and j change places.",
-        "i + j is such a number. It may be larger than the last tile: % goes round.",
-    ), "this layout suits one addition. A product of matrices wants whole rows. Who uses a variable most should have a say in "
-        "where it lies.", decoys=(
-        ("graph.set_tile_mapping(a[i, j], i % tiles)", "graph.set_tile_mapping(a[i, j], (i + j) % tiles)"),
-        ("graph.set_tile_mapping(a[i, j], (i - j) % tiles)", "graph.set_tile_mapping(a[i, j], (i + j) % tiles)"),
-    )),
-    Exercise("03.3", "Four maps in one compute set", ("a function",), _fused, (
-        "popops.map takes an expression, and a list of the tensors that it speaks of. _1 is the first of them.",
-        "Write the four operations from the inside out: two products, their sum, the root.",
-        "x * x is expr._1 * expr._1; with + and expr.Sqrt( ) around it all it is one expression. The list is [x, y].",
-    ), "a compiler for this machine looks for such chains by itself. What would keep it from fusing a reduction into them?",
-        decoys=(
-        ("length = expr.Sqrt(expr._1 * expr._2)", "length = expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2)"),
-        ("length = expr._1 * expr._1 + expr._2 * expr._2", "length = expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2)"),
-    )),
-    Exercise("03.4", "Mean and variance in one go", ("a function",), _mean_and_variance, (
-        "What must a tile tell, so that from thirteen such messages the mean and the variance of everything can be had?",
-        "Its sum, and its sum of squares. Divided by the count of all readings they add up to the mean, and to the mean of the "
-        "squares; the variance is the second less the square of the first.",
-        'Two operations for one reduce_many, both over [0, 1], in FLOAT, with a factor: popops.ReduceParams("SQUARE_ADD", 1 / '
-        "count) is the second one's. Then one popops.map of the two results.",
-    ), "where a mean is large and a variance small, the difference of two large numbers loses digits even in FLOAT. What if "
-        "something near the mean, the first reading say, were taken away from all of them first?", decoys=(
-        ("both = [popops.SingleReduceOp(x, [0, 1], how) for how in (each, squared)]",
-         "both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, squared)]"),
-        ("return mean, popops.map(graph, expr._2 - expr._1, [mean, square], program)",
-         "return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)"),
-    )),
-    Exercise("03.5", "Dropout with a seed", ("a function",), _dropout, (
-        "Draw the mask on the machine: a 1 with the chance keep, else a 0, for each number of x.",
-        "poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program) is such a mask: as large as x, and where x lies.",
-        "Then the numbers times the mask, divided by keep. One map does both.",
-    ), "in training the same mask is needed twice: forward, and for the gradient. Storing it costs memory; drawing it again "
-        "from the same seed costs cycles.", decoys=(
-        ("mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 1 - keep, program)",
-         "mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)"),
-        ("return popops.mul(graph, x, mask, program)",
-         "return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)"),
-    )),
-))  # fmt: skip
+LESSON = Lesson(
+    "03",
+    "PopLibs: operations and views",
+    45,
+    (
+        Question(
+            "03.0",
+            "A matrix plus its transpose",
+            (Part("", "bytes", whole=True),),
+            "the view moved nothing, and the addition has to fetch. Tile i makes row i; of the 13 "
+            "numbers of column i only the one "
+            "on the diagonal lies there. The other 12 come from the other 12 tiles, at 4 bytes "
+            "each, and so on every tile.",
+        ),
+        Exercise(
+            "03.1",
+            "A softmax that does not overflow",
+            ("a function",),
+            _softmax,
+            (
+                (
+                    "Five calls: the largest of each row, take it away, exp, the sum of each row, "
+                    "divide."
+                ),
+                'popops.reduce(graph, x, [1], program, "MAX") has one number for each row: its '
+                "shape is (rows,). To be taken away "
+                "from x it has to be a column.",
+                (
+                    "reshape((x.shape[0], 1)) makes a column of it: a view. The sums of the powers "
+                    "need the same, before the division."
+                ),
+            ),
+            (
+                "popnn.softmax is the library's own, in one compute set. Which of your five could "
+                "be "
+                "one?"
+            ),
+            decoys=(
+                (
+                    'largest = popops.reduce(graph, x, [1], program, "MIN")',
+                    'largest = popops.reduce(graph, x, [1], program, "MAX")',
+                ),
+                (
+                    "powers = popops.exp(graph, x, program)",
+                    "powers = popops.exp(graph, shifted, program)",
+                ),
+                (
+                    "totals = popops.reduce(graph, powers, [0], program)",
+                    "totals = popops.reduce(graph, powers, [1], program)",
+                ),
+            ),
+        ),
+        Exercise(
+            "03.2",
+            "A transposed add that moves nothing",
+            ("a function",),
+            _layout,
+            (
+                (
+                    "The addition puts a[i, j] + a[j, i] where a[i, j] lies. When does a[j, i] lie "
+                    "there, too?"
+                ),
+                (
+                    "The tile of a[i, j] has to be a number that stays the same when i and j "
+                    "change "
+                    "places."
+                ),
+                "i + j is such a number. It may be larger than the last tile: % goes round.",
+            ),
+            "this layout suits one addition. A product of matrices wants whole rows. Who uses a "
+            "variable most should have a say in "
+            "where it lies.",
+            decoys=(
+                (
+                    "graph.set_tile_mapping(a[i, j], i % tiles)",
+                    "graph.set_tile_mapping(a[i, j], (i + j) % tiles)",
+                ),
+                (
+                    "graph.set_tile_mapping(a[i, j], (i - j) % tiles)",
+                    "graph.set_tile_mapping(a[i, j], (i + j) % tiles)",
+                ),
+            ),
+        ),
+        Exercise(
+            "03.3",
+            "Four maps in one compute set",
+            ("a function",),
+            _fused,
+            (
+                (
+                    "popops.map takes an expression, and a list of the tensors that it speaks of. "
+                    "_1 "
+                    "is the first of them."
+                ),
+                "Write the four operations from the inside out: two products, their sum, the root.",
+                (
+                    "x * x is expr._1 * expr._1; with + and expr.Sqrt( ) around it all it is one "
+                    "expression. The list is [x, y]."
+                ),
+            ),
+            (
+                "a compiler for this machine looks for such chains by itself. What would keep it "
+                "from "
+                "fusing a reduction into them?"
+            ),
+            decoys=(
+                (
+                    "length = expr.Sqrt(expr._1 * expr._2)",
+                    "length = expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2)",
+                ),
+                (
+                    "length = expr._1 * expr._1 + expr._2 * expr._2",
+                    "length = expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2)",
+                ),
+            ),
+        ),
+        Exercise(
+            "03.4",
+            "Mean and variance in one go",
+            ("a function",),
+            _mean_and_variance,
+            (
+                (
+                    "What must a tile tell, so that from thirteen such messages the mean and the "
+                    "variance of everything can be had?"
+                ),
+                "Its sum, and its sum of squares. Divided by the count of all readings they add "
+                "up to the mean, and to the mean of the "
+                "squares; the variance is the second less the square of the first.",
+                "Two operations for one reduce_many, both over [0, 1], in FLOAT, with a factor: "
+                'popops.ReduceParams("SQUARE_ADD", 1 / '
+                "count) is the second one's. Then one popops.map of the two results.",
+            ),
+            "where a mean is large and a variance small, the difference of two large numbers "
+            "loses digits even in FLOAT. What if "
+            "something near the mean, the first reading say, were taken away from all of them "
+            "first?",
+            decoys=(
+                (
+                    "both = [popops.SingleReduceOp(x, [0, 1], how) for how in (each, squared)]",
+                    (
+                        "both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, "
+                        "squared)]"
+                    ),
+                ),
+                (
+                    "return mean, popops.map(graph, expr._2 - expr._1, [mean, square], program)",
+                    (
+                        "return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, "
+                        "square], "
+                        "program)"
+                    ),
+                ),
+            ),
+        ),
+        Exercise(
+            "03.5",
+            "Dropout with a seed",
+            ("a function",),
+            _dropout,
+            (
+                (
+                    "Draw the mask on the machine: a 1 with the chance keep, else a 0, for each "
+                    "number of x."
+                ),
+                (
+                    "poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program) is such a mask: as "
+                    "large as x, and where x lies."
+                ),
+                "Then the numbers times the mask, divided by keep. One map does both.",
+            ),
+            "in training the same mask is needed twice: forward, and for the gradient. Storing it "
+            "costs memory; drawing it again "
+            "from the same seed costs cycles.",
+            decoys=(
+                (
+                    "mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 1 - keep, program)",
+                    "mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)",
+                ),
+                (
+                    "return popops.mul(graph, x, mask, program)",
+                    "return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)",
+                ),
+            ),
+        ),
+    ),
+)

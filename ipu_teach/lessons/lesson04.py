@@ -1,4 +1,5 @@
-"""The exercises of lesson 04, Vertices, codelets, compute sets: what is asked, what is right, and known mistakes by name."""
+"""The exercises of lesson 04, Vertices, codelets, compute sets: what is asked, what is right, and
+known mistakes by name."""
 
 from __future__ import annotations
 
@@ -8,9 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Tensor, Vector, Vertex
+from ipu_teach import (
+    FLOAT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Report,
+    Tensor,
+    Vector,
+    Vertex,
+)
 from ipu_teach.cost.codelets import VERTEX_OVERHEAD
-from ipu_teach.errors import AnswerKindError, ComputeSetRaceError, UninitialisedReadError, counted, shown
+from ipu_teach.errors import (
+    AnswerKindError,
+    ComputeSetRaceError,
+    UninitialisedReadError,
+    counted,
+    shown,
+)
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     Broken,
@@ -44,20 +63,28 @@ BY_HAND = "follow the first few numbers by hand."
 
 def _known(mistakes: Iterable[Mistake], given: Any, came: Any) -> tuple[str, str]:
     """Why `came` is wrong and what to do, if it is what a known mistake makes of `given`."""
-    return known(mistakes, lambda wrong: np.array_equal(wrong, came, equal_nan=True), BY_HAND, given)
+    return known(
+        mistakes, lambda wrong: np.array_equal(wrong, came, equal_nan=True), BY_HAND, given
+    )
 
 
 def _drawn(draw: np.random.Generator, *shape: int) -> Any:
     """Numbers with quarters, of both signs, no two alike."""
     count = int(np.prod(shape))
-    return ((draw.permutation(4 * count + 60)[:count] - 2 * count) / 4).astype(np.float32).reshape(shape)
+    return (
+        ((draw.permutation(4 * count + 60)[:count] - 2 * count) / 4)
+        .astype(np.float32)
+        .reshape(shape)
+    )
 
 
 def _codelet(answer: Any, call: str) -> type[Vertex]:
     """The answer, if it is a codelet that does something."""
     if not isinstance(answer, type) or not issubclass(answer, Vertex):
         advice = "give the class itself, which derives from Vertex, without brackets."
-        raise AnswerKindError(f"{call} takes a codelet and was given {shown(answer)}.", next_step=advice)
+        raise AnswerKindError(
+            f"{call} takes a codelet and was given {shown(answer)}.", next_step=advice
+        )
     if answer.compute is Vertex.compute or is_blank(answer.compute):
         raise NotAttempted
     return answer
@@ -96,11 +123,12 @@ def _where(came: Any, right: Any) -> tuple[int, str]:
     return place, f"out[{place}]: {value}, not {quoted(right[place])}"
 
 
-# --- 04.1 -------------------------------------------------------------------------------------------------------------
+# --- 04.1 -----------------------------------------------------------------------------------------
 
 
 def _rows_of_readings() -> dict[str, Any]:
-    """Three rows for each case, one for each run. The ordinary cases come first, and begin far below 0."""
+    """Three rows for each case, one for each run. The ordinary cases come first, and begin far
+    below 0."""
     draw = np.random.default_rng(401)
     cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 31)}
     for rows in cases.values():
@@ -121,7 +149,8 @@ def _one_long(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _remembering(start: float, keep: Callable[[Any, Any], float]) -> Callable[[Any], Any]:
-    """Prefix maxima that begin at `start` and then at what is kept of a row and its own prefix maxima."""
+    """Prefix maxima that begin at `start` and then at what is kept of a row and its own prefix
+    maxima."""
 
     def like(rows: Any) -> Any:
         found, best = [], start
@@ -145,56 +174,115 @@ def _only_new(rows: Any) -> Any:
 
 
 PREFIX_MISTAKES: tuple[Mistake, ...] = (
-    (_remembering(-np.inf, lambda row, line: -np.inf),
-     "each row begins anew: what was largest in the rows before is forgotten.",
-     "begin with self.best, and see that self.best holds the largest when the row is over."),
-    (_remembering(-np.inf, lambda row, line: row[-1]),
-     "what it keeps for the next row is the last number, and not the largest.", "put the largest so far into self.best."),
-    (_one_by_one(lambda x: accumulate(x[::-1])[::-1]),
-     "this looks at what comes after: the largest from each place to the end, the suffix maximum.",
-     "go through x from the front."),
-    (_one_long(lambda x: np.append(np.float32(-np.inf), accumulate(x)[:-1])),
-     "each place holds the largest of those before it, without its own number: it is stored a line too early.",
-     "compare first, then store."),
-    (_only_new, "something is stored only where a new largest comes. The places between get nothing.",
-     "store in every turn of the loop: the line stands outside the if."),
-    (lambda rows: np.full_like(rows, -np.inf),
-     "the largest so far never changes: no number is ever taken for larger.", "which way round is the comparison?"),
-    (_one_long(np.minimum.accumulate), "these are the smallest so far.", "turn the comparison round."),
-    (_one_by_one(lambda x: np.full_like(x, x.max())),
-     "every place holds the largest of the whole row, as if it knew what comes.",
-     "store within the loop, while the largest is still growing."),
-    (lambda rows: rows, "out is x, as it came.", "store the largest so far, and not the number itself."),
-    (_one_by_one(lambda x: np.maximum(x, np.append(x[0], x[:-1]))), "each number is compared with its neighbour alone.",
-     "compare it with the largest of all before it: keep that in a variable."),
-    (_one_long(lambda x: accumulate(np.trunc(x))),
-     "the fractions are cut off on the way.", "keep the number as it is: best is a FLOAT, and int() is not needed."),
-    (_one_long(np.cumsum), "the numbers are added up, as in RunningSum.", "keep the larger of the two instead of the sum."),
-)  # fmt: skip
+    (
+        _remembering(-np.inf, lambda row, line: -np.inf),
+        "each row begins anew: what was largest in the rows before is forgotten.",
+        "begin with self.best, and see that self.best holds the largest when the row is over.",
+    ),
+    (
+        _remembering(-np.inf, lambda row, line: row[-1]),
+        "what it keeps for the next row is the last number, and not the largest.",
+        "put the largest so far into self.best.",
+    ),
+    (
+        _one_by_one(lambda x: accumulate(x[::-1])[::-1]),
+        (
+            "this looks at what comes after: the largest from each place to the end, the suffix "
+            "maximum."
+        ),
+        "go through x from the front.",
+    ),
+    (
+        _one_long(lambda x: np.append(np.float32(-np.inf), accumulate(x)[:-1])),
+        (
+            "each place holds the largest of those before it, without its own number: it is "
+            "stored a "
+            "line too early."
+        ),
+        "compare first, then store.",
+    ),
+    (
+        _only_new,
+        "something is stored only where a new largest comes. The places between get nothing.",
+        "store in every turn of the loop: the line stands outside the if.",
+    ),
+    (
+        lambda rows: np.full_like(rows, -np.inf),
+        "the largest so far never changes: no number is ever taken for larger.",
+        "which way round is the comparison?",
+    ),
+    (
+        _one_long(np.minimum.accumulate),
+        "these are the smallest so far.",
+        "turn the comparison round.",
+    ),
+    (
+        _one_by_one(lambda x: np.full_like(x, x.max())),
+        "every place holds the largest of the whole row, as if it knew what comes.",
+        "store within the loop, while the largest is still growing.",
+    ),
+    (
+        lambda rows: rows,
+        "out is x, as it came.",
+        "store the largest so far, and not the number itself.",
+    ),
+    (
+        _one_by_one(lambda x: np.maximum(x, np.append(x[0], x[:-1]))),
+        "each number is compared with its neighbour alone.",
+        "compare it with the largest of all before it: keep that in a variable.",
+    ),
+    (
+        _one_long(lambda x: accumulate(np.trunc(x))),
+        "the fractions are cut off on the way.",
+        "keep the number as it is: best is a FLOAT, and int() is not needed.",
+    ),
+    (
+        _one_long(np.cumsum),
+        "the numbers are added up, as in RunningSum.",
+        "keep the larger of the two instead of the sum.",
+    ),
+)
 
 
 def _beginning(first: float) -> tuple[Mistake, ...]:
     """What goes wrong when the largest so far begins at `first`."""
     words = f"it begins at {number(first)}, as if there had been a {number(first)} before"
     return (
-        (_remembering(first, lambda row, line: line[-1]),
-         f"{words}: numbers below it never count.", "let best begin below every number: -np.inf."),
-        (_remembering(first, lambda row, line: first),
-         f"{words}, and that in each row. What the rows before had is forgotten, too.",
-         "let best begin at -np.inf, and keep the largest in it."),
-    )  # fmt: skip
+        (
+            _remembering(first, lambda row, line: line[-1]),
+            f"{words}: numbers below it never count.",
+            "let best begin below every number: -np.inf.",
+        ),
+        (
+            _remembering(first, lambda row, line: first),
+            f"{words}, and that in each row. What the rows before had is forgotten, too.",
+            "let best begin at -np.inf, and keep the largest in it.",
+        ),
+    )
 
 
 def _prefix_max(answer: Any) -> Passed:
     codelet = _codelet(answer, 'check("04.1")')
     for name, value in vars(codelet).items():
         if plain(value) is not None:
-            why = "without a dtype it is a constant of the class, and no field: a vertex has no memory for it."
+            why = (
+                "without a dtype it is a constant of the class, and no field: a vertex has no "
+                "memory for it."
+            )
             advice = f"declare it as state: {name}: FLOAT = {value}"
-            raise NotYet("the fields of your codelet", f"{name} = {value}", f"{name}: FLOAT = {value}", why, advice)
+            raise NotYet(
+                "the fields of your codelet",
+                f"{name} = {value}",
+                f"{name}: FLOAT = {value}",
+                why,
+                advice,
+            )
     cases = _rows_of_readings()
     for special, rows in cases.items():
-        tried = f"{len(rows)} rows of {counted(rows.shape[1], 'number')}, a run for each; the first row is {quoted(rows[0])}"
+        tried = (
+            f"{len(rows)} rows of {counted(rows.shape[1], 'number')}, a run for each; the "
+            f"first row is {quoted(rows[0])}"
+        )
         engine = _alone(codelet, rows.shape[1], tried)
         came = np.stack([_run(engine, row, tried) for row in rows])
         right = _one_long(accumulate)(rows)
@@ -204,27 +292,31 @@ def _prefix_max(answer: Any) -> Passed:
         place, where = _where(came[run], right[run])
         why, advice = _known((*PREFIX_MISTAKES, *_beginning(float(came[0, 0]))), rows, came)
         if not why and run == 0 and np.array_equal(came[0][:-1], right[0][:-1]):
-            why, advice = "the last place is wrong, and only that one.", "where does the loop end? range(n) ends at n - 1."
+            why, advice = (
+                "the last place is wrong, and only that one.",
+                "where does the loop end? range(n) ends at n - 1.",
+            )
         elif not why and np.isnan(came[run]).all():
             why, advice = "nothing was stored in out.", "write self.out[i] = … in the loop."
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
-        if advice == BY_HAND and run == 0 and not np.isnan(came[0][place]):  # a later row depends on those before
+        # a later row depends on those before
+        if advice == BY_HAND and run == 0 and not np.isnan(came[0][place]):
             given = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
             advice = f"show.turns({codelet.__name__}, {given}) opens the turn that wrote it."
         raise NotYet(tried, f"in run {run + 1}, {where}", quoted(right[run]), why, advice)
     return Passed(f"{len(cases)} times three rows of numbers, an engine run for each row")
 
 
-# --- 04.2 -------------------------------------------------------------------------------------------------------------
+# --- 04.2 -----------------------------------------------------------------------------------------
 
 
 def six_workers_cycles(length: int) -> int:
-    """Modelled cycles of the prefix maximum of `length` drawn numbers on six workers: the largest of each sixth, then the rest.
+    """Modelled cycles of the prefix maximum of `length` drawn numbers on six workers: the largest
+    of each sixth, then the rest.
 
-    By docs/model.md: a turn that compares costs 3, one that stores as well 4, and a new largest 1 more, of which n drawn
-    numbers have some ln(n) + 1/2.
-    """
+    By docs/model.md: a turn that compares costs 3, one that stores as well 4, and a new largest 1
+    more, of which n drawn numbers have some ln(n) + 1/2."""
     share = -(-length // WORKERS)
     new = round(float(np.log(share)) + 0.5)
     largest = VERTEX_OVERHEAD + 3 * share + new + 1
@@ -243,14 +335,18 @@ def _cuts(length: int) -> Iterator[list[int]]:
 
 
 def _pieced(cut: list[int], begins: Callable[[Any, int], float]) -> Callable[[Any], Any]:
-    """Prefix maxima by pieces; `begins` says with what piece k begins, of the largest number of each piece."""
+    """Prefix maxima by pieces; `begins` says with what piece k begins, of the largest number of
+    each piece."""
 
     def like(rows: Any) -> Any:
         found = []
         for row in rows:
             pieces = [row[a:b] for a, b in zip(cut, cut[1:], strict=False)]
             most = np.array([piece.max(initial=-np.inf) for piece in pieces], np.float32)
-            line = [accumulate(np.append(np.float32(begins(most, k)), piece))[1:] for k, piece in enumerate(pieces)]
+            line = [
+                accumulate(np.append(np.float32(begins(most, k)), piece))[1:]
+                for k, piece in enumerate(pieces)
+            ]
             found.append(np.concatenate([*line, np.full(len(row) - cut[-1], np.nan, np.float32)]))
         return np.stack(found)
 
@@ -258,59 +354,101 @@ def _pieced(cut: list[int], begins: Callable[[Any, int], float]) -> Callable[[An
 
 
 PIECE_MISTAKES: tuple[tuple[Callable[[Any, int], float], str, str], ...] = (
-    (lambda most, k: -np.inf, "each piece begins anew, as if nothing had come before it: the merge is missing.",
-     "give each piece the largest numbers of all pieces before it: before=most[:k]."),
-    (lambda most, k: most[k - 1] if k else -np.inf, "each piece knows of the piece before it, and of none before that.",
-     "the largest may have come much earlier: before=most[:k] has all of them."),
-    (lambda most, k: most[: k + 1].max(), "a piece begins with its own largest number, which it has not met yet.",
-     "leave its own out: most[:k] ends before piece k."),
-    (lambda most, k: most.max(), "every piece begins with the largest of all pieces, those after it too.",
-     "piece k needs what came before it: most[:k]."),
-    (lambda most, k: most[: max(k - 1, 0)].max(initial=-np.inf), "each piece leaves out the piece just before it.",
-     "most[:k] holds the pieces 0 to k - 1."),
-)  # fmt: skip
+    (
+        lambda most, k: -np.inf,
+        "each piece begins anew, as if nothing had come before it: the merge is missing.",
+        "give each piece the largest numbers of all pieces before it: before=most[:k].",
+    ),
+    (
+        lambda most, k: most[k - 1] if k else -np.inf,
+        "each piece knows of the piece before it, and of none before that.",
+        "the largest may have come much earlier: before=most[:k] has all of them.",
+    ),
+    (
+        lambda most, k: most[: k + 1].max(),
+        "a piece begins with its own largest number, which it has not met yet.",
+        "leave its own out: most[:k] ends before piece k.",
+    ),
+    (
+        lambda most, k: most.max(),
+        "every piece begins with the largest of all pieces, those after it too.",
+        "piece k needs what came before it: most[:k].",
+    ),
+    (
+        lambda most, k: most[: max(k - 1, 0)].max(initial=-np.inf),
+        "each piece leaves out the piece just before it.",
+        "most[:k] holds the pieces 0 to k - 1.",
+    ),
+)
 
 
 def _six_mistakes(length: int) -> Iterator[Mistake]:
-    """Each mistake about how a piece begins, by every cut; the tail that was dropped; the state that was kept."""
-    dropped = "the last numbers belong to no piece: dividing with // drops what does not come out even."
+    """Each mistake about how a piece begins, by every cut; the tail that was dropped; the state
+    that was kept."""
+    dropped = (
+        "the last numbers belong to no piece: dividing with // drops what does not come out even."
+    )
     cuts = list(_cuts(length))
     for cut in cuts:
         for begins, why, advice in PIECE_MISTAKES:
             yield _pieced(cut, begins), why if cut[-1] == length else f"{why} And {dropped}", advice
     right = _pieced(cuts[-1], lambda most, k: most[:k].max(initial=-np.inf))
     yield right, dropped, "let piece k begin at k * n // 6; then the last one ends at n."
-    why = "the second run goes on where the first one ended. State lives from run to run, and these are two different rows."
+    why = (
+        "the second run goes on where the first one ended. State lives from run to run, and "
+        "these are two different rows."
+    )
     yield _one_long(accumulate), why, "use codelets without state here."
 
 
 def _in_six(answer: Callable[..., Any]) -> Passed:
-    draw = np.random.default_rng(4591)  # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
+    # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
+    draw = np.random.default_rng(4591)
     lengths = (97, 30, 7, 6, 5, 1)
     for length in lengths:
         rows = _drawn(draw, 2, length)
         rows[1] -= np.float32(2 * np.abs(rows).max())  # so that what is left of the first run shows
-        tried = f"{counted(length, 'number')}, and then {length} others" if length > 1 else "one number, and then another"
+        tried = (
+            f"{counted(length, 'number')}, and then {length} others"
+            if length > 1
+            else "one number, and then another"
+        )
         came, report = _through(answer, rows, tried)
         right = _one_by_one(accumulate)(rows)
         if not np.array_equal(came, right):
             run = int(np.argmax((came != right).any(axis=1)))
             why, advice = _known(_six_mistakes(length), rows[: run + 1], came[: run + 1])
             if not why and length < WORKERS:
-                why = f"longer rows are right. What is special here: {counted(length, 'number')} for six workers."
-            raise NotYet(tried, f"in run {run + 1}, {_where(came[run], right[run])[1]}", "", why, advice)
+                why = (
+                    f"longer rows are right. What is special here: {counted(length, 'number')} "
+                    f"for six workers."
+                )
+            raise NotYet(
+                tried, f"in run {run + 1}, {_where(came[run], right[run])[1]}", "", why, advice
+            )
         away = np.flatnonzero(np.asarray(report.compute_cycles_per_tile)[1:])
         if len(away):
-            why = "this is about the six workers of one tile: the numbers lie on tile 0, and each vertex belongs beside them."
+            why = (
+                "this is about the six workers of one tile: the numbers lie on tile 0, and each "
+                "vertex belongs beside them."
+            )
             raise NotYet(
-                tried, f"work on tile {away[0] + 1}", "all of it on tile 0", why, "map every vertex and variable to tile 0."
+                tried,
+                f"work on tile {away[0] + 1}",
+                "all of it on tile 0",
+                why,
+                "map every vertex and variable to tile 0.",
             )
     _, report = _through(answer, _drawn(draw, 1, MANY), tried := f"the cycles for {MANY} numbers")
-    bars = Bars(round(SLACK * six_workers_cycles(MANY)), float(report.total_cycles), "modelled cycles")
+    bars = Bars(
+        round(SLACK * six_workers_cycles(MANY)), float(report.total_cycles), "modelled cycles"
+    )
     if bars.yours > bars.budget:
         why, advice = _idle_workers(report)
         raise NotYet(tried, "the right numbers, too late", "", why, advice, bars)
-    return Passed(f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers", bars)
+    return Passed(
+        f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers", bars
+    )
 
 
 def _through(answer: Callable[..., Any], rows: Any, tried: str) -> tuple[Any, Report]:
@@ -328,11 +466,20 @@ def _through(answer: Callable[..., Any], rows: Any, tried: str) -> tuple[Any, Re
     except Broken as broken:
         error = broken.error
         if isinstance(error, ComputeSetRaceError):
-            why = "one vertex writes what another of the same compute set reads or writes: nobody knows who comes first."
-            advice = "what reads the largest numbers goes into a second compute set. Does each piece have places of its own?"
+            why = (
+                "one vertex writes what another of the same compute set reads or writes: nobody "
+                "knows who comes first."
+            )
+            advice = (
+                "what reads the largest numbers goes into a second compute set. Does each "
+                "piece have places of its own?"
+            )
         elif isinstance(error, UninitialisedReadError):
             why = "it is read before it was written."
-            advice = "Sequence does things in the order in which they stand: first the largest numbers, then what reads them."
+            advice = (
+                "Sequence does things in the order in which they stand: first the largest "
+                "numbers, then what reads them."
+            )
         else:
             raise
         raise NotYet(tried, f"{type(error).__name__}: {error.tried}", "", why, advice) from None
@@ -343,27 +490,40 @@ def _idle_workers(report: Report) -> tuple[str, str]:
     sets = report.compute_sets
     most = max(profile.num_vertices for profile in sets)
     if len(sets) >= WORKERS and most < WORKERS:
-        why = f"{len(sets)} compute sets follow each other, and in each of them five workers look on."
+        why = (
+            f"{len(sets)} compute sets follow each other, and in each of them five workers look on."
+        )
         return why, "vertices that need not wait for each other go into one compute set."
     if most < WORKERS:
         return (
-            f"there are never more than {counted(most, 'vertex', 'vertices')} in a compute set, and a tile has six workers.",
+            (
+                f"there are never more than {counted(most, 'vertex', 'vertices')} in a compute "
+                f"set, "
+                f"and a tile has six workers."
+            ),
             "cut the row into six pieces, with a vertex each.",
         )
     cost = max((profile.cost for profile in sets), key=lambda cost: cost.compute_duration)
     busy = float(cost.active_cycles[0] / cost.compute_duration)
     if busy < 0.8:
-        return f"in the longest step the workers work for {100 * busy:.0f} % of the time.", "make the pieces equally long."
-    return "all six work, and each turn of their loops costs too much.", "what does observe say of your codelets, line by line?"
+        return (
+            f"in the longest step the workers work for {100 * busy:.0f} % of the time.",
+            "make the pieces equally long.",
+        )
+    return (
+        "all six work, and each turn of their loops costs too much.",
+        "what does observe say of your codelets, line by line?",
+    )
 
 
-# --- 04.3 -------------------------------------------------------------------------------------------------------------
+# --- 04.3 -----------------------------------------------------------------------------------------
 
 STEPS = 4  # of a repaired program at most: copy, compute, copy back, and one to spare
 
 
 def _smoothed(row: Any, order: Iterable[int] | None = None) -> Any:
-    """Each number and its right neighbour averaged: all from the old numbers, or in place in that order."""
+    """Each number and its right neighbour averaged: all from the old numbers, or in place in that
+    order."""
     old = row.copy() if order is None else None
     new = row.copy()
     for i in range(len(row) - 1) if order is None else order:
@@ -376,23 +536,50 @@ def _twice(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 SMOOTH_MISTAKES: tuple[Mistake, ...] = (
-    (_twice(lambda x: x), "a is as it was: the new numbers did not get there.", "end with a Copy into a."),
-    (_twice(lambda x: _smoothed(x, [*range(0, len(x) - 1, 2), *range(1, len(x) - 1, 2)])),
-     "the even places come first, so that the odd ones are averaged with neighbours that are new already.",
-     "every place needs its neighbour's old number: keep a copy of the old ones."),
-    (_twice(lambda x: _smoothed(x, [*range(1, len(x) - 1, 2), *range(0, len(x) - 1, 2)])),
-     "the odd places come first, so that the even ones are averaged with neighbours that are new already.",
-     "every place needs its neighbour's old number: keep a copy of the old ones."),
-    (_twice(lambda x: _smoothed(x, reversed(range(len(x) - 1)))),
-     "from the last place to the first, each is averaged with a neighbour that is new already.",
-     "every place needs its neighbour's old number: keep a copy of the old ones."),
-    (_twice(lambda x: np.append(x[:1], (x[1:] + x[:-1]) / 2)),
-     "each is averaged with its left neighbour, and not with its right one.", "the neighbour of place i is i + 1."),
-    (_twice(lambda x: (x + np.roll(x, -1)) / 2),
-     "the last number was averaged with the first. It has no right neighbour, and stays.",
-     "there is one vertex less than there are numbers."),
-    (_twice(lambda x: _smoothed(_smoothed(x))), "it was smoothed twice.", "execute the compute set once."),
-)  # fmt: skip
+    (
+        _twice(lambda x: x),
+        "a is as it was: the new numbers did not get there.",
+        "end with a Copy into a.",
+    ),
+    (
+        _twice(lambda x: _smoothed(x, [*range(0, len(x) - 1, 2), *range(1, len(x) - 1, 2)])),
+        (
+            "the even places come first, so that the odd ones are averaged with neighbours that "
+            "are "
+            "new already."
+        ),
+        "every place needs its neighbour's old number: keep a copy of the old ones.",
+    ),
+    (
+        _twice(lambda x: _smoothed(x, [*range(1, len(x) - 1, 2), *range(0, len(x) - 1, 2)])),
+        (
+            "the odd places come first, so that the even ones are averaged with neighbours that "
+            "are "
+            "new already."
+        ),
+        "every place needs its neighbour's old number: keep a copy of the old ones.",
+    ),
+    (
+        _twice(lambda x: _smoothed(x, reversed(range(len(x) - 1)))),
+        "from the last place to the first, each is averaged with a neighbour that is new already.",
+        "every place needs its neighbour's old number: keep a copy of the old ones.",
+    ),
+    (
+        _twice(lambda x: np.append(x[:1], (x[1:] + x[:-1]) / 2)),
+        "each is averaged with its left neighbour, and not with its right one.",
+        "the neighbour of place i is i + 1.",
+    ),
+    (
+        _twice(lambda x: (x + np.roll(x, -1)) / 2),
+        "the last number was averaged with the first. It has no right neighbour, and stays.",
+        "there is one vertex less than there are numbers.",
+    ),
+    (
+        _twice(lambda x: _smoothed(_smoothed(x))),
+        "it was smoothed twice.",
+        "execute the compute set once.",
+    ),
+)
 
 
 def _repaired(answer: Callable[..., Any]) -> Passed:
@@ -401,7 +588,11 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
         row = np.float32(draw.permutation(16 * count)[:count] * 4)
         right = _twice(_smoothed)(row)
         for shuffle in (None, 1, 2):
-            order = "in the order in which they were added" if shuffle is None else "in an order drawn by chance"
+            order = (
+                "in the order in which they were added"
+                if shuffle is None
+                else "in an order drawn by chance"
+            )
             tried = f"{counted(count, 'number')} smoothed twice, with the vertices {order}"
             graph, a = graph_of(), None
             a = graph.add_variable(FLOAT, count, "a")
@@ -415,19 +606,40 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                 why, advice = _known(SMOOTH_MISTAKES, row, came)
                 where = _where(came[run], right[run])[1].replace("out[", "a[")
                 if not why and count == 1:
-                    why = "longer rows are right. What is special here: there is one number, and it has no neighbour."
+                    why = (
+                        "longer rows are right. What is special here: there is one number, and "
+                        "it has no neighbour."
+                    )
                 raise NotYet(tried, f"in run {run + 1}, {where}", quoted(right[run]), why, advice)
             steps = len(report.steps())
             if steps > STEPS:
-                why = "they come one after another: that is no race, and no parallel machine either. Each waits for a sync."
-                advice = "let all of them work in one compute set, on numbers that nobody changes meanwhile."
+                why = (
+                    "they come one after another: that is no race, and no parallel machine "
+                    "either. Each waits for a sync."
+                )
+                advice = (
+                    "let all of them work in one compute set, on numbers that nobody changes "
+                    "meanwhile."
+                )
                 bars = Bars(STEPS, steps, "supersteps")
-                raise NotYet(tried, f"right, in {counted(steps, 'superstep')}", "", why, advice, bars)
-    return Passed("13, 7, 29 and 1 numbers, two runs each, with the vertices in three orders; the detector is silent")
+                raise NotYet(
+                    tried, f"right, in {counted(steps, 'superstep')}", "", why, advice, bars
+                )
+    return Passed(
+        "13, 7, 29 and 1 numbers, two runs each, with the vertices in three orders; the "
+        "detector "
+        "is silent"
+    )
 
 
 def _smooth_runs(
-    graph: Graph, program: Program, row: Any, right: Any, tried: str, shuffle: int | None, **checks: Any
+    graph: Graph,
+    program: Program,
+    row: Any,
+    right: Any,
+    tried: str,
+    shuffle: int | None,
+    **checks: Any,
 ) -> tuple[Any, Report]:
     """What `a` holds after the first run and after the second, and the report of the first."""
 
@@ -446,17 +658,28 @@ def _smooth_runs(
         error = broken.error
         if not isinstance(error, ComputeSetRaceError):
             raise
-        unseen = [np.array_equal(ran(strict={"races": False}, shuffle=seed)[0], right) for seed in (None, 1)]
+        unseen = [
+            np.array_equal(ran(strict={"races": False}, shuffle=seed)[0], right)
+            for seed in (None, 1)
+        ]
         why = "one vertex writes what another one reads, and nobody knows who comes first."
         if unseen == [True, False]:
-            why += " Unchecked, it is right in the order in which the vertices were added, and wrong in another."
-        advice = "let the vertices read from somewhere that none of them writes: a copy of the old numbers."
+            why += (
+                " Unchecked, it is right in the order in which the vertices were added, and "
+                "wrong in another."
+            )
+        advice = (
+            "let the vertices read from somewhere that none of them writes: a copy of the "
+            "old numbers."
+        )
         if "twice" in error.tried:
             why, advice = "two vertices write the same number.", "give each number to one vertex."
-        raise NotYet(tried, f"ComputeSetRaceError: {error.tried} {error.where}", "", why, advice) from None
+        raise NotYet(
+            tried, f"ComputeSetRaceError: {error.tried} {error.where}", "", why, advice
+        ) from None
 
 
-# --- 04.4 -------------------------------------------------------------------------------------------------------------
+# --- 04.4 -----------------------------------------------------------------------------------------
 
 
 class RightLoop(Vertex):
@@ -473,7 +696,8 @@ class RightLoop(Vertex):
 
 
 class RightBackwards(Vertex):
-    """Right: for each place, from the last one on, it looks at all before it; and x is an InOut that it leaves alone."""
+    """Right: for each place, from the last one on, it looks at all before it; and x is an InOut
+    that it leaves alone."""
 
     x: InOut[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -535,14 +759,32 @@ class WholeNumbers(RightLoop):
 
 
 MUTANTS: tuple[tuple[type[Vertex], str, str], ...] = (
-    (FromZero, "begins at 0 instead of the first number.", "is there a row among yours in which every number is below 0?"),
-    (WholeNumbers, "holds its largest in a whole number, so that fractions are cut off.", "use numbers with fractions."),
-    (LastIgnored, "never looks at the last number.", "that shows only where the last number is the largest."),
-    (OffByOne, "is one place late: each place lacks its own number.",
-     "compare every place, in a row that rises somewhere in the middle."),
-    (InPlace, "gives the right out, and changes x on the way.",
-     'x is an input, and others read it too: look at what run_one gives back as "x".'),
-)  # fmt: skip
+    (
+        FromZero,
+        "begins at 0 instead of the first number.",
+        "is there a row among yours in which every number is below 0?",
+    ),
+    (
+        WholeNumbers,
+        "holds its largest in a whole number, so that fractions are cut off.",
+        "use numbers with fractions.",
+    ),
+    (
+        LastIgnored,
+        "never looks at the last number.",
+        "that shows only where the last number is the largest.",
+    ),
+    (
+        OffByOne,
+        "is one place late: each place lacks its own number.",
+        "compare every place, in a row that rises somewhere in the middle.",
+    ),
+    (
+        InPlace,
+        "gives the right out, and changes x on the way.",
+        'x is an input, and others read it too: look at what run_one gives back as "x".',
+    ),
+)
 
 
 def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
@@ -558,7 +800,10 @@ def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
     if not isinstance(said, (bool, np.bool_)):
         advice = "end with `return True`, and `return False` where something is wrong."
         if isinstance(said, np.ndarray) and said.dtype == bool:
-            advice = "an array of comparisons has one answer for each place: np.array_equal gives one for all."
+            advice = (
+                "an array of comparisons has one answer for each place: np.array_equal gives "
+                "one for all."
+            )
         raise NotYet(tried, returned(said), "True or False", next_step=advice)
     return bool(said)
 
@@ -568,14 +813,37 @@ def _kills(answer: Callable[..., Any]) -> Passed:
     right = [_accepts(answer, codelet) for codelet in (RightLoop, RightBackwards)]
     alive = [(fault, advice) for codelet, fault, advice in MUTANTS if _survives(answer, codelet)]
     if not any(right):
-        why = "it says no to a codelet that is right." + ("" if alive else " It says no to everything.")
-        raise NotYet(tried, "False for a right codelet", "True", why, "work the expected row out by hand: 3 1 4 gives 3 3 4.")
+        why = "it says no to a codelet that is right." + (
+            "" if alive else " It says no to everything."
+        )
+        raise NotYet(
+            tried,
+            "False for a right codelet",
+            "True",
+            why,
+            "work the expected row out by hand: 3 1 4 gives 3 3 4.",
+        )
     if not all(right):
-        why = "of two right codelets it accepts one. The other does the same in another way, with x declared as InOut."
-        raise NotYet(tried, "False for a right codelet", "True", why, "look at values alone: x and out after the run.")
+        why = (
+            "of two right codelets it accepts one. The other does the same in another way, with "
+            "x declared as InOut."
+        )
+        raise NotYet(
+            tried,
+            "False for a right codelet",
+            "True",
+            why,
+            "look at values alone: x and out after the run.",
+        )
     if len(alive) == len(MUTANTS):
         why = "it says yes to everything."
-        raise NotYet(tried, "True for all five faulty ones", "False", why, "run the codelet, and compare what came.")
+        raise NotYet(
+            tried,
+            "True for all five faulty ones",
+            "False",
+            why,
+            "run the codelet, and compare what came.",
+        )
     if alive:
         fault, advice = alive[0]
         came = f"{counted(len(alive), 'faulty codelet')} of 5 got through"
@@ -584,16 +852,18 @@ def _kills(answer: Callable[..., Any]) -> Passed:
 
 
 def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
-    """Whether a faulty codelet gets through. A test that breaks off with an error lets nothing through."""
+    """Whether a faulty codelet gets through. A test that breaks off with an error lets nothing
+    through."""
     try:
         return _accepts(answer, codelet)
     except Broken:
         return False
 
 
-# --- 04.5 -------------------------------------------------------------------------------------------------------------
+# --- 04.5 -----------------------------------------------------------------------------------------
 
-LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))  # numbers, and new largest among them
+# numbers, and new largest among them
+LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
 
 
 @cache
@@ -614,18 +884,36 @@ def _estimate(answer: Callable[..., Any], codelet: Any) -> Passed:
         value = plain(said)
         if value is None:
             words = returned(said, ", which is no number")
-            raise NotYet(call_text(answer, case), words, "worker cycles, a number", next_step="return a number.")
+            raise NotYet(
+                call_text(answer, case),
+                words,
+                "worker cycles, a number",
+                next_step="return a number.",
+            )
         came.append(float(value))
     off = [abs(mine - engine) / engine for mine, engine in zip(came, right, strict=True)]
     if max(off) <= NEAR:
         worst = int(np.argmax(off))
         farthest = counted(LENGTHS[worst][0], "number")
-        return Passed(f"{len(LENGTHS)} lengths; the farthest off is {number(round(100 * off[worst], 1))} %, for {farthest}")
+        return Passed(
+            f"{len(LENGTHS)} lengths; the farthest off is "
+            f"{number(round(100 * off[worst], 1))} %, "
+            f"for {farthest}"
+        )
     first = next(i for i, far in enumerate(off) if far > NEAR)
     why, advice = _misjudged(np.array(came), np.array(right))
     length, new = LENGTHS[first]
-    tried = f"{call_text(answer, LENGTHS[first])}: {counted(length, 'number')}, {new} of them larger than all before"
-    raise NotYet(tried, f"{number(came[first])} worker cycles", f"{number(right[first])}, or within 10 %", why, advice)
+    tried = (
+        f"{call_text(answer, LENGTHS[first])}: {counted(length, 'number')}, {new} of them "
+        f"larger than all before"
+    )
+    raise NotYet(
+        tried,
+        f"{number(came[first])} worker cycles",
+        f"{number(right[first])}, or within 10 %",
+        why,
+        advice,
+    )
 
 
 def _misjudged(came: Any, right: Any) -> tuple[str, str]:
@@ -636,81 +924,203 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
         return bool((np.abs(came - other) <= 0.02 * other + 0.5).all())
 
     if near(WORKERS * right):
-        return "these are cycles of the tile, six for each of its worker's.", "leave out the 6: asked are worker cycles."
+        return (
+            "these are cycles of the tile, six for each of its worker's.",
+            "leave out the 6: asked are worker cycles.",
+        )
     if near(right - new):
-        return "a new largest number costs a cycle more, for it is read once more.", "where does `new` belong?"
+        return (
+            "a new largest number costs a cycle more, for it is read once more.",
+            "where does `new` belong?",
+        )
     if near(right - new + lengths):
         return (
-            "a new largest is counted in every turn. It comes only now and then: that is what `new` says.",
+            (
+                "a new largest is counted in every turn. It comes only now and then: that is what "
+                "`new` says."
+            ),
             "count it new times.",
         )
     missing = right - came
     if missing.min() > 0 and missing.max() - missing.min() <= 0.5:
         why = (
-            f"{number(missing[0])} cycles are missing, whatever the length: what a vertex does once, before and after its loop."
+            f"{number(missing[0])} cycles are missing, whatever the length: what a vertex does "
+            f"once, before and after its loop."
         )
         return why, "add what stands outside the loop, and the start of the vertex."
     if missing.max() < 0 and missing.max() - missing.min() <= 0.5:
-        return f"{number(-missing[0])} cycles too many, whatever the length.", "what does the vertex do once?"
+        return (
+            f"{number(-missing[0])} cycles too many, whatever the length.",
+            "what does the vertex do once?",
+        )
     if np.ptp(came) == 0:
         return "it is the same for every length.", "what does one turn of the loop cost?"
     if np.ptp(came / lengths) <= 1e-9 * np.abs(came).max():
         return (
-            "it grows with the length and with nothing else. That fits for one length: there is a part that does not grow.",
+            (
+                "it grows with the length and with nothing else. That fits for one length: there "
+                "is a "
+                "part that does not grow."
+            ),
             "compare observe for two lengths: the difference is the loop's, and the rest is not.",
         )
     return "", "what do the lines cost in observe, for a row of 1 and for a row of 2?"
 
 
-LESSON = Lesson("04", "Vertices, codelets, compute sets", 55, (
-    Question("04.0", "Seven vertices on a tile", (Part("", "times as long"),),
-        "six workers take turns, and each has a turn in six whether the others work or not. So one vertex takes as long as "
-        "six, and the seventh has to wait until a worker is free."),
-    Exercise("04.1", "Prefix maximum", ("a codelet",), _prefix_max, (
-        "RunningSum does nearly the same: it keeps a sum and stores it in every turn. Keep the largest number instead.",
-        "State begins with what the class says: best: FLOAT = … What is a good largest number before there was any?",
-        "In each turn: if self.x[i] is larger than self.best, it becomes self.best. Then, in every case, self.best "
-        "goes into out at place i.",
-    ), "a vertex that remembers gives another answer the second time. Where a run shall not depend on the one before, keep it "
-        "in a local variable.", decoys=(
-        ("best: FLOAT = 0", "best: FLOAT = -np.inf"),
-        ("if self.x[i] < self.best:", "if self.x[i] > self.best:"),
-        ("self.out[i] = self.x[i]", "self.out[i] = self.best"),
-    )),
-    Exercise("04.2", "Six workers on one row", ("a function",), _in_six, (
-        "Two things have to be done, and the second needs what the first has found. So: two compute sets.",
-        "You need a variable of six numbers for the largest of each piece, on tile 0. Piece k goes from k * n // 6 "
-        "up to (k + 1) * n // 6.",
-        "For each k, one Largest into most[k] in the first compute set, and one PrefixFrom in the second, with "
-        "before=most[:k] and the same piece of x and of out. Map all twelve vertices, and return a Sequence of both.",
-    ), "the work has nearly doubled, and the time is a third. A parallel program often does more in all, and is done sooner.",
-    decoys=(
-        ("piece = slice(k * (n // 6), (k + 1) * (n // 6))", "piece = slice(k * n // 6, (k + 1) * n // 6)"),
-        ("return Sequence(Execute(prefix), Execute(largest))", "return Sequence(Execute(largest), Execute(prefix))"),
-    )),
-    Exercise("04.3", "Repair a race", ("a function",), _repaired, (
-        "Who reads what somebody else writes? The vertex of place i reads a[i + 1], and its neighbour writes it.",
-        "If the vertices read from a second variable that nobody changes, the order plays no part.",
-        "graph.clone(a) makes a variable of the same shape on the same tiles. Before the compute set runs, Copy the "
-        "old numbers into it; right= takes its elements instead of a's.",
-    ), "two variables that change places from step to step are called a double buffer. With one, the copy is saved: read the "
-        "first and write the second, and the other way round the next time.", decoys=(
-        ("vertex = graph.add_vertex(means, Mean, here=a[i], right=a[i + 1])",
-         "vertex = graph.add_vertex(means, Mean, here=a[i], right=old[i + 1])"),
-        ("return Sequence(Execute(means), Copy(a, old))", "return Sequence(Copy(a, old), Execute(means))"),
-    )),
-    Exercise("04.4", "A test that finds faults", ("a function",), _kills, (
-        "A test runs the codelet on rows of your choosing and compares what came with what should have come.",
-        "What should have come: for place i, max(row[: i + 1]). And whatever the codelet does, x should be as it was.",
-        "One row is not enough. Think of rows with fractions; with numbers that are all below 0; whose last number is "
-        "the largest. run_one gives a dict, and list(after[\"out\"]) == … compares all places at once.",
-    ), "this kit tests its own checks in this way: python3 run.py mutants damages every reference answer, and sees that none "
-        "of the damaged ones passes."),
-    Exercise("04.5", "An estimate of cycles", ("a function", "a codelet"), _estimate, (
-        "Try observe(Peaks, x=…, out=…) on rows of 1, 2 and 3 numbers. What grows, and what stays?",
-        "Three kinds of cycles: once in a vertex, in every turn, and only where a new largest is found.",
-        "The once: the start, and the lines outside the loop. Every turn: the lines of the if and of the store. Now "
-        "and then: the line inside the if, `new` times.",
-    ), "on a row in falling order a new largest is found once, on one in rising order every time. By how much does the time of "
-        "a row depend on its order?"),
-))  # fmt: skip
+LESSON = Lesson(
+    "04",
+    "Vertices, codelets, compute sets",
+    55,
+    (
+        Question(
+            "04.0",
+            "Seven vertices on a tile",
+            (Part("", "times as long"),),
+            "six workers take turns, and each has a turn in six whether the others work or not. "
+            "So one vertex takes as long as "
+            "six, and the seventh has to wait until a worker is free.",
+        ),
+        Exercise(
+            "04.1",
+            "Prefix maximum",
+            ("a codelet",),
+            _prefix_max,
+            (
+                (
+                    "RunningSum does nearly the same: it keeps a sum and stores it in every turn. "
+                    "Keep the largest number instead."
+                ),
+                (
+                    "State begins with what the class says: best: FLOAT = … What is a good largest "
+                    "number before there was any?"
+                ),
+                "In each turn: if self.x[i] is larger than self.best, it becomes self.best. Then, "
+                "in every case, self.best "
+                "goes into out at place i.",
+            ),
+            "a vertex that remembers gives another answer the second time. Where a run shall not "
+            "depend on the one before, keep it "
+            "in a local variable.",
+            decoys=(
+                ("best: FLOAT = 0", "best: FLOAT = -np.inf"),
+                ("if self.x[i] < self.best:", "if self.x[i] > self.best:"),
+                ("self.out[i] = self.x[i]", "self.out[i] = self.best"),
+            ),
+        ),
+        Exercise(
+            "04.2",
+            "Six workers on one row",
+            ("a function",),
+            _in_six,
+            (
+                (
+                    "Two things have to be done, and the second needs what the first has found. "
+                    "So: "
+                    "two compute sets."
+                ),
+                "You need a variable of six numbers for the largest of each piece, on tile 0. "
+                "Piece k goes from k * n // 6 "
+                "up to (k + 1) * n // 6.",
+                "For each k, one Largest into most[k] in the first compute set, and one "
+                "PrefixFrom in the second, with "
+                "before=most[:k] and the same piece of x and of out. Map all twelve vertices, and "
+                "return a Sequence of both.",
+            ),
+            (
+                "the work has nearly doubled, and the time is a third. A parallel program often "
+                "does "
+                "more in all, and is done sooner."
+            ),
+            decoys=(
+                (
+                    "piece = slice(k * (n // 6), (k + 1) * (n // 6))",
+                    "piece = slice(k * n // 6, (k + 1) * n // 6)",
+                ),
+                (
+                    "return Sequence(Execute(prefix), Execute(largest))",
+                    "return Sequence(Execute(largest), Execute(prefix))",
+                ),
+            ),
+        ),
+        Exercise(
+            "04.3",
+            "Repair a race",
+            ("a function",),
+            _repaired,
+            (
+                (
+                    "Who reads what somebody else writes? The vertex of place i reads a[i + 1], "
+                    "and "
+                    "its neighbour writes it."
+                ),
+                (
+                    "If the vertices read from a second variable that nobody changes, the order "
+                    "plays "
+                    "no part."
+                ),
+                "graph.clone(a) makes a variable of the same shape on the same tiles. Before the "
+                "compute set runs, Copy the "
+                "old numbers into it; right= takes its elements instead of a's.",
+            ),
+            "two variables that change places from step to step are called a double buffer. With "
+            "one, the copy is saved: read the "
+            "first and write the second, and the other way round the next time.",
+            decoys=(
+                (
+                    "vertex = graph.add_vertex(means, Mean, here=a[i], right=a[i + 1])",
+                    "vertex = graph.add_vertex(means, Mean, here=a[i], right=old[i + 1])",
+                ),
+                (
+                    "return Sequence(Execute(means), Copy(a, old))",
+                    "return Sequence(Copy(a, old), Execute(means))",
+                ),
+            ),
+        ),
+        Exercise(
+            "04.4",
+            "A test that finds faults",
+            ("a function",),
+            _kills,
+            (
+                (
+                    "A test runs the codelet on rows of your choosing and compares what came with "
+                    "what should have come."
+                ),
+                (
+                    "What should have come: for place i, max(row[: i + 1]). And whatever the "
+                    "codelet "
+                    "does, x should be as it was."
+                ),
+                "One row is not enough. Think of rows with fractions; with numbers that are all "
+                "below 0; whose last number is "
+                'the largest. run_one gives a dict, and list(after["out"]) == … compares all '
+                "places at once.",
+            ),
+            "this kit tests its own checks in this way: python3 run.py mutants damages every "
+            "reference answer, and sees that none "
+            "of the damaged ones passes.",
+        ),
+        Exercise(
+            "04.5",
+            "An estimate of cycles",
+            ("a function", "a codelet"),
+            _estimate,
+            (
+                (
+                    "Try observe(Peaks, x=…, out=…) on rows of 1, 2 and 3 numbers. What grows, and "
+                    "what stays?"
+                ),
+                (
+                    "Three kinds of cycles: once in a vertex, in every turn, and only where a new "
+                    "largest is found."
+                ),
+                "The once: the start, and the lines outside the loop. Every turn: the lines of "
+                "the if and of the store. Now "
+                "and then: the line inside the if, `new` times.",
+            ),
+            "on a row in falling order a new largest is found once, on one in rising order every "
+            "time. By how much does the time of "
+            "a row depend on its order?",
+        ),
+    ),
+)

@@ -1,4 +1,5 @@
-"""The exercises of lesson 05, Matrix-vector and matmul optimisation: what is asked, what is right, known mistakes by name."""
+"""The exercises of lesson 05, Matrix-vector and matmul optimisation: what is asked, what is right,
+known mistakes by name."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ LATENCY = 69  # cycles until the first number of an exchange is there; docs/mode
 
 @dataclass(frozen=True)
 class _Run:
-    """A product of a drawn matrix and vector by the answer's program: what it left in `result`, and the report.
+    """A product of a drawn matrix and vector by the answer's program: what it left in `result`, and
+    the report.
 
     `foreign`: by tile, the bytes of the vector that it does not hold.
     """
@@ -68,7 +70,10 @@ def _multiplied(answer: Callable[..., Any], rows: int, cols: int, tried: str, *m
     values = values if rows * cols < 4096 else values % 17 - 8
     numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # odd, so none is 0
     graph = graph_of()
-    matrix, vector = graph.add_variable(FLOAT, (rows, cols), "matrix"), graph.add_variable(FLOAT, (cols,), "vector")
+    matrix, vector = (
+        graph.add_variable(FLOAT, (rows, cols), "matrix"),
+        graph.add_variable(FLOAT, (cols,), "vector"),
+    )
     result = graph.add_variable(FLOAT, (rows,), "result")
     poputil.map_tensor_linearly(graph, vector)
     program = program_of(answer, tried, graph, matrix, vector, result, *more)
@@ -78,34 +83,79 @@ def _multiplied(answer: Callable[..., Any], rows: int, cols: int, tried: str, *m
 
 
 def _refuse_wrong(run: _Run, tried: str, mistakes: Iterable[Mistake]) -> None:
-    """Raise `NotYet` for a wrong product: the first row that is, and which known mistake makes all of them."""
+    """Raise `NotYet` for a wrong product: the first row that is, and which known mistake makes all
+    of them."""
     if np.array_equal(run.came, run.right):
         return
     row = int(np.argmax(run.came != run.right))
     advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
-    why, advice = known(mistakes, lambda wrong: np.array_equal(wrong, run.came, equal_nan=True), advice, run.matrix, run.vector)
+    why, advice = known(
+        mistakes,
+        lambda wrong: np.array_equal(wrong, run.came, equal_nan=True),
+        advice,
+        run.matrix,
+        run.vector,
+    )
     if np.isnan(run.came).all():
-        why, advice = "nothing was written into result.", "give each vertex an element of result as its output."
+        why, advice = (
+            "nothing was written into result.",
+            "give each vertex an element of result as its output.",
+        )
     value = "nothing was written" if np.isnan(run.came[row]) else quoted(run.came[row])
-    raise NotYet(tried, f"result[{row}]: {value}, not {quoted(run.right[row])}", quoted(run.right), why, advice)
+    raise NotYet(
+        tried,
+        f"result[{row}]: {value}, not {quoted(run.right[row])}",
+        quoted(run.right),
+        why,
+        advice,
+    )
 
 
 PRODUCT_MISTAKES: tuple[Mistake, ...] = (
-    (lambda m, v: np.append((m @ v)[:-1], np.nan), "the last row was never multiplied: its place in result is empty.",
-     "range(n) goes from 0 to n - 1."),
-    (lambda m, v: m[:, :-1] @ v[:-1], "the last column plays no part.", "where does the loop over a row end?"),
-    (lambda m, v: m[:, -1] * v[-1], "each row has its last product alone: the others were written over.",
-     "add the products up in a variable, and store that once, after the loop."),
-    (lambda m, v: m.sum(axis=1), "these are the sums of the rows: the vector plays no part.",
-     "multiply each number of the row by the number of the vector in its place."),
-    (lambda m, v: (m + v).sum(axis=1), "row and vector were added where they should be multiplied.", "a[i] * b[i], added up."),
-    (lambda m, v: m @ v[::-1], "the vector is taken from its end.", "element i of the row belongs to element i of the vector."),
-    (lambda m, v: (m @ v)[::-1], "the products are right, and stand in the wrong order.", "row r belongs into result[r]."),
-    (lambda m, v: np.full(len(m), m[0] @ v), "every row has the product of the first.", "give vertex r matrix[r]."),
-)  # fmt: skip
+    (
+        lambda m, v: np.append((m @ v)[:-1], np.nan),
+        "the last row was never multiplied: its place in result is empty.",
+        "range(n) goes from 0 to n - 1.",
+    ),
+    (
+        lambda m, v: m[:, :-1] @ v[:-1],
+        "the last column plays no part.",
+        "where does the loop over a row end?",
+    ),
+    (
+        lambda m, v: m[:, -1] * v[-1],
+        "each row has its last product alone: the others were written over.",
+        "add the products up in a variable, and store that once, after the loop.",
+    ),
+    (
+        lambda m, v: m.sum(axis=1),
+        "these are the sums of the rows: the vector plays no part.",
+        "multiply each number of the row by the number of the vector in its place.",
+    ),
+    (
+        lambda m, v: (m + v).sum(axis=1),
+        "row and vector were added where they should be multiplied.",
+        "a[i] * b[i], added up.",
+    ),
+    (
+        lambda m, v: m @ v[::-1],
+        "the vector is taken from its end.",
+        "element i of the row belongs to element i of the vector.",
+    ),
+    (
+        lambda m, v: (m @ v)[::-1],
+        "the products are right, and stand in the wrong order.",
+        "row r belongs into result[r].",
+    ),
+    (
+        lambda m, v: np.full(len(m), m[0] @ v),
+        "every row has the product of the first.",
+        "give vertex r matrix[r].",
+    ),
+)
 
 
-# --- 05.1 -------------------------------------------------------------------------------------------------------------
+# --- 05.1 -----------------------------------------------------------------------------------------
 
 
 def _one_per_row(answer: Callable[..., Any]) -> Passed:
@@ -116,25 +166,51 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
         _refuse_wrong(run, tried, PRODUCT_MISTAKES)
         _refuse_unasked(run, tried)
         _refuse_uneven(run.vertices, tried)
-        came, needs = np.asarray(run.report.exchange_bytes_per_tile[0]), run.foreign * (run.vertices > 0)
+        came, needs = (
+            np.asarray(run.report.exchange_bytes_per_tile[0]),
+            run.foreign * (run.vertices > 0),
+        )
         much = int(np.argmax(came - needs))
         if came[much] > needs[much]:
-            why = f"of the vector it needs {number(float(needs[much]))}. The rest are rows or results that lie elsewhere."
-            raise NotYet(tried, f"tile {much} receives {number(float(came[much]))} bytes", "nothing but the vector", why,
-                         "map matrix[row] and result[row] to the tile of their vertex.")  # fmt: skip
+            why = (
+                f"of the vector it needs {number(float(needs[much]))}. The rest are rows or "
+                f"results that lie elsewhere."
+            )
+            raise NotYet(
+                tried,
+                f"tile {much} receives {number(float(came[much]))} bytes",
+                "nothing but the vector",
+                why,
+                "map matrix[row] and result[row] to the tile of their vertex.",
+            )
     return Passed(f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone")
 
 
 def _refuse_unasked(run: _Run, tried: str) -> None:
-    """Raise `NotYet` for a right product in several compute sets, or with another number of vertices than rows."""
+    """Raise `NotYet` for a right product in several compute sets, or with another number of
+    vertices than rows."""
     rows, sets, vertices = len(run.came), len(run.report.compute_sets), int(run.vertices.sum())
     if sets > 1:
-        why = f"{sets} compute sets follow one another, each with a sync, and rows need not wait for each other."
-        raise NotYet(tried, f"{sets} compute sets", "one", why, "make one, before the loop, and put all vertices into it.")
+        why = (
+            f"{sets} compute sets follow one another, each with a sync, and rows need not wait "
+            f"for each other."
+        )
+        raise NotYet(
+            tried,
+            f"{sets} compute sets",
+            "one",
+            why,
+            "make one, before the loop, and put all vertices into it.",
+        )
     if vertices != rows:
         why = "asked is one vertex for each row, so that rows can be dealt out."
-        raise NotYet(tried, counted(vertices, "vertex", "vertices"), counted(rows, "vertex", "vertices"), why,
-                     "add a vertex for each row, with matrix[row] and result[row].")  # fmt: skip
+        raise NotYet(
+            tried,
+            counted(vertices, "vertex", "vertices"),
+            counted(rows, "vertex", "vertices"),
+            why,
+            "add a vertex for each row, with matrix[row] and result[row].",
+        )
 
 
 def _refuse_uneven(on: Any, tried: str) -> None:
@@ -148,13 +224,24 @@ def _refuse_uneven(on: Any, tried: str) -> None:
     elif full == TILES - 1:
         why = "what // leaves over was all given to the last tile."
     elif on[full] == -(-on.sum() // TILES):
-        why = "the rows of a tile were rounded up, so that the first tiles take all before the last ones are reached."
-    came = f"tile {full} has {on[full]}, tile {empty} has {counted(int(on[empty]), 'vertex', 'vertices')}"
-    raise NotYet(tried, came, "tiles whose numbers of vertices differ by one at most", why,
-                 "row % 13 deals them out like cards; row * 13 // rows gives each tile a run of rows.")  # fmt: skip
+        why = (
+            "the rows of a tile were rounded up, so that the first tiles take all before the "
+            "last ones are reached."
+        )
+    came = (
+        f"tile {full} has {on[full]}, tile {empty} has "
+        f"{counted(int(on[empty]), 'vertex', 'vertices')}"
+    )
+    raise NotYet(
+        tried,
+        came,
+        "tiles whose numbers of vertices differ by one at most",
+        why,
+        "row % 13 deals them out like cards; row * 13 // rows gives each tile a run of rows.",
+    )
 
 
-# --- 05.2 -------------------------------------------------------------------------------------------------------------
+# --- 05.2 -----------------------------------------------------------------------------------------
 
 
 def graphcores_guess(elements: int) -> int:
@@ -172,8 +259,16 @@ def compiled_sum(elements: int) -> int:
     return 12 + 2 * ceil(elements / 2)
 
 
-def plan_cycles(rows: int, cols: int, pieces: int, tiles: int, dot: Callable[[int], int], add: Callable[[int], int]) -> int:
-    """The tutorial's estimate, by dealing out: pieces to tiles, vertices to workers, and counting the fullest."""
+def plan_cycles(
+    rows: int,
+    cols: int,
+    pieces: int,
+    tiles: int,
+    dot: Callable[[int], int],
+    add: Callable[[int], int],
+) -> int:
+    """The tutorial's estimate, by dealing out: pieces to tiles, vertices to workers, and counting
+    the fullest."""
     dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
     summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
     longest = max(len(range(piece, cols, pieces)) for piece in range(pieces))
@@ -183,23 +278,60 @@ def plan_cycles(rows: int, cols: int, pieces: int, tiles: int, dot: Callable[[in
 
     columns = len(range(0, max(dealt), rows))  # pieces of the vector that the fullest tile needs
     multiply = WORKERS * busiest(max(dealt)) * dot(longest)
-    return multiply + columns * longest + max(summed) * pieces + WORKERS * busiest(max(summed)) * add(pieces)
+    return (
+        multiply
+        + columns * longest
+        + max(summed) * pieces
+        + WORKERS * busiest(max(summed)) * add(pieces)
+    )
 
 
 def _formula(
-    many: Callable[[float], Any] = ceil, long: Callable[[float], Any] = ceil, shared: Callable[[float], Any] = ceil,
-    six: float = WORKERS, exchange: str = "part", reduce: str = "all", side_by_side: bool = False,
-) -> Callable[..., Any]:  # fmt: skip
+    many: Callable[[float], Any] = ceil,
+    long: Callable[[float], Any] = ceil,
+    shared: Callable[[float], Any] = ceil,
+    six: float = WORKERS,
+    exchange: str = "part",
+    reduce: str = "all",
+    side_by_side: bool = False,
+) -> Callable[..., Any]:
     """The estimate with something else in one place: how it is rounded, or what is left out."""
 
-    def planned(rows: int, cols: int, pieces: int, tiles: int, dot: Callable[[Any], Any], add: Callable[[Any], Any]) -> Any:
-        dealt, summed, longest = many(rows * pieces / tiles), many(rows / tiles), long(cols / pieces)
+    def planned(
+        rows: int,
+        cols: int,
+        pieces: int,
+        tiles: int,
+        dot: Callable[[Any], Any],
+        add: Callable[[Any], Any],
+    ) -> Any:
+        dealt, summed, longest = (
+            many(rows * pieces / tiles),
+            many(rows / tiles),
+            long(cols / pieces),
+        )
         parts = ceil(dealt / rows) * longest
-        comes = {"part": parts, "whole": cols, "each": dealt * longest, "one": longest, "none": 0, "bytes": 4 * parts}[exchange]
-        multiply, sums, back = six * shared(dealt / WORKERS) * dot(longest), six * shared(summed / WORKERS) * add(pieces), (
-            summed * pieces)  # fmt: skip
-        after = {"all": back + sums, "none": 0, "compute": sums, "exchange": back, "bytes": 4 * back + sums,
-                 "row": pieces + six * add(pieces)}[reduce]  # fmt: skip
+        comes = {
+            "part": parts,
+            "whole": cols,
+            "each": dealt * longest,
+            "one": longest,
+            "none": 0,
+            "bytes": 4 * parts,
+        }[exchange]
+        multiply, sums, back = (
+            six * shared(dealt / WORKERS) * dot(longest),
+            six * shared(summed / WORKERS) * add(pieces),
+            (summed * pieces),
+        )
+        after = {
+            "all": back + sums,
+            "none": 0,
+            "compute": sums,
+            "exchange": back,
+            "bytes": 4 * back + sums,
+            "row": pieces + six * add(pieces),
+        }[reduce]
         return max(comes, multiply) + max(back, sums) if side_by_side else comes + multiply + after
 
     return planned
@@ -210,52 +342,122 @@ def _exactly(value: float) -> float:
 
 
 PLAN_SUSPECTS = (
-    Suspect(_formula(many=_exactly), "this is the mean over the tiles. The superstep is as long as its fullest tile.",
-            "a tile has whole pieces: round rows * pieces / tiles up."),
-    Suspect(_formula(many=int), "the pieces of a tile were rounded down: some tile has one more, and all wait for it.",
-            "round up: -(-a // b)."),
-    Suspect(_formula(shared=_exactly), "six workers share no vertex: the seventh costs a whole further round.",
-            "rounds = vertices / 6, rounded up; a tile takes 6 * rounds * worker cycles."),
-    Suspect(_formula(six=1), "these are worker cycles: a worker has its turn in one cycle of six.",
-            "a tile takes six times its busiest worker."),
-    Suspect(_formula(shared=lambda rounds: round(rounds * WORKERS)),
-            "each vertex is counted six times, and the six workers work side by side.", "count rounds of six vertices."),
-    Suspect(_formula(long=int), "cols // pieces is the shortest piece, and the longest one counts.", "round cols / pieces up."),
-    Suspect(_formula(exchange="none"), "the parts of the vector come from other tiles, and the exchange is left out.",
-            "a tile receives 4 bytes in a cycle, so a FLOAT is a cycle."),
-    Suspect(_formula(exchange="whole"), "every tile receives the whole vector here. It needs the columns of its pieces alone.",
-            "a tile with up to `rows` pieces needs one piece of the vector; with more, another one for each `rows`."),
-    Suspect(_formula(exchange="each"), "the same part of the vector is counted once for each piece, and it comes once.",
-            "pieces of different rows share their part: count pieces of a tile / rows, rounded up."),
-    Suspect(_formula(exchange="one"), "a tile with more than `rows` pieces needs more than one part of the vector.",
-            "pieces of the fullest tile / rows, rounded up, is how many parts come."),
-    Suspect(_formula(reduce="row"), "a tile adds up several rows, one after another for each worker.",
-            "rows / tiles, rounded up, is how many; six of them are a round."),
-    Suspect(_formula(side_by_side=True), "exchange and compute are taken side by side here. On this machine they come one "
-            "after another.", "add all four parts up."),
-    Suspect(lambda rows, cols, pieces, tiles, dot, add: plan_cycles(rows, cols, pieces, tiles, dot, dot),
-            "sums were given the price of dot products: adding up costs what add says.", "six rounds of add(pieces)."),
-    Suspect(lambda rows, cols, pieces, tiles, *_: plan_cycles(rows, cols, pieces, tiles, graphcores_guess, graphcores_guess),
-            "it is right by Graphcore's guess, whatever it is given: prices are given as dot and add.",
-            "call dot(…) and add(…)."),
-    Suspect(_formula(exchange="bytes", reduce="bytes"), "these are bytes: a tile receives four of them in a cycle.",
-            "a FLOAT is 4 bytes, so it is a cycle."),
-    Suspect(_formula(reduce="none"), "what comes after is left out: the pieces of each row are added up in a second superstep.",
-            "count its exchange, and its sums."),
-    Suspect(_formula(reduce="compute"), "the pieces have to come to where they are added: the second exchange is left out.",
-            "a row has `pieces` numbers to fetch, a cycle each."),
-    Suspect(_formula(reduce="exchange"), "the second superstep computes, too: it adds up the pieces of each row.",
-            "add(pieces) is the worker's time for a row."),
-)  # fmt: skip
+    Suspect(
+        _formula(many=_exactly),
+        "this is the mean over the tiles. The superstep is as long as its fullest tile.",
+        "a tile has whole pieces: round rows * pieces / tiles up.",
+    ),
+    Suspect(
+        _formula(many=int),
+        "the pieces of a tile were rounded down: some tile has one more, and all wait for it.",
+        "round up: -(-a // b).",
+    ),
+    Suspect(
+        _formula(shared=_exactly),
+        "six workers share no vertex: the seventh costs a whole further round.",
+        "rounds = vertices / 6, rounded up; a tile takes 6 * rounds * worker cycles.",
+    ),
+    Suspect(
+        _formula(six=1),
+        "these are worker cycles: a worker has its turn in one cycle of six.",
+        "a tile takes six times its busiest worker.",
+    ),
+    Suspect(
+        _formula(shared=lambda rounds: round(rounds * WORKERS)),
+        "each vertex is counted six times, and the six workers work side by side.",
+        "count rounds of six vertices.",
+    ),
+    Suspect(
+        _formula(long=int),
+        "cols // pieces is the shortest piece, and the longest one counts.",
+        "round cols / pieces up.",
+    ),
+    Suspect(
+        _formula(exchange="none"),
+        "the parts of the vector come from other tiles, and the exchange is left out.",
+        "a tile receives 4 bytes in a cycle, so a FLOAT is a cycle.",
+    ),
+    Suspect(
+        _formula(exchange="whole"),
+        "every tile receives the whole vector here. It needs the columns of its pieces alone.",
+        (
+            "a tile with up to `rows` pieces needs one piece of the vector; with more, another one "
+            "for each `rows`."
+        ),
+    ),
+    Suspect(
+        _formula(exchange="each"),
+        "the same part of the vector is counted once for each piece, and it comes once.",
+        "pieces of different rows share their part: count pieces of a tile / rows, rounded up.",
+    ),
+    Suspect(
+        _formula(exchange="one"),
+        "a tile with more than `rows` pieces needs more than one part of the vector.",
+        "pieces of the fullest tile / rows, rounded up, is how many parts come.",
+    ),
+    Suspect(
+        _formula(reduce="row"),
+        "a tile adds up several rows, one after another for each worker.",
+        "rows / tiles, rounded up, is how many; six of them are a round.",
+    ),
+    Suspect(
+        _formula(side_by_side=True),
+        "exchange and compute are taken side by side here. On this machine they come one "
+        "after another.",
+        "add all four parts up.",
+    ),
+    Suspect(
+        lambda rows, cols, pieces, tiles, dot, add: plan_cycles(
+            rows, cols, pieces, tiles, dot, dot
+        ),
+        "sums were given the price of dot products: adding up costs what add says.",
+        "six rounds of add(pieces).",
+    ),
+    Suspect(
+        lambda rows, cols, pieces, tiles, *_: plan_cycles(
+            rows, cols, pieces, tiles, graphcores_guess, graphcores_guess
+        ),
+        "it is right by Graphcore's guess, whatever it is given: prices are given as dot and add.",
+        "call dot(…) and add(…).",
+    ),
+    Suspect(
+        _formula(exchange="bytes", reduce="bytes"),
+        "these are bytes: a tile receives four of them in a cycle.",
+        "a FLOAT is 4 bytes, so it is a cycle.",
+    ),
+    Suspect(
+        _formula(reduce="none"),
+        "what comes after is left out: the pieces of each row are added up in a second superstep.",
+        "count its exchange, and its sums.",
+    ),
+    Suspect(
+        _formula(reduce="compute"),
+        "the pieces have to come to where they are added: the second exchange is left out.",
+        "a row has `pieces` numbers to fetch, a cycle each.",
+    ),
+    Suspect(
+        _formula(reduce="exchange"),
+        "the second superstep computes, too: it adds up the pieces of each row.",
+        "add(pieces) is the worker's time for a row.",
+    ),
+)
 
 
 @cache
 def _plans() -> dict[str, tuple[Any, ...]]:
     """Products to plan: drawn ones, those of the tutorial, and what is special."""
     draw, guess = np.random.default_rng(502), (graphcores_guess, graphcores_guess)
-    shapes = [[int(draw.integers(low, high)) for low, high in ((40, 900), (300, 2000), (3, 40), (9, 60))] for _ in range(5)]
-    found: dict[str, tuple[Any, ...]] = {f"drawn {i}": (*shape, *guess) for i, shape in enumerate(shapes)}
-    found |= {f"drawn {i}, compiled": (*shape, compiled_dot, compiled_sum) for i, shape in enumerate(shapes)}
+    shapes = [
+        [int(draw.integers(low, high)) for low, high in ((40, 900), (300, 2000), (3, 40), (9, 60))]
+        for _ in range(5)
+    ]
+    found: dict[str, tuple[Any, ...]] = {
+        f"drawn {i}": (*shape, *guess) for i, shape in enumerate(shapes)
+    }
+    found |= {
+        f"drawn {i}, compiled": (*shape, compiled_dot, compiled_sum)
+        for i, shape in enumerate(shapes)
+    }
     return found | {
         "Graphcore's best, 3,996 cycles": (10_000, 1_000, 7, 1_472, *guess),
         "Graphcore's worst, 53,807 cycles": (10_000, 1_000, 999, 1_472, *guess),
@@ -269,17 +471,20 @@ def _plans() -> dict[str, tuple[Any, ...]]:
 def _planned(answer: Callable[..., Any]) -> Passed:
     follow = "work out the four parts one by one, for the fullest tile."
     found = compare(answer, plan_cycles, _plans(), PLAN_SUSPECTS, follow)
-    return Passed(f"{len(_plans())} products, among them the tutorial's three", evidence=found.evidence)
+    return Passed(
+        f"{len(_plans())} products, among them the tutorial's three", evidence=found.evidence
+    )
 
 
-# --- 05.3 -------------------------------------------------------------------------------------------------------------
+# --- 05.3 -----------------------------------------------------------------------------------------
 
 ROWS, COLS = TILES, 1_024
 SLACK = 1.1
 
 
 def split_cycles(pieces: int) -> int:
-    """Modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the estimate, two syncs and two latencies."""
+    """Modelled cycles of the product of ROWS x COLS with rows cut into `pieces`: the estimate, two
+    syncs and two latencies."""
     return 2 * (SYNC + LATENCY) + plan_cycles(ROWS, COLS, pieces, TILES, compiled_dot, compiled_sum)
 
 
@@ -292,11 +497,19 @@ def _piece_mistakes(pieces: int) -> Iterator[Mistake]:
     """What goes wrong where rows are cut, for that many pieces."""
 
     def of(wanted: Callable[[int], bool], own: bool = True) -> Callable[[Any, Any], Any]:
-        """The product with some of the pieces; not with their `own` part of the vector, but with its beginning."""
+        """The product with some of the pieces; not with their `own` part of the vector, but with
+        its beginning."""
 
         def like(matrix: Any, vector: Any) -> Any:
-            cuts = [(p * len(vector) // pieces, (p + 1) * len(vector) // pieces) for p in range(pieces) if wanted(p)]
-            return sum((matrix[:, b:e] @ (vector[b:e] if own else vector[: e - b]) for b, e in cuts), np.zeros(len(matrix)))
+            cuts = [
+                (p * len(vector) // pieces, (p + 1) * len(vector) // pieces)
+                for p in range(pieces)
+                if wanted(p)
+            ]
+            return sum(
+                (matrix[:, b:e] @ (vector[b:e] if own else vector[: e - b]) for b, e in cuts),
+                np.zeros(len(matrix)),
+            )
 
         return like
 
@@ -304,29 +517,62 @@ def _piece_mistakes(pieces: int) -> Iterator[Mistake]:
         kept = len(vector) // pieces * pieces
         return matrix[:, :kept] @ vector[:kept]
 
-    yield dropped, "the last columns belong to no piece: dividing with // drops what does not come out even.", \
-        "let piece p begin at p * cols // pieces; then the last one ends at cols."  # fmt: skip
-    yield of(lambda p: p == 0), "result holds the first piece of each row alone.", \
-        "add up all pieces of a row: one vertex for each row of partials."  # fmt: skip
-    yield of(lambda p: p == pieces - 1), "result holds the last piece of each row alone.", \
-        "add up all pieces of a row: one vertex for each row of partials."  # fmt: skip
-    yield of(lambda p: p < pieces - 1), "the last piece of each row was left out.", \
-        "range(pieces) goes from 0 to pieces - 1: is it range(pieces - 1) somewhere?"  # fmt: skip
-    yield of(lambda p: True, own=False), "every piece was multiplied by the beginning of the vector.", \
-        "piece begin:end of the row belongs to vector[begin:end]."  # fmt: skip
+    yield (
+        dropped,
+        "the last columns belong to no piece: dividing with // drops what does not come out even.",
+        "let piece p begin at p * cols // pieces; then the last one ends at cols.",
+    )
+    yield (
+        of(lambda p: p == 0),
+        "result holds the first piece of each row alone.",
+        "add up all pieces of a row: one vertex for each row of partials.",
+    )
+    yield (
+        of(lambda p: p == pieces - 1),
+        "result holds the last piece of each row alone.",
+        "add up all pieces of a row: one vertex for each row of partials.",
+    )
+    yield (
+        of(lambda p: p < pieces - 1),
+        "the last piece of each row was left out.",
+        "range(pieces) goes from 0 to pieces - 1: is it range(pieces - 1) somewhere?",
+    )
+    yield (
+        of(lambda p: True, own=False),
+        "every piece was multiplied by the beginning of the vector.",
+        "piece begin:end of the row belongs to vector[begin:end].",
+    )
     yield from PRODUCT_MISTAKES
 
 
 def _in_pieces(answer: Callable[..., Any]) -> Passed:
-    for rows, cols, pieces in ((26, 64, 4), (29, 30, 7), (TILES, 40, 13), (5, 30, 1), (3, 11, 5), (1, 7, 3)):
-        tried = f"a matrix of {counted(rows, 'row')} and {cols} columns, with each row cut into {pieces}"
+    for rows, cols, pieces in (
+        (26, 64, 4),
+        (29, 30, 7),
+        (TILES, 40, 13),
+        (5, 30, 1),
+        (3, 11, 5),
+        (1, 7, 3),
+    ):
+        tried = (
+            f"a matrix of {counted(rows, 'row')} and {cols} columns, with each row cut into "
+            f"{pieces}"
+        )
         run = _multiplied(answer, rows, cols, tried, pieces)
         _refuse_wrong(run, tried, _piece_mistakes(pieces))
         most = max((profile.num_vertices for profile in run.report.compute_sets), default=0)
         if most != rows * pieces and pieces > 1:
             why = "each piece of each row has a vertex of its own, in one compute set."
-            raise NotYet(tried, f"{counted(most, 'vertex', 'vertices')} at most in a compute set", f"{rows} x {pieces}", why,
-                         "cut into as many pieces as the call says: that is how you will find the best number.")  # fmt: skip
+            raise NotYet(
+                tried,
+                f"{counted(most, 'vertex', 'vertices')} at most in a compute set",
+                f"{rows} x {pieces}",
+                why,
+                (
+                    "cut into as many pieces as the call says: that is how you will find the best "
+                    "number."
+                ),
+            )
     tried = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
     run = _multiplied(answer, ROWS, COLS, tried)
     _refuse_wrong(run, tried, PRODUCT_MISTAKES)
@@ -342,37 +588,83 @@ def _too_late(run: _Run) -> tuple[str, str]:
     first = max(run.report.compute_sets, key=lambda profile: profile.num_vertices)
     pieces, on = max(1, first.num_vertices // ROWS), run.vertices
     rounds, longest = -(-pieces // WORKERS), -(-COLS // pieces)
-    received, needs = (float(np.max(of)) for of in (run.report.exchange_bytes_per_tile[0], run.foreign))
+    received, needs = (
+        float(np.max(of)) for of in (run.report.exchange_bytes_per_tile[0], run.foreign)
+    )
     each, like_dot = first.cost.compute_duration / WORKERS / rounds, compiled_dot(longest)
     reasons = (
-        (pieces == 1, "the rows are not cut: one vertex on each tile, and five of its six workers look on.",
-         "cut, so that every worker has something to do."),
-        (pieces >= COLS, "each piece is one number: to start a vertex takes longer than its product, and there are 13,312.",
-         "fewer, longer pieces."),
-        (received > 1.1 * needs, f"a tile receives {number(received)} bytes: pieces of the matrix travel, too.",
-         "map the piece of the matrix, its vertex and its partial result to one tile."),
-        (on.max() > 2 * on.min() + 1, f"one tile has {counted(int(on.max()), 'vertex', 'vertices')}, another {on.min()}: all "
-         "wait for the fullest.", "deal the pieces out evenly: number n of them goes to tile n * tiles // (rows * pieces)."),
-        (received > max(needs / 2, 10 * longest * ceil(pieces / ROWS)), f"a tile receives {number(received)} bytes, which is "
-         "nearly the whole vector: pieces of one row lie together, and they need all of it.",
-         "let pieces of the same columns lie together: number them column by column, piece * rows + row."),
-        (rounds * WORKERS > 1.2 * pieces, f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
-         "the last one some look on.", "which numbers of pieces fill all rounds? Your `planned` knows more: try them all."),
-        (each > 1.3 * like_dot, f"a vertex takes {number(round(each))} worker cycles for a piece of {longest} numbers, where "
-         f"Dot takes {like_dot}.", "hand whole rows to the vector unit: Dot and Sum are ready."),
-        (True, f"{pieces} pieces of a row are so many that starting them and adding them up eats what is won.",
-         "your `planned` can try all numbers of pieces: where is it least?"),
-    )  # fmt: skip
+        (
+            pieces == 1,
+            "the rows are not cut: one vertex on each tile, and five of its six workers look on.",
+            "cut, so that every worker has something to do.",
+        ),
+        (
+            pieces >= COLS,
+            (
+                "each piece is one number: to start a vertex takes longer than its product, and "
+                "there "
+                "are 13,312."
+            ),
+            "fewer, longer pieces.",
+        ),
+        (
+            received > 1.1 * needs,
+            f"a tile receives {number(received)} bytes: pieces of the matrix travel, too.",
+            "map the piece of the matrix, its vertex and its partial result to one tile.",
+        ),
+        (
+            on.max() > 2 * on.min() + 1,
+            f"one tile has {counted(int(on.max()), 'vertex', 'vertices')}, another {on.min()}: all "
+            "wait for the fullest.",
+            (
+                "deal the pieces out evenly: number n of them goes to tile n * tiles // (rows * "
+                "pieces)."
+            ),
+        ),
+        (
+            received > max(needs / 2, 10 * longest * ceil(pieces / ROWS)),
+            f"a tile receives {number(received)} bytes, which is "
+            "nearly the whole vector: pieces of one row lie together, and they need all of it.",
+            (
+                "let pieces of the same columns lie together: number them column by column, piece "
+                "* "
+                "rows + row."
+            ),
+        ),
+        (
+            rounds * WORKERS > 1.2 * pieces,
+            f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
+            "the last one some look on.",
+            "which numbers of pieces fill all rounds? Your `planned` knows more: try them all.",
+        ),
+        (
+            each > 1.3 * like_dot,
+            f"a vertex takes {number(round(each))} worker cycles for a piece of {longest} "
+            f"numbers, where "
+            f"Dot takes {like_dot}.",
+            "hand whole rows to the vector unit: Dot and Sum are ready.",
+        ),
+        (
+            True,
+            (
+                f"{pieces} pieces of a row are so many that starting them and adding them up eats "
+                f"what is won."
+            ),
+            "your `planned` can try all numbers of pieces: where is it least?",
+        ),
+    )
     return next((why, advice) for holds, why, advice in reasons if holds)
 
 
-# --- 05.4 -------------------------------------------------------------------------------------------------------------
+# --- 05.4 -----------------------------------------------------------------------------------------
 
 M, K, N = 104, 256, 208
 SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # of what the fastest plan takes
 
 
-def _product(answer: Callable[..., Any], m: int, k: int, n: int, tried: str) -> tuple[Any, Any, Any, Report]:
+def _product(
+    answer: Callable[..., Any], m: int, k: int, n: int, tried: str
+) -> tuple[Any, Any, Any, Report]:
     """(a, b, the product that came, the report) of the answer's product [m, k] x [k, n]."""
     draw = np.random.default_rng([m, k, n])
     # Odd numbers beyond 2,048, which no HALF holds, times small ones: sums are exact in FLOAT.
@@ -387,7 +679,12 @@ def _product(answer: Callable[..., Any], m: int, k: int, n: int, tried: str) -> 
         raise NotAttempted
     if not isinstance(c, Tensor):
         words = returned(c, ", which is no tensor") if not isinstance(c, Program) else "a program"
-        raise NotYet(tried, words, "the tensor c", next_step="return what mat_mul returns; prog takes the work.")
+        raise NotYet(
+            tried,
+            words,
+            "the tensor c",
+            next_step="return what mat_mul returns; prog takes the work.",
+        )
     if c.shape != (m, n):
         advice = "where pieces are put together, concat(…, 1) sets them side by side."
         raise NotYet(tried, f"a tensor of shape {c.shape}", f"({m}, {n})", next_step=advice)
@@ -397,11 +694,14 @@ def _product(answer: Callable[..., Any], m: int, k: int, n: int, tried: str) -> 
 @cache
 def _fastest_plan() -> Report:
     """A run of the plan that the library takes if memory is no matter."""
-    return _product(lambda graph, a, b, prog: poplin.mat_mul(graph, a, b, prog), M, K, N, "the fastest plan")[3]
+    return _product(
+        lambda graph, a, b, prog: poplin.mat_mul(graph, a, b, prog), M, K, N, "the fastest plan"
+    )[3]
 
 
 def frugal_budget() -> tuple[int, int]:
-    """(bytes of the fullest tile, modelled cycles) that a product may take: shares of what the fastest plan does."""
+    """(bytes of the fullest tile, modelled cycles) that a product may take: shares of what the
+    fastest plan does."""
     report = _fastest_plan()
     return round(SHARE_OF_BYTES * fullest(report)), round(SHARE_OF_CYCLES * report.total_cycles)
 
@@ -420,20 +720,39 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
     (limit, budget), held, cycles = frugal_budget(), fullest(report), float(report.total_cycles)
     steps = counted(report.num_steps, "superstep")
     if held > limit:
-        why, advice = f"it takes {steps}, and the fullest tile still holds too much.", "a smaller share, or smaller pieces."
+        why, advice = (
+            f"it takes {steps}, and the fullest tile still holds too much.",
+            "a smaller share, or smaller pieces.",
+        )
         if report.num_steps > 64:
-            why, advice = f"it takes {steps}: the code for all of them fills the tile again.", "fewer steps: a larger share."
+            why, advice = (
+                f"it takes {steps}: the code for all of them fills the tile again.",
+                "fewer steps: a larger share.",
+            )
         elif cycles < 1.01 * budget / SHARE_OF_CYCLES:
-            why = "that is the fastest plan: every tile gets all that it will ever multiply at once."
+            why = (
+                "that is the fastest plan: every tile gets all that it will ever multiply at once."
+            )
             advice = "let it get less at a time, and more often: available_memory_proportion=…"
         bars = Bars(limit, held, "bytes of the fullest tile")
         raise NotYet(tried, "right, and too large for the tile", "", why, advice, bars)
     bars = Bars(budget, cycles, MODELLED)
     if cycles > budget:
-        mine, other = (number(round(r.compute_cycles_per_tile.mean())) for r in (report, _fastest_plan()))
-        why = f"it fits, with {number(held)} bytes, in {steps}. But its tiles compute for {mine} cycles on average, and for \
+        mine, other = (
+            number(round(r.compute_cycles_per_tile.mean())) for r in (report, _fastest_plan())
+        )
+        why = (
+            f"it fits, with {number(held)} bytes, in {steps}. But its tiles compute for {mine} cycles on average, and for \
 {other} in the fastest plan: small blocks are slow."
-        raise NotYet(tried, "right, and too late", "", why, "look for fewer, larger pieces, or for another way to cut.", bars)
+        )
+        raise NotYet(
+            tried,
+            "right, and too late",
+            "",
+            why,
+            "look for fewer, larger pieces, or for another way to cut.",
+            bars,
+        )
     within = f"{tried}; its fullest tile holds {number(held)} bytes of {number(limit)}"
     return Passed(within, bars, bound=least_cycles(report, 1))
 
@@ -445,23 +764,40 @@ def _misproduced(left: Any, right: Any, came: Any, exact: Any) -> tuple[str, str
     half, k = left.shape[1] // 2, left.shape[1]
     why, advice = "", "multiply [2, 4] x [4, 2] in pieces by hand, and see which pieces meet."
     if np.allclose(came, exact, rtol=0.01, atol=0.01 * np.abs(exact).max()):
-        why, advice = "it is nearly right: somewhere a number went through HALF, which has three digits.", "keep to FLOAT."
+        why, advice = (
+            "it is nearly right: somewhere a number went through HALF, which has three digits.",
+            "keep to FLOAT.",
+        )
     elif any(
-        np.array_equal(came, left[:, :end] @ right[:end]) for end in (k // 4, k // 4 * 4, half, k // 8 * 8, k // 8, k - 1)
+        np.array_equal(came, left[:, :end] @ right[:end])
+        for end in (k // 4, k // 4 * 4, half, k // 8 * 8, k // 8, k - 1)
     ):
-        why, advice = "not all of the inner dimension was multiplied.", "the last piece has to end at k."
-    elif any(np.array_equal(came, left[:, begin:] @ right[begin:]) for begin in (half, k - k // 4, k - k // 8, 3 * k // 4)):
-        why, advice = "only the last piece of the inner dimension is left.", "add the products up: mat_mul_acc(graph, c, 1, …)."
+        why, advice = (
+            "not all of the inner dimension was multiplied.",
+            "the last piece has to end at k.",
+        )
+    elif any(
+        np.array_equal(came, left[:, begin:] @ right[begin:])
+        for begin in (half, k - k // 4, k - k // 8, 3 * k // 4)
+    ):
+        why, advice = (
+            "only the last piece of the inner dimension is left.",
+            "add the products up: mat_mul_acc(graph, c, 1, …).",
+        )
     elif np.array_equal(np.sort(came, axis=None), np.sort(exact, axis=None)):
-        why, advice = "the right numbers are there, in other places.", "put the pieces together in the order they were cut."
+        why, advice = (
+            "the right numbers are there, in other places.",
+            "put the pieces together in the order they were cut.",
+        )
     return place, quoted(exact[row, column]), why, advice
 
 
-# --- 05.5 -------------------------------------------------------------------------------------------------------------
+# --- 05.5 -----------------------------------------------------------------------------------------
 
 
 def cells_used(k: int, n: int, deep: int, wide: int) -> float:
-    """The share of the places of all panels that hold a weight, by laying k x n weights into panels one by one."""
+    """The share of the places of all panels that hold a weight, by laying k x n weights into panels
+    one by one."""
     panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
     return k * n / (len(panels) * deep * wide)
 
@@ -471,30 +807,74 @@ def _part(size: int, panel: int) -> float:
 
 
 PANEL_SUSPECTS = (
-    Suspect(lambda k, n, deep, wide: min(1.0, k * n / (deep * wide)),
-            "that is right while the weights fit into one panel. Larger ones take several, and of each all places.",
-            "count the panels: k / deep rounded up, times n / wide rounded up."),
-    Suspect(lambda k, n, deep, wide: k * n / (deep * wide),
-            "a share is never above 1: larger weights take more than one panel.",
-            "count the panels: k / deep rounded up, times n / wide rounded up."),
-    Suspect(lambda k, n, deep, wide: k * n / (ceil(k * n / (deep * wide)) * deep * wide),
-            "places cannot be filled up across panels: a panel that is begun in depth and in width is a whole one.",
-            "round up k / deep and n / wide each by itself."),
-    Suspect(lambda k, n, deep, wide: _part(k, wide) * _part(n, deep), "depth and width are mixed up.",
-            "k goes with deep, and n with wide."),
-    Suspect(lambda k, n, deep, wide: _part(k, deep), "the columns play no part: this is how deep the panels are filled.",
-            "multiply by how much of the width is filled."),
-    Suspect(lambda k, n, deep, wide: _part(n, wide), "the depth plays no part: this is how wide the panels are filled.",
-            "multiply by how much of the depth is filled."),
-    Suspect(lambda k, n, deep, wide: (_part(k, deep) + _part(n, wide)) / 2,
-            "this is the mean of both shares. A quarter of the depth in a quarter of the width is a sixteenth.",
-            "multiply the two."),
-    Suspect(lambda k, n, deep, wide: 100 * _part(k, deep) * _part(n, wide), "these are per cent.", "give a share from 0 to 1."),
-    Suspect(lambda k, n, deep, wide: (k // deep) * deep * (n // wide) * wide / (ceil(k / deep) * deep * ceil(n / wide) * wide),
-            "only panels that are full are counted as used.", "every place that holds a weight counts."),
-    Suspect(lambda k, n, deep, wide: k * n / ((k // deep + 1) * (n // wide + 1) * deep * wide),
-            "where a panel is just full, this begins a panel that nothing goes into.", "-(-a // b) is a / b, rounded up."),
-)  # fmt: skip
+    Suspect(
+        lambda k, n, deep, wide: min(1.0, k * n / (deep * wide)),
+        (
+            "that is right while the weights fit into one panel. Larger ones take several, and of "
+            "each all places."
+        ),
+        "count the panels: k / deep rounded up, times n / wide rounded up.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: k * n / (deep * wide),
+        "a share is never above 1: larger weights take more than one panel.",
+        "count the panels: k / deep rounded up, times n / wide rounded up.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: k * n / (ceil(k * n / (deep * wide)) * deep * wide),
+        (
+            "places cannot be filled up across panels: a panel that is begun in depth and in "
+            "width is "
+            "a whole one."
+        ),
+        "round up k / deep and n / wide each by itself.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: _part(k, wide) * _part(n, deep),
+        "depth and width are mixed up.",
+        "k goes with deep, and n with wide.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: _part(k, deep),
+        "the columns play no part: this is how deep the panels are filled.",
+        "multiply by how much of the width is filled.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: _part(n, wide),
+        "the depth plays no part: this is how wide the panels are filled.",
+        "multiply by how much of the depth is filled.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: (_part(k, deep) + _part(n, wide)) / 2,
+        (
+            "this is the mean of both shares. A quarter of the depth in a quarter of the width is "
+            "a "
+            "sixteenth."
+        ),
+        "multiply the two.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: 100 * _part(k, deep) * _part(n, wide),
+        "these are per cent.",
+        "give a share from 0 to 1.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: (
+            (k // deep)
+            * deep
+            * (n // wide)
+            * wide
+            / (ceil(k / deep) * deep * ceil(n / wide) * wide)
+        ),
+        "only panels that are full are counted as used.",
+        "every place that holds a weight counts.",
+    ),
+    Suspect(
+        lambda k, n, deep, wide: k * n / ((k // deep + 1) * (n // wide + 1) * deep * wide),
+        "where a panel is just full, this begins a panel that nothing goes into.",
+        "-(-a // b) is a / b, rounded up.",
+    ),
+)
 
 
 @cache
@@ -503,7 +883,12 @@ def _weights() -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for i in range(6):
         deep, wide = (int(size) for size in draw.choice([6, 8, 10, 16, 24], 2, replace=False))
-        found[f"drawn {i}"] = (int(draw.integers(2, 5 * deep)), int(draw.integers(2, 5 * wide)), deep, wide)
+        found[f"drawn {i}"] = (
+            int(draw.integers(2, 5 * deep)),
+            int(draw.integers(2, 5 * wide)),
+            deep,
+            wide,
+        )
     return found | {
         "a group of 4 in a panel of HALF": (4, 4, 16, 16),
         "a group of 1": (1, 1, 16, 16),
@@ -514,59 +899,161 @@ def _weights() -> dict[str, tuple[int, ...]]:
 
 
 def _filled(answer: Callable[..., Any]) -> Passed:
-    return compare(answer, cells_used, _weights(), PANEL_SUSPECTS, "draw the panels, and the weights in them.")
+    return compare(
+        answer, cells_used, _weights(), PANEL_SUSPECTS, "draw the panels, and the weights in them."
+    )
 
 
-LESSON = Lesson("05", "Matrix-vector and matmul optimisation", 60, (
-    Question("05.0", "Rows cut into pieces", (
-        Part("pieces", whole=True, low=1, high=COLS), Part("times as fast", low=0)),
-        "six pieces give each of a tile's workers one, and twelve give it two. Pieces of the same columns share their part of "
-        "the vector, so the more there are, the less has to travel. With very many, starting vertices and adding up eat it."),
-    Exercise("05.1", "A vertex for each row", ("a function",), _one_per_row, (
-        "Two things to write: a codelet with two Inputs a and b and an Output out; and a function that makes a compute set, "
-        "and in it a vertex for each row.",
-        "compute can be one line: self.out = self.a @ self.b. A vertex of row r is connected to matrix[r], to the whole vector "
-        "and to result[r].",
-        "Three things of a row need a tile, the same one: its vertex, matrix[row] and result[row]. graph.target.num_tiles says "
-        "how many there are, and row % tiles deals rows out. Return Execute of the compute set.",
-    ), "tutorial 5 of Graphcore's is this program. Whoever maps the vertices and forgets the rows gets the same product, and "
-        "sends the whole matrix across the chip."),
-    Exercise("05.2", "What a split will cost", ("a function",), _planned, (
-        "Four parts, one after another: parts of the vector come; tiles multiply; partial results come; tiles add them up.",
-        "The fullest tile has rows * pieces / tiles pieces, rounded up, and each is at most cols / pieces long, rounded up. "
-        "Six workers take them in rounds of six.",
-        "Pieces of a tile / rows, rounded up, is how many parts of the vector it needs, a cycle for each number. The "
-        "second half is the same once more: rows / tiles, rounded up, sums of `pieces` numbers each.",
-    ), "Graphcore's planner tries every number of pieces in this way, and takes the best. Yours can, too: min(range(1, cols), "
-        "key=…).", decoys=(
-        ("longest = cols // pieces", "longest = up(cols, pieces)"),
-        ("multiply = dealt * dot(longest)", "multiply = 6 * up(dealt, 6) * dot(longest)"),
-    )),
-    Exercise("05.3", "Cut by columns, and add up", ("a function",), _in_pieces, (
-        "Two compute sets. The first has a Dot for each piece of each row, which writes into partials[row, piece]; the second "
-        "a Sum for each row, from partials[row] into result[row].",
-        "Piece p of a row is the columns from p * cols // pieces up to (p + 1) * cols // pieces. matrix[row, begin:end] is "
-        "the piece, and vector[begin:end] what it is multiplied by.",
-        "Which pieces should share a tile? Those that need the same part of the vector: number them piece * rows + row, and "
-        "give number n the tile n * tiles // (rows * pieces). Without a number of pieces, use planned or what you found by "
-        "trying.",
-    ), "you have just done by hand what a library's planner does for every product: cut, estimate, compare, choose.", decoys=(
-        ("tile = (row * pieces + piece) * tiles // (rows * pieces)", "tile = (piece * rows + row) * tiles // (rows * pieces)"),
-        ("return Sequence(Execute(add_up), Execute(multiply))", "return Sequence(Execute(multiply), Execute(add_up))"),
-    )),
-    Exercise("05.4", "A product that fits", ("a function",), _frugal, (
-        "poplin.mat_mul takes available_memory_proportion: the share of a tile's memory, from 0 to 1, that blocks and sums may "
-        "take for a while. By default it is 0.6.",
-        "Print multiply(within(…)) for a few shares, and look at bytes and cycles: 0.2, 0.1, 0.05, 0.02, …",
-        "Neither as small as possible nor as large: what fits both budgets lies somewhere between 0.02 and 0.1.",
-    ), "the bytes fall and then rise again: every step brings code for its exchange. And a product in pieces of your own, "
-        "with mat_mul_acc over the inner dimension, passes as well. Does yours beat the planner's?"),
-    Question("05.5", "Groups of four", (Part("", "% of the places", low=0, high=100),),
-        "a group has 4 x 4 weights, and a panel 16 x 16 places. The units work through all 256 places for every row."),
-    Exercise("05.5", "How full the panels are", ("a function",), _filled, (
-        "How many panels does it take? So many that k fits into their depth, and n into their width.",
-        "In depth it is k / deep panels, rounded up; in width n / wide, rounded up. Each has deep * wide places.",
-        "The share is the number of weights, k * n, divided by the places of all panels.",
-    ), "a quarter of the width in each direction is a sixteenth of the work. Where you are free to choose, choose multiples "
-        "of 16."),
-))  # fmt: skip
+LESSON = Lesson(
+    "05",
+    "Matrix-vector and matmul optimisation",
+    60,
+    (
+        Question(
+            "05.0",
+            "Rows cut into pieces",
+            (Part("pieces", whole=True, low=1, high=COLS), Part("times as fast", low=0)),
+            "six pieces give each of a tile's workers one, and twelve give it two. Pieces of the "
+            "same columns share their part of "
+            "the vector, so the more there are, the less has to travel. With very many, starting "
+            "vertices and adding up eat it.",
+        ),
+        Exercise(
+            "05.1",
+            "A vertex for each row",
+            ("a function",),
+            _one_per_row,
+            (
+                "Two things to write: a codelet with two Inputs a and b and an Output out; and a "
+                "function that makes a compute set, "
+                "and in it a vertex for each row.",
+                "compute can be one line: self.out = self.a @ self.b. A vertex of row r is "
+                "connected to matrix[r], to the whole vector "
+                "and to result[r].",
+                "Three things of a row need a tile, the same one: its vertex, matrix[row] and "
+                "result[row]. graph.target.num_tiles says "
+                "how many there are, and row % tiles deals rows out. Return Execute of the "
+                "compute set.",
+            ),
+            "tutorial 5 of Graphcore's is this program. Whoever maps the vertices and forgets the "
+            "rows gets the same product, and "
+            "sends the whole matrix across the chip.",
+        ),
+        Exercise(
+            "05.2",
+            "What a split will cost",
+            ("a function",),
+            _planned,
+            (
+                (
+                    "Four parts, one after another: parts of the vector come; tiles multiply; "
+                    "partial "
+                    "results come; tiles add them up."
+                ),
+                "The fullest tile has rows * pieces / tiles pieces, rounded up, and each is at "
+                "most cols / pieces long, rounded up. "
+                "Six workers take them in rounds of six.",
+                "Pieces of a tile / rows, rounded up, is how many parts of the vector it needs, a "
+                "cycle for each number. The "
+                "second half is the same once more: rows / tiles, rounded up, sums of `pieces` "
+                "numbers each.",
+            ),
+            "Graphcore's planner tries every number of pieces in this way, and takes the best. "
+            "Yours can, too: min(range(1, cols), "
+            "key=…).",
+            decoys=(
+                ("longest = cols // pieces", "longest = up(cols, pieces)"),
+                ("multiply = dealt * dot(longest)", "multiply = 6 * up(dealt, 6) * dot(longest)"),
+            ),
+        ),
+        Exercise(
+            "05.3",
+            "Cut by columns, and add up",
+            ("a function",),
+            _in_pieces,
+            (
+                "Two compute sets. The first has a Dot for each piece of each row, which writes "
+                "into partials[row, piece]; the second "
+                "a Sum for each row, from partials[row] into result[row].",
+                "Piece p of a row is the columns from p * cols // pieces up to (p + 1) * cols // "
+                "pieces. matrix[row, begin:end] is "
+                "the piece, and vector[begin:end] what it is multiplied by.",
+                "Which pieces should share a tile? Those that need the same part of the vector: "
+                "number them piece * rows + row, and "
+                "give number n the tile n * tiles // (rows * pieces). Without a number of pieces, "
+                "use planned or what you found by "
+                "trying.",
+            ),
+            (
+                "you have just done by hand what a library's planner does for every product: cut, "
+                "estimate, compare, choose."
+            ),
+            decoys=(
+                (
+                    "tile = (row * pieces + piece) * tiles // (rows * pieces)",
+                    "tile = (piece * rows + row) * tiles // (rows * pieces)",
+                ),
+                (
+                    "return Sequence(Execute(add_up), Execute(multiply))",
+                    "return Sequence(Execute(multiply), Execute(add_up))",
+                ),
+            ),
+        ),
+        Exercise(
+            "05.4",
+            "A product that fits",
+            ("a function",),
+            _frugal,
+            (
+                "poplin.mat_mul takes available_memory_proportion: the share of a tile's memory, "
+                "from 0 to 1, that blocks and sums may "
+                "take for a while. By default it is 0.6.",
+                (
+                    "Print multiply(within(…)) for a few shares, and look at bytes and cycles: "
+                    "0.2, "
+                    "0.1, 0.05, 0.02, …"
+                ),
+                (
+                    "Neither as small as possible nor as large: what fits both budgets lies "
+                    "somewhere "
+                    "between 0.02 and 0.1."
+                ),
+            ),
+            "the bytes fall and then rise again: every step brings code for its exchange. And a "
+            "product in pieces of your own, "
+            "with mat_mul_acc over the inner dimension, passes as well. Does yours beat the "
+            "planner's?",
+        ),
+        Question(
+            "05.5",
+            "Groups of four",
+            (Part("", "% of the places", low=0, high=100),),
+            (
+                "a group has 4 x 4 weights, and a panel 16 x 16 places. The units work through all "
+                "256 places for every row."
+            ),
+        ),
+        Exercise(
+            "05.5",
+            "How full the panels are",
+            ("a function",),
+            _filled,
+            (
+                (
+                    "How many panels does it take? So many that k fits into their depth, and n "
+                    "into "
+                    "their width."
+                ),
+                (
+                    "In depth it is k / deep panels, rounded up; in width n / wide, rounded up. "
+                    "Each "
+                    "has deep * wide places."
+                ),
+                "The share is the number of weights, k * n, divided by the places of all panels.",
+            ),
+            "a quarter of the width in each direction is a sixteenth of the work. Where you are "
+            "free to choose, choose multiples "
+            "of 16.",
+        ),
+    ),
+)

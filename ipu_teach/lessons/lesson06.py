@@ -1,8 +1,8 @@
-"""The exercises of lesson 06, Profiling: the reports that are asked about, what is right, and known mistakes by name.
+"""The exercises of lesson 06, Profiling: the reports that are asked about, what is right, and known
+mistakes by name.
 
-Reports come from programs drawn here. What is live where, how much lies where and what was changed follows from how they
-were drawn, and not from the report.
-"""
+Reports come from programs drawn here. What is live where, how much lies where and what was changed
+follows from how they were drawn, and not from the report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,15 @@ from ipu_teach.lessons.judging import (
 from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded, program_of, ran_on
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
-from ipu_teach.report.host_trace import COPY, ENGINE, STREAMS, TO_DEVICE, TO_HOST, HostEvent, HostTrace
+from ipu_teach.report.host_trace import (
+    COPY,
+    ENGINE,
+    STREAMS,
+    TO_DEVICE,
+    TO_HOST,
+    HostEvent,
+    HostTrace,
+)
 from ipu_teach.types import Array
 
 FLOAT_BYTES = 4
@@ -48,15 +56,21 @@ def _known(mistakes: Iterable[Mistake], came: Any, advice: str) -> tuple[str, st
 def _parts(said: Any, tried: str, expected: str, length: int) -> tuple[Any, ...]:
     """An answer of several parts, with numbers as Python has them."""
     if not isinstance(said, (tuple, list, np.ndarray)) or len(said) != length:
-        raise NotYet(tried, returned(said), expected, next_step="return all of it, in this order, with commas between.")
+        raise NotYet(
+            tried,
+            returned(said),
+            expected,
+            next_step="return all of it, in this order, with commas between.",
+        )
     return tuple(value if (found := plain(value)) is None else found for value in said)
 
 
-# --- 06.1 and 06.2: programs whose liveness is known ------------------------------------------------------------------
+# --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
 TABLE = "palette"  # a constant
-CLEAR = (401, 2762, 3302)  # draws in which every known mistake leads elsewhere than every other and the truth; a test looks
+# draws in which every known mistake leads elsewhere than every other and the truth; a test looks
+CLEAR = (401, 2762, 3302)
 
 
 class Layer(Vertex):
@@ -74,8 +88,8 @@ class Layer(Vertex):
 class Layers:
     """A program of steps, each of which reads two variables and writes another one from end to end.
 
-    `names` and `sizes` (FLOATs, by tile): of variables; the last is a constant. `steps`: what each reads, and what it writes.
-    """
+    `names` and `sizes` (FLOATs, by tile): of variables; the last is a constant. `steps`: what each
+    reads, and what it writes."""
 
     names: tuple[str, ...]
     sizes: Array
@@ -83,7 +97,8 @@ class Layers:
 
     @property
     def live(self) -> Array:
-        """bool[steps, variables]: what is needed before, while or after a step runs, worked out from the last to the first."""
+        """bool[steps, variables]: what is needed before, while or after a step runs, worked out
+        from the last to the first."""
         found = np.zeros((len(self.steps), len(self.names)), bool)
         needed: set[int] = set()
         for place in reversed(range(len(self.steps))):
@@ -118,22 +133,33 @@ class Layers:
         for name, end in zip(self.names, ends, strict=True):
             size = end[-1]
             constant = name == TABLE
-            tensor = graph.add_constant(FLOAT, (size,), 1, name) if constant else graph.add_variable(FLOAT, (size,), name)
+            tensor = (
+                graph.add_constant(FLOAT, (size,), 1, name)
+                if constant
+                else graph.add_variable(FLOAT, (size,), name)
+            )
             graph.set_tile_mapping(tensor, [[(a, b)] for a, b in zip(end, end[1:], strict=False)])
             tensors.append(tensor)
         for place, ((x, y), out) in enumerate(self.steps):
             compute_set = graph.add_compute_set(f"find {self.names[out]} {place}")
             for tile in range(tiles):
                 parts = [tensors[i][ends[i][tile] : ends[i][tile + 1]] for i in (x, y, out)]
-                vertex = graph.add_vertex(compute_set, Layer, dict(zip(("x", "y", "out"), parts, strict=True)))
+                vertex = graph.add_vertex(
+                    compute_set, Layer, dict(zip(("x", "y", "out"), parts, strict=True))
+                )
                 graph.set_tile_mapping(vertex, (tile + away) % tiles)
             program.add(Execute(compute_set))
         return Engine(graph, program).report
 
 
 def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool = False) -> Layers:
-    """A chain of steps, some of which read what an earlier one wrote, too. `again`: the first two serve a second time."""
-    sizes = 2 * draw.permutation(np.arange(20, 120))[: variables + 1, None] * draw.integers(1, 9, (variables + 1, tiles))
+    """A chain of steps, some of which read what an earlier one wrote, too. `again`: the first two
+    serve a second time."""
+    sizes = (
+        2
+        * draw.permutation(np.arange(20, 120))[: variables + 1, None]
+        * draw.integers(1, 9, (variables + 1, tiles))
+    )
     written = [*range(variables), *((0, 1) if again else ())]
     steps = [((variables, variables), 0)]
     for place in range(1, len(written)):
@@ -161,15 +187,28 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
     wrong, expected = [], "a tile, a step, and three names"
     for special, case in _peak_cases():
         tiles = case.sizes.shape[1]
-        tried = f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} and {counted(tiles, 'tile')}"
+        tried = (
+            f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} "
+            f"and {counted(tiles, 'tile')}"
+        )
         tile, step, names = _parts(call_made(answer, tried, case.report()), tried, expected, 3)
-        if names is ... or isinstance(names, str) or not all(isinstance(name, str) for name in _rows(names)):
+        if (
+            names is ...
+            or isinstance(names, str)
+            or not all(isinstance(name, str) for name in _rows(names))
+        ):
             advice = "give a list of their names: [variable.name for variable in …]."
-            raise NotYet(tried, returned(names, " for the names"), "a list of names", next_step=advice)
+            raise NotYet(
+                tried, returned(names, " for the names"), "a list of names", next_step=advice
+            )
         if told := _told(case, tile, step, [*_rows(names)]):
             wrong.append((NotYet(tried, *told), special))
     raise_first(wrong)
-    return Passed(f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is live there")
+    return Passed(
+        f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is "
+        f"live "
+        f"there"
+    )
 
 
 def _rows(value: Any) -> tuple[Any, ...]:
@@ -179,24 +218,42 @@ def _rows(value: Any) -> tuple[Any, ...]:
 def _tile_mistakes(case: Layers) -> tuple[Mistake, ...]:
     held, (tile, step) = case.held, _peak(case)
     return (
-        (int(case.sizes.sum(axis=0).argmax()), "there the most variables lie, counted as if all of them were there at once. "
-         "A total is no peak: what is dead leaves its bytes to others.", "tile.memory.total is for the fullest moment."),
-        (int(case.sizes[-1].argmax()), "that one holds most of what is always live. What comes and goes is missing.",
-         "tile.memory.total has both."),
-        (int(held[step].argmax()), "that one is the fullest at the step at which all tiles together hold most. Another "
-         "tile has its own fullest moment at another step, and is fuller then.", "compare the tiles by their memory.total."),
+        (
+            int(case.sizes.sum(axis=0).argmax()),
+            "there the most variables lie, counted as if all of them were there at once. "
+            "A total is no peak: what is dead leaves its bytes to others.",
+            "tile.memory.total is for the fullest moment.",
+        ),
+        (
+            int(case.sizes[-1].argmax()),
+            "that one holds most of what is always live. What comes and goes is missing.",
+            "tile.memory.total has both.",
+        ),
+        (
+            int(held[step].argmax()),
+            "that one is the fullest at the step at which all tiles together hold most. Another "
+            "tile has its own fullest moment at another step, and is fuller then.",
+            "compare the tiles by their memory.total.",
+        ),
         (tile + 1, "tiles are counted from 0.", "take tile.number."),
-    )  # fmt: skip
+    )
 
 
 def _step_mistakes(case: Layers) -> tuple[Mistake, ...]:
     held, (tile, step) = case.held, _peak(case)
     return (
-        (int(held[:, tile].argmax()), f"that is when tile {tile} is fullest. Asked is when all tiles together hold most.",
-         "step.bytes is of all tiles together."),
+        (
+            int(held[:, tile].argmax()),
+            f"that is when tile {tile} is fullest. Asked is when all tiles together hold most.",
+            "step.bytes is of all tiles together.",
+        ),
         (step + 1, "steps are counted from 0.", "take step.number."),
-        (len(held) - 1, "that is the last step. What was written early may be dead by then.", "ask every step for its bytes."),
-    )  # fmt: skip
+        (
+            len(held) - 1,
+            "that is the last step. What was written early may be dead by then.",
+            "ask every step for its bytes.",
+        ),
+    )
 
 
 def _name_mistakes(case: Layers) -> tuple[Mistake, ...]:
@@ -204,18 +261,32 @@ def _name_mistakes(case: Layers) -> tuple[Mistake, ...]:
     live, every = case.live[step], np.ones(len(case.names), bool)
     passing = live & (np.array(case.names) != TABLE)
     return (
-        (case.largest(every, case.bytes), "these are the largest of all, and one of them is not live at that step.",
-         "report.variables.live_at(step.number) has those that are."),
-        (case.largest(passing, case.bytes), f"{TABLE} is missing. It is always live, so it is live there, too.",
-         "step.variables has what comes and goes, report.variables.live_at(…) has all of it."),
-        (case.largest(live, case.sizes[:, tile]), f"these are the largest on tile {tile}. Asked is all tiles together.",
-         "sort by the bytes of report.variables."),
-        (case.largest(live, case.bytes)[::-1], "the names are right, their order is turned round.", "the largest is first."),
-    )  # fmt: skip
+        (
+            case.largest(every, case.bytes),
+            "these are the largest of all, and one of them is not live at that step.",
+            "report.variables.live_at(step.number) has those that are.",
+        ),
+        (
+            case.largest(passing, case.bytes),
+            f"{TABLE} is missing. It is always live, so it is live there, too.",
+            "step.variables has what comes and goes, report.variables.live_at(…) has all of it.",
+        ),
+        (
+            case.largest(live, case.sizes[:, tile]),
+            f"these are the largest on tile {tile}. Asked is all tiles together.",
+            "sort by the bytes of report.variables.",
+        ),
+        (
+            case.largest(live, case.bytes)[::-1],
+            "the names are right, their order is turned round.",
+            "the largest is first.",
+        ),
+    )
 
 
 def _told(case: Layers, tile: Any, step: Any, names: list[Any]) -> tuple[str, str, str, str] | None:
-    """What came, what should have, why, and what to do, of the first of three answers that is wrong."""
+    """What came, what should have, why, and what to do, of the first of three answers that is
+    wrong."""
     first, place = _peak(case)
     largest = case.largest(case.live[place], case.bytes)
     if tile != first:
@@ -228,11 +299,14 @@ def _told(case: Layers, tile: Any, step: Any, names: list[Any]) -> tuple[str, st
         return None
     why, advice = _known(_name_mistakes(case), names, "report.variables.live_at(…).largest(…)")
     if not why and len(names) != len(largest):
-        why = f"{counted(len(names), 'name')} came, and {counted(len(largest), 'variable')} should have."
+        why = (
+            f"{counted(len(names), 'name')} came, and {counted(len(largest), 'variable')} "
+            f"should have."
+        )
     return ", ".join(names) or "no name", ", ".join(largest), why, advice
 
 
-# --- 06.2 -------------------------------------------------------------------------------------------------------------
+# --- 06.2 -----------------------------------------------------------------------------------------
 
 
 @cache
@@ -258,48 +332,92 @@ def _splits(answer: Callable[..., Any]) -> Passed:
         always = int(case.bytes[-1])
         others = case.live[:, :-1].astype(np.int64) @ case.bytes[:-1]
         if came != (right := (always, int(others.max()))):
-            why, advice = _known(_split_mistakes(case, report, right), came, "which variables are live at place 0, 1, 2, …?")
+            why, advice = _known(
+                _split_mistakes(case, report, right),
+                came,
+                "which variables are live at place 0, 1, 2, …?",
+            )
             said = f"{number(came[0])} bytes always, {number(came[1])} at most besides"
-            wrong.append((NotYet(tried, said, f"{number(right[0])} and {number(right[1])}", why, advice), special))
+            wrong.append(
+                (
+                    NotYet(tried, said, f"{number(right[0])} and {number(right[1])}", why, advice),
+                    special,
+                )
+            )
     raise_first(wrong)
-    return Passed(f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two with variables used twice")
+    return Passed(
+        f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two "
+        f"with "
+        f"variables used twice"
+    )
 
 
 def _split_mistakes(case: Layers, report: Report, right: tuple[int, int]) -> Iterator[Mistake]:
     always, most = right
     live, sizes = case.live[:, :-1], case.bytes[:-1]
     span = np.maximum.accumulate(live, axis=0) & np.maximum.accumulate(live[::-1], axis=0)[::-1]
-    code = "code, stacks and pointers are in that, too. They are always there, but they are no variables."
-    for first, why_first in ((always, ""), (int(report.memory.always_live_bytes_per_tile.sum()), code)):
+    code = (
+        "code, stacks and pointers are in that, too. They are always there, but they are no "
+        "variables."
+    )
+    for first, why_first in (
+        (always, ""),
+        (int(report.memory.always_live_bytes_per_tile.sum()), code),
+    ):
         for second, why, advice in (
             (most, "", "count the bytes of variables alone."),
-            (int(sizes.sum()), "The others are added up as if all were there at once. What is dead leaves its bytes to what is "
-             "live.", "take one place after another, and the most of what comes."),
-            (always + most, "Those that are always live are counted again at their place.", "leave out what is always live."),
-            (max(step.bytes for step in report.compilation.liveness_program_steps), "Copies of other tiles' data, which a step "
-             "reads, are in that, too. They are no variables.", "step.variables has the variables alone."),
-            (int((span @ sizes).max()), "One that serves twice is dead in between. From `first` to `last` there is a hole.",
-             "variable.ranges has each stretch, live_at(place) looks at them."),
-            (int(sizes.max()), "That is the largest of the others, alone.", "several are live at once: add them up."),
-        ):  # fmt: skip
+            (
+                int(sizes.sum()),
+                "The others are added up as if all were there at once. What is dead leaves its "
+                "bytes to what is "
+                "live.",
+                "take one place after another, and the most of what comes.",
+            ),
+            (
+                always + most,
+                "Those that are always live are counted again at their place.",
+                "leave out what is always live.",
+            ),
+            (
+                max(step.bytes for step in report.compilation.liveness_program_steps),
+                "Copies of other tiles' data, which a step "
+                "reads, are in that, too. They are no variables.",
+                "step.variables has the variables alone.",
+            ),
+            (
+                int((span @ sizes).max()),
+                "One that serves twice is dead in between. From `first` to `last` there is a hole.",
+                "variable.ranges has each stretch, live_at(place) looks at them.",
+            ),
+            (
+                int(sizes.max()),
+                "That is the largest of the others, alone.",
+                "several are live at once: add them up.",
+            ),
+        ):
             yield (first, second), f"{why_first} {why}".strip(), advice
     yield (most, always), "the two have changed places.", "first what is always live."
     tile = report.compilation.tiles[int(report.memory.bytes_per_tile.argmax())].memory
     why = "that is one tile. Asked is all of them together."
-    yield (tile.always_live_bytes, tile.not_always_live_bytes), why, "variable.bytes is of all tiles together."
+    yield (
+        (tile.always_live_bytes, tile.not_always_live_bytes),
+        why,
+        "variable.bytes is of all tiles together.",
+    )
 
 
-# --- 06.3 -------------------------------------------------------------------------------------------------------------
+# --- 06.3 -----------------------------------------------------------------------------------------
 
 SENSORS, READINGS = 13, 13_000  # of the program that does not fit
 LONGER = 1.2  # of the cycles that it would take if it did
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
-    """Modelled cycles of the program that gathers all rows on tile 0, on a tile that holds them, without what starts a step.
+    """Modelled cycles of the program that gathers all rows on tile 0, on a tile that holds them,
+    without what starts a step.
 
-    By docs/model.md: a FLOAT takes a cycle to arrive, half a cycle to be copied on its tile, one and a half to be added.
-    """
+    By docs/model.md: a FLOAT takes a cycle to arrive, half a cycle to be copied on its tile, one
+    and a half to be added."""
     arrive, add = (sensors - 1) * readings, 1.5 * (sensors - 1) * readings
     return round(arrive + add + 2 * readings / 2)
 
@@ -309,24 +427,40 @@ def _fits(answer: Callable[..., Any]) -> Passed:
     bars = None
     for sensors, readings in ((SENSORS, 7), (5, 29), (SENSORS, 1), (1, 30), (SENSORS, READINGS)):
         tried = f"{counted(sensors, 'sensor')} of {counted(readings, 'reading')}"
-        rows = 2 * draw.permutation(sensors * readings).reshape(sensors, readings)[:, ::-1] % 9973 + 4097.0
+        rows = (
+            2 * draw.permutation(sensors * readings).reshape(sensors, readings)[:, ::-1] % 9973
+            + 4097.0
+        )
         came, report = _added_up(answer, rows.astype(np.float32), tried)
         if not np.array_equal(came, rows.sum(axis=0)):
             place = int(np.argmax(came != rows.sum(axis=0)))
             why, advice = _sum_mistake(rows, came)
             value = "nothing was written" if np.isnan(came[place]) else quoted(came[place])
-            raise NotYet(tried, f"total[{place}]: {value}", quoted(rows.sum(axis=0)[place]), why, advice)
-        bars = Bars(round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)), float(report.total_cycles), "modelled cycles")
+            raise NotYet(
+                tried, f"total[{place}]: {value}", quoted(rows.sum(axis=0)[place]), why, advice
+            )
+        bars = Bars(
+            round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)),
+            float(report.total_cycles),
+            "modelled cycles",
+        )
     assert bars is not None
     if bars.yours > bars.budget:
         steps, least = report.num_steps, 2 * SENSORS
         why = (
-            f"it fits, in {counted(steps, 'superstep')}. Each starts anew." if steps > least else "it fits, and works too long."
+            f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
+            if steps > least
+            else "it fits, and works too long."
         )
-        raise NotYet(tried, "the right sums, too late", "", why, "use room for a whole row: that fits.", bars)
+        raise NotYet(
+            tried, "the right sums, too late", "", why, "use room for a whole row: that fits.", bars
+        )
     fullest = int(report.memory.held_per_tile.max())
     bound = least_cycles(report, 1, crossing=FLOAT_BYTES * (SENSORS - 1) * READINGS)
-    words = f"{SENSORS} sensors of {READINGS:,} readings, and smaller cases; the fullest tile holds {number(fullest)} bytes"
+    words = (
+        f"{SENSORS} sensors of {READINGS:,} readings, and smaller cases; the fullest tile "
+        f"holds {number(fullest)} bytes"
+    )
     return Passed(words, bars, (float(report.total_cycles), fullest), bound=bound)
 
 
@@ -344,33 +478,65 @@ def _added_up(answer: Callable[..., Any], rows: Array, tried: str) -> tuple[Arra
     except Broken as broken:
         if not isinstance(error := broken.error, GraphMemoryAllocationError):
             raise
-        said = [cause.text for cause in error.why().causes[:2]] if error.report is not None else [error.tried]
-        advice = f"how many of the {len(rows)} rows does tile 0 need at once, to add them up one after another?"
-        raise NotYet(tried, f"still too much. {said[0]}", "a program that fits", " ".join(said[1:]), advice) from None
+        said = (
+            [cause.text for cause in error.why().causes[:2]]
+            if error.report is not None
+            else [error.tried]
+        )
+        advice = (
+            f"how many of the {len(rows)} rows does tile 0 need at once, to add them up one "
+            f"after another?"
+        )
+        raise NotYet(
+            tried, f"still too much. {said[0]}", "a program that fits", " ".join(said[1:]), advice
+        ) from None
 
 
 def _sum_mistake(rows: Array, came: Array) -> tuple[str, str]:
     half = rows.astype(np.float16).astype(np.float32)
     every = "there must be room for fewer rows at a time, and not for fewer rows."
     mistakes = [
-        (half.sum(axis=0), "on the way the readings were HALF: they take half the room, and are rounded to 11 bits.",
-         "keep them as FLOAT. Room comes from doing one thing after another."),
+        (
+            half.sum(axis=0),
+            (
+                "on the way the readings were HALF: they take half the room, and are rounded to 11 "
+                "bits."
+            ),
+            "keep them as FLOAT. Room comes from doing one thing after another.",
+        ),
         (rows[1:].sum(axis=0), "row 0 is missing.", "begin with a Copy of row 0 into total."),
-        (rows.sum(axis=0) + rows[0], "row 0 was added twice: once it was copied, and once added.", "add from row 1 on."),
-        (rows[-1], "total holds the last row alone: each Copy wrote over the one before.", "add instead of copying."),
-    ]  # fmt: skip
-    mistakes += [(rows[:n].sum(axis=0), f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}.", every)
-                 for n in range(2, len(rows))]  # fmt: skip
+        (
+            rows.sum(axis=0) + rows[0],
+            "row 0 was added twice: once it was copied, and once added.",
+            "add from row 1 on.",
+        ),
+        (
+            rows[-1],
+            "total holds the last row alone: each Copy wrote over the one before.",
+            "add instead of copying.",
+        ),
+    ]
+    mistakes += [
+        (
+            rows[:n].sum(axis=0),
+            f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}.",
+            every,
+        )
+        for n in range(2, len(rows))
+    ]
     for like, why, advice in mistakes:
         if np.array_equal(like, came):
             return why, advice
     right = came == rows.sum(axis=0)
     if right.any() and not right[int(np.argmin(right)) :].any():
-        return "the first places are right, and the rest was left out.", "what does not fit at once can come later."
+        return (
+            "the first places are right, and the rest was left out.",
+            "what does not fit at once can come later.",
+        )
     return "", "follow one place by hand: which row comes when?"
 
 
-# --- 06.4: a report, and one of the same program with something changed ------------------------------------------------
+# --- 06.4: a report, and one of the same program with something changed ---------------------------
 
 SIDES = ("weights", "limits", "scales", "offsets")  # what a step reads besides the readings
 STEPS = ("blend", "clip", "score", "rank")
@@ -379,7 +545,8 @@ MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
 
 @dataclass(frozen=True)
 class Pair:
-    """Two reports of one program. In the second something was changed: a variable, of one of `KINDS`, and with it a step."""
+    """Two reports of one program. In the second something was changed: a variable, of one of
+    `KINDS`, and with it a step."""
 
     before: Report
     after: Report
@@ -402,8 +569,9 @@ class Work(Vertex, Generic[T]):
 
 @dataclass(frozen=True)
 class Task:
-    """A step: its name, what it reads besides the readings, how many numbers of that a tile has, of which dtype, how many rows
-    of it share a tile, and how many vertices share the work of a tile."""
+    """A step: its name, what it reads besides the readings, how many numbers of that a tile has, of
+    which dtype, how many rows of it share a tile, and how many vertices share the work of a
+    tile."""
 
     step: str
     side: str
@@ -432,7 +600,10 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
             graph.set_tile_mapping(out[tile], tile)
             codelet = Work[task.dtype]  # type: ignore[name-defined]
             for i in range(task.vertices):
-                mine = [slice(i * n // task.vertices, (i + 1) * n // task.vertices) for n in (readings, task.size)]
+                mine = [
+                    slice(i * n // task.vertices, (i + 1) * n // task.vertices)
+                    for n in (readings, task.size)
+                ]
                 fields = {"x": x[tile, mine[0]], "side": side[tile, mine[1]], "out": out[tile, i]}
                 graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, fields), tile)
         graph.set_initial_value(side, 1)
@@ -449,10 +620,19 @@ def _pair(seed: int, kind: str) -> Pair:
     sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
     which, longest = draw.permutation(len(STEPS))[:2].tolist()
     sizes[longest] = 3000
-    named = zip(draw.permutation(STEPS).tolist(), draw.permutation(SIDES).tolist(), sizes.tolist(), strict=True)
+    named = zip(
+        draw.permutation(STEPS).tolist(),
+        draw.permutation(SIDES).tolist(),
+        sizes.tolist(),
+        strict=True,
+    )
     tasks = [Task(*task) for task in named]
     old = tasks[which]
-    new = {MAPPING: replace(old, together=2 + seed % 3), TYPE: replace(old, dtype=HALF), SPLIT: replace(old, vertices=6)}[kind]
+    new = {
+        MAPPING: replace(old, together=2 + seed % 3),
+        TYPE: replace(old, dtype=HALF),
+        SPLIT: replace(old, vertices=6),
+    }[kind]
     others = [*tasks[:which], new, *tasks[which + 1 :]]
     first, second = (_ran(of, 240) for of in ((tasks, others) if seed % 2 else (others, tasks)))
     return Pair(first, second, (old.out if kind == SPLIT else old.side, old.step, kind))
@@ -466,23 +646,34 @@ def two_reports() -> tuple[Report, Report]:
 
 @cache
 def _pairs() -> tuple[Pair, ...]:
-    return tuple(_pair(seed, kind) for seed, kind in enumerate((MAPPING, TYPE, SPLIT, TYPE, SPLIT, MAPPING)))
+    return tuple(
+        _pair(seed, kind) for seed, kind in enumerate((MAPPING, TYPE, SPLIT, TYPE, SPLIT, MAPPING))
+    )
 
 
 def _changes(answer: Callable[..., Any]) -> Passed:
     for pair in _pairs():
         tried = f"{name_of(answer)}(before, after) on two reports"
         said = _parts(
-            call_made(answer, tried, pair.before, pair.after), tried, "a variable, a step, and what kind of change", 3
+            call_made(answer, tried, pair.before, pair.after),
+            tried,
+            "a variable, a step, and what kind of change",
+            3,
         )
         came = tuple(str(getattr(part, "name", part)).removeprefix("Execute ") for part in said)
         variable, step, kind = pair.changed
         if came[2] not in KINDS:
             raise NotYet(
-                tried, f"{quoted(said[2])} for the kind", "'mapping', 'type' or 'split'", "", "say it in one of these."
+                tried,
+                f"{quoted(said[2])} for the kind",
+                "'mapping', 'type' or 'split'",
+                "",
+                "say it in one of these.",
             )
         if came != pair.changed:
-            raise NotYet(tried, ", ".join(came), ", ".join(pair.changed), *_change_mistake(pair, came))
+            raise NotYet(
+                tried, ", ".join(came), ", ".join(pair.changed), *_change_mistake(pair, came)
+            )
     return Passed(f"{len(_pairs())} pairs of reports, two with each kind of change")
 
 
@@ -492,32 +683,66 @@ def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
     steps = {run.name: run.cycles for run in pair.before.steps()}
     note = "what does the note of that variable say?"
     said = (
-        (came[0] in steps, "that is a step. First comes the variable.", "return variable, step, kind."),
-        (came[0] != variable and came[0] == max(sizes, key=lambda name: sizes[name]), "that is the largest variable, and it is "
-         "the same in both.", "look for what is different, and not for what is large."),
-        (came[0] in SIDES and kind == SPLIT, "that one is the same in both. Where work is cut into other pieces, what they "
-         "fill has another shape.", "compare(before, after).of(\"variables\") says what is different of each."),
-        (came[0] != variable, "that variable is the same in both reports.",
-         "which row of compare(before, after).of(\"variables\") comes first?"),
-        (came[1] != step and came[1] == max(steps, key=lambda name: steps[name]), "that step takes longest, in both, and as "
-         "long in both.", "look for the step whose cycles are different."),
-        (came[1] != step, "that step takes as long as before.", "compare(before, after).of(\"cycles\") has those that do not."),
-        (kind == TYPE, "it lies where it lay, and its shape is the same. Its numbers have another dtype.", note),
-        (kind == SPLIT, "its shape is different: the work was cut into other pieces, for another number of vertices.", note),
+        (
+            came[0] in steps,
+            "that is a step. First comes the variable.",
+            "return variable, step, kind.",
+        ),
+        (
+            came[0] != variable and came[0] == max(sizes, key=lambda name: sizes[name]),
+            "that is the largest variable, and it is the same in both.",
+            "look for what is different, and not for what is large.",
+        ),
+        (
+            came[0] in SIDES and kind == SPLIT,
+            "that one is the same in both. Where work is cut into other pieces, what they "
+            "fill has another shape.",
+            'compare(before, after).of("variables") says what is different of each.',
+        ),
+        (
+            came[0] != variable,
+            "that variable is the same in both reports.",
+            'which row of compare(before, after).of("variables") comes first?',
+        ),
+        (
+            came[1] != step and came[1] == max(steps, key=lambda name: steps[name]),
+            "that step takes longest, in both, and as long in both.",
+            "look for the step whose cycles are different.",
+        ),
+        (
+            came[1] != step,
+            "that step takes as long as before.",
+            'compare(before, after).of("cycles") has those that do not.',
+        ),
+        (
+            kind == TYPE,
+            "it lies where it lay, and its shape is the same. Its numbers have another dtype.",
+            note,
+        ),
+        (
+            kind == SPLIT,
+            (
+                "its shape is different: the work was cut into other pieces, for another number of "
+                "vertices."
+            ),
+            note,
+        ),
         (True, "its dtype and its shape are the same. It lies on other tiles.", note),
-    )  # fmt: skip
+    )
     return next((why, advice) for holds, why, advice in said if holds)
 
 
-# --- 06.5: a host that is slower than the device ----------------------------------------------------------------------
+# --- 06.5: a host that is slower than the device --------------------------------------------------
 
 ROW, WORK = 52, 5_500  # FLOATs in a row; modelled cycles of a worker that a row takes
-EACH_READ, EACH_ROW, AT_ONCE = 100e-6, 0.2e-6, 256  # seconds of a read, and more for each row; rows at most
+# seconds of a read, and more for each row; rows at most
+EACH_READ, EACH_ROW, AT_ONCE = 100e-6, 0.2e-6, 256
 STARVED = 0.05  # of the time that the device may wait
 
 
 class Disc:
-    """Rows on a disc. A read takes 100 microseconds and 0.2 more for each row, which `seconds` counts: nobody really waits."""
+    """Rows on a disc. A read takes 100 microseconds and 0.2 more for each row, which `seconds`
+    counts: nobody really waits."""
 
     def __init__(self, rows: Array) -> None:
         self._rows, self.seconds, self.reads = rows, 0.0, 0
@@ -536,30 +761,43 @@ class Disc:
 def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
     """The report of a run to which `feed(disc)` gives the rows of a disc one by one.
 
-    On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It is the same for every run.
-    """
+    On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It
+    is the same for every run."""
     return _fed(feed, disc, "feed(disc)")[0]
 
 
 def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> tuple[Report, Array]:
     """As `on_the_clock`, and what the device saw."""
     graph = graph_of()
-    row, out = (graph.add_variable(FLOAT, (TILES, ROW // TILES), name) for name in ("row", "settled"))
+    row, out = (
+        graph.add_variable(FLOAT, (TILES, ROW // TILES), name) for name in ("row", "settled")
+    )
     compute_set = graph.add_compute_set("settle")
     for tile in range(TILES):
         vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
         graph.set_perf_estimate(vertex, WORK)  # so much that the host has something to keep up with
         for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)
-    rows, settled = graph.add_host_to_device_fifo("rows", FLOAT, ROW), graph.add_device_to_host_fifo("settled", FLOAT, ROW)
-    engine = loaded(graph, Repeat(len(disc), Sequence(Copy(rows, row), Execute(compute_set), Copy(row, settled))), tried)
+    rows, settled = (
+        graph.add_host_to_device_fifo("rows", FLOAT, ROW),
+        graph.add_device_to_host_fifo("settled", FLOAT, ROW),
+    )
+    engine = loaded(
+        graph,
+        Repeat(len(disc), Sequence(Copy(rows, row), Execute(compute_set), Copy(row, settled))),
+        tried,
+    )
     seen: list[Array] = []
     waits: list[float] = []
     source = call_made(feed, tried, disc)
     with answering(tried):
         if source is None or isinstance(source, (str, dict)) or not hasattr(source, "__iter__"):
             raise NotYet(
-                tried, returned(source), "something that gives row after row", "", "write a loop, and `yield row` in it."
+                tried,
+                returned(source),
+                "something that gives row after row",
+                "",
+                "write a loop, and `yield row` in it.",
             )
         engine.connect_stream("rows", _timed(source, disc, waits))
         engine.connect_stream("settled", seen)
@@ -585,7 +823,9 @@ def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
         wait = next(reading) if step.name == "rows" else 0.0
         if step.kind == COPY:
             way = TO_DEVICE if step.name == "rows" else TO_HOST
-            events.append(HostEvent(STREAMS, f"{step.name}: {COPY}", now, wait + length, 1, 0, size, way))
+            events.append(
+                HostEvent(STREAMS, f"{step.name}: {COPY}", now, wait + length, 1, 0, size, way)
+            )
         if wait:
             events.append(HostEvent(STREAMS, f"{step.name}: disc.read()", now, wait, 2, 0))
         now += wait + length
@@ -601,20 +841,40 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
         try:
             report, seen = _fed(answer, disc, tried)
         except Broken as broken:
-            if not isinstance(broken.error, StreamConnectionError) or "ran dry" not in broken.error.tried:
+            if (
+                not isinstance(broken.error, StreamConnectionError)
+                or "ran dry" not in broken.error.tried
+            ):
                 raise
-            why = f"a read gives at most {AT_ONCE} rows, whatever is asked for." if number_of_rows > AT_ONCE else ""
-            came = f"the rows ran out after {counted(int(broken.error.tried.split('gave')[1].split()[0]), 'row')}"
-            raise NotYet(tried, came, f"all {number_of_rows}", why, "go on from `first`, until len(disc).") from None
+            why = (
+                f"a read gives at most {AT_ONCE} rows, whatever is asked for."
+                if number_of_rows > AT_ONCE
+                else ""
+            )
+            came = (
+                f"the rows ran out after "
+                f"{counted(int(broken.error.tried.split('gave')[1].split()[0]), 'row')}"
+            )
+            raise NotYet(
+                tried, came, f"all {number_of_rows}", why, "go on from `first`, until len(disc)."
+            ) from None
         if not np.array_equal(seen, rows):
             raise NotYet(tried, *_row_mistake(rows, seen))
     share = report.host.starved_share
     bars = Bars(100 * STARVED, 100 * share, "% of the time, waiting for the disc")
     if share > STARVED:
         why = (
-            f"the disc was read {counted(disc.reads, 'time')} for {len(disc):,} rows, and a read takes {EACH_READ * 1e6:g} µs."
+            f"the disc was read {counted(disc.reads, 'time')} for {len(disc):,} rows, and a "
+            f"read takes {EACH_READ * 1e6:g} µs."
         )
-        raise NotYet(tried, f"the device starves {100 * share:.0f} % of the time", "", why, "read more rows at a time.", bars)
+        raise NotYet(
+            tried,
+            f"the device starves {100 * share:.0f} % of the time",
+            "",
+            why,
+            "read more rows at a time.",
+            bars,
+        )
     return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, seen)
 
 
@@ -622,15 +882,22 @@ def _row_mistake(rows: Array, seen: Array) -> tuple[str, str, str, str]:
     """What came, what should have, why, and what to do."""
     place = int(np.argmax((rows != seen).any(axis=1)))
     which = next((i for i, row in enumerate(rows) if np.array_equal(row, seen[place])), -1)
-    came = f"in round {place} the device saw {f'row {which}' if which >= 0 else 'no row of the disc'}"
+    came = (
+        f"in round {place} the device saw {f'row {which}' if which >= 0 else 'no row of the disc'}"
+    )
     if which > place:
-        return came, f"row {place}", f"{counted(which - place, 'row')} went by unseen.", "yield each row that was read."
+        return (
+            came,
+            f"row {place}",
+            f"{counted(which - place, 'row')} went by unseen.",
+            "yield each row that was read.",
+        )
     if which >= 0:
         return came, f"row {place}", "that row was there before.", "where does the next read begin?"
     return came, f"row {place}", "", "yield the rows as they were read."
 
 
-# --- 06.6 -------------------------------------------------------------------------------------------------------------
+# --- 06.6 -----------------------------------------------------------------------------------------
 
 MOMENTS, CHANNELS = 600, 78
 
@@ -646,10 +913,11 @@ class Total(Vertex):
 
 
 def sums_in_place_cycles(moments: int, channels: int) -> int:
-    """Modelled cycles of the sums where each channel's readings lie side by side on the tile that adds them.
+    """Modelled cycles of the sums where each channel's readings lie side by side on the tile that
+    adds them.
 
-    By docs/model.md: a sum takes a cycle of its worker for each FLOAT and 12 more, and six workers take turns.
-    """
+    By docs/model.md: a sum takes a cycle of its worker for each FLOAT and 12 more, and six workers
+    take turns."""
     rounds = -(-channels // (6 * TILES))
     return SYNC + 6 * rounds * (moments + 12)
 
@@ -669,29 +937,54 @@ def _places(answer: Callable[..., Any]) -> Passed:
         values = draw.permutation(moments * channels).reshape(moments, channels).astype(np.float32)
         came, report = ran_on(graph, Execute(compute_set), tried, [(readings, values)], sums)
         if not np.array_equal(came, values.sum(axis=0)):
-            why = "some elements stand in it more than once, so that one reading is written over another."
-            raise NotYet(
-                tried, "other sums", "one element for each reading", why, "make a variable of moments x channels elements."
+            why = (
+                "some elements stand in it more than once, so that one reading is written over "
+                "another."
             )
-    bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), float(report.total_cycles), "modelled cycles")
+            raise NotYet(
+                tried,
+                "other sums",
+                "one element for each reading",
+                why,
+                "make a variable of moments x channels elements.",
+            )
+    bars = Bars(
+        round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)),
+        float(report.total_cycles),
+        "modelled cycles",
+    )
     bound = least_cycles(report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     if bars.yours > bars.budget:
         raise NotYet(tried, "the right sums, too late", "", *_why_late(report), bars)
     return Passed(
-        f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings", bars, float(report.total_cycles), bound=bound
+        f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",
+        bars,
+        float(report.total_cycles),
+        bound=bound,
     )
 
 
-def _tensor(answer: Callable[..., Any], tried: str, graph: Graph, moments: int, channels: int) -> Tensor:
+def _tensor(
+    answer: Callable[..., Any], tried: str, graph: Graph, moments: int, channels: int
+) -> Tensor:
     """The tensor that an answer makes."""
     made = call_made(answer, tried, graph, moments, channels)
     if not isinstance(made, Tensor):
-        raise NotYet(tried, returned(made, ", which is no tensor"), "a tensor", next_step="return the readings.")
+        raise NotYet(
+            tried,
+            returned(made, ", which is no tensor"),
+            "a tensor",
+            next_step="return the readings.",
+        )
     if made.shape != (moments, channels):
         why = "the channels come first in it." if made.shape == (channels, moments) else ""
         expected = f"the shape {(moments, channels)}"
         raise NotYet(
-            tried, f"the shape {made.shape}", expected, why, "a view has another shape and moves nothing: transpose()."
+            tried,
+            f"the shape {made.shape}",
+            expected,
+            why,
+            "a view has another shape and moves nothing: transpose().",
         )
     return made
 
@@ -699,70 +992,194 @@ def _tensor(answer: Callable[..., Any], tried: str, graph: Graph, moments: int, 
 def _why_late(report: Report) -> tuple[str, str]:
     """What the cycles of the sums go into, and what to do."""
     crossing = int(report.exchange_bytes_per_tile[0].sum())
-    pieces = next((cause.text for cause in report.why().causes if "within its memory" in cause.text), "")
-    why = f"nothing crosses. {pieces} The readings of a channel lie on the right tile, with others between them."
+    pieces = next(
+        (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""
+    )
+    why = (
+        f"nothing crosses. {pieces} The readings of a channel lie on the right tile, with "
+        f"others between them."
+    )
     if not pieces:
-        why = f"nothing is put in order any more. Now {number(crossing)} bytes cross, and that takes as long again."
+        why = (
+            f"nothing is put in order any more. Now {number(crossing)} bytes cross, and that "
+            f"takes as long again."
+        )
     elif crossing:
         why = f"{number(crossing)} bytes cross. And {pieces[0].lower()}{pieces[1:]}"
     advice = "in which order does a variable keep its elements? Its last index runs fastest."
-    return why, "channel c is added up on tile c * TILES // channels: let it lie there, side by side." if crossing else advice
+    return (
+        why,
+        "channel c is added up on tile c * TILES // channels: let it lie there, side by side."
+        if crossing
+        else advice,
+    )
 
 
-LESSON = Lesson("06", "Profiling", 60, (
-    Question("06.0", "Five variables on a tile", (Part("", "bytes", whole=True),),
-        "a variable is live from the step that writes it to the last that reads it. While one is made of another, two are "
-        "live, and no more. What is dead leaves its bytes to others."),
-    Exercise("06.1", "The fullest tile, the fullest step", ("a function",), _peaks, (
-        "Three questions, three tables: report.compilation.tiles, report.compilation.liveness_program_steps, report.variables.",
-        "max(table, key=…) gives the row for which something is largest. For a tile that is memory.total.including_gaps, for a "
-        "step its bytes. Both rows have a number.",
-        "report.variables.live_at(…) takes the number of the step. Of that, largest(\"bytes\", …) gives rows with names.",
-    ), "the fullest step is when the chip holds most, and the fullest tile may have its own worst moment at another one. What "
-        "has to fit is the tile."),
-    Exercise("06.2", "Always there, or for a while", ("a function",), _splits, (
-        "report.variables has a row for each: bytes, always_live, and more. A sum over some of the rows is half of the answer.",
-        "For the other half take one place of the programs after another. There are as many as report.compilation."
-        "liveness_program_steps. What of the rest is live there?",
-        "live_at(place) gives those that are, the ones that always are among them: leave those out. Add up the bytes, and keep "
-        "the largest of all sums.",
-    ), "what the rest needs is a maximum and not a sum. So a program of a thousand steps need not be larger than one of ten."),
-    Exercise("06.3", "Make it fit", ("a function",), _fits, (
-        "report.why(\"memory\") names a tile, a variable, and from when to when it is live. Must all of it be there at once?",
-        "To add a row to total, tile 0 needs that row and total. The next row may lie where the last one lay.",
-        "graph.clone(total) is room for one row on tile 0. Then for each further row: a Copy into that room, and an "
-        "add_in_place.",
-    ), "without the Copy it fits, too: add_in_place fetches what lies elsewhere into a buffer that is gone after the step. "
-        "And who shares the places of total among all tiles, and not the rows, is done in half the time.", decoys=(
-        ("room = graph.clone(readings)", "room = graph.clone(total)"),
-        ("program = Sequence(Copy(readings, room))", "program = Sequence(Copy(readings[0], total))"),
-    )),
-    Exercise("06.4", "What was changed?", ("a function",), _changes, (
-        "compare(before, after) finds every difference. Print it for the two reports above: which lines speak of variables?",
-        "compare(before, after).of(\"variables\") are rows with a name and a note. of(\"cycles\") are those of steps.",
-        "The first variable and the first step are two parts of the answer. Its note tells the kind: it speaks of a dtype, of "
-        "a shape, or of tiles.",
-    ), "put such a comparison into your tests: a report of last week in a file, one of today beside it, and nobody makes a "
-        "program slower without knowing."),
-    Exercise("06.5", "Feed the device", ("a function",), _feeds, (
-        "What takes long is to ask at all, and not the rows. How many rows may one read give?",
-        "Read many rows, then give them one by one: a loop in a loop, with yield in the inner one.",
-        "for first in range(0, len(disc), …): read from there on. The last read may give fewer rows than you asked for.",
-    ), "the device still waits while the disc is read, only less often. To read ahead while it works is better yet: lesson 07 "
-        "does that with a callback.", decoys=(
-        ("for first in range(0, len(disc)):", "for first in range(0, len(disc), 256):"),
-        ("yield disc.read(first, 256)", "yield from disc.read(first, 256)"),
-    )),
-    Exercise("06.6", "Forty times too slow", ("a function",), _places, (
-        "report.why() says what the tiles do for all this time. Who asked for that?",
-        "A variable keeps its elements row by row, the last index fastest. On a tile with six channels, six neighbours in "
-        "memory are six channels of one moment. What a vertex wants to have side by side is one channel.",
-        "So let the channels come first: a variable of shape (channels, moments), whose rows you map. The vertices want "
-        "moments first, and a view gives them that.",
-    ), "nothing is computed or sent in another way, and it is forty times as fast. The order of elements within a tile is a "
-        "part of the mapping, too.", decoys=(
-        ("readings = graph.add_variable(FLOAT, (moments, channels), \"readings\")",
-         "readings = graph.add_variable(FLOAT, (channels, moments), \"readings\")"),
-        ("return readings.reshape((moments, channels))", "return readings.transpose()"),
-    )),
-))  # fmt: skip
+LESSON = Lesson(
+    "06",
+    "Profiling",
+    60,
+    (
+        Question(
+            "06.0",
+            "Five variables on a tile",
+            (Part("", "bytes", whole=True),),
+            "a variable is live from the step that writes it to the last that reads it. While one "
+            "is made of another, two are "
+            "live, and no more. What is dead leaves its bytes to others.",
+        ),
+        Exercise(
+            "06.1",
+            "The fullest tile, the fullest step",
+            ("a function",),
+            _peaks,
+            (
+                (
+                    "Three questions, three tables: report.compilation.tiles, "
+                    "report.compilation.liveness_program_steps, report.variables."
+                ),
+                "max(table, key=…) gives the row for which something is largest. For a tile that "
+                "is memory.total.including_gaps, for a "
+                "step its bytes. Both rows have a number.",
+                (
+                    "report.variables.live_at(…) takes the number of the step. Of that, "
+                    'largest("bytes", …) gives rows with names.'
+                ),
+            ),
+            "the fullest step is when the chip holds most, and the fullest tile may have its own "
+            "worst moment at another one. What "
+            "has to fit is the tile.",
+        ),
+        Exercise(
+            "06.2",
+            "Always there, or for a while",
+            ("a function",),
+            _splits,
+            (
+                (
+                    "report.variables has a row for each: bytes, always_live, and more. A sum over "
+                    "some of the rows is half of the answer."
+                ),
+                "For the other half take one place of the programs after another. There are as "
+                "many as report.compilation."
+                "liveness_program_steps. What of the rest is live there?",
+                "live_at(place) gives those that are, the ones that always are among them: leave "
+                "those out. Add up the bytes, and keep "
+                "the largest of all sums.",
+            ),
+            (
+                "what the rest needs is a maximum and not a sum. So a program of a thousand steps "
+                "need not be larger than one of ten."
+            ),
+        ),
+        Exercise(
+            "06.3",
+            "Make it fit",
+            ("a function",),
+            _fits,
+            (
+                (
+                    'report.why("memory") names a tile, a variable, and from when to when it is '
+                    "live. "
+                    "Must all of it be there at once?"
+                ),
+                (
+                    "To add a row to total, tile 0 needs that row and total. The next row may lie "
+                    "where the last one lay."
+                ),
+                "graph.clone(total) is room for one row on tile 0. Then for each further row: a "
+                "Copy into that room, and an "
+                "add_in_place.",
+            ),
+            "without the Copy it fits, too: add_in_place fetches what lies elsewhere into a "
+            "buffer that is gone after the step. "
+            "And who shares the places of total among all tiles, and not the rows, is done in "
+            "half the time.",
+            decoys=(
+                ("room = graph.clone(readings)", "room = graph.clone(total)"),
+                (
+                    "program = Sequence(Copy(readings, room))",
+                    "program = Sequence(Copy(readings[0], total))",
+                ),
+            ),
+        ),
+        Exercise(
+            "06.4",
+            "What was changed?",
+            ("a function",),
+            _changes,
+            (
+                (
+                    "compare(before, after) finds every difference. Print it for the two reports "
+                    "above: which lines speak of variables?"
+                ),
+                (
+                    'compare(before, after).of("variables") are rows with a name and a note. '
+                    'of("cycles") are those of steps.'
+                ),
+                "The first variable and the first step are two parts of the answer. Its note "
+                "tells the kind: it speaks of a dtype, of "
+                "a shape, or of tiles.",
+            ),
+            "put such a comparison into your tests: a report of last week in a file, one of today "
+            "beside it, and nobody makes a "
+            "program slower without knowing.",
+        ),
+        Exercise(
+            "06.5",
+            "Feed the device",
+            ("a function",),
+            _feeds,
+            (
+                (
+                    "What takes long is to ask at all, and not the rows. How many rows may one "
+                    "read "
+                    "give?"
+                ),
+                (
+                    "Read many rows, then give them one by one: a loop in a loop, with yield in "
+                    "the "
+                    "inner one."
+                ),
+                (
+                    "for first in range(0, len(disc), …): read from there on. The last read may "
+                    "give "
+                    "fewer rows than you asked for."
+                ),
+            ),
+            "the device still waits while the disc is read, only less often. To read ahead while "
+            "it works is better yet: lesson 07 "
+            "does that with a callback.",
+            decoys=(
+                ("for first in range(0, len(disc)):", "for first in range(0, len(disc), 256):"),
+                ("yield disc.read(first, 256)", "yield from disc.read(first, 256)"),
+            ),
+        ),
+        Exercise(
+            "06.6",
+            "Forty times too slow",
+            ("a function",),
+            _places,
+            (
+                "report.why() says what the tiles do for all this time. Who asked for that?",
+                "A variable keeps its elements row by row, the last index fastest. On a tile with "
+                "six channels, six neighbours in "
+                "memory are six channels of one moment. What a vertex wants to have side by side "
+                "is one channel.",
+                "So let the channels come first: a variable of shape (channels, moments), whose "
+                "rows you map. The vertices want "
+                "moments first, and a view gives them that.",
+            ),
+            "nothing is computed or sent in another way, and it is forty times as fast. The order "
+            "of elements within a tile is a "
+            "part of the mapping, too.",
+            decoys=(
+                (
+                    'readings = graph.add_variable(FLOAT, (moments, channels), "readings")',
+                    'readings = graph.add_variable(FLOAT, (channels, moments), "readings")',
+                ),
+                ("return readings.reshape((moments, channels))", "return readings.transpose()"),
+            ),
+        ),
+    ),
+)

@@ -1,4 +1,5 @@
-"""The exercises of lesson 07, MNIST logistic regression: what is asked, what is right, and known mistakes by name."""
+"""The exercises of lesson 07, MNIST logistic regression: what is asked, what is right, and known
+mistakes by name."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from ipu_teach.types import Array
 
 BATCH, PIXELS, CLASSES, RATE = 50, 28 * 28, 10, 0.1
 
-# --- 07.1 -------------------------------------------------------------------------------------------------------------
+# --- 07.1 -----------------------------------------------------------------------------------------
 
 STEP = 1e-5  # of a weight: the differences below are then off by 1e-9 of the slope at most
 Batch = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
@@ -60,12 +61,20 @@ def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> flo
 
 @cache
 def _batches() -> dict[str, tuple[Batch, Slopes]]:
-    """Batches of several shapes, with their slopes by differences of the loss alone: no formula for a slope is trusted."""
+    """Batches of several shapes, with their slopes by differences of the loss alone: no formula for
+    a slope is trusted."""
     draw = np.random.default_rng(701)
     cases = {}
-    shapes = {"drawn": (6, 5, 3), "drawn, 11": (11, 7, 13), "drawn, 20": (20, 16, 10), "there is one image": (1, 6, 10)}
+    shapes = {
+        "drawn": (6, 5, 3),
+        "drawn, 11": (11, 7, 13),
+        "drawn, 20": (20, 16, 10),
+        "there is one image": (1, 6, 10),
+    }
     for name, (count, pixels, classes) in shapes.items():
-        images, weights, bias = (draw.normal(size=shape) for shape in ((count, pixels), (pixels, classes), (classes,)))
+        images, weights, bias = (
+            draw.normal(size=shape) for shape in ((count, pixels), (pixels, classes), (classes,))
+        )
         labels = draw.integers(classes, size=count)
         slopes = []
         for array in (weights, bias):
@@ -94,12 +103,17 @@ def _by_one(images: int, classes: int) -> float:
 
 
 def _from_errors(
-    errors: Callable[[Array, Array], Array], of_weights: Divisor = _by_images, of_bias: Divisor = _by_images
+    errors: Callable[[Array, Array], Array],
+    of_weights: Divisor = _by_images,
+    of_bias: Divisor = _by_images,
 ) -> Callable[..., Slopes]:
     """Slopes made of errors(scores, one-hot labels), each divided by something."""
 
     def slopes(images: Array, labels: Array, weights: Array, bias: Array) -> Slopes:
-        wrong, sizes = errors(_scores(images, weights, bias), np.eye(len(bias))[labels]), (len(labels), len(bias))
+        wrong, sizes = (
+            errors(_scores(images, weights, bias), np.eye(len(bias))[labels]),
+            (len(labels), len(bias)),
+        )
         return images.T @ wrong / of_weights(*sizes), wrong.sum(axis=0) / of_bias(*sizes)
 
     return slopes
@@ -137,7 +151,11 @@ SLOPE_MISTAKES: tuple[tuple[Callable[..., Slopes], str, str], ...] = (
     ),
     (
         _from_errors(_right_errors, lambda n, k: n * k, lambda n, k: n * k),
-        "it was divided by the number of classes too: mean() without an axis divides by all there is.",
+        (
+            "it was divided by the number of classes too: mean() without an axis divides by all "
+            "there "
+            "is."
+        ),
         DIVIDE,
     ),
     (
@@ -152,7 +170,11 @@ SLOPE_MISTAKES: tuple[tuple[Callable[..., Slopes], str, str], ...] = (
     ),
     (
         _from_errors(_less_every_label),
-        "1 was taken from every digit that is anybody's label, in every row: p[:, labels] means all rows.",
+        (
+            "1 was taken from every digit that is anybody's label, in every row: p[:, labels] "
+            "means "
+            "all rows."
+        ),
         "p[range(len(labels)), labels] is one place in each row.",
     ),
     (
@@ -196,7 +218,9 @@ SLOPE_MISTAKES: tuple[tuple[Callable[..., Slopes], str, str], ...] = (
 def _slopes(answer: Callable[..., Any]) -> Passed:
     cases = _batches()
     results = {name: call(answer, *batch) for name, (batch, _) in cases.items()}
-    wrong = {name: where for name, (_, right) in cases.items() if (where := _apart(results[name], right))}
+    wrong = {
+        name: where for name, (_, right) in cases.items() if (where := _apart(results[name], right))
+    }
     if not wrong:
         return Passed(f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss")
     told = next(iter(wrong))
@@ -208,9 +232,15 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
     shapes = _shapes_of(results[told])
     pixels, classes = batch[2].shape
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
-        why, advice = "the slopes of weights lie on their side: rows are pixels, as in weights.", "images.T @ errors, or .T."
+        why, advice = (
+            "the slopes of weights lie on their side: rows are pixels, as in weights.",
+            "images.T @ errors, or .T.",
+        )
     elif shapes and shapes[1] == (len(batch[1]),):
-        why, advice = "bias was summed over the digits, and not over the images.", "sum with axis=0."
+        why, advice = (
+            "bias was summed over the digits, and not over the images.",
+            "sum with axis=0.",
+        )
     elif len(wrong) == 1 and not told.startswith("drawn"):
         why = f"the other batches are right. What is special here: {told}."
     raise NotYet(_batch_text(answer, batch), wrong[told], "", why, advice)
@@ -218,7 +248,9 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
 
 def _batch_text(answer: object, batch: Batch) -> str:
     count, (pixels, classes) = len(batch[1]), batch[2].shape
-    return f"{name_of(answer)} on {counted(count, 'image')} of {pixels} pixels, in {classes} classes"
+    return (
+        f"{name_of(answer)} on {counted(count, 'image')} of {pixels} pixels, in {classes} classes"
+    )
 
 
 def _shapes_of(found: Any) -> tuple[tuple[int, ...], ...]:
@@ -240,14 +272,15 @@ def _apart(found: Any, right: Slopes) -> str:
     return ""
 
 
-# --- 07.2 -------------------------------------------------------------------------------------------------------------
+# --- 07.2 -----------------------------------------------------------------------------------------
 
 STREAMS = ("images", "labels", "loss")
 
 
 @dataclass
 class _Small:
-    """A program that learns nothing but counts: each loss tells its image, its label and the round."""
+    """A program that learns nothing but counts: each loss tells its image, its label and the
+    round."""
 
     graph: Graph
     program: Program
@@ -256,8 +289,14 @@ class _Small:
 
 def _small(answer: Callable[..., Any], steps: int) -> _Small:
     graph = graph_of()
-    images, labels = graph.add_variable(FLOAT, (4, 3), "images"), graph.add_variable(UNSIGNED_INT, (4,), "labels")
-    loss, rounds = graph.add_variable(FLOAT, (4,), "loss"), graph.add_variable(FLOAT, (4,), "rounds")
+    images, labels = (
+        graph.add_variable(FLOAT, (4, 3), "images"),
+        graph.add_variable(UNSIGNED_INT, (4,), "labels"),
+    )
+    loss, rounds = (
+        graph.add_variable(FLOAT, (4,), "loss"),
+        graph.add_variable(FLOAT, (4,), "rounds"),
+    )
     one = graph.add_constant(FLOAT, (4,), 1, "one")
     for tile, tensor in enumerate((images, labels, loss, rounds, one)):
         graph.set_tile_mapping(tensor, tile)
@@ -269,7 +308,9 @@ def _small(answer: Callable[..., Any], steps: int) -> _Small:
     popops.scaled_add_to(graph, told, rounds, 10_000, learn)
     learn.add(Copy(told, loss))
     tried = f"an epoch of {counted(steps, 'step')}"
-    return _Small(graph, program_of(answer, tried, graph, images, labels, loss, learn, steps), tried)
+    return _Small(
+        graph, program_of(answer, tried, graph, images, labels, loss, learn, steps), tried
+    )
 
 
 def _epoch(answer: Callable[..., Any]) -> Passed:
@@ -284,11 +325,17 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
         known = {stream.handle for stream in engine.list_streams()}
         if missing := [name for name in STREAMS if name not in known]:
             came = f"the streams {', '.join(map(repr, sorted(known)))}" if known else "no stream"
-            raise NotYet(tried, came, f"a stream {missing[0]!r}", next_step="make the three, with the names of the exercise.")
+            raise NotYet(
+                tried,
+                came,
+                f"a stream {missing[0]!r}",
+                next_step="make the three, with the names of the exercise.",
+            )
         sent: list[Any] = []
         ran_dry = ""
         with answering(tried):
-            engine.connect_stream("images", iter(pixels.reshape(steps, 12)))  # an array would go round
+            # an array would go round
+            engine.connect_stream("images", iter(pixels.reshape(steps, 12)))
             engine.connect_stream("labels", iter(labels.reshape(steps, 4).astype(np.uint32)))
             engine.connect_stream("loss", sent)
         try:
@@ -305,9 +352,16 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
         right += 10_000.0 * np.arange(1, steps + 1)[:, None]
         if ran_dry:
             why = (
-                "it takes more batches than there are steps." if len(losses) >= steps else "a round takes more than one batch."
+                "it takes more batches than there are steps."
+                if len(losses) >= steps
+                else "a round takes more than one batch."
             )
-            raise NotYet(tried, ran_dry, why=why, next_step="repeat it `steps` times, with one batch from each stream.")
+            raise NotYet(
+                tried,
+                ran_dry,
+                why=why,
+                next_step="repeat it `steps` times, with one batch from each stream.",
+            )
         if len(losses) != steps:
             raise _lost_steps(tried, made.program, len(losses), steps)
         if where := difference(losses, right):
@@ -321,7 +375,9 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
             "a Python loop wrote every step down, and each would take memory for its code.",
             "write one step down, and say Repeat(steps, step).",
         )
-    return Passed("5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow")
+    return Passed(
+        "5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow"
+    )
 
 
 def _lost_steps(tried: str, program: Program, came: int, steps: int) -> NotYet:
@@ -331,16 +387,24 @@ def _lost_steps(tried: str, program: Program, came: int, steps: int) -> NotYet:
         why = "nothing in the program sends the losses."
         advice = "end a round with a Copy of loss into its stream."
     elif not loops and came == 1:
-        why = "the program does one step, and nothing in it repeats: the host would have to call run for every batch."
+        why = (
+            "the program does one step, and nothing in it repeats: the host would have to call "
+            "run for every batch."
+        )
         advice = "put the step into Repeat(steps, …)."
     elif came == 1:
-        why = "the losses are sent once: the Copy into the stream stands behind the loop, and not in it."
+        why = (
+            "the losses are sent once: the Copy into the stream stands behind the loop, and not "
+            "in it."
+        )
         advice = "put it into the round, after learn."
     elif came < steps:
         why, advice = "there are fewer rounds than steps.", "repeat it `steps` times."
     else:
         why = "a round sends them more than once."
-    return NotYet(tried, f"the losses of {counted(came, 'batch', 'batches')}", f"of {steps}", why, advice)
+    return NotYet(
+        tried, f"the losses of {counted(came, 'batch', 'batches')}", f"of {steps}", why, advice
+    )
 
 
 def _too_early(tried: str, error: UninitialisedReadError) -> NotYet:
@@ -348,10 +412,16 @@ def _too_early(tried: str, error: UninitialisedReadError) -> NotYet:
     came = said_by(error)
     for name in ("images", "labels", "loss"):
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:
-            why = f"{name} was read and nothing had been put there: no stream is copied into it before that."
+            why = (
+                f"{name} was read and nothing had been put there: no stream is copied into it "
+                f"before that."
+            )
             advice = f"copy the stream into {name} before learn."
             if name == "loss":
-                why, advice = "loss was sent before learn had made it.", "learn first, and then send."
+                why, advice = (
+                    "loss was sent before learn had made it.",
+                    "learn first, and then send.",
+                )
             return NotYet(tried, came, "", why, advice)
     return NotYet(tried, came, next_step=error.next_step)
 
@@ -363,22 +433,36 @@ def _wrong_losses(came: Any, right: Any) -> tuple[str, str]:
     if (rounds == 2 * steps).all():
         return "learn ran twice in each round.", "put it into the round once."
     if (rounds == rounds[0]).all() and len(came) > 1:
-        return f"all of them are those of step {int(rounds[0])}: learn stands outside of the loop.", "put learn into the round."
+        return (
+            f"all of them are those of step {int(rounds[0])}: learn stands outside of the loop.",
+            "put learn into the round.",
+        )
     known = came - 10_000 * steps[:, None]
     for name, part in (("images", known // 10), ("labels", known % 10)):
         if len(came) > 1 and (part == part[0]).all():
-            return f"every step had the same {name}: they were fetched once.", f"fetch {name} in each round."
+            return (
+                f"every step had the same {name}: they were fetched once.",
+                f"fetch {name} in each round.",
+            )
     if not difference(came[1:], right[:-1]):
-        return "the losses come a round late: they are sent before learn.", "learn first, and then send."
+        return (
+            "the losses come a round late: they are sent before learn.",
+            "learn first, and then send.",
+        )
     told = right - 10_000 * steps[:, None]
     if not difference(known[1:] // 10, told[:-1] // 10):
-        return "learn saw the batch before: it ran before the images were fetched.", "fetch, and then learn."
+        return (
+            "learn saw the batch before: it ran before the images were fetched.",
+            "fetch, and then learn.",
+        )
     return "", "follow the first two rounds."
 
 
-# --- 07.3 -------------------------------------------------------------------------------------------------------------
+# --- 07.3 -----------------------------------------------------------------------------------------
 
-LOW, HIGH = 0.04, 0.02  # about what plain numpy reaches: the order of the batches moved it by -0.03 to 0.007 in 100 drawn ones
+# about what plain numpy reaches: the order of the batches moved it by -0.03 to 0.007 in 100 drawn
+# ones
+LOW, HIGH = 0.04, 0.02
 LEAK = 0.1  # of turned labels read right: an honest answer stays below 0.03 in any of those orders
 TURNED = 3
 EPOCHS = 12
@@ -386,7 +470,8 @@ EPOCHS = 12
 
 @cache
 def _digits(turned: bool) -> datasets.Dataset:
-    """750 of the digits in an order of our own; `turned`: with test labels of which no honest answer can know anything."""
+    """750 of the digits in an order of our own; `turned`: with test labels of which no honest
+    answer can know anything."""
     whole = datasets.digits()
     order = np.random.default_rng(703).permutation(len(whole.train_labels))[:750]
     images, labels = whole.train_images[order], whole.train_labels[order]
@@ -402,10 +487,13 @@ def _pixels(images: Array) -> Array:
 
 @cache
 def _reached() -> float:
-    """The share of test images read right after `EPOCHS` epochs of plain numpy in double precision."""
+    """The share of test images read right after `EPOCHS` epochs of plain numpy in double
+    precision."""
     data = _digits(False)
     weights, bias = np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES)
-    batches = list(zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True))
+    batches = list(
+        zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
+    )
     for images, labels in EPOCHS * batches:
         errors = _right_errors(_scores(images, weights, bias), np.eye(CLASSES)[labels])
         weights -= RATE / BATCH * images.T @ errors
@@ -421,9 +509,18 @@ def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
 def _trainer(data: datasets.Dataset) -> Engine:
     """An engine with the lesson's two programs: an epoch, and the test."""
     graph = graph_of()
-    images, labels = graph.add_variable(FLOAT, (BATCH, PIXELS), "images"), graph.add_variable(UNSIGNED_INT, BATCH, "labels")
-    weights, bias = graph.add_variable(FLOAT, (PIXELS, CLASSES), "weights"), graph.add_variable(FLOAT, CLASSES, "bias")
-    loss, deltas = graph.add_variable(FLOAT, BATCH, "loss"), graph.add_variable(FLOAT, (BATCH, CLASSES), "deltas")
+    images, labels = (
+        graph.add_variable(FLOAT, (BATCH, PIXELS), "images"),
+        graph.add_variable(UNSIGNED_INT, BATCH, "labels"),
+    )
+    weights, bias = (
+        graph.add_variable(FLOAT, (PIXELS, CLASSES), "weights"),
+        graph.add_variable(FLOAT, CLASSES, "bias"),
+    )
+    loss, deltas = (
+        graph.add_variable(FLOAT, BATCH, "loss"),
+        graph.add_variable(FLOAT, (BATCH, CLASSES), "deltas"),
+    )
     hits = graph.add_variable(INT, (), "num_correct")
     for tensor in (images, labels, weights, bias, loss, deltas, hits):
         poputil.map_tensor_linearly(graph, tensor)
@@ -433,21 +530,29 @@ def _trainer(data: datasets.Dataset) -> Engine:
         graph.create_host_read(name, tensor)
     size = images.num_elements
     streams = {
-        name: (graph.add_host_to_device_fifo(f"{name}images", FLOAT, size),
-               graph.add_host_to_device_fifo(f"{name}labels", UNSIGNED_INT, BATCH))
+        name: (
+            graph.add_host_to_device_fifo(f"{name}images", FLOAT, size),
+            graph.add_host_to_device_fifo(f"{name}labels", UNSIGNED_INT, BATCH),
+        )
         for name in ("", "test_")
-    }  # fmt: skip
+    }
     forward, learn, test = Sequence(), Sequence(), Sequence()
     scores = popops.add(graph, poplin.mat_mul(graph, images, weights, forward), bias, forward)
     popnn.calc_loss(graph, popnn.softmax(graph, scores, forward), labels, loss, deltas, learn)
-    slopes = poplin.mat_mul(graph, images.transpose(), deltas, learn), popops.reduce(graph, deltas, [0], learn)
+    slopes = (
+        poplin.mat_mul(graph, images.transpose(), deltas, learn),
+        popops.reduce(graph, deltas, [0], learn),
+    )
     for tensor, slope in zip((weights, bias), slopes, strict=True):
         popops.scaled_add_to(graph, tensor, slope, -RATE / BATCH, learn, "update")
     learn.add(Copy(loss, graph.add_device_to_host_fifo("loss", FLOAT, BATCH)))
     popnn.calc_accuracy(graph, scores, labels, hits, test)
     reset = Sequence()
     popops.fill(graph, hits, reset, 0)
-    fetch = {name: Sequence(Copy(pair[0], images), Copy(pair[1], labels)) for name, pair in streams.items()}
+    fetch = {
+        name: Sequence(Copy(pair[0], images), Copy(pair[1], labels))
+        for name, pair in streams.items()
+    }
     epoch = Repeat(len(data.train_labels) // BATCH, Sequence(fetch[""], forward, learn))
     tests = Repeat(-(-len(data.test_labels) // BATCH), Sequence(fetch["test_"], forward, test))
     return loaded(graph, [epoch, Sequence(reset, tests)], "the lesson's program")
@@ -487,38 +592,77 @@ def _train(answer: Callable[..., Any]) -> Passed:
     reached = _reached()
     if not reached - LOW <= whole.share <= reached + HIGH:
         expected = f"{reached - LOW:.3f} to {reached + HIGH:.3f}, about what plain numpy reaches"
-        why = "these weights do read as many right. They learnt from other images or labels than those of the training half."
+        why = (
+            "these weights do read as many right. They learnt from other images or labels than "
+            "those of the training half."
+        )
         advice = "connect the pixels as numbers from 0 to 1, each batch beside its labels."
         raise NotYet(whole.tried, f"{whole.share:.4g}", expected, why, advice)
-    return Passed(f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say nothing")
+    return Passed(
+        f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say nothing"
+    )
 
 
 def _ran(run: _Trained, epochs: int, constant: bool) -> None:
     """`NotYet` unless so many epochs ran, and the answer says something of them."""
     data, came = _digits(False), f"{run.share:.4g}"
     if constant:
-        raise NotYet(run.tried, came, "", "it gives the same whatever is trained, and on what.", "work it out from the hits.")
+        raise NotYet(
+            run.tried,
+            came,
+            "",
+            "it gives the same whatever is trained, and on what.",
+            "work it out from the hits.",
+        )
     if run.ran and abs(run.share - float((data.test_labels == 0).mean())) < 1e-6:
-        why = "weights of 0 read as many right: they call everything a 0. It was counted before anything was learnt."
-        raise NotYet(run.tried, came, "", why, "first the epochs, engine.run(0), and then the test, engine.run(1).")
+        why = (
+            "weights of 0 read as many right: they call everything a 0. It was counted before "
+            "anything was learnt."
+        )
+        raise NotYet(
+            run.tried,
+            came,
+            "",
+            why,
+            "first the epochs, engine.run(0), and then the test, engine.run(1).",
+        )
     if run.ran != epochs:
         why = f"program 0, which is an epoch, ran {counted(run.ran, 'time')}."
         why += "" if run.ran else " The weights are still 0: nothing was learnt."
         raise NotYet(run.tried, came, "", why, "run program 0 `epochs` times.")
-    trained = _right(run.weights, run.bias, data.train_images, data.train_labels) / len(data.train_labels)
-    tests = _right(run.weights, run.bias, data.test_images, data.test_labels) / len(data.test_labels)
+    trained = _right(run.weights, run.bias, data.train_images, data.train_labels) / len(
+        data.train_labels
+    )
+    tests = _right(run.weights, run.bias, data.test_images, data.test_labels) / len(
+        data.test_labels
+    )
     if abs(run.share - trained) < 1e-6 < abs(trained - tests):
-        raise NotYet(run.tried, came, "", "this is the share of the training images.", "count on data.test_images.")
+        raise NotYet(
+            run.tried,
+            came,
+            "",
+            "this is the share of the training images.",
+            "count on data.test_images.",
+        )
 
 
 def _seen_nothing(run: _Trained) -> None:
-    """`NotYet` if test labels that are all wrong were read right: by weights or by images that know them."""
+    """`NotYet` if test labels that are all wrong were read right: by weights or by images that know
+    them."""
     if run.share <= LEAK:
         return
     data = _digits(True)
-    why = f"each test label had {TURNED} added, so that whoever never saw them reads next to none right."
-    if _right(run.weights, run.bias, data.test_images, data.test_labels) > LEAK * len(data.test_labels):
-        why, advice = f"{why} These weights were trained on them.", "train on data.train_images and data.train_labels alone."
+    why = (
+        f"each test label had {TURNED} added, so that whoever never saw them reads next to none "
+        f"right."
+    )
+    if _right(run.weights, run.bias, data.test_images, data.test_labels) > LEAK * len(
+        data.test_labels
+    ):
+        why, advice = (
+            f"{why} These weights were trained on them.",
+            "train on data.train_images and data.train_labels alone.",
+        )
     else:
         why += " The weights know nothing of them: they came in with what was tested."
         advice = "leave the labels out of the images."
@@ -527,18 +671,31 @@ def _seen_nothing(run: _Trained) -> None:
 
 
 def _counted(run: _Trained) -> None:
-    """`NotYet` unless the share is that which the weights read right; of one image the rounding may decide."""
+    """`NotYet` unless the share is that which the weights read right; of one image the rounding may
+    decide."""
     data = _digits(False)
-    tests, count = _right(run.weights, run.bias, data.test_images, data.test_labels), len(data.test_labels)
+    tests, count = (
+        _right(run.weights, run.bias, data.test_images, data.test_labels),
+        len(data.test_labels),
+    )
     whole = abs(run.share * count - round(run.share * count)) < 1e-3
     if whole and abs(run.share - tests / count) < 1.5 / count:
         return
     padded = -(-count // BATCH) * BATCH
-    why, advice = f"these weights read {tests} of {count} test images right.", "test once, after the training, on all of them."
+    why, advice = (
+        f"these weights read {tests} of {count} test images right.",
+        "test once, after the training, on all of them.",
+    )
     if not run.share:
-        why, advice = "no hit was counted: the test program did not run after the training.", "engine.run(1), and then read."
+        why, advice = (
+            "no hit was counted: the test program did not run after the training.",
+            "engine.run(1), and then read.",
+        )
     elif abs(run.share - tests / padded) < 1e-6:
-        why = f"the hits were divided by {padded}: the blank images that fill the last batch were counted too."
+        why = (
+            f"the hits were divided by {padded}: the blank images that fill the last batch were "
+            f"counted too."
+        )
         advice = "divide by len(data.test_labels)."
     raise NotYet(run.tried, f"{run.share:.4g}", f"{tests / count:.4g}", why, advice)
 
@@ -548,18 +705,29 @@ def _share_of(tried: str, result: Any) -> float:
     share = plain(result)
     if share is None:
         came = returned(result, ", which is no number")
-        raise NotYet(tried, came, "a share, from 0 to 1", next_step="return the number of hits, divided by the tests.")
+        raise NotYet(
+            tried,
+            came,
+            "a share, from 0 to 1",
+            next_step="return the number of hits, divided by the tests.",
+        )
     if not 0 <= share <= 1:
         why = ""
         if isinstance(share, int) and 1 < share <= 297:
             why = "this may be the number of images read right. Asked is their share."
         elif 1 < share <= 100:
             why = "this looks like per cent. Asked is a share."
-        raise NotYet(tried, quoted(result), "a share, from 0 to 1", why, "divide by the number of test images.")
+        raise NotYet(
+            tried,
+            quoted(result),
+            "a share, from 0 to 1",
+            why,
+            "divide by the number of test images.",
+        )
     return float(share)
 
 
-# --- 07.4 -------------------------------------------------------------------------------------------------------------
+# --- 07.4 -----------------------------------------------------------------------------------------
 
 LEVEL = 1 / 510  # half of a grey level: what is nearer than that is the right one
 
@@ -579,7 +747,9 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
         if [stream.handle for stream in streams] != ["images"]:
             came = ", ".join(repr(stream.handle) for stream in streams) or "none"
             advice = 'graph.add_host_to_device_fifo("images", …).'
-            raise NotYet(tried, f"streams to the device: {came}", "one, named 'images'", next_step=advice)
+            raise NotYet(
+                tried, f"streams to the device: {came}", "one, named 'images'", next_step=advice
+            )
         for _ in range(2):  # twice, for nothing may be left of the first
             sent = (draw.permutation(rows * columns) % 256).astype(np.uint8).reshape(rows, columns)
             sent.flat[-1] = 255
@@ -589,17 +759,28 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             worst, told = each, tried
     bars = Bars(1, worst, "B a pixel")
     if worst > 1:
-        why = f"a pixel travels as {streams[0].dtype.__name__}, which has {counted(streams[0].dtype.size, 'byte')}."
+        why = (
+            f"a pixel travels as {streams[0].dtype.__name__}, which has "
+            f"{counted(streams[0].dtype.size, 'byte')}."
+        )
         if streams[0].dtype.size == 1:
             why = "more is sent than the pixels of one batch."
         raise NotYet(
-            told, f"{number(worst)} B a pixel from the host", "", why, "send UNSIGNED_CHAR; turn it on the tile.", bars
+            told,
+            f"{number(worst)} B a pixel from the host",
+            "",
+            why,
+            "send UNSIGNED_CHAR; turn it on the tile.",
+            bars,
         )
     return Passed("3 sizes of batches, two of each, every grey level", bars)
 
 
-def _fetch_once(engine: Engine, program: Program, stream: DataStream, sent: Array, tried: str) -> None:
-    """Run the program with these bytes; `NotYet` unless `images` holds them as numbers from 0 to 1."""
+def _fetch_once(
+    engine: Engine, program: Program, stream: DataStream, sent: Array, tried: str
+) -> None:
+    """Run the program with these bytes; `NotYet` unless `images` holds them as numbers from 0 to
+    1."""
     transfers: list[int] = []
 
     def feed() -> Array:
@@ -624,9 +805,15 @@ def _fetch_once(engine: Engine, program: Program, stream: DataStream, sent: Arra
         return
     why, advice = "", "follow one pixel: 51 is to become 0.2."
     if not transfers:
-        why, advice = "nothing in the program fetches from the stream.", "begin with a Copy of the stream."
+        why, advice = (
+            "nothing in the program fetches from the stream.",
+            "begin with a Copy of the stream.",
+        )
     elif np.isnan(came).all():
-        why, advice = "the program writes nothing into images.", "cast into images: popops.cast_with_output, or a Copy."
+        why, advice = (
+            "the program writes nothing into images.",
+            "cast into images: popops.cast_with_output, or a Copy.",
+        )
     else:
         for like, said, next_step in PIXEL_MISTAKES:
             if np.allclose(came, like(sent.astype(float)), rtol=1e-3, atol=1e-3):
@@ -637,22 +824,43 @@ def _fetch_once(engine: Engine, program: Program, stream: DataStream, sent: Arra
 
 
 PIXEL_MISTAKES: tuple[tuple[Callable[[Any], Any], str, str], ...] = (
-    (lambda x: x, "the numbers still run from 0 to 255.", "multiply by 1 / 255 on the tile, after the cast."),
-    (lambda x: x / 256, "it was divided by 256. There are 256 levels, and the last of them is 255.", "divide by 255."),
-    (lambda x: np.floor(x / 255), "only 0 and 1 are left: whole numbers were divided.", "cast to FLOAT first."),
+    (
+        lambda x: x,
+        "the numbers still run from 0 to 255.",
+        "multiply by 1 / 255 on the tile, after the cast.",
+    ),
+    (
+        lambda x: x / 256,
+        "it was divided by 256. There are 256 levels, and the last of them is 255.",
+        "divide by 255.",
+    ),
+    (
+        lambda x: np.floor(x / 255),
+        "only 0 and 1 are left: whole numbers were divided.",
+        "cast to FLOAT first.",
+    ),
     (lambda x: (x > 127).astype(float), "only black and white are left.", "keep the grey levels."),
     (lambda x: x / 255 / 255, "it was divided by 255 twice.", "divide once."),
     (lambda x: 1 - x / 255, "black and white are exchanged.", "0 stays 0, and 255 becomes 1."),
-    (lambda x: ((x + 128) % 256 - 128) / 255, "what is above 127 became negative: a byte with a sign.", "take UNSIGNED_CHAR."),
-    (lambda x: x * 0, "images holds zeros, whatever was sent.", "look at the order: fetch, cast, scale."),
-)  # fmt: skip
+    (
+        lambda x: ((x + 128) % 256 - 128) / 255,
+        "what is above 127 became negative: a byte with a sign.",
+        "take UNSIGNED_CHAR.",
+    ),
+    (
+        lambda x: x * 0,
+        "images holds zeros, whatever was sent.",
+        "look at the order: fetch, cast, scale.",
+    ),
+)
 
 
-# --- 07.5 -------------------------------------------------------------------------------------------------------------
+# --- 07.5 -----------------------------------------------------------------------------------------
 
 EXPOSED = 0.05  # of the time that the device may wait
 MOST_READY = 16  # transfers, so that the host's memory lasts
-READERS = ((8, 4), (8, 7), (16, 11), (12, 3))  # (batches that a read gives, steps that the next takes)
+# (batches that a read gives, steps that the next takes)
+READERS = ((8, 4), (8, 7), (16, 11), (12, 3))
 
 
 @dataclass(frozen=True)
@@ -666,7 +874,8 @@ class Reader:
 
 
 class _Clock:
-    """The time of a reader, in training steps: it has `at_once` batches, and needs `steps` for more, once they are gone."""
+    """The time of a reader, in training steps: it has `at_once` batches, and needs `steps` for
+    more, once they are gone."""
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
         self.batches, self.at_once, self.steps = batches, at_once, steps
@@ -687,12 +896,18 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
     size, count, worst = 12, 96, (0.0, 0, 0)
     for at_once, steps in READERS:
         tried = f"{count} steps, with a reader that takes {steps} of them for {at_once} batches"
-        batches = (np.random.default_rng(705).permutation(count * size) % 251).astype(np.float32).reshape(count, size)
+        batches = (
+            (np.random.default_rng(705).permutation(count * size) % 251)
+            .astype(np.float32)
+            .reshape(count, size)
+        )
         clock = _Clock(batches, at_once, steps)
         graph = graph_of()
         batch = graph.add_variable(FLOAT, (size,), "batch")
         graph.set_tile_mapping(batch, 0)
-        stream, callback = _pair(tried, call_made(answer, tried, graph, clock.reader, size), graph, size)
+        stream, callback = _pair(
+            tried, call_made(answer, tried, graph, clock.reader, size), graph, size
+        )
         seen: list[Array] = []
 
         def step(values: Array, seen: list[Array] = seen, clock: _Clock = clock) -> None:
@@ -700,7 +915,9 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             clock.now += 1
 
         done = graph.add_device_to_host_fifo("check of 07.5", FLOAT, size)
-        engine = loaded(graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), tried)
+        engine = loaded(
+            graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), tried
+        )
         engine.connect_stream_to_callback("check of 07.5", step)
         with answering(tried):
             engine.connect_stream_to_callback(stream.handle, callback)
@@ -714,12 +931,21 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
     if worst[0] <= EXPOSED:
         return Passed(f"{len(READERS)} readers, {count} steps each; below, the longest wait", bars)
     asked = type(callback).prefetch is StreamCallback.prefetch
-    why = f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: they run out."
+    why = (
+        f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: "
+        f"they run out."
+    )
     advice = "the depth must last for as long as a read takes: reader.steps."
     if asked:
-        why, advice = "the callback has no prefetch, so each batch is fetched when it is wanted.", "write prefetch."
+        why, advice = (
+            "the callback has no prefetch, so each batch is fetched when it is wanted.",
+            "write prefetch.",
+        )
     elif wide >= worst[2]:
-        why = "there is room for enough of them, and yet the reader was asked for batches that it did not have."
+        why = (
+            "there is room for enough of them, and yet the reader was asked for batches that it "
+            "did not have."
+        )
         advice = "prefetch asks reader.ready(), and takes what is there."
     raise NotYet(was, f"the device waits {100 * worst[0]:.0f} % of the time", "", why, advice, bars)
 
@@ -728,17 +954,36 @@ def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, S
     """A stream and its callback, or `NotYet`."""
     expected = "a stream, and the StreamCallback that feeds it"
     if not isinstance(made, (tuple, list)) or len(made) != 2:
-        raise NotYet(tried, returned(made), expected, next_step="return both: return stream, Ahead().")
+        raise NotYet(
+            tried, returned(made), expected, next_step="return both: return stream, Ahead()."
+        )
     stream, callback = made
     if isinstance(callback, type):
-        raise NotYet(tried, f"the class {callback.__name__}", expected, "a class is not yet an object.", "call it: Ahead().")
+        raise NotYet(
+            tried,
+            f"the class {callback.__name__}",
+            expected,
+            "a class is not yet an object.",
+            "call it: Ahead().",
+        )
     if not isinstance(stream, DataStream) or not isinstance(callback, StreamCallback):
         raise NotYet(tried, shown(made), expected, next_step="in this order.")
     if not stream.to_device or stream.num_elements != size or stream.dtype is not FLOAT:
-        raise NotYet(tried, shown(stream), f"a stream to the device of {size} FLOATs", next_step="FLOAT, and size elements.")
+        raise NotYet(
+            tried,
+            shown(stream),
+            f"a stream to the device of {size} FLOATs",
+            next_step="FLOAT, and size elements.",
+        )
     if stream.buffering_depth > MOST_READY:
         why = f"that many would have to fit into the host's memory; there is room for {MOST_READY}."
-        raise NotYet(tried, f"{stream.buffering_depth} transfers ready ahead", "", why, "take as many as a read takes steps.")
+        raise NotYet(
+            tried,
+            f"{stream.buffering_depth} transfers ready ahead",
+            "",
+            why,
+            "take as many as a read takes steps.",
+        )
     return stream, callback
 
 
@@ -748,10 +993,16 @@ def _in_order(tried: str, seen: Array, batches: Array, clock: _Clock) -> None:
         return
     step = int(np.argmax((seen != batches).any(axis=1)))
     which = next((n for n, batch in enumerate(batches) if np.array_equal(batch, seen[step])), -1)
-    came = f"in step {step} the machine saw batch {which}" if which >= 0 else f"step {step} saw {quoted(seen[step])}"
+    came = (
+        f"in step {step} the machine saw batch {which}"
+        if which >= 0
+        else f"step {step} saw {quoted(seen[step])}"
+    )
     why, advice = "", "each batch of the reader is for one step, in their order."
     if not seen[step].any():
-        why = "that is an empty array: it was never filled. `array = …` gives the name another array."
+        why = (
+            "that is an empty array: it was never filled. `array = …` gives the name another array."
+        )
         advice = "fill the one you are given: array[:] = reader.next_batch()."
     elif which > step:
         why = "a batch was taken from the reader and given to nobody."
@@ -771,7 +1022,8 @@ LESSON = Lesson(
             "07.0",
             "How many it reads right",
             (Part("", "of 100", low=0, high=100),),
-            "most digits are told apart by where their ink lies, and weighing pixels sees that. What it cannot see is shape: "
+            "most digits are told apart by where their ink lies, and weighing pixels sees that. "
+            "What it cannot see is shape: "
             "it has one weight for a pixel, whatever the others show.",
         ),
         Exercise(
@@ -780,15 +1032,28 @@ LESSON = Lesson(
             ("a function",),
             _slopes,
             (
-                "One image first. Its errors are its ten probabilities, with 1 taken from the one of the right digit.",
-                "p[range(n), labels] is one place in each row. Subtracting 1 there gives the errors of the whole batch.",
-                "Pixel i pushes score j by x[i] for each unit of its weight. So the slope of weight [i, j] is the sum over "
-                "the images of pixel i times error j: a product of two matrices. The loss is a mean: divide by n.",
+                (
+                    "One image first. Its errors are its ten probabilities, with 1 taken from the "
+                    "one "
+                    "of the right digit."
+                ),
+                (
+                    "p[range(n), labels] is one place in each row. Subtracting 1 there gives the "
+                    "errors of the whole batch."
+                ),
+                "Pixel i pushes score j by x[i] for each unit of its weight. So the slope of "
+                "weight [i, j] is the sum over "
+                "the images of pixel i times error j: a product of two matrices. The loss is a "
+                "mean: divide by n.",
             ),
-            "nothing here looks at one image alone: a batch of 50 costs one product of matrices, and so does one of 500. Large "
+            "nothing here looks at one image alone: a batch of 50 costs one product of matrices, "
+            "and so does one of 500. Large "
             "batches keep the units busy; small ones learn more from each image.",
             decoys=(
-                ("errors[np.arange(len(labels)), labels] += 1", "errors[np.arange(len(labels)), labels] -= 1"),
+                (
+                    "errors[np.arange(len(labels)), labels] += 1",
+                    "errors[np.arange(len(labels)), labels] -= 1",
+                ),
                 (
                     "return images.T @ errors, errors.sum(axis=0)",
                     "return images.T @ errors / len(labels), errors.mean(axis=0)",
@@ -802,11 +1067,17 @@ LESSON = Lesson(
             _epoch,
             (
                 "Write one step down first: two batches come in, learn, the losses go out.",
-                "A stream is made once, before the loop: graph.add_host_to_device_fifo(handle, dtype, elements). "
+                "A stream is made once, before the loop: graph.add_host_to_device_fifo(handle, "
+                "dtype, elements). "
                 "images.num_elements is how many a batch of images has.",
-                "A step is Sequence(Copy(…), Copy(…), learn, Copy(…)). Repeat(steps, step) is the epoch.",
+                (
+                    "A step is Sequence(Copy(…), Copy(…), learn, Copy(…)). Repeat(steps, step) is "
+                    "the "
+                    "epoch."
+                ),
             ),
-            "the losses come back one by one. Kept on the device and fetched once an epoch, they would spare as many "
+            "the losses come back one by one. Kept on the device and fetched once an epoch, they "
+            "would spare as many "
             "transfers as there are steps; what would that take from you while it trains?",
             decoys=(
                 (
@@ -826,10 +1097,18 @@ LESSON = Lesson(
             _train,
             (
                 "Three things follow each other: connect, train, test.",
-                "The engine's program 0 is one epoch, so it is run in a loop. Its program 1 counts the hits, once, at the end.",
-                'engine.read_tensor("num_correct") is how many were hit. Of how many? The blank images are none.',
+                (
+                    "The engine's program 0 is one epoch, so it is run in a loop. Its program 1 "
+                    "counts the hits, once, at the end."
+                ),
+                (
+                    'engine.read_tensor("num_correct") is how many were hit. Of how many? The '
+                    "blank "
+                    "images are none."
+                ),
             ),
-            "a share of hits is itself a measurement: of 297 images one more or less is a third of a per cent. Two programs "
+            "a share of hits is itself a measurement: of 297 images one more or less is a third "
+            "of a per cent. Two programs "
             "that differ by less than that may be equally good.",
         ),
         Exercise(
@@ -838,13 +1117,19 @@ LESSON = Lesson(
             ("a function",),
             _bytes,
             (
-                "The stream and a variable beside images are of UNSIGNED_CHAR. The tiles turn them into FLOATs.",
-                "The new variable needs tiles. If it lies where images lies, the cast sends nothing: "
+                (
+                    "The stream and a variable beside images are of UNSIGNED_CHAR. The tiles turn "
+                    "them into FLOATs."
+                ),
+                "The new variable needs tiles. If it lies where images lies, the cast sends "
+                "nothing: "
                 "graph.get_tile_mapping(images) says where.",
-                "popops.cast_with_output(graph, raw, images, program) turns raw into images. popops.mul_in_place(graph, "
+                "popops.cast_with_output(graph, raw, images, program) turns raw into images. "
+                "popops.mul_in_place(graph, "
                 "images, factor, program) scales what is there.",
             ),
-            "the weights could take up the factor 1 / 255, and the tiles would save the multiplication. What else would have "
+            "the weights could take up the factor 1 / 255, and the tiles would save the "
+            "multiplication. What else would have "
             "to change then?",
         ),
         Exercise(
@@ -853,20 +1138,27 @@ LESSON = Lesson(
             ("a function",),
             _read_ahead,
             (
-                "prefetch is called after each transfer, until as many are ready as the stream's buffering_depth. It may say "
+                "prefetch is called after each transfer, until as many are ready as the stream's "
+                "buffering_depth. It may say "
                 "that there is nothing yet.",
-                "If reader.ready(), fill the array and say SUCCESS; if not, say NOT_AVAILABLE. fetch has no choice: it waits.",
-                "While the reader reads, the machine lives on what is ready. So the depth is at least the steps that a read "
+                (
+                    "If reader.ready(), fill the array and say SUCCESS; if not, say NOT_AVAILABLE. "
+                    "fetch has no choice: it waits."
+                ),
+                "While the reader reads, the machine lives on what is ready. So the depth is at "
+                "least the steps that a read "
                 "takes: add_host_to_device_fifo(…, buffering_depth=reader.steps).",
             ),
-            "a deeper buffer hides a reader that is sometimes late. One that is always too slow empties any buffer in the end: "
+            "a deeper buffer hides a reader that is sometimes late. One that is always too slow "
+            "empties any buffer in the end: "
             "that one needs fewer bytes, or a second reader.",
         ),
         Question(
             "07.6",
             "1,472 tiles for 13",
             (Part("", "times as fast"),),
-            "only what the tiles do among themselves is shared out. The host's link is as wide as before, and the syncs of a "
+            "only what the tiles do among themselves is shared out. The host's link is as wide as "
+            "before, and the syncs of a "
             "small step become a larger part of it.",
         ),
     ),

@@ -14,7 +14,12 @@ HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"
 LONGEST_NAME = 60  # characters
 PREDICTED = "✓ predicted"
-SIGNS = {"solved": "✓ solved", "with help": "✓ with help", "given": "→ given", "not yet": "✗ not yet"}
+SIGNS = {
+    "solved": "✓ solved",
+    "with help": "✓ with help",
+    "given": "→ given",
+    "not yet": "✗ not yet",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,21 +38,31 @@ class Overview:
         for name, *rest in self.rows:
             cells = "".join(f'<td style="{VALUE}">{escape(part)}</td>' for part in rest)
             body += f'<tr><th scope="row" style="{LABEL}">{escape(name)}</th>{cells}</tr>'
-        caption = f'<caption style="text-align:left;font-weight:600;caption-side:top">{escape(self.caption)}</caption>'
+        caption = (
+            f"<caption "
+            f'style="text-align:left;font-weight:600;caption-side:top">{escape(self.caption)}</caption>'
+        )
         table = f"{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
         table = f'<table style="border-collapse:collapse;color:inherit">{table}</table>'
         return f'<div class="ipu-view" style="{FRAME}">{table}</div>'
 
 
 def progress(lesson: str | int | None = None, *, name: str | None = None) -> Overview:
-    """What is done, in every lesson or in one: `progress("01")`. Raises `UnknownExerciseError` for a lesson without any.
+    """What is done, in every lesson or in one: `progress("01")`. Raises `UnknownExerciseError` for
+    a lesson without any.
 
-    `name`: yours, as a class shall know you; it is kept beside the rest. Raises `LessonError` for what is no name.
-    """
+    `name`: yours, as a class shall know you; it is kept beside the rest. Raises `LessonError` for
+    what is no name."""
     if name is not None:
-        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        if (
+            not isinstance(name, str)
+            or not name.strip()
+            or not name.isprintable()
+            or len(name) > LONGEST_NAME
+        ):
             raise LessonError(f"""progress() was given the name {shown(name)}.
-                next:  give one line of text, at most {LONGEST_NAME} characters, as progress(name="Ada").""")
+                next:  give one line of text, at most {LONGEST_NAME} characters, as
+                progress(name="Ada").""")
         learned().call(name.strip())
     chosen = [known for known in catalogue() if lesson is None or _means(lesson, known)]
     if not chosen:
@@ -59,13 +74,22 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
     again = [item for known in chosen for item in asked_again_in(known)]
     for item in [item for known in chosen for item in known.items] + again:
         record = records.get(item.name, {})
-        state = _prediction(record) if isinstance(item, Question) else str(record.get("state", OPEN))
+        state = (
+            _prediction(record) if isinstance(item, Question) else str(record.get("state", OPEN))
+        )
         states += [] if isinstance(item, Question) else [state]
-        counts = ("", "") if isinstance(item, Question) else (_count(record, "attempts"), _count(record, "hints"))
+        counts = (
+            ("", "")
+            if isinstance(item, Question)
+            else (_count(record, "attempts"), _count(record, "hints"))
+        )
         rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
     solved, helped, handed = (states.count(state) for state in ("solved", "with help", "given"))
     remade = sum(row[2] == PREDICTED for row in rows[len(rows) - len(again) :])
-    made, asked = sum(row[2] == PREDICTED for row in rows) - remade, len(rows) - len(states) - len(again)
+    made, asked = (
+        sum(row[2] == PREDICTED for row in rows) - remade,
+        len(rows) - len(states) - len(again),
+    )
     caption = f"{solved} of {counted(len(states), 'exercise')} solved"
     caption += (f", {helped} with help" if helped else "") + (f", {handed} given" if handed else "")
     caption += f"; {made} of {counted(asked, 'prediction')} made" if asked else ""

@@ -1,4 +1,5 @@
-"""The first lines of what an answer prints while it is checked: a check calls it often, and its verdict stands below them."""
+"""The first lines of what an answer prints while it is checked: a check calls it often, and its
+verdict stands below them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ MOST_CHARACTERS = 4000  # which is more than so many lines, unless they are long
 
 
 class _First:
-    """A text stream that hands on the first lines, and counts the rest. What it cannot do itself the stream below it does."""
+    """A text stream that hands on the first lines, and counts the rest. What it cannot do itself
+    the stream below it does."""
 
     def __init__(self, below: TextIO) -> None:
         self.below = below
@@ -42,4 +44,7 @@ def first_lines() -> Iterator[None]:
     finally:
         if first.left_out:
             start = "" if first.characters < MOST_CHARACTERS else "\n"
-            sys.stdout.write(f"{start}… and {first.left_out:,} more lines that your answer printed while it was checked\n")
+            sys.stdout.write(
+                f"{start}… and {first.left_out:,} more lines that your answer printed while it was "
+                "checked\n"
+            )

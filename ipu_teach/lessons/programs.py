@@ -1,4 +1,5 @@
-"""What checks of programs share: a machine, the answer's program, a loaded engine, and a walk through the program."""
+"""What checks of programs share: a machine, the answer's program, a loaded engine, and a walk
+through the program."""
 
 from __future__ import annotations
 
@@ -38,8 +39,11 @@ def loaded(graph: Graph, program: Any, tried: str) -> Engine:
     return engine
 
 
-def ran_on(graph: Graph, program: Any, tried: str, given: Sequence[tuple[Tensor, Any]], result: Tensor) -> tuple[Any, Report]:
-    """(what is in `result` after a run on what is `given`, tensors with their values; the report). Errors are the answer's."""
+def ran_on(
+    graph: Graph, program: Any, tried: str, given: Sequence[tuple[Tensor, Any]], result: Tensor
+) -> tuple[Any, Report]:
+    """(what is in `result` after a run on what is `given`, tensors with their values; the report).
+    Errors are the answer's."""
     with answering(tried):
         for number, (tensor, _) in enumerate(given):
             graph.create_host_write(f"check write {number}", tensor)
@@ -59,7 +63,12 @@ def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Progr
     if made is ...:
         raise NotAttempted
     if not isinstance(made, Program):
-        raise NotYet(tried, returned(made), "a program", next_step="return the program: a Repeat, a Sequence, …")
+        raise NotYet(
+            tried,
+            returned(made),
+            "a program",
+            next_step="return the program: a Repeat, a Sequence, …",
+        )
     return made
 
 
@@ -67,7 +76,12 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
     """A program and every program inside it. One that contains itself is `NotYet`."""
     if any(program is outer for outer in around):
         why = "such a program would never end, and nobody could write it down."
-        raise NotYet("your program", f"a {type(program).__name__} that contains itself", why=why, next_step="make a new one.")
+        raise NotYet(
+            "your program",
+            f"a {type(program).__name__} that contains itself",
+            why=why,
+            next_step="make a new one.",
+        )
     yield program
     for child in program.children():
         yield from all_of(child, (*around, program))

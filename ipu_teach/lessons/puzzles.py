@@ -1,9 +1,10 @@
-"""puzzle(): the lines of a right answer, shuffled among a few wrong ones, to be put in order by whoever is stuck.
+"""puzzle(): the lines of a right answer, shuffled among a few wrong ones, to be put in order by
+whoever is stuck.
 
-Two forms: `puzzle("02.1")` shows the lines, as text and, where a kernel runs, as a list to rearrange with the keyboard alone;
-`puzzle("02.1", "c a d b")` tries an order. Which order is right nobody stored: the lines become a function, and the exercise's
-check decides. Solving a puzzle counts as solving with help.
-"""
+Two forms: `puzzle("02.1")` shows the lines, as text and, where a kernel runs, as a list to
+rearrange with the keyboard alone; `puzzle("02.1", "c a d b")` tries an order. Which order is right
+nobody stored: the lines become a function, and the exercise's check decides. Solving a puzzle
+counts as solving with help."""
 
 from __future__ import annotations
 
@@ -59,21 +60,30 @@ class Puzzle:
     @property
     def about(self) -> str:
         """What to do, in words."""
-        return f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are wrong, and stay out."
+        return (
+            f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that "
+            f"are wrong, and stay out."
+        )
 
     def __repr__(self) -> str:
         call = f'puzzle("{self.exercise.name}", "b a …")'
         rows = (
             ("about", self.about),
             ("above", "\n".join(f"    {line}" for line in self.above if line.strip())),
-            ("lines", "\n".join(f" {letter}  {line}" for letter, line in zip(LETTERS, self.lines, strict=False))),
+            (
+                "lines",
+                "\n".join(
+                    f" {letter}  {line}" for letter, line in zip(LETTERS, self.lines, strict=False)
+                ),
+            ),
             ("next", f"give the letters in the order that you think right: {call}."),
         )
         return repr(Panel(self.heading, "→", rows))
 
     def _repr_html_(self) -> str:
         return (
-            f'<div class="ipu-view stored" style="{FRAME}"><pre style="overflow:auto;margin:0">{escape(repr(self))}</pre></div>'
+            f'<div class="ipu-view stored" style="{FRAME}"><pre '
+            f'style="overflow:auto;margin:0">{escape(repr(self))}</pre></div>'
         )
 
     def _ipython_display_(self) -> None:
@@ -96,12 +106,19 @@ class Puzzle:
         try:
             compile(cell, "<puzzle>", "exec")
         except SyntaxError as error:
-            came = f"{type(error).__name__}: {error.msg}" + (f", at {error.text.strip()!r}" if error.text else "")
-            why = "in this order the lines are no Python: what stands further right belongs to a line that ends in a colon."
+            came = f"{type(error).__name__}: {error.msg}" + (
+                f", at {error.text.strip()!r}" if error.text else ""
+            )
+            why = (
+                "in this order the lines are no Python: what stands further right belongs to a "
+                "line that ends in a colon."
+            )
             rows = (("came", came), ("why", why))
             return self._verdict(Verdict("", rows=rows, kind=Kind.NOT_YET))
         found = Reference(self.reference.path, cell, self.reference.answers)
-        verdict = judged(self.exercise, run_cell(found, f"<puzzle {self.exercise.name}>", self.names))
+        verdict = judged(
+            self.exercise, run_cell(found, f"<puzzle {self.exercise.name}>", self.names)
+        )
         if verdict:
             learned().change(self.exercise.name, _as_helped)
         return self._verdict(verdict)
@@ -113,29 +130,49 @@ class Puzzle:
         if verdict:
             rows = (
                 *rows,
-                ("next", f'write it once more without looking: check("{self.exercise.name}", …) counts that as solved.'),
+                (
+                    "next",
+                    (
+                        f'write it once more without looking: check("{self.exercise.name}", …) '
+                        f"counts "
+                        f"that as solved."
+                    ),
+                ),
             )
         elif verdict.kind is Kind.NOT_ATTEMPTED:
             rows = (("next", "put some lines in order first."),)
         return Verdict(
-            f"{self.exercise.name} {self.exercise.title}: {said}", SIGNS[verdict.kind], rows, verdict.bars, verdict.kind
+            f"{self.exercise.name} {self.exercise.title}: {said}",
+            SIGNS[verdict.kind],
+            rows,
+            verdict.bars,
+            verdict.kind,
         )
 
 
 def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
-    """The lines of a right answer, shuffled among wrong ones; with `order`, the verdict on them in that order.
+    """The lines of a right answer, shuffled among wrong ones; with `order`, the verdict on them in
+    that order.
 
-    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. It is there after three
-    refusals. Raises `UnknownExerciseError`, `LessonError` where the lesson's cells
-    above were not run, and `AnswerKindError` for what is no order.
-    """
+    `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. It
+    is there after three refusals. Raises `UnknownExerciseError`, `LessonError` where the lesson's
+    cells above were not run, and `AnswerKindError` for what is no order."""
     exercise = find_exercise(name, "puzzle")
     head = f"{name} {exercise.title}: a puzzle"
     if not exercise.decoys:
-        return Panel(f"{head} does not fit", "○", (("next", f'its answers differ too much; hint("{name}") helps.'),))
+        return Panel(
+            f"{head} does not fit",
+            "○",
+            (("next", f'its answers differ too much; hint("{name}") helps.'),),
+        )
     left = REFUSALS - refusals(learned().record(name))
     if left > 0:
-        rows = (("next", f'it opens after {counted(left, "more refusal")}; until then hint("{name}") helps.'),)
+        rows = (
+            (
+                "next",
+                f'it opens after {counted(left, "more refusal")}; until then hint("{name}") helps.',
+            ),
+        )
         return Panel(f"{head} for later", "○", rows)
     made = Puzzle(exercise, sys._getframe(1).f_globals)
     return made if order is None else made.tried(_places(name, order, len(made.lines)))
@@ -143,12 +180,28 @@ def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
 
 def _places(name: str, order: Any, count: int) -> list[int]:
     """An order as places from 0 on."""
-    parts: list[Any] = re.findall(r"\d+|[^\W\d_]", order) if isinstance(order, str) else list(order) if _listed(order) else []
-    places = [LETTERS.find(p.lower()) if isinstance(p, str) and not p.isdecimal() else _number(p) for p in parts]
-    if not places or not all(0 <= place < count for place in places) or len(set(places)) < len(places):
+    parts: list[Any] = (
+        re.findall(r"\d+|[^\W\d_]", order)
+        if isinstance(order, str)
+        else list(order)
+        if _listed(order)
+        else []
+    )
+    places = [
+        LETTERS.find(p.lower()) if isinstance(p, str) and not p.isdecimal() else _number(p)
+        for p in parts
+    ]
+    if (
+        not places
+        or not all(0 <= place < count for place in places)
+        or len(set(places)) < len(places)
+    ):
         raise AnswerKindError(
             f"puzzle({name!r}) was given the order {shown(order)}.",
-            next_step=f"give letters from a to {LETTERS[count - 1]}, or numbers from 1 to {count}, each once at most.",
+            next_step=(
+                f"give letters from a to {LETTERS[count - 1]}, or numbers from 1 to "
+                f"{count}, each once at most."
+            ),
         )
     return places
 
@@ -182,16 +235,24 @@ def widget(made: Puzzle) -> Any:
         tried: Any = traitlets.List().tag(sync=True)  # [how often, the places that were tried]
         verdict = traitlets.Unicode().tag(sync=True)
 
-    shown_ = Lines(heading=made.heading, about=made.about, above="\n".join(made.above), lines=made.lines)
+    shown_ = Lines(
+        heading=made.heading, about=made.about, above="\n".join(made.above), lines=made.lines
+    )
 
     def answer(change: Any) -> None:
         try:
             number, order = change["new"]
-            verdict = made.tried(_places(made.exercise.name, [place + 1 for place in order], len(made.lines)))
+            verdict = made.tried(
+                _places(made.exercise.name, [place + 1 for place in order], len(made.lines))
+            )
             said = verdict._repr_html_()
         except LessonError as error:
-            number, said = 0, f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
-        shown_.verdict = f"<!-- {number} -->{said}"  # another text each time, or nothing would change
+            number, said = (
+                0,
+                f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>',
+            )
+        # another text each time, or nothing would change
+        shown_.verdict = f"<!-- {number} -->{said}"
 
     shown_.observe(answer, "tried")
     return shown_

@@ -2,10 +2,9 @@
 
     01.2 1304 modelled cycles, digest 1f0c2a77d3b9, code 8e4d0f2b61aa
 
-The digest covers what the check saw: values, or the reports of its runs. The code is hashed as Python reads it, so that
-spaces and comments do not matter; helpers that it calls from other cells are not in it, and another release of Python may
-read it in another way.
-"""
+The digest covers what the check saw: values, or the reports of its runs. The code is hashed as
+Python reads it, so that spaces and comments do not matter; helpers that it calls from other cells
+are not in it, and another release of Python may read it in another way."""
 
 from __future__ import annotations
 
@@ -25,7 +24,9 @@ from ipu_teach.errors import LessonError, shown
 from ipu_teach.report import Report
 
 DIGITS = 12  # of a hash
-LINE = re.compile(r"(\d\d\.\d) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{12}), code ([0-9a-f]{12})")
+LINE = re.compile(
+    r"(\d\d\.\d) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{12}), code ([0-9a-f]{12})"
+)
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,22 @@ def parsed(line: object) -> Shared:
     found = LINE.fullmatch(" ".join(line.split())) if isinstance(line, str) else None
     if found is None:
         raise LessonError(f"""{shown(line)} is no line of share().
-            next:  give the whole line as text, as verify("01.2 1304 modelled cycles, digest …, code …", balance).""")
+            next:  give the whole line as text, as verify("01.2 1304 modelled cycles, digest …, code
+            …", balance).""")
     return Shared(*(part or "" for part in found.groups()))
 
 
-def line_for(name: str, figure: float | None, unit: str, evidence: Any, answer: Any) -> Shared | None:
+def line_for(
+    name: str, figure: float | None, unit: str, evidence: Any, answer: Any
+) -> Shared | None:
     """The line for an answer; None where its code cannot be read, as that of a function of C's."""
     code = code_of(answer)
     cost = "" if figure is None else f"{figure:.10g}"
-    return None if code is None else Shared(name, cost, unit if cost else "", _hashed(_words(evidence)), _hashed([code]))
+    return (
+        None
+        if code is None
+        else Shared(name, cost, unit if cost else "", _hashed(_words(evidence)), _hashed([code]))
+    )
 
 
 def _hashed(words: Iterable[str]) -> str:
@@ -83,4 +91,8 @@ def _words(evidence: Any) -> Iterable[str]:
     elif isinstance(evidence, np.ndarray):
         yield from map(repr, evidence.ravel().tolist())
     else:
-        yield repr(float(evidence)) if isinstance(evidence, (int, float, np.number, Fraction)) else repr(evidence)
+        yield (
+            repr(float(evidence))
+            if isinstance(evidence, (int, float, np.number, Fraction))
+            else repr(evidence)
+        )

@@ -1,8 +1,8 @@
 """Where the lessons lie, and the learner's own copies of them.
 
-A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets it. The learner's
-own copies lie in the work folder: `work` in a checkout, `./work` where the kit was installed from a wheel.
-"""
+A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets
+it. The learner's own copies lie in the work folder: `work` in a checkout, `./work` where the kit
+was installed from a wheel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
 
 
 def lessons(solved: bool = False) -> list[Path]:
-    """The lessons in order: the learner's form of each where there is one, with `solved` the solved form first."""
+    """The lessons in order: the learner's form of each where there is one, with `solved` the solved
+    form first."""
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
     found: dict[str, Path] = {}
     for folder in reversed(folders) if solved else folders:
@@ -36,17 +37,20 @@ def lessons(solved: bool = False) -> list[Path]:
 
 
 def lessons_in(folder: Path) -> list[Path]:
-    """The notebooks of a folder that are lessons, in order: the numbered ones, then the machine in one file."""
+    """The notebooks of a folder that are lessons, in order: the numbered ones, then the machine in
+    one file."""
     return sorted(path for pattern in PATTERNS for path in folder.glob(pattern))
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """The lesson that `word` means: a number, the beginning of a name, `mnist` or `index`; without one, the first."""
+    """The lesson that `word` means: a number, the beginning of a name, `mnist` or `index`; without
+    one, the first."""
     known = lessons(solved)
     if not known:
         raise LessonError(f"""There are no lessons here.
             where: {NOTEBOOKS}
-            next:  run this from a whole copy of the repository, installed with `python -m pip install -e .[lab]`""")
+            next:  run this from a whole copy of the repository, installed with `python -m pip
+            install -e .[lab]`""")
     if word is None:
         return known[0]
     index = NOTEBOOKS / INDEX
@@ -54,15 +58,29 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
         return index
     wanted = ALIASES.get(word.lower(), word.lower())
     if wanted.isdecimal():
-        hits = [path for path in known if path.stem[:2].isdecimal() and int(path.stem[:2]) == int(wanted)]
+        hits = [
+            path
+            for path in known
+            if path.stem[:2].isdecimal() and int(path.stem[:2]) == int(wanted)
+        ]
     else:
         wanted = wanted.removesuffix(".ipynb")
-        hits = [path for path in known if path.stem.lower().startswith(wanted) or path.stem[3:].startswith(wanted)]
-        hits = [path for path in hits if wanted in (path.stem.lower(), path.stem[3:].lower())] or hits
+        hits = [
+            path
+            for path in known
+            if path.stem.lower().startswith(wanted) or path.stem[3:].startswith(wanted)
+        ]
+        hits = [
+            path for path in hits if wanted in (path.stem.lower(), path.stem[3:].lower())
+        ] or hits
     if len(hits) == 1:
         return hits[0]
     names = "".join(f"\n    {path.stem}" for path in hits or known)
-    many = f"{word!r} is the beginning of several lessons." if hits else f"There is no lesson {word!r}."
+    many = (
+        f"{word!r} is the beginning of several lessons."
+        if hits
+        else f"There is no lesson {word!r}."
+    )
     raise LessonError(many, next_step=f"choose one by number or name:{names}")
 
 
@@ -89,7 +107,9 @@ def set_aside(file: Path, word: str) -> Path:
     """Rename `file`, with the word and the time in its new name, which is returned."""
     stamp = time.strftime(f"{word}-%Y%m%d-%H%M%S")
     for number in range(1, 1000):
-        kept = file.with_name(f"{file.stem}.{stamp}{f'-{number}' if number > 1 else ''}{file.suffix}")
+        kept = file.with_name(
+            f"{file.stem}.{stamp}{f'-{number}' if number > 1 else ''}{file.suffix}"
+        )
         if not kept.exists():
             break
     os.replace(file, kept)
@@ -110,12 +130,15 @@ def learners_copy(lesson: Path) -> Path:
 
 
 def learners_copies(lesson: Path) -> Path:
-    """The copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead to: other lessons, pages of docs."""
+    """The copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead to:
+    other lessons, pages of docs."""
     copy = learners_copy(lesson)
     others = [other for other in (*lessons(), NOTEBOOKS / INDEX) if other.exists()]
     for other in others:
         learners_copy(other)
-    named = {name for other in others for name in re.findall(r"\]\(docs/([\w-]+\.md)", as_copied(other))}
+    named = {
+        name for other in others for name in re.findall(r"\]\(docs/([\w-]+\.md)", as_copied(other))
+    }
     for page in (page for page in PAGES.glob("*.md") if page.name in named):
         _copied(copy.parent / "docs" / page.name, page.read_text(encoding="utf-8"))
     return copy
@@ -129,23 +152,31 @@ def _copied(copy: Path, text: str) -> bool:
         copy.parent.mkdir(exist_ok=True)
         write_whole(copy, text)
     except OSError as error:
-        raise LessonError(f"The lesson could not be copied: {error.strerror}.", where=str(copy)) from error
+        raise LessonError(
+            f"The lesson could not be copied: {error.strerror}.", where=str(copy)
+        ) from error
     return True
 
 
 def _trust(notebook: Path) -> None:
-    """Sign a copy we just made: its stored pictures then move before the first run, and stand still otherwise."""
+    """Sign a copy we just made: its stored pictures then move before the first run, and stand still
+    otherwise."""
     try:
         import nbformat
         from nbformat.sign import NotebookNotary
 
         NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
-    except Exception as error:  # a convenience: whatever is wrong with the signature store, the lesson opens
-        print(f"the copy could not be marked as trusted ({error}); its pictures move after a run", file=sys.stderr)
+    # a convenience: whatever is wrong with the signature store, the lesson opens
+    except Exception as error:
+        print(
+            f"the copy could not be marked as trusted ({error}); its pictures move after a run",
+            file=sys.stderr,
+        )
 
 
 def need_checkout(what: str) -> None:
-    """Raises `LessonError` where the kit was installed from a wheel: its own notebooks are not for writing."""
+    """Raises `LessonError` where the kit was installed from a wheel: its own notebooks are not for
+    writing."""
     if checkout() is None:
         raise LessonError(f"""{what} belongs to a checkout, and this kit was installed from a wheel.
             where: {NOTEBOOKS}
@@ -154,7 +185,9 @@ def need_checkout(what: str) -> None:
 
 def need(module: str, extra: str) -> None:
     if importlib.util.find_spec(module) is None:
-        raise LessonError(f"{module} is not installed.", next_step=install_line(f"ipu_teach[{extra}]"))
+        raise LessonError(
+            f"{module} is not installed.", next_step=install_line(f"ipu_teach[{extra}]")
+        )
 
 
 def install_line(requirement: str) -> str:
@@ -173,7 +206,8 @@ def write_whole(target: Path, text: str) -> None:
 
 
 def read_json(file: Path) -> Any:
-    """What stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or could not be written again."""
+    """What stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or could not
+    be written again."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         json.dumps(found, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not

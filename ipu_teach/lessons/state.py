@@ -1,13 +1,14 @@
 """What the learner has done, in one file: `progress.json` in the work folder.
 
-Each change reads the file anew, changes one record and writes the whole file in one stroke; so two kernels may write, and
-what a newer version put in stays in. A damaged file is set aside and a new one begun. Where nothing can be written, the
-changes are kept in memory and tried again with the next.
+Each change reads the file anew, changes one record and writes the whole file in one stroke; so two
+kernels may write, and what a newer version put in stays in. A damaged file is set aside and a new
+one begun. Where nothing can be written, the changes are kept in memory and tried again with the
+next.
 
-A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many verdicts of each kind),
-`said` (how often a refusal gave which reason), `shared` (the line of share() and the code it is for), `hints` and
-`prediction`. Beside the records may stand the learner's `name`.
-"""
+A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many
+verdicts of each kind), `said` (how often a refusal gave which reason), `shared` (the line of
+share() and the code it is for), `hints` and `prediction`. Beside the records may stand the
+learner's `name`."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def whole(value: object) -> int:
 def read(file: Path) -> Record:
     """What a progress file holds. Raises `OSError`, and `NoProgress` for what is none."""
     about = file.stat()
-    if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):  # a pipe would keep its reader waiting, and a device never ends
+    # a pipe would keep its reader waiting, and a device never ends
+    if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):
         raise NoProgress("no ordinary file")
     if about.st_size > LARGEST:
         raise NoProgress("far too large")
@@ -69,14 +71,19 @@ class Progress:
 
     def records(self) -> dict[str, Record]:
         """Every record there is."""
-        return {name: record for name, record in self._current()["records"].items() if isinstance(record, dict)}
+        return {
+            name: record
+            for name, record in self._current()["records"].items()
+            if isinstance(record, dict)
+        }
 
     def record(self, name: str) -> Record:
         """The record of one exercise; empty if there is none."""
         return self.records().get(name, {})
 
     def change(self, name: str, change: Callable[[Record], None]) -> None:
-        """Apply `change` to the record of `name` and keep it, in the file if that can be written."""
+        """Apply `change` to the record of `name` and keep it, in the file if that can be
+        written."""
 
         def of_one(data: Record) -> None:
             if not isinstance(data["records"].get(name), dict):
@@ -100,7 +107,11 @@ class Progress:
                     self._pending.clear()
         except (LessonError, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-            self._say(f"Your progress cannot be kept ({self.file}: {reason}). The lesson goes on; it is forgotten at its end.")
+            self._say(
+                f"Your progress cannot be kept ({self.file}: {reason}). The lesson goes on; "
+                f"it is "
+                f"forgotten at its end."
+            )
 
     def forget(self, lesson: str) -> None:
         """Forget what was done in a lesson, predictions too."""
@@ -120,12 +131,20 @@ class Progress:
         except FileNotFoundError:
             return _new()
         except OSError as error:
-            self._say(f"Your progress cannot be read ({self.file}: {error.strerror}). The lesson goes on without it.")
+            self._say(
+                f"Your progress cannot be read ({self.file}: {error.strerror}). The lesson "
+                f"goes "
+                f"on without it."
+            )
             return _new()
         except NoProgress as why:
             return self._begin_anew(str(why))
         if data["format"] > FORMAT:
-            self._say(f"{self.file} was written by a newer version of this kit. It is read and left as it is.")
+            self._say(
+                f"{self.file} was written by a newer version of this kit. It is read and left "
+                f"as "
+                f"it is."
+            )
         return data
 
     def _begin_anew(self, why: str) -> Record:
@@ -149,7 +168,8 @@ def _new() -> Record:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One writer at a time, where the system can lock a folder; elsewhere the last of two writes at once wins."""
+    """One writer at a time, where the system can lock a folder; elsewhere the last of two writes at
+    once wins."""
     try:
         import fcntl
 

@@ -1,12 +1,13 @@
-"""What lets a check end, and leaves the kit as it was: a watch over the time an answer takes, and one over what it rebinds.
+"""What lets a check end, and leaves the kit as it was: a watch over the time an answer takes, and
+one over what it rebinds.
 
-The watch is a thread that has the main thread raise an exception, by a call that CPython makes between two of its own
-(`Py_AddPendingCall`): no signals, so that it is the same on every system. (It was tried on Linux; on macOS and Windows it was
-not.) Python's code meets the exception at its next turn or call, and so do the engine's loops, compiled ones too. A call into
-C goes on until it returns, or until somebody interrupts the kernel, which the watch then suggests: `time.sleep(99)`, a lock
-that nobody lets go. One that holds the interpreter all the while, as `sum(range(10**15))` does, keeps the watch waiting too,
-and only a restart of the kernel ends it.
-"""
+The watch is a thread that has the main thread raise an exception, by a call that CPython makes
+between two of its own (`Py_AddPendingCall`): no signals, so that it is the same on every system.
+(It was tried on Linux; on macOS and Windows it was not.) Python's code meets the exception at its
+next turn or call, and so do the engine's loops, compiled ones too. A call into C goes on until it
+returns, or until somebody interrupts the kernel, which the watch then suggests: `time.sleep(99)`, a
+lock that nobody lets go. One that holds the interpreter all the while, as `sum(range(10**15))`
+does, keeps the watch waiting too, and only a restart of the kernel ends it."""
 
 from __future__ import annotations
 
@@ -23,20 +24,35 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-AGAIN = (0.7, 0.5)  # seconds until the exception is raised again, if an answer went on after the first, and after the second
+# seconds until the exception is raised again, if an answer went on after the first, and after the
+# second
+AGAIN = (0.7, 0.5)
 BURST = 0.2  # seconds of raising it at every turn and call, for an answer that catches everything
 PAUSE = 0.5  # seconds between such bursts
 
-# Modules of which every call into an answer is followed by a look at what is bound in them: what checks are made of.
-OFTEN = {"numpy", "builtins", "ipu_teach.engine.engine", "ipu_teach.graph.graph", "ipu_teach.graph.tensor", "ipu_teach.program"}
+# Modules of which every call into an answer is followed by a look at what is bound in them: what
+# checks are made of.
+OFTEN = {
+    "numpy",
+    "builtins",
+    "ipu_teach.engine.engine",
+    "ipu_teach.graph.graph",
+    "ipu_teach.graph.tensor",
+    "ipu_teach.program",
+}
 
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
-_add_pending_call.argtypes, _add_pending_call.restype = (ctypes.c_void_p, ctypes.py_object), ctypes.c_int
-_length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)  # int(object) in C: -1 if __len__ raises
+_add_pending_call.argtypes, _add_pending_call.restype = (
+    (ctypes.c_void_p, ctypes.py_object),
+    ctypes.c_int,
+)
+# int(object) in C: -1 if __len__ raises
+_length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised in an answer that takes too long. The engine puts things back after it, as after any interruption."""
+    """Raised in an answer that takes too long. The engine puts things back after it, as after any
+    interruption."""
 
 
 class TooLong(Exception):
@@ -44,7 +60,8 @@ class TooLong(Exception):
 
 
 class _Watch:
-    """A thread that looks at the clock. `over`: the time is; `done`: the work is, and from then on nothing is raised."""
+    """A thread that looks at the clock. `over`: the time is; `done`: the work is, and from then on
+    nothing is raised."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -73,7 +90,8 @@ class _Watch:
             if not told and not self.done:
                 told = True
                 print(
-                    "The check waits for one call that Python cannot stop by itself. Interrupt the kernel (the square in the"
+                    "The check waits for one call that Python cannot stop by itself. Interrupt "
+                    "the kernel (the square in the"
                     " toolbar), and if that does not help, restart it.",
                     file=sys.stderr,
                     flush=True,
@@ -90,7 +108,8 @@ _watches: list[_Watch] = []  # what a pending call names must not go before it
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns, or raises. Raises `TooLong` if that takes more than `seconds`; then it was stopped.
+    """What `work` returns, or raises. Raises `TooLong` if that takes more than `seconds`; then it
+    was stopped.
 
     Only in a main thread, as a notebook's cells are: elsewhere nothing stops `work`.
     """
@@ -114,7 +133,8 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         raise
 
 
-Meanwhile = Mapping[tuple[Any, str], Any]  # what is bound for a while instead: by module or class, and name
+# what is bound for a while instead: by module or class, and name
+Meanwhile = Mapping[tuple[Any, str], Any]
 
 
 @dataclass
@@ -127,10 +147,14 @@ class _Names:
     often: bool
 
     def changed(self) -> bool:
-        return len(self.live) != len(self.were) or not all(map(_same, self.live.values(), self.were.values()))
+        return len(self.live) != len(self.were) or not all(
+            map(_same, self.live.values(), self.were.values())
+        )
 
     def put_back(self, meanwhile: Meanwhile) -> None:
-        for name in [name for name, value in self.live.items() if name not in self.were and _learners(value)]:
+        for name in [
+            name for name, value in self.live.items() if name not in self.were and _learners(value)
+        ]:
             delattr(self.owner, name)
         for name, value in self.were.items():
             value = meanwhile.get((self.owner, name), value)
@@ -143,8 +167,11 @@ def _same(one: object, other: object) -> bool:
 
 
 def _learners(value: object) -> bool:
-    """True for a function that is not the kit's: what the kit itself adds to its modules, when first used, stays."""
-    return isinstance(value, FunctionType) and not str(value.__module__).startswith(("ipu_teach", "numpy"))
+    """True for a function that is not the kit's: what the kit itself adds to its modules, when
+    first used, stays."""
+    return isinstance(value, FunctionType) and not str(value.__module__).startswith(
+        ("ipu_teach", "numpy")
+    )
 
 
 class Bindings:
@@ -162,13 +189,25 @@ class Bindings:
             return
         self.modules, self.names = len(sys.modules), []
         for key, module in list(sys.modules.items()):
-            if isinstance(module, ModuleType) and (module is builtins or key.split(".")[0] in ("numpy", "ipu_teach")):
+            if isinstance(module, ModuleType) and (
+                module is builtins or key.split(".")[0] in ("numpy", "ipu_teach")
+            ):
                 often = key in OFTEN or key.startswith("ipu_teach.lessons")
-                owners = [module, *(c for c in vars(module).values() if isinstance(c, type) and c.__module__ == key)]
-                self.names += [_Names(owner, vars(owner), dict(vars(owner)), often) for owner in owners]
+                owners = [
+                    module,
+                    *(
+                        c
+                        for c in vars(module).values()
+                        if isinstance(c, type) and c.__module__ == key
+                    ),
+                ]
+                self.names += [
+                    _Names(owner, vars(owner), dict(vars(owner)), often) for owner in owners
+                ]
 
     def put_back(self, often: bool = False) -> None:
-        """Bind every name as it was noted; with `often`, only those that the checks themselves use."""
+        """Bind every name as it was noted; with `often`, only those that the checks themselves
+        use."""
         for held in self.names:
             if (held.often or not often) and (self.meanwhile or held.changed()):
                 held.put_back(self.meanwhile)
@@ -179,7 +218,8 @@ _bindings = Bindings()
 
 @contextmanager
 def as_it_was() -> Iterator[None]:
-    """Put back what is rebound meanwhile in numpy, in the kit and in builtins; exit() ends an answer, not the kernel."""
+    """Put back what is rebound meanwhile in numpy, in the kit and in builtins; exit() ends an
+    answer, not the kernel."""
     _bindings.note()
     get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     of_shell = vars(shell) if (shell := get_shell()) else {}
@@ -202,7 +242,8 @@ def _leave() -> None:
 
 @contextmanager
 def rebound(names: Meanwhile) -> Iterator[None]:
-    """Within a check: bind names otherwise for a while. What an answer rebinds is put back to that."""
+    """Within a check: bind names otherwise for a while. What an answer rebinds is put back to
+    that."""
     _bindings.put_back()
     with as_it_was():
         _bindings.meanwhile = dict(names)

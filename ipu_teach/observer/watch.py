@@ -5,9 +5,8 @@
     seen.turns[1].values         # {"acc": 14.0, "i": 1}
     seen.wrote("out")            # the turns that stored in a field, or in one element: wrote("y", 5)
 
-`compute()` runs plainly, for the values. What is a scalar loop runs once more by CPython's text, which then tells what it does.
-The lines of what is traced are those of its trace.
-"""
+`compute()` runs plainly, for the values. What is a scalar loop runs once more by CPython's text,
+which then tells what it does. The lines of what is traced are those of its trace."""
 
 from __future__ import annotations
 
@@ -23,7 +22,16 @@ import numpy as np
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.tracer import trace_codelet
 from ipu_teach.cost.codelets import UNIT, UNKNOWN, launch_cycles, priced_for, together, trace_cycles
-from ipu_teach.cost.lines import Lines, Observed, Turn, factor_of, lines_of_pieces, lines_of_traces, naming_of, start_of
+from ipu_teach.cost.lines import (
+    Lines,
+    Observed,
+    Turn,
+    factor_of,
+    lines_of_pieces,
+    lines_of_traces,
+    naming_of,
+    start_of,
+)
 from ipu_teach.engine.scalar.count import beside
 from ipu_teach.engine.scalar.fields import index_of, parts_of
 from ipu_teach.engine.scalar.program import FOREVER
@@ -35,28 +43,46 @@ from ipu_teach.types import Array
 
 MOST_TURNS = 10_000  # that are kept of a vertex; all are counted
 MOST_NUMBERS = 16  # of an array among the locals
-_OWN = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")  # variables of the walk's own, and what begins the names of those in a generator
+# variables of the walk's own, and what begins the names of those in a generator
+_OWN = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
 
 
 def observe(codelet: type[Vertex], target: Target | None = None, /, **values: Any) -> Observed:
-    """Run one vertex on host values, as `Vertex.call` does, and tell what its lines cost and what its loops did.
+    """Run one vertex on host values, as `Vertex.call` does, and tell what its lines cost and what
+    its loops did.
 
-    `target`: the machine whose prices count; an IPU Mk2 if none is given. Raises what `Vertex.call` raises, or `CodeletError`.
-    """
-    return observed(codelet, regions_of(vertex_class(codelet, "observe()"), values), target or make_target())
+    `target`: the machine whose prices count; an IPU Mk2 if none is given. Raises what `Vertex.call`
+    raises, or `CodeletError`."""
+    return observed(
+        codelet, regions_of(vertex_class(codelet, "observe()"), values), target or make_target()
+    )
 
 
 def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) -> Observed:
-    """The same for host arrays of the fields, lists of them for lists of vectors. They change as the vertex runs."""
+    """The same for host arrays of the fields, lists of them for lists of vectors. They change as
+    the vertex runs."""
     target = priced_for(codelet, target)
-    shapes = {n: tuple(p.shape for p in r) if isinstance(r, list) else r.shape for n, r in regions.items()}
+    shapes = {
+        n: tuple(p.shape for p in r) if isinstance(r, list) else r.shape for n, r in regions.items()
+    }
     calls, factor = workers(codelet, target.num_worker_contexts), factor_of(codelet, target)
-    traces = [trace_codelet(codelet, shapes, codelet.__name__, len(calls), worker) for worker in calls]
-    code = scalar_code(codelet, frozenset(name for name, region in regions.items() if isinstance(region, list)))
+    traces = [
+        trace_codelet(codelet, shapes, codelet.__name__, len(calls), worker) for worker in calls
+    ]
+    code = scalar_code(
+        codelet, frozenset(name for name, region in regions.items() if isinstance(region, list))
+    )
     watches = [] if isinstance(code, str) else _watched(code, regions, target, len(calls))
-    result, slowest = run_on(codelet, regions), max(watches, key=lambda watch: watch.cycles, default=None)
+    result, slowest = (
+        run_on(codelet, regions),
+        max(watches, key=lambda watch: watch.cycles, default=None),
+    )
     said = said_cycles(codelet, None, shapes, target, codelet.__name__)
-    traced = None if any(trace.stopped for trace in traces) else max(trace_cycles(trace, target) for trace in traces)
+    traced = (
+        None
+        if any(trace.stopped for trace in traces)
+        else max(trace_cycles(trace, target) for trace in traces)
+    )
     cycles, lines, launch = UNKNOWN, Lines(), launch_cycles(codelet)
     if said is not None:
         cycles = int(said)
@@ -68,11 +94,18 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
     return Observed(codelet, result, cycles, start_of(codelet, target), lines, *seen)
 
 
-def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count: int) -> list[Watch]:
-    """The vertex by CPython's text, on copies: what was seen of each worker. Empty where it cannot go on."""
+def _watched(
+    code: ScalarCode, regions: Mapping[str, Any], target: Target, count: int
+) -> list[Watch]:
+    """The vertex by CPython's text, on copies: what was seen of each worker. Empty where it cannot
+    go on."""
     found: list[Watch] = []
-    copies = {n: [p.copy() for p in r] if isinstance(r, list) else r.copy() for n, r in regions.items()}
-    text = compile(python_text(code, target, watched=True), f"<{code.codelet.__name__}, watched>", "exec")
+    copies = {
+        n: [p.copy() for p in r] if isinstance(r, list) else r.copy() for n, r in regions.items()
+    }
+    text = compile(
+        python_text(code, target, watched=True), f"<{code.codelet.__name__}, watched>", "exec"
+    )
     marks, reads = beside(code, copies, count)
     for worker in range(count):
         watch = Watch(code, copies, target)
@@ -81,7 +114,9 @@ def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count
         given = [watch.noted(name, region) for name, region in copies.items()]
         try:
             with np.errstate(all="ignore"):
-                cycles = space["vertex"](worker, count, FOREVER, int, *given, *marks.values(), *reads.values())
+                cycles = space["vertex"](
+                    worker, count, FOREVER, int, *given, *marks.values(), *reads.values()
+                )
         except Exception:  # compute() raises, too, or goes on with larger integers
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)
@@ -90,22 +125,27 @@ def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count
 
 
 class Watch:
-    """What CPython's text tells while it runs a vertex. `turns`: see `Observed`; `count`: how many there were."""
+    """What CPython's text tells while it runs a vertex. `turns`: see `Observed`; `count`: how many
+    there were."""
 
     def __init__(self, code: ScalarCode, regions: Mapping[str, Any], target: Target) -> None:
         self.code, self.regions, self.factor = code, regions, factor_of(code.codelet, target)
         self.target = target
         self.pieces, self.lines, self.cycles = [0] * len(code.pieces), [0] * len(code.lines), 0
-        self.amounts: Counter[tuple[str, int]] = Counter()  # of work on whole regions, by counter and rate
+        # of work on whole regions, by counter and rate
+        self.amounts: Counter[tuple[str, int]] = Counter()
         self.turns: list[Turn] = []
         self.count = 0
-        # The loops that turn: their head, the turn, after how many units of cycles it began, and if it is kept.
+        # The loops that turn: their head, the turn, after how many units of cycles it began, and if
+        # it is kept.
         self.open: list[tuple[int, Turn, int, bool]] = []
         name = naming_of(code.codelet)
         self.heads = [(name(spot), prefix) for spot, prefix in code.heads]
 
     def by_line(self, target: Target) -> Lines:
-        return lines_of_pieces(self.code, target, self.cycles, self.pieces, self.lines, self.amounts)
+        return lines_of_pieces(
+            self.code, target, self.cycles, self.pieces, self.lines, self.amounts
+        )
 
     def beside(self, counter: str, rate: int, amount: int) -> int:
         """Work on a whole region."""
@@ -119,7 +159,8 @@ class Watch:
         return self._turn(head, sys._getframe(1).f_locals)
 
     def _each(self, head: int, items: Iterable[Any]) -> Iterator[Any]:
-        """The items of a `for`. It asks for the next one when a turn is over, and before that item has a name."""
+        """The items of a `for`. It asks for the next one when a turn is over, and before that item
+        has a name."""
         for item in items:
             self._turn(head, sys._getframe(1).f_locals)
             yield item
@@ -173,10 +214,18 @@ class Watch:
         return parts if isinstance(region, list) else parts[0]
 
     def _store(self, name: str, first: int, whole: Array, place: Array) -> None:
-        """A `place` in a field was stored in. `first`: the number of the first element of `whole`, in which it lies."""
-        first += (place.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // whole.itemsize
-        steps = (np.arange(n) * (s // whole.itemsize) for n, s in zip(place.shape, place.strides, strict=True))
-        numbers = (first + sum(np.ix_(*steps), np.zeros(place.shape, np.int64))).reshape(-1).tolist()
+        """A `place` in a field was stored in. `first`: the number of the first element of `whole`,
+        in which it lies."""
+        first += (
+            place.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        ) // whole.itemsize
+        steps = (
+            np.arange(n) * (s // whole.itemsize)
+            for n, s in zip(place.shape, place.strides, strict=True)
+        )
+        numbers = (
+            (first + sum(np.ix_(*steps), np.zeros(place.shape, np.int64))).reshape(-1).tolist()
+        )
         for _, turn, _, kept in self.open:
             if kept:
                 turn.stored.setdefault(name, set()).update(numbers)

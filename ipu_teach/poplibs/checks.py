@@ -8,4 +8,5 @@ from ipu_teach.poplibs.library import library
 
 @library
 def add_codelets(graph: Graph) -> None:
-    """For programs that come from C++, where the library's codelets are loaded first: here each call finds its own."""
+    """For programs that come from C++, where the library's codelets are loaded first: here each
+    call finds its own."""

@@ -1,4 +1,5 @@
-"""A plan as a picture: the matrices of an operation, with the lines along which they are cut, and a table of its costs."""
+"""A plan as a picture: the matrices of an operation, with the lines along which they are cut, and a
+table of its costs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _GAP, _MARGIN = 16.0, 8.0
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix of a picture: its sizes, and into how many blocks its columns (`across`) and rows (`down`) are cut."""
+    """A matrix of a picture: its sizes, and into how many blocks its columns (`across`) and rows
+    (`down`) are cut."""
 
     name: str
     rows: int
@@ -29,7 +31,11 @@ def product(a: Matrix, b: Matrix, c: Matrix, caption: str) -> str:
     scale = _scale((a, b, c))
     m, k, n = (_side(size, scale) for size in (c.rows, a.columns, c.columns))
     left = top = _MARGIN + k + _GAP
-    marks = [*_matrix(a, _MARGIN, top, k, m), *_matrix(b, left, _MARGIN, n, k), *_matrix(c, left, top, n, m)]
+    marks = [
+        *_matrix(a, _MARGIN, top, k, m),
+        *_matrix(b, left, _MARGIN, n, k),
+        *_matrix(c, left, top, n, m),
+    ]
     return _picture(marks, left + n + _MARGIN, top + m + _MARGIN, caption)
 
 
@@ -54,7 +60,8 @@ def _side(size: int, scale: float) -> float:
 
 def _picture(marks: Sequence[str], width: float, height: float, caption: str) -> str:
     svg = (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{height:.0f}' font-family='sans-serif' "
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{height:.0f}' "
+        f"font-family='sans-serif' "
         f"font-size='12'><rect width='100%' height='100%' fill='#fff'/>{''.join(marks)}</svg>"
     )
     picture = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
@@ -66,7 +73,8 @@ def _matrix(matrix: Matrix, x: float, y: float, width: float, height: float) -> 
     across, down = matrix.across, matrix.down
     dense = max(across, down) > _MOST_LINES
     marks = [
-        f"<rect x='{x:.1f}' y='{y:.1f}' width='{width:.1f}' height='{height:.1f}' fill='{'#c6dbef' if dense else '#eff3ff'}' "
+        f"<rect x='{x:.1f}' y='{y:.1f}' width='{width:.1f}' height='{height:.1f}' "
+        f"fill='{'#c6dbef' if dense else '#eff3ff'}' "
         "stroke='#08519c'/>"
     ]
     for i in range(1, across if across <= _MOST_LINES else 0):
@@ -76,7 +84,8 @@ def _matrix(matrix: Matrix, x: float, y: float, width: float, height: float) -> 
         at = y + height * i / down
         marks.append(f"<path d='M{x:.1f} {at:.1f}h{width:.1f}' stroke='#6baed6'/>")
     marks.append(
-        f"<text x='{x + width / 2 - 4:.1f}' y='{y + height / 2 + 4:.1f}' paint-order='stroke' stroke='#eff3ff' "
+        f"<text x='{x + width / 2 - 4:.1f}' y='{y + height / 2 + 4:.1f}' paint-order='stroke' "
+        f"stroke='#eff3ff' "
         f"stroke-width='5'>{escape(matrix.name)}</text>"
     )
     return marks

@@ -1,13 +1,14 @@
-"""Parts of a program that are built once and used on many tensors: a shared body, with copies in and out around each use.
+"""Parts of a program that are built once and used on many tensors: a shared body, with copies in
+and out around each use.
 
     scale = graphfn.VoidFunction(graph, [graphfn.input(x, "x"), graphfn.output(y, "y")], fn)
     scale([a, b], prog)      # copies a in, calls the body, copies its result out to b
     scale([c, d], prog)      # the same body again: its vertices exist once
 
-The tensors of the signature say shapes, dtypes and tiles only: the body works on clones of them. `fn` is called once, when
-the function is made, with these clones in a list; calling the function afterwards appends copies and a `Call`. With `inlined`
-it is called anew by each call, on that call's tensors.
-"""
+The tensors of the signature say shapes, dtypes and tiles only: the body works on clones of them.
+`fn` is called once, when the function is made, with these clones in a list; calling the function
+afterwards appends copies and a `Call`. With `inlined` it is called anew by each call, on that
+call's tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Args = Sequence[Tensor | None]
 
 @dataclass(frozen=True)
 class Argument:
-    """One place in a signature: made by `input`, `output`, `inout` and `created`. `tensor` is what the body's clone is like."""
+    """One place in a signature: made by `input`, `output`, `inout` and `created`. `tensor` is what
+    the body's clone is like."""
 
     kind: str
     tensor: Tensor | None
@@ -51,21 +53,27 @@ def inout(tensor: Tensor, name: str = "") -> Argument:
 
 
 def created(name: str = "") -> Argument:
-    """A tensor that `fn` makes and puts into its place of the list. In a call, None there is replaced by a new tensor."""
+    """A tensor that `fn` makes and puts into its place of the list. In a call, None there is
+    replaced by a new tensor."""
     _check_name("created", name)
     return Argument("created", None, name)
 
 
 def _argument(kind: str, tensor: Tensor, name: str) -> Argument:
     if not isinstance(tensor, Tensor):
-        raise PoplibsError(f"{kind}() was given {shown(tensor)}.", next_step="give a tensor like the ones of the calls.")
+        raise PoplibsError(
+            f"{kind}() was given {shown(tensor)}.",
+            next_step="give a tensor like the ones of the calls.",
+        )
     _check_name(kind, name)
     return Argument(kind, tensor, name)
 
 
 def _check_name(kind: str, name: object) -> None:
     if not isinstance(name, str):
-        raise PoplibsError(f"{kind}() was given the name {shown(name)}.", next_step="a name is text, in quotes.")
+        raise PoplibsError(
+            f"{kind}() was given the name {shown(name)}.", next_step="a name is text, in quotes."
+        )
 
 
 class _GraphFunction:
@@ -82,15 +90,20 @@ class _GraphFunction:
     ) -> None:
         self._kind = kind = type(self).__name__
         check_name(debug_context)
-        listed = isinstance(signature, (list, tuple)) and all(isinstance(a, Argument) for a in signature)
+        listed = isinstance(signature, (list, tuple)) and all(
+            isinstance(a, Argument) for a in signature
+        )
         if not listed:
             raise PoplibsError(f"""{kind}() was given the signature {shown(signature)}.
                 next:  give a list of arguments: [input(x, "x"), output(y, "y")].""")
         if not callable(fn):
-            raise PoplibsError(f"{kind}() was given {shown(fn)} as its function.", next_step="give a function.")
+            raise PoplibsError(
+                f"{kind}() was given {shown(fn)} as its function.", next_step="give a function."
+            )
         self._graph, self.signature = graph, tuple(signature)
         self._inlined = fn if inlined else None
-        self._models: list[Tensor | None]  # what the arguments of a call are like; of an inlined one not what it creates
+        # what the arguments of a call are like; of an inlined one not what it creates
+        self._models: list[Tensor | None]
         names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(names, signature, strict=True):
             if argument.tensor is not None:
@@ -109,8 +122,11 @@ class _GraphFunction:
         self._models = list(self._own)
         self._call = Call(graph.add_function(body, label))
 
-    def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
-        """Let `fn` write the body. Returns the tensor that every call hands out a copy of, if there is one."""
+    def _build(
+        self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps
+    ) -> Tensor | None:
+        """Let `fn` write the body. Returns the tensor that every call hands out a copy of, if there
+        is one."""
         fn(given, body)
         return None
 
@@ -118,21 +134,26 @@ class _GraphFunction:
         return self.signature[number].name or f"argument{number}"
 
     def _filled(self, clones: list[Tensor | None], given: list[Tensor | None]) -> list[Tensor]:
-        """The tensors of the body, one for each argument, after `fn` has made those that it was to make."""
+        """The tensors of the body, one for each argument, after `fn` has made those that it was to
+        make."""
         if len(given) != len(clones):
-            raise PoplibsError(f"""The function of {self._kind} was handed {counted(len(clones), "argument")} and left
+            raise PoplibsError(f"""The function of {self._kind} was handed
+                {counted(len(clones), "argument")} and left
                 {len(given)}.
                 next:  replace nothing but the places of created arguments: args[2] = tensor.""")
         own: list[Tensor] = []
         for number, (before, after) in enumerate(zip(clones, given, strict=True)):
             name = self._name(number)
             if before is None and after is None:
-                raise PoplibsError(f"""The function of {self._kind} left the created argument {name!r} without a tensor.
+                raise PoplibsError(f"""The function of {self._kind} left the created argument
+                    {name!r} without a tensor.
                     next:  put it there: args[{number}] = tensor.""")
             if before is not None and after is not before:
-                raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r}, which is
+                raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r},
+                    which is
                     {self.signature[number].kind}.
-                    next:  write into the tensor that it is given, by a program; or make the argument created().""")
+                    next:  write into the tensor that it is given, by a program; or make the
+                    argument created().""")
             check_tensor(self._graph, name, after)
             assert after is not None
             own.append(after)
@@ -142,27 +163,42 @@ class _GraphFunction:
         """Check a call's arguments, then append copies in, the call, and copies out."""
         kind = self._kind
         if not isinstance(args, (list, tuple)) or len(args) != len(self.signature):
-            many = f"{counted(len(args), 'argument')}" if isinstance(args, (list, tuple)) else shown(args)
-            raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")} and was given {many}.
+            many = (
+                f"{counted(len(args), 'argument')}"
+                if isinstance(args, (list, tuple))
+                else shown(args)
+            )
+            raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")} and was
+                given {many}.
                 where: its signature is {list(self.signature)}
                 next:  give a list with one tensor for each, and None for one that is created.""")
-        for number, (argument, own, tensor) in enumerate(zip(self.signature, self._models, args, strict=True)):
+        for number, (argument, own, tensor) in enumerate(
+            zip(self.signature, self._models, args, strict=True)
+        ):
             name = self._name(number)
             if argument.kind == "created" and tensor is None:
                 if not isinstance(args, list):
-                    raise PoplibsError(f"""{kind} makes {name!r}, and was given a tuple, which cannot receive it.
+                    raise PoplibsError(f"""{kind} makes {name!r}, and was given a tuple, which
+                        cannot receive it.
                         next:  give a list; the new tensor takes the place of None.""")
                 continue
             check_tensor(self._graph, name, tensor)
             assert tensor is not None
             if own is None:
                 continue
-            advice = "a body is built for one shape and one dtype; make another function for another."
+            advice = (
+                "a body is built for one shape and one dtype; make another function for another."
+            )
             check_same("shapes", own.shape, tensor.shape, f"argument {name!r}", advice)
-            check_same("dtypes", own.dtype.__name__, tensor.dtype.__name__, f"argument {name!r}", advice)
+            check_same(
+                "dtypes", own.dtype.__name__, tensor.dtype.__name__, f"argument {name!r}", advice
+            )
         if self._inlined is not None:
             return self._build_in(self._inlined, args, prog)
-        outside = [self._like(own) if tensor is None else tensor for own, tensor in zip(self._own, args, strict=True)]
+        outside = [
+            self._like(own) if tensor is None else tensor
+            for own, tensor in zip(self._own, args, strict=True)
+        ]
         if isinstance(args, list):
             args[:] = outside
         sides = list(zip(self.signature, self._own, outside, strict=True))
@@ -183,7 +219,10 @@ class _GraphFunction:
         """The body itself, on the call's own tensors: no copies, and vertices of its own."""
         given, body = list(args), Steps()
         result = self._build(fn, given, body)
-        made = self._filled([None if a.kind == "created" else t for a, t in zip(self.signature, args, strict=True)], given)
+        made = self._filled(
+            [None if a.kind == "created" else t for a, t in zip(self.signature, args, strict=True)],
+            given,
+        )
         if isinstance(args, list):
             args[:] = made
         prog.add(body)
@@ -197,26 +236,31 @@ class _GraphFunction:
 
 
 class VoidFunction(_GraphFunction):
-    """`VoidFunction(graph, signature, fn)`: a body that works on its arguments. Raises `PoplibsError`.
+    """`VoidFunction(graph, signature, fn)`: a body that works on its arguments. Raises
+    `PoplibsError`.
 
-    `signature`: a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the body to the Sequence `prog`.
-    `debug_context`: the name of the body and of its clones. `inlined`: there is no shared body; each call makes one of its own
-    on the tensors that it is given, with nothing copied. More code, less exchange.
-    """
+    `signature`: a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the
+    body to the Sequence `prog`. `debug_context`: the name of the body and of its clones. `inlined`:
+    there is no shared body; each call makes one of its own on the tensors that it is given, with
+    nothing copied. More code, less exchange."""
 
     @library
     def __call__(self, args: Args, prog: Steps) -> None:
-        """Append to `prog` what works on the tensors `args`: of the shapes and dtypes of the signature, in its order."""
+        """Append to `prog` what works on the tensors `args`: of the shapes and dtypes of the
+        signature, in its order."""
         self._append(args, prog)
 
 
 class TensorFunction(_GraphFunction):
-    """`TensorFunction(graph, signature, fn)`: a body with a result, the tensor that `fn(args, prog)` returns.
+    """`TensorFunction(graph, signature, fn)`: a body with a result, the tensor that `fn(args,
+    prog)` returns.
 
-    Otherwise as `VoidFunction`. Each call returns a new tensor, on the same tiles, that receives a copy of the result.
-    """
+    Otherwise as `VoidFunction`. Each call returns a new tensor, on the same tiles, that receives a
+    copy of the result."""
 
-    def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
+    def _build(
+        self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps
+    ) -> Tensor | None:
         result = fn(given, body)
         if not isinstance(result, Tensor):
             raise PoplibsError(f"""The function of TensorFunction returned {shown(result)}.
@@ -226,16 +270,20 @@ class TensorFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args, prog: Steps) -> Tensor:
-        """Append to `prog` what works on the tensors `args`; returns the tensor that will hold the result."""
+        """Append to `prog` what works on the tensors `args`; returns the tensor that will hold the
+        result."""
         result = self._append(args, prog)
         assert result is not None
         return result
 
 
 class ProgramFunction(_GraphFunction):
-    """`ProgramFunction(graph, signature, fn)`: a body that `fn(args)` returns as a program. Otherwise as `VoidFunction`."""
+    """`ProgramFunction(graph, signature, fn)`: a body that `fn(args)` returns as a program.
+    Otherwise as `VoidFunction`."""
 
-    def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
+    def _build(
+        self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps
+    ) -> Tensor | None:
         made = fn(given)
         if not isinstance(made, Program):
             raise PoplibsError(f"""The function of ProgramFunction returned {shown(made)}.

@@ -3,13 +3,12 @@
     @library
     def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor: ...
 
-The signature says what is checked before the body runs, in this order: the graph, the Sequence, the name, the flags; that each
-Tensor is one of the graph's and has as many dimensions as it says (`Row`, `Matrix`, …); and that it lies on tiles (but for
-`Loose`).
-Within the call `calling()` is the function's name, so no check and no error has to be told it. A call of another library
-function has its own name, and gives this one back when it ends. All of a call's arguments are checked before the graph is
-changed: a caught error leaves it as it was.
-"""
+The signature says what is checked before the body runs, in this order: the graph, the Sequence, the
+name, the flags; that each Tensor is one of the graph's and has as many dimensions as it says
+(`Row`, `Matrix`, …); and that it lies on tiles (but for `Loose`). Within the call `calling()` is
+the function's name, so no check and no error has to be told it. A call of another library function
+has its own name, and gives this one back when it ends. All of a call's arguments are checked before
+the graph is changed: a caught error leaves it as it was."""
 
 from __future__ import annotations
 
@@ -61,29 +60,41 @@ def calling() -> str:
 
 
 def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
-    """The error of the call that is going on: `raise refused("wants …", x, "give …")`, or in several lines as it is printed."""
-    return PoplibsError(f"{calling()}() {says}", where=where if isinstance(where, str) else repr(where), next_step=next_step)
+    """The error of the call that is going on: `raise refused("wants …", x, "give …")`, or in
+    several lines as it is printed."""
+    return PoplibsError(
+        f"{calling()}() {says}",
+        where=where if isinstance(where, str) else repr(where),
+        next_step=next_step,
+    )
 
 
 def as_given(value: object, argument: str, next_step: str) -> PoplibsError:
-    """The error of an argument that is no use: `raise as_given(plan, "plan", "give what embedding_plan returns.")`."""
+    """The error of an argument that is no use: `raise as_given(plan, "plan", "give what
+    embedding_plan returns.")`."""
     return refused(f"was given {shown(value)} as {argument}.", next_step=next_step)
 
 
 def library(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, of which every call is checked first. Its `debug_context`, where it is `OWN`, is its name."""
+    """`function`, of which every call is checked first. Its `debug_context`, where it is `OWN`, is
+    its name."""
     name, signature = function.__qualname__, inspect.signature(function)
     parameters = [_as_seen(p, name) for p in signature.parameters.values()]
     signature = signature.replace(parameters=parameters)
     body: Callable[..., R] = function
-    names, defaults = signature.parameters.keys(), {p.name: p.default for p in parameters if p.default is not p.empty}
+    names, defaults = (
+        signature.parameters.keys(),
+        {p.name: p.default for p in parameters if p.default is not p.empty},
+    )
     places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     of_class = function.__name__.startswith("__")  # as `__init__`: called by the name of the class
-    wants = cache(lambda: _wants(get_type_hints(function, include_extras=True)))  # at the first call: types may stand below
+    # at the first call: types may stand below
+    wants = cache(lambda: _wants(get_type_hints(function, include_extras=True)))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        # Not Signature.bind: it takes several times as long as all checks of an operation on a few elements.
+        # Not Signature.bind: it takes several times as long as all checks of an operation on a few
+        # elements.
         given = {**defaults, **dict(zip(places, args, strict=False)), **kwargs}
         twice = kwargs and not kwargs.keys().isdisjoint(places[: len(args)])
         before = _calling.set(type(args[0]).__name__ if of_class else name)
@@ -97,7 +108,11 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
             line = in_order(name, signature, get_type_hints(function, include_extras=True), args)
             if of_class or not line:
                 raise
-            raise refused("was given its arguments in another order.", str(error).splitlines()[0], f"write {line}.") from None
+            raise refused(
+                "was given its arguments in another order.",
+                str(error).splitlines()[0],
+                f"write {line}.",
+            ) from None
         finally:
             _calling.reset(before)
 
@@ -106,20 +121,25 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
-    """A parameter as help() shows it: what is checked is a Tensor to a caller, and `OWN` the function's name."""
+    """A parameter as help() shows it: what is checked is a Tensor to a caller, and `OWN` the
+    function's name."""
     if parameter.annotation in ("Row", "Matrix", "Rows", "Loose", "Free"):
         parameter = parameter.replace(annotation="Tensor")
     return parameter.replace(default=name) if parameter.default is OWN else parameter
 
 
-def variant(core: Callable[Concatenate[A, P], R], what: A) -> Callable[[Callable[[], None]], Callable[P, R]]:
-    """`core` with its first argument settled, as a library function with the name and docstring of what is decorated."""
+def variant(
+    core: Callable[Concatenate[A, P], R], what: A
+) -> Callable[[Callable[[], None]], Callable[P, R]]:
+    """`core` with its first argument settled, as a library function with the name and docstring of
+    what is decorated."""
     signature = inspect.signature(core)
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
 
     def named(stub: Callable[[], None]) -> Callable[P, R]:
         def function(*args: P.args, **kwargs: P.kwargs) -> R:
-            if args or kwargs.keys() != signature.parameters.keys():  # a call that fits comes with all of them named
+            # a call that fits comes with all of them named
+            if args or kwargs.keys() != signature.parameters.keys():
                 _misfit(stub.__name__, signature, args, kwargs)
             return core(what, *args, **kwargs)
 
@@ -132,7 +152,8 @@ def variant(core: Callable[Concatenate[A, P], R], what: A) -> Callable[[Callable
 
 
 def _misfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
-    """Raise what Python would, as nearly as may be: it would name the core, and count its first argument."""
+    """Raise what Python would, as nearly as may be: it would name the core, and count its first
+    argument."""
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -140,13 +161,23 @@ def _misfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> 
 
 
 def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants]]:
-    """Whether a signature has a Sequence to append to, its flags, and what it wants of which tensor."""
-    of_tensors = {n: next(iter(getattr(h, "__metadata__", ())), None) if h is not Tensor else Wants() for n, h in hints.items()}
+    """Whether a signature has a Sequence to append to, its flags, and what it wants of which
+    tensor."""
+    of_tensors = {
+        n: next(iter(getattr(h, "__metadata__", ())), None) if h is not Tensor else Wants()
+        for n, h in hints.items()
+    }
     flags = [n for n, h in hints.items() if h is bool and n != "return"]
-    return hints.get("prog") is Program, flags, {n: w for n, w in of_tensors.items() if isinstance(w, Wants) and n != "return"}
+    return (
+        hints.get("prog") is Program,
+        flags,
+        {n: w for n, w in of_tensors.items() if isinstance(w, Wants) and n != "return"},
+    )
 
 
-def _check(given: dict[str, Any], appends: bool, flags: list[str], tensors: dict[str, Wants]) -> None:
+def _check(
+    given: dict[str, Any], appends: bool, flags: list[str], tensors: dict[str, Wants]
+) -> None:
     """Raise `PoplibsError` unless the arguments are what the signature wants."""
     graph: Any = given.get("graph", getattr(given.get("self"), "_graph", given))
     if graph is given:  # the function knows no graph
@@ -169,7 +200,11 @@ def check_dtype(argument: str, tensor: Tensor, *dtypes: type[DType]) -> None:
     """Raise `PoplibsError` unless `tensor` is of one of these dtypes."""
     if tensor.dtype not in dtypes:
         names = " and ".join(d.__name__ for d in dtypes)
-        raise refused(f"works on {names}; {argument} is {tensor.dtype.__name__}.", tensor, "cast it with popops.cast.")
+        raise refused(
+            f"works on {names}; {argument} is {tensor.dtype.__name__}.",
+            tensor,
+            "cast it with popops.cast.",
+        )
 
 
 def check_graph(graph: object) -> None:
@@ -191,14 +226,20 @@ def check_name(name: object, argument: str = "debug_context") -> None:
 
 
 def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, ...] = ()) -> None:
-    """Raise `PoplibsError` unless `tensor` is a tensor of `graph` with one of the `ranks` (any if empty)."""
+    """Raise `PoplibsError` unless `tensor` is a tensor of `graph` with one of the `ranks` (any if
+    empty)."""
     if not isinstance(tensor, Tensor):
         raise as_given(tensor, argument, "give a tensor.")
     if tensor.graph is not graph.get_top_level_graph():
-        raise refused(f"was given a tensor of another graph as {argument}.", tensor, "use one graph throughout.")
+        raise refused(
+            f"was given a tensor of another graph as {argument}.",
+            tensor,
+            "use one graph throughout.",
+        )
     if ranks and tensor.rank not in ranks:
         wanted = " or ".join(str(r) for r in ranks)
-        raise refused(f"""wants {argument} with {wanted} dimension{"s" if wanted != "1" else ""}; it has {tensor.rank}.
+        raise refused(f"""wants {argument} with {wanted} dimension{"s" if wanted != "1" else ""}; it
+            has {tensor.rank}.
             where: {tensor!r}
             next:  reshape, flatten or index the tensor.""")
 
@@ -208,10 +249,12 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
     _, count, tile = pieces_by_tile(tensor, graph.tile_map())
     missing = int(count[tile == UNMAPPED].sum())
     if missing:
-        raise InvalidTileMappingError(f"""{calling()}() was given {argument} with {missing:,} of its {tensor.num_elements:,}
+        raise InvalidTileMappingError(f"""{calling()}() was given {argument} with {missing:,} of its
+            {tensor.num_elements:,}
             elements on no tile.
             where: {tensor!r}
-            next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).""")
+            next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
+            tensor).""")
 
 
 def check_same(what: str, a: object, b: object, where: str, advice: str) -> None:
@@ -220,8 +263,11 @@ def check_same(what: str, a: object, b: object, where: str, advice: str) -> None
         raise refused(f"was given two {what} that differ: {a} and {b}.", where, advice)
 
 
-def check_number(argument: str, value: object, dtype: type[DType], advice: str = "give a number.") -> Any:
-    """`value` as a number of `dtype`. Raises `PoplibsError` if it is no number, `TensorCreationError` if it does not fit."""
+def check_number(
+    argument: str, value: object, dtype: type[DType], advice: str = "give a number."
+) -> Any:
+    """`value` as a number of `dtype`. Raises `PoplibsError` if it is no number,
+    `TensorCreationError` if it does not fit."""
     numbers = (int, float, np.integer, np.floating, *((np.bool_,) if dtype is BOOL else ()))
     if not isinstance(value, numbers) or (isinstance(value, bool) and dtype is not BOOL):
         raise as_given(value, argument, advice)
@@ -229,7 +275,8 @@ def check_number(argument: str, value: object, dtype: type[DType], advice: str =
 
 
 def check_sizes(target: object, least: int, **sizes: object) -> None:
-    """Raise `PoplibsError` unless `target` is a target and the sizes are whole numbers of at least `least`."""
+    """Raise `PoplibsError` unless `target` is a target and the sizes are whole numbers of at least
+    `least`."""
     if not isinstance(target, Target):
         raise as_given(target, "its target", "give graph.target.")
     for name, size in sizes.items():

@@ -2,9 +2,9 @@
 
     popops.reduce(graph, x, [0], prog, options={"accumType.interTile": "half"})     # or "accum_type.inter_tile"
 
-Values are of Python, or text as in PopLibs: "true", "0.5", "half". What a library does not know is an error, and so is a value
-that an option cannot have. Some options choose between implementations of which there is only one here: they are checked,
-and change nothing. `Option.effect` says which.
+Values are of Python, or text as in PopLibs: "true", "0.5", "half". What a library does not know is
+an error, and so is a value that an option cannot have. Some options choose between implementations
+of which there is only one here: they are checked, and change nothing. `Option.effect` says which.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from ipu_teach.poplibs.library import calling
 from ipu_teach.types import FLOAT, HALF
 
 Options = Mapping[str, object]
-_WORDS: dict[Any, dict[str, Any]] = {bool: {"true": True, "false": False}, FLOAT: {"float": FLOAT, "half": HALF}}
+_WORDS: dict[Any, dict[str, Any]] = {
+    bool: {"true": True, "false": False},
+    FLOAT: {"float": FLOAT, "half": HALF},
+}
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option. `kind`: bool, float (a number of `least` to `most`), FLOAT (FLOAT or HALF), or a tuple of words."""
+    """One option. `kind`: bool, float (a number of `least` to `most`), FLOAT (FLOAT or HALF), or a
+    tuple of words."""
 
     name: str
     kind: Any
@@ -42,8 +46,11 @@ class Option:
     def takes(self) -> str:
         """What it may be, in words."""
         if self.kind is float:
-            return f"a number of {self.least:g} or more" if self.most == float("inf") else (
-                f"a number from {self.least:g} to {self.most:g}")  # fmt: skip
+            return (
+                f"a number of {self.least:g} or more"
+                if self.most == float("inf")
+                else (f"a number from {self.least:g} to {self.most:g}")
+            )
         if isinstance(self.kind, tuple):
             return " or ".join(map(repr, self.kind))
         return "True or False" if self.kind is bool else "FLOAT or HALF"
@@ -62,7 +69,8 @@ class Option:
             found = known.get(given, given) if isinstance(given, str) else given
             if any(found is value for value in known.values()):
                 return found
-        raise InvalidOptionError(f"""{calling()}() was given the option {self.name!r} as {shown(given)}.
+        raise InvalidOptionError(f"""{calling()}() was given the option {self.name!r} as
+            {shown(given)}.
             next:  give {self.takes}.""")
 
 
@@ -76,7 +84,8 @@ def _number(given: object) -> float | None:
 
 
 def settled(known: tuple[Option, ...], given: object) -> dict[str, Any]:
-    """The value of every option, by PopLibs' name: what was given, else the default. Raises `InvalidOptionError`."""
+    """The value of every option, by PopLibs' name: what was given, else the default. Raises
+    `InvalidOptionError`."""
     values = {option.name: option.default for option in known}
     if given is None:
         return values
@@ -90,7 +99,9 @@ def settled(known: tuple[Option, ...], given: object) -> dict[str, Any]:
         if option is None:
             listed = ", ".join(o.name for o in known)
             near = did_you_mean(key, [*names, *(o.name for o in known)])
-            raise InvalidOptionError(f"{calling()}() has no option {shown(key)}.", next_step=f"{near}It has {listed}.")
+            raise InvalidOptionError(
+                f"{calling()}() has no option {shown(key)}.", next_step=f"{near}It has {listed}."
+            )
         if option.name in seen:
             raise InvalidOptionError(f"""{calling()}() was given the option {option.name!r} twice.
                 next:  give it once: both spellings mean the same.""")

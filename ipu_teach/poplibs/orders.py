@@ -1,8 +1,8 @@
 """Arguments that stand in the order of another language: the line to write instead.
 
-Libraries in C++ take what a function works on, dtypes and parameters in an order of their own. Where a call is refused, and
-its arguments would all fit if each went to the first parameter of its kind, the error shows the call in that order.
-"""
+Libraries in C++ take what a function works on, dtypes and parameters in an order of their own.
+Where a call is refused, and its arguments would all fit if each went to the first parameter of its
+kind, the error shows the call in that order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ipu_teach.graph.tensor import Tensor
 
 
 def in_order(name: str, signature: Signature, hints: Mapping[str, Any], args: Sequence[Any]) -> str:
-    """The call with `args` where they belong; empty if they stand there already, or not all of them belong anywhere."""
+    """The call with `args` where they belong; empty if they stand there already, or not all of them
+    belong anywhere."""
     places: list[Parameter] = list(signature.parameters.values())
     free, found = list(places), dict[str, Any]()
     for value in args:
@@ -27,12 +28,19 @@ def in_order(name: str, signature: Signature, hints: Mapping[str, Any], args: Se
         found[place.name] = value
     # Operands that change places among themselves are another sum, and no other order.
     tensors = [value for value in args if isinstance(value, Tensor)][:1]
-    kinds = {p.name: "operand" if any(_fits(t, hints.get(p.name, Any)) for t in tensors) else p.name for p in places}
+    kinds = {
+        p.name: "operand" if any(_fits(t, hints.get(p.name, Any)) for t in tensors) else p.name
+        for p in places
+    }
     here = [kinds[p.name] for p in places[: len(args)]]
     if [kinds[n] for n in found] == here or any(p.default is p.empty for p in free):
         return ""
     plain = [p.name for p in places if p.name in found and p.default is p.empty]
-    said = [f"{p.name}={_in_words(p.name, found[p.name])}" for p in places if p.name in found and p.name not in plain]
+    said = [
+        f"{p.name}={_in_words(p.name, found[p.name])}"
+        for p in places
+        if p.name in found and p.name not in plain
+    ]
     return f"{name}({', '.join(plain + said)})"
 
 

@@ -1,5 +1,5 @@
-"""How elements are dealt out, and where a tensor had best lie: near those that use it, beside a larger one, or begun at another
-tile than the last one.
+"""How elements are dealt out, and where a tensor had best lie: near those that use it, beside a
+larger one, or begun at another tile than the last one.
 
 Names of `poputil`, which takes them from here.
 """
@@ -24,27 +24,41 @@ _64_BITS = (1 << 64) - 1
 
 
 def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
-    """`count` items as `parts` consecutive (begin, end) intervals whose sizes differ by at most one."""
+    """`count` items as `parts` consecutive (begin, end) intervals whose sizes differ by at most
+    one."""
     if not is_count(count, 0) or not is_count(parts, 1) or parts > MOST_TILES:
-        raise PoplibsError(f"""balanced_partition() was asked for {shown(count)} items in {shown(parts)} parts.
+        raise PoplibsError(f"""balanced_partition() was asked for {shown(count)} items in
+            {shown(parts)} parts.
             next:  give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.""")
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
 
 
 def split_regions(
-    regions: Sequence[tuple[int, int]], grain_size: int, max_parts: int, min_elements_per_part: int = 0
+    regions: Sequence[tuple[int, int]],
+    grain_size: int,
+    max_parts: int,
+    min_elements_per_part: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Intervals dealt out, in order, to at most `max_parts` parts of nearly the same number of grains.
+    """Intervals dealt out, in order, to at most `max_parts` parts of nearly the same number of
+    grains.
 
-    A part begins at a whole number of grains, counted over all regions, and has at least `min_elements_per_part` elements
-    where there are as many.
-    """
-    spans = [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
+    A part begins at a whole number of grains, counted over all regions, and has at least
+    `min_elements_per_part` elements where there are as many."""
+    spans = (
+        [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
+    )
     good = all(s is not None and len(s) == 2 and s[0] <= s[1] for s in spans)
-    if not good or not is_count(grain_size, 1) or not is_count(max_parts, 1) or not is_count(min_elements_per_part, 0):
-        raise PoplibsError(f"""split_regions() was given {shown(regions)}, grain {shown(grain_size)}, {shown(max_parts)} parts
+    if (
+        not good
+        or not is_count(grain_size, 1)
+        or not is_count(max_parts, 1)
+        or not is_count(min_elements_per_part, 0)
+    ):
+        raise PoplibsError(f"""split_regions() was given {shown(regions)}, grain
+            {shown(grain_size)}, {shown(max_parts)} parts
             and at least {shown(min_elements_per_part)} elements.
-            next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.""")
+            next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1
+            or more.""")
     total = sum(end - begin for begin, end in regions)
     grains, least = -(-total // grain_size), max(-(-min_elements_per_part // grain_size), 1)
     parts = max(min(max_parts, grains // least), 1) if total else 0
@@ -62,11 +76,12 @@ def split_regions(
 
 @library
 def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEED) -> int:
-    """A tile to begin at, from 0 to num_tiles - 1, by a hash of the shape: for `map_tensor_linearly_with_offset`.
+    """A tile to begin at, from 0 to num_tiles - 1, by a hash of the shape: for
+    `map_tensor_linearly_with_offset`.
 
-    Tensors of different shapes begin at different tiles, so that the first tiles do not hold the ends of them all. The
-    numbers are PopLibs' own (a 64-bit MurmurHash step for each size; poputil/TileMapping.hpp).
-    """
+    Tensors of different shapes begin at different tiles, so that the first tiles do not hold the
+    ends of them all. The numbers are PopLibs' own (a 64-bit MurmurHash step for each size;
+    poputil/TileMapping.hpp)."""
     sizes = check_shape(shape)
     for name, value, least in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
@@ -80,34 +95,49 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
 
 
 def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tensor:
-    """`tensor` with the dimensions from `start_dim` on split by `factors`, the factors behind them all. A view.
+    """`tensor` with the dimensions from `start_dim` on split by `factors`, the factors behind them
+    all. A view.
 
-    Shape (4, 6, 4) by factors (1, 2) from 0 becomes (4, 3, 1, 2, 4): each block of 1 x 2 side by side. Raises `PoplibsError`
-    where a factor does not divide its dimension.
-    """
+    Shape (4, 6, 4) by factors (1, 2) from 0 becomes (4, 3, 1, 2, 4): each block of 1 x 2 side by
+    side. Raises `PoplibsError` where a factor does not divide its dimension."""
     if not isinstance(tensor, Tensor):
-        raise PoplibsError(f"factor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor.")
+        raise PoplibsError(
+            f"factor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor."
+        )
     listed = isinstance(factors, (list, tuple)) and all(is_whole(f) and f > 0 for f in factors)
     start = int(start_dim) if is_whole(start_dim) else -1
     count = len(factors) if listed else 0
     sizes = tensor.shape[start : start + count] if start >= 0 else ()
-    if not listed or len(sizes) != count or any(size % f for size, f in zip(sizes, factors, strict=True)):
-        raise PoplibsError(f"""factor_dims() was given the factors {shown(factors)} from dimension {shown(start_dim)} on.
+    if (
+        not listed
+        or len(sizes) != count
+        or any(size % f for size, f in zip(sizes, factors, strict=True))
+    ):
+        raise PoplibsError(f"""factor_dims() was given the factors {shown(factors)} from dimension
+            {shown(start_dim)} on.
             where: {tensor!r}
             next:  give a list of whole numbers, each of which divides its dimension.""")
     split = [n for size, f in zip(sizes, factors, strict=True) for n in (size // f, f)]
     apart = tensor.reshape([*tensor.shape[:start], *split, *tensor.shape[start + count :]])
-    order = [*range(start), *range(start, start + 2 * count, 2), *range(start + 1, start + 2 * count, 2)]
+    order = [
+        *range(start),
+        *range(start, start + 2 * count, 2),
+        *range(start + 1, start + 2 * count, 2),
+    ]
     return apart.dim_shuffle([*order, *range(start + 2 * count, apart.rank)])
 
 
 def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
-    """The inverse of `factor_dims`: `num_dims` dimensions from `start_dim` on, each times its factor. A view."""
+    """The inverse of `factor_dims`: `num_dims` dimensions from `start_dim` on, each times its
+    factor. A view."""
     if not isinstance(tensor, Tensor):
-        raise PoplibsError(f"unfactor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor.")
+        raise PoplibsError(
+            f"unfactor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor."
+        )
     good = all(is_whole(n) and n >= 0 for n in (num_dims, start_dim))
     if not good or start_dim + 2 * num_dims > tensor.rank:
-        raise PoplibsError(f"""unfactor_dims() was given {shown(num_dims)} dimensions from {shown(start_dim)} on.
+        raise PoplibsError(f"""unfactor_dims() was given {shown(num_dims)} dimensions from
+            {shown(start_dim)} on.
             where: {tensor!r}
             next:  the tensor has that many dimensions there, and their factors behind them.""")
     start, count = int(start_dim), int(num_dims)
@@ -118,7 +148,8 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
 
 
 class TensorUseTracker:
-    """Which tiles use which elements, and a mapping that puts every element on one of those that use it.
+    """Which tiles use which elements, and a mapping that puts every element on one of those that
+    use it.
 
         uses = poputil.TensorUseTracker(graph.target.num_tiles)
         for tile, part in enumerate(parts):
@@ -144,7 +175,10 @@ class TensorUseTracker:
     def add(self, graph: Graph, tile: int, tensor: Loose) -> None:
         """The tile uses these elements. Raises `PoplibsError`."""
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
-            raise refused(f"was given tile {shown(tile)} of {self._num_tiles:,}.", next_step="tiles are counted from 0.")
+            raise refused(
+                f"was given tile {shown(tile)} of {self._num_tiles:,}.",
+                next_step="tiles are counted from 0.",
+            )
         if tensor.num_elements:
             self._uses.append((int(tile), tensor.flatten()))
 
@@ -152,18 +186,26 @@ class TensorUseTracker:
     def map_tensors_by_use(self, graph: Graph, grain_size: int, min_elements_per_tile: int) -> None:
         """Map every element that was added to a tile that uses it.
 
-        `grain_size`: elements that are not parted; `min_elements_per_tile`: of those that the same tiles use, at least so many
-        lie together. Raises `PoplibsError`.
-        """
+        `grain_size`: elements that are not parted; `min_elements_per_tile`: of those that the same
+        tiles use, at least so many lie together. Raises `PoplibsError`."""
         for users, runs in self._by_users().items():
             regions = [(0, end - begin) for _, begin, end in runs]
             starts = np.cumsum([0, *(end for _, end in regions)])
             regions = [(int(starts[i]), int(starts[i + 1])) for i in range(len(runs))]
-            for tile, part in zip(users, split_regions(regions, grain_size, len(users), min_elements_per_tile), strict=False):
+            for tile, part in zip(
+                users,
+                split_regions(regions, grain_size, len(users), min_elements_per_tile),
+                strict=False,
+            ):
                 for low, high in part:
                     number = int(np.searchsorted(starts, low, "right")) - 1
                     flat, begin, _ = runs[number]
-                    graph.set_tile_mapping(flat[begin + low - int(starts[number]) : begin + high - int(starts[number])], tile)
+                    graph.set_tile_mapping(
+                        flat[
+                            begin + low - int(starts[number]) : begin + high - int(starts[number])
+                        ],
+                        tile,
+                    )
 
     def _by_users(self) -> dict[tuple[int, ...], list[tuple[Tensor, int, int]]]:
         """For each set of tiles the runs (tensor, begin, end) of elements that just they use."""
@@ -175,7 +217,9 @@ class TensorUseTracker:
         within = np.concatenate([np.arange(len(p)) for p in positions])
         tiles: dict[int, set[int]] = defaultdict(set)
         first: dict[int, tuple[int, int]] = {}
-        for where, use, offset in zip(place.tolist(), source.tolist(), within.tolist(), strict=True):
+        for where, use, offset in zip(
+            place.tolist(), source.tolist(), within.tolist(), strict=True
+        ):
             tiles[where].add(self._uses[use][0])
             first.setdefault(where, (use, offset))
         found: dict[tuple[int, ...], list[tuple[Tensor, int, int]]] = defaultdict(list)
@@ -195,14 +239,17 @@ class TensorUseTracker:
 def create_broadcast_operand(
     graph: Graph, full_tensor: Tensor, dtype: type[DType], dim: int, name: str = "broadcast_operand"
 ) -> Tensor:
-    """A variable [full_tensor.shape[dim]] for an operation with `full_tensor` that broadcasts it: a bias, say.
+    """A variable [full_tensor.shape[dim]] for an operation with `full_tensor` that broadcasts it: a
+    bias, say.
 
-    Each element lies on a tile that holds elements of `full_tensor` which it will meet. Raises `PoplibsError`.
-    """
+    Each element lies on a tile that holds elements of `full_tensor` which it will meet. Raises
+    `PoplibsError`."""
     axis = full_tensor._axis(dim)
     kind = as_dtype(dtype, "create_broadcast_operand()")
     made = graph.add_variable(kind, (full_tensor.shape[axis],), name)
-    places = np.moveaxis(graph.tile_map().at(full_tensor.positions() * full_tensor.dtype.size), axis, 0)
+    places = np.moveaxis(
+        graph.tile_map().at(full_tensor.positions() * full_tensor.dtype.size), axis, 0
+    )
     uses = TensorUseTracker(graph.target.num_tiles)
     for number, tiles in enumerate(places.reshape(made.num_elements, -1) if places.size else []):
         for tile in np.unique(tiles).tolist():

@@ -1,15 +1,17 @@
 """Random numbers and dropout, on the generators of the tiles.
 
-A function draws for each element of a *reference* tensor, where that element lies. Every tile has six streams, one a worker,
-which follow from the `seed`, the `seed_modifier`, the tile and the worker alone; its elements, in the order of the reference,
-are shared out among the workers in blocks. So equal seeds and layouts give equal numbers, in every run and on a machine of
-any size, and a mask can be drawn again for the backward pass. Give each call of a program a modifier of its own.
+A function draws for each element of a *reference* tensor, where that element lies. Every tile has
+six streams, one a worker, which follow from the `seed`, the `seed_modifier`, the tile and the
+worker alone; its elements, in the order of the reference, are shared out among the workers in
+blocks. So equal seeds and layouts give equal numbers, in every run and on a machine of any size,
+and a mask can be drawn again for the backward pass. Give each call of a program a modifier of its
+own.
 
-`seed`: a tensor of two UNSIGNED_INT, which the program may change between runs; or None, and the workers' own generators go
-on, from `set_seed`, `set_hw_seeds` or the option prng.seed. The generator is `types.generator`'s; how PopLibs makes streams of
-a seed is not published (see docs/numbers.md), so the numbers are not those of a chip.
-Modelled cycles: PopLibs' estimates (poprandCycleEstimators.cpp), with those of setting the seed.
-"""
+`seed`: a tensor of two UNSIGNED_INT, which the program may change between runs; or None, and the
+workers' own generators go on, from `set_seed`, `set_hw_seeds` or the option prng.seed. The
+generator is `types.generator`'s; how PopLibs makes streams of a seed is not published (see
+docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLibs' estimates
+(poprandCycleEstimators.cpp), with those of setting the seed."""
 
 from __future__ import annotations
 
@@ -41,18 +43,21 @@ from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 
-FAILURES = -4.0  # the power of ten of the chance that a truncated normal is still outside after all its draws
+# the power of ten of the chance that a truncated normal is still outside after all its draws
+FAILURES = -4.0
 
 
 class _Stream(RegisterVertex):
-    """What vertices with a seed have: seed and place, which say which stream. An empty seed stands for none."""
+    """What vertices with a seed have: seed and place, which say which stream. An empty seed stands
+    for none."""
 
     seed: Input[Vector[UNSIGNED_INT]]
     modifier: UNSIGNED_INT
     tile: UNSIGNED_INT
 
     def streams(self) -> Array:
-        """A generator for each worker, uint64 (..., workers, 2): one that follows from the seed, or the worker's own."""
+        """A generator for each worker, uint64 (..., workers, 2): one that follows from the seed, or
+        the worker's own."""
         generators = self.registers.generators
         if not self.seed.shape[-1]:
             return generators
@@ -87,7 +92,9 @@ class _Draw(_Stream):
 
     def in_order(self, drawn: Array) -> Array:
         """The workers' numbers, one worker after the other."""
-        numbers: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(self.out.shape)
+        numbers: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
+            self.out.shape
+        )
         return numbers
 
 
@@ -102,7 +109,10 @@ class Uniform(_Draw):
         self.out = self.in_order(generator.uniform(self.streams(), self.each, low, high))
 
     def cycles(self, target: Target) -> int:
-        return int(self.set_up(target) + vertices.uniform(self.out.shape[-1], self.fields["out"].dtype, target))
+        return int(
+            self.set_up(target)
+            + vertices.uniform(self.out.shape[-1], self.fields["out"].dtype, target)
+        )
 
 
 class LogUniform(_Draw):
@@ -119,7 +129,9 @@ class LogUniform(_Draw):
     def cycles(self, target: Target) -> int:
         """PopLibs composes it: the seed, Uniform, and an exponential in single precision."""
         n = self.out.shape[-1]
-        drawn = vertices.uniform(n, FLOAT, target) + vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
+        drawn = vertices.uniform(n, FLOAT, target) + vertices.unary_op_1d(
+            "EXPONENT", n, FLOAT, target, in_place=True
+        )
         return int(self.set_up(target) + drawn)
 
 
@@ -151,11 +163,15 @@ class Normal(_Draw):
         self.out = self.in_order(generator.normal(self.streams(), self.each, mean, deviation))
 
     def cycles(self, target: Target) -> int:
-        return int(self.set_up(target) + vertices.normal(self.out.shape[-1], self.fields["out"].dtype, target))
+        return int(
+            self.set_up(target)
+            + vertices.normal(self.out.shape[-1], self.fields["out"].dtype, target)
+        )
 
 
 class TruncatedNormal(_Draw):
-    """out = normally distributed around mean, within alpha deviations of it. `alpha` is a constant of the class."""
+    """out = normally distributed around mean, within alpha deviations of it. `alpha` is a constant
+    of the class."""
 
     mean: FLOAT
     deviation: FLOAT
@@ -166,13 +182,18 @@ class TruncatedNormal(_Draw):
         unit = generator.normal(streams, each)
         for _ in range(_draws(alpha) - 1):
             unit = np.where(np.absolute(unit) <= alpha, unit, generator.normal(streams, each))
-        # What is outside after all draws becomes the sum of two even numbers, a triangle within the bounds.
+        # What is outside after all draws becomes the sum of two even numbers, a triangle within the
+        # bounds.
         even = generator.uniform(streams, 2 * each, -alpha / 2, alpha / 2)
         unit = np.where(np.absolute(unit) <= alpha, unit, even[..., :each] + even[..., each:])
-        self.out = self.in_order(unit * self.deviation[..., None, None] + self.mean[..., None, None])
+        self.out = self.in_order(
+            unit * self.deviation[..., None, None] + self.mean[..., None, None]
+        )
 
     def cycles(self, target: Target) -> int:
-        drawn = vertices.truncated_normal(self.out.shape[-1], _draws(self.alpha), self.fields["out"].dtype, target)
+        drawn = vertices.truncated_normal(
+            self.out.shape[-1], _draws(self.alpha), self.fields["out"].dtype, target
+        )
         return int(self.set_up(target) + drawn)
 
 
@@ -182,10 +203,15 @@ class Bernoulli(_Draw):
     probability: FLOAT
 
     def compute(self) -> None:
-        self.out = self.in_order(generator.bernoulli(self.streams(), self.each, self.probability[..., None, None]))
+        self.out = self.in_order(
+            generator.bernoulli(self.streams(), self.each, self.probability[..., None, None])
+        )
 
     def cycles(self, target: Target) -> int:
-        return int(self.set_up(target) + vertices.bernoulli(self.out.shape[-1], self.fields["out"].dtype, target))
+        return int(
+            self.set_up(target)
+            + vertices.bernoulli(self.out.shape[-1], self.fields["out"].dtype, target)
+        )
 
 
 class Dropout(_Draw):
@@ -196,35 +222,51 @@ class Dropout(_Draw):
     scale: FLOAT
 
     def compute(self) -> None:
-        kept = self.in_order(generator.bernoulli(self.streams(), self.each, self.keep[..., None, None]))
+        kept = self.in_order(
+            generator.bernoulli(self.streams(), self.each, self.keep[..., None, None])
+        )
         self.out = np.where(kept, self.x.astype(np.float32) * self.scale[..., None], np.float32(0))
 
     def cycles(self, target: Target) -> int:
-        return int(self.set_up(target) + vertices.dropout(self.out.shape[-1], self.fields["out"].dtype, target))
+        return int(
+            self.set_up(target)
+            + vertices.dropout(self.out.shape[-1], self.fields["out"].dtype, target)
+        )
 
 
 def _draws(alpha: float) -> int:
-    """How often a truncated normal is drawn, so that 1 in 10,000 at most is still outside `alpha` deviations."""
+    """How often a truncated normal is drawn, so that 1 in 10,000 at most is still outside `alpha`
+    deviations."""
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
 
 
 @cache
 def _codelet(base: Any, out: type[DType], **constants: float) -> type[Vertex]:
-    return template(base, f"poprand::{base.__name__}<{out.__name__.lower()}>", {HALF: out, INT: out}, **constants)
+    return template(
+        base,
+        f"poprand::{base.__name__}<{out.__name__.lower()}>",
+        {HALF: out, INT: out},
+        **constants,
+    )
 
 
 @library
-def set_seed(graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = OWN) -> None:
-    """Seed the generators of all workers of all tiles: with them goes on what is drawn without a seed, or rounded by chance.
+def set_seed(
+    graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = OWN
+) -> None:
+    """Seed the generators of all workers of all tiles: with them goes on what is drawn without a
+    seed, or rounded by chance.
 
-    Worker and tile decide with `master_seed` and `seed_modifier`, so no two streams are the same, and none depends on how
-    many tiles there are. Modelled cycles: PopLibs' estimate for SetSeed. Raises `PoplibsError`.
-    """
+    Worker and tile decide with `master_seed` and `seed_modifier`, so no two streams are the same,
+    and none depends on how many tiles there are. Modelled cycles: PopLibs' estimate for SetSeed.
+    Raises `PoplibsError`."""
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     compute_set = graph.add_compute_set(debug_context)
     for tile in range(graph.target.num_tiles):
-        vertex = graph.add_vertex(compute_set, SetSeed, seed=master_seed, modifier=int(seed_modifier), tile=tile)
+        vertex = graph.add_vertex(
+            compute_set, SetSeed, seed=master_seed, modifier=int(seed_modifier), tile=tile
+        )
         graph.set_tile_mapping(vertex, tile)
     prog.add(Execute(compute_set))
 
@@ -241,18 +283,28 @@ def uniform(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Numbers evenly distributed from `min_val` to below `max_val` (FLOAT, HALF), or to `max_val` itself (INT, UNSIGNED_INT).
+    """Numbers evenly distributed from `min_val` to below `max_val` (FLOAT, HALF), or to `max_val`
+    itself (INT, UNSIGNED_INT).
 
-    A tensor with the shape and mapping of `reference`. HALF is rounded from single precision and may be `max_val`.
-    Raises `PoplibsError`.
-    """
+    A tensor with the shape and mapping of `reference`. HALF is rounded from single precision and
+    may be `max_val`. Raises `PoplibsError`."""
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
     low, high = check_number("min_val", min_val, dtype), check_number("max_val", max_val, dtype)
     _check_bounds(low, high, min_val, max_val)
     whole = dtype in (INT, UNSIGNED_INT)
     state = {"low": low, "high": high} if whole else {"low": float(low), "high": float(high)}
-    return _drawn(graph, UniformWhole if whole else Uniform, dtype, seed, seed_modifier, reference, prog, debug_context, state)
+    return _drawn(
+        graph,
+        UniformWhole if whole else Uniform,
+        dtype,
+        seed,
+        seed_modifier,
+        reference,
+        prog,
+        debug_context,
+        state,
+    )
 
 
 @library
@@ -267,17 +319,20 @@ def log_uniform(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Numbers from `min_val` to `max_val`, both above 0, whose logarithms are evenly distributed: FLOAT or HALF.
+    """Numbers from `min_val` to `max_val`, both above 0, whose logarithms are evenly distributed:
+    FLOAT or HALF.
 
-    A tensor with the shape and mapping of `reference`. Drawn in single precision, rounded at the end. Raises `PoplibsError`.
-    """
+    A tensor with the shape and mapping of `reference`. Drawn in single precision, rounded at the
+    end. Raises `PoplibsError`."""
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     least = float(np.finfo(np.float32).tiny)
     low, high = _finite("min_val", min_val, least), _finite("max_val", max_val, least)
     _check_bounds(low, high, min_val, max_val)
     state = {"low": low, "high": high}
-    return _drawn(graph, LogUniform, dtype, seed, seed_modifier, reference, prog, debug_context, state)
+    return _drawn(
+        graph, LogUniform, dtype, seed, seed_modifier, reference, prog, debug_context, state
+    )
 
 
 @library
@@ -292,10 +347,11 @@ def normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping of `reference`.
+    """Normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping of
+    `reference`.
 
-    They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises `PoplibsError`.
-    """
+    They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises
+    `PoplibsError`."""
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
@@ -315,17 +371,26 @@ def truncated_normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF; else as `normal`.
+    """Normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF; else as
+    `normal`.
 
-    Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a triangle. `alpha` is from 0.1
-    to 5.8. Raises `PoplibsError`.
-    """
+    Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a
+    triangle. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`."""
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
     constants = {"alpha": _finite("alpha", alpha, 0.1, 5.8)}
     return _drawn(
-        graph, TruncatedNormal, dtype, seed, seed_modifier, reference, prog, debug_context, state, constants=constants
+        graph,
+        TruncatedNormal,
+        dtype,
+        seed,
+        seed_modifier,
+        reference,
+        prog,
+        debug_context,
+        state,
+        constants=constants,
     )
 
 
@@ -340,11 +405,14 @@ def bernoulli(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT: shape and mapping of `reference`."""
+    """1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT: shape and
+    mapping of `reference`."""
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
     state = {"probability": _finite("prob", prob, 0, 1)}
-    return _drawn(graph, Bernoulli, dtype, seed, seed_modifier, reference, prog, debug_context, state)
+    return _drawn(
+        graph, Bernoulli, dtype, seed, seed_modifier, reference, prog, debug_context, state
+    )
 
 
 @library
@@ -359,17 +427,37 @@ def dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """x * scale where an element is kept, with `keep_probability`, and 0 elsewhere: x's shape and dtype, FLOAT or HALF.
+    """x * scale where an element is kept, with `keep_probability`, and 0 elsewhere: x's shape and
+    dtype, FLOAT or HALF.
 
-    The mask depends on the seed, the modifier and the layout of `reference`, which has x's shape: the same three give the
-    same mask for a gradient. The result has the mapping of `reference`. For a mean that stays, `scale` is
-    1 / keep_probability. Raises `PoplibsError`.
-    """
+    The mask depends on the seed, the modifier and the layout of `reference`, which has x's shape:
+    the same three give the same mask for a gradient. The result has the mapping of `reference`. For
+    a mean that stays, `scale` is 1 / keep_probability. Raises `PoplibsError`."""
     _check_seed(graph, "seed", seed, seed_modifier)
     check_dtype("x", x, FLOAT, HALF)
-    check_same("shapes", x.shape, reference.shape, f"x {x!r} and reference {reference!r}", "give x as reference.")
-    state = {"keep": _finite("keep_probability", keep_probability, 0, 1), "scale": _finite("scale", scale)}
-    return _drawn(graph, Dropout, x.dtype, seed, seed_modifier, reference, prog, debug_context, state, {"x": x})
+    check_same(
+        "shapes",
+        x.shape,
+        reference.shape,
+        f"x {x!r} and reference {reference!r}",
+        "give x as reference.",
+    )
+    state = {
+        "keep": _finite("keep_probability", keep_probability, 0, 1),
+        "scale": _finite("scale", scale),
+    }
+    return _drawn(
+        graph,
+        Dropout,
+        x.dtype,
+        seed,
+        seed_modifier,
+        reference,
+        prog,
+        debug_context,
+        state,
+        {"x": x},
+    )
 
 
 @library
@@ -384,11 +472,12 @@ def shaped_dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """`dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole rows are kept or dropped.
+    """`dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole rows are
+    kept or dropped.
 
-    x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of `reference`; the result
-    has the mapping of x. Two compute sets, Bernoulli and a product, as in PopLibs. Raises `PoplibsError`.
-    """
+    x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of
+    `reference`; the result has the mapping of x. Two compute sets, Bernoulli and a product, as in
+    PopLibs. Raises `PoplibsError`."""
     _check_seed(graph, "seed", seed, seed_modifier)
     check_dtype("x", x, FLOAT, HALF)
     lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
@@ -399,7 +488,15 @@ def shaped_dropout(
     keep = _finite("keep_probability", keep_probability, 0, 1)
     factor = _finite("scale", scale)
     mask = _drawn(
-        graph, Bernoulli, x.dtype, seed, seed_modifier, reference, prog, f"{debug_context}/mask", {"probability": keep}
+        graph,
+        Bernoulli,
+        x.dtype,
+        seed,
+        seed_modifier,
+        reference,
+        prog,
+        f"{debug_context}/mask",
+        {"probability": keep},
     )
     kept = expr._1 * expr._2 * factor
     return popops.map(graph, kept, [x, mask], prog, debug_context)
@@ -425,7 +522,9 @@ def _drawn(
     compute_set, codelet = graph.add_compute_set(name), _codelet(base, dtype, **(constants or {}))
     for tile, pieces in tile_pieces(graph, reference):
         edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
-        vertex = graph.add_vertex(compute_set, codelet, edges, seed=seed, modifier=int(modifier), tile=tile, **state)
+        vertex = graph.add_vertex(
+            compute_set, codelet, edges, seed=seed, modifier=int(modifier), tile=tile, **state
+        )
         graph.set_tile_mapping(vertex, tile)
     prog.add(Execute(compute_set))
     return out
@@ -436,9 +535,11 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: obje
         return
     check_tensor(graph, argument, seed)
     if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
-        raise refused(f"""wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of {seed.dtype.__name__}.
+        raise refused(f"""wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
+            {seed.dtype.__name__}.
             where: {seed!r}
-            next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.""")
+            next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and
+            graph.set_initial_value.""")
     check_mapped(graph, argument, seed)
     check_number("seed_modifier", modifier, UNSIGNED_INT)
 
@@ -452,7 +553,10 @@ def _check_bounds(low: Any, high: Any, min_val: object, max_val: object) -> None
 def _out_type(given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
     dtype = as_dtype(given, f"{calling()}()")
     if dtype not in allowed:
-        raise refused(f"was given out_type={dtype.__name__}.", next_step=f"use {', '.join(t.__name__ for t in allowed)}.")
+        raise refused(
+            f"was given out_type={dtype.__name__}.",
+            next_step=f"use {', '.join(t.__name__ for t in allowed)}.",
+        )
     return dtype
 
 
@@ -460,6 +564,14 @@ def _finite(argument: str, value: object, least: float = -np.inf, most: float = 
     """`value` as a number between two bounds. Raises `PoplibsError`."""
     number = float(check_number(argument, value, FLOAT))
     if not np.isfinite(number) or not least <= number <= most:
-        bounds = f" from {least:g} to {most:g}" if np.isfinite(most) else f" of {least:g} or more" if np.isfinite(least) else ""
-        raise refused(f"was given {shown(value)} as {argument}.", next_step=f"give a finite number{bounds}.")
+        bounds = (
+            f" from {least:g} to {most:g}"
+            if np.isfinite(most)
+            else f" of {least:g} or more"
+            if np.isfinite(least)
+            else ""
+        )
+        raise refused(
+            f"was given {shown(value)} as {argument}.", next_step=f"give a finite number{bounds}."
+        )
     return number

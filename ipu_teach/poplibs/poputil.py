@@ -13,7 +13,16 @@ from ipu_teach.graph import Graph, Shape, Tensor, concat
 from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE, least_elements, linear_mapping
 from ipu_teach.graph.templates import template_name
 from ipu_teach.poplibs import graphfn
-from ipu_teach.poplibs.library import OWN, Loose, as_given, check_shape, check_sizes, is_count, library, refused
+from ipu_teach.poplibs.library import (
+    OWN,
+    Loose,
+    as_given,
+    check_shape,
+    check_sizes,
+    is_count,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.placing import (
     TensorUseTracker,
     balanced_partition,
@@ -28,12 +37,35 @@ from ipu_teach.target import Target
 from ipu_teach.types import DType, as_dtype
 
 __all__ = [
-    "BROADCASTING", "MIN_BYTES_PER_TILE", "Mapping", "TensorUseTracker", "balanced_partition", "broadcast_to_match",
-    "calc_linear_tile_mapping", "choose_mapping_offset", "clone", "clone_n", "clone_to_ipu", "copy_to_ipu",
-    "create_broadcast_operand", "dim_is_split_over_ipus", "dim_is_split_over_tiles", "duplicate", "expand_to_match_ranks",
-    "factor_dims", "get_tile_imbalance", "graphfn", "map_tensor_linearly", "map_tensor_linearly_with_offset",
-    "split_regions", "split_regions_between_workers", "take", "template_vertex", "tile_pieces", "unfactor_dims",
-]  # fmt: skip
+    "BROADCASTING",
+    "MIN_BYTES_PER_TILE",
+    "Mapping",
+    "TensorUseTracker",
+    "balanced_partition",
+    "broadcast_to_match",
+    "calc_linear_tile_mapping",
+    "choose_mapping_offset",
+    "clone",
+    "clone_n",
+    "clone_to_ipu",
+    "copy_to_ipu",
+    "create_broadcast_operand",
+    "dim_is_split_over_ipus",
+    "dim_is_split_over_tiles",
+    "duplicate",
+    "expand_to_match_ranks",
+    "factor_dims",
+    "get_tile_imbalance",
+    "graphfn",
+    "map_tensor_linearly",
+    "map_tensor_linearly_with_offset",
+    "split_regions",
+    "split_regions_between_workers",
+    "take",
+    "template_vertex",
+    "tile_pieces",
+    "unfactor_dims",
+]
 
 Mapping = list[list[tuple[int, int]]]
 BROADCASTING = "dimensions are compared from the last; each must be equal, 1, or missing."
@@ -49,23 +81,27 @@ def calc_linear_tile_mapping(
 ) -> Mapping:
     """A linear mapping of `shape` elements, not applied: for each tile its (begin, end) intervals.
 
-    Elements keep their order. They are dealt out in grains of `grain_size` (default: a data path, 2 FLOAT or 4 HALF), as
-    evenly as that allows, to as few tiles as do when a tile may hold `min_elements_per_tile` (default: 128 bytes), or an
-    even share of all tiles if that is more.
-    """
+    Elements keep their order. They are dealt out in grains of `grain_size` (default: a data path, 2
+    FLOAT or 4 HALF), as evenly as that allows, to as few tiles as do when a tile may hold
+    `min_elements_per_tile` (default: 128 bytes), or an even share of all tiles if that is more."""
     mapping = _linear_mapping(graph, check_shape(shape), dtype, min_elements_per_tile, grain_size)
     return mapping + [[] for _ in range(graph.target.num_tiles - len(mapping))]
 
 
 def _linear_mapping(
-    graph: Graph, shape: Shape, dtype: type[DType], min_elements_per_tile: int | None, grain_size: int | None
+    graph: Graph,
+    shape: Shape,
+    dtype: type[DType],
+    min_elements_per_tile: int | None,
+    grain_size: int | None,
 ) -> Mapping:
     """The same up to the last tile that gets any."""
     dtype, count, target = as_dtype(dtype, "calc_linear_tile_mapping()"), prod(shape), graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
     least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
     if not is_count(grain, 1) or not is_count(least, 0):
-        raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain)} and at least {shown(least)} elements a
+        raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain)} and at least
+            {shown(least)} elements a
             tile.
             next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.""")
     return linear_mapping(count, target.num_tiles, int(grain), int(least))
@@ -73,10 +109,16 @@ def _linear_mapping(
 
 @library
 def map_tensor_linearly(
-    graph: Graph, tensor: Loose, min_elements_per_tile: int | None = None, grain_size: int | None = None
+    graph: Graph,
+    tensor: Loose,
+    min_elements_per_tile: int | None = None,
+    grain_size: int | None = None,
 ) -> None:
     """Spread a tensor over the tiles in element order; see `calc_linear_tile_mapping`."""
-    graph.set_tile_mapping(tensor, _linear_mapping(graph, tensor.shape, tensor.dtype, min_elements_per_tile, grain_size))
+    graph.set_tile_mapping(
+        tensor,
+        _linear_mapping(graph, tensor.shape, tensor.dtype, min_elements_per_tile, grain_size),
+    )
 
 
 @overload
@@ -88,8 +130,11 @@ def broadcast_to_match(tensor: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]: 
 
 
 @library
-def broadcast_to_match(tensor: Tensor, shape: Sequence[int] | Tensor) -> Tensor | tuple[Tensor, Tensor]:
-    """`tensor` seen in a larger shape, by numpy's rules: missing and single dimensions repeat their elements. A view.
+def broadcast_to_match(
+    tensor: Tensor, shape: Sequence[int] | Tensor
+) -> Tensor | tuple[Tensor, Tensor]:
+    """`tensor` seen in a larger shape, by numpy's rules: missing and single dimensions repeat their
+    elements. A view.
 
     With a second tensor in place of the shape: both, seen in the shape that they have in common.
     """
@@ -118,17 +163,24 @@ def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both tensors with as many dimensions as the one that has more: dimensions of length 1 come in front. Views."""
+    """Both tensors with as many dimensions as the one that has more: dimensions of length 1 come in
+    front. Views."""
     for name, tensor in (("a", a), ("b", b)):
         if not isinstance(tensor, Tensor):
-            raise PoplibsError(f"expand_to_match_ranks() was given {shown(tensor)} as {name}.", next_step="give a tensor.")
+            raise PoplibsError(
+                f"expand_to_match_ranks() was given {shown(tensor)} as {name}.",
+                next_step="give a tensor.",
+            )
     rank = max(a.rank, b.rank)
     return a.expand((0,) * (rank - a.rank)), b.expand((0,) * (rank - b.rank))
 
 
 @library
-def get_tile_imbalance(graph: Graph, tensor: Loose, min_elements_per_tile: int = 0, grain_size: int = 0) -> int:
-    """How many elements the fullest tile holds beyond what it would in an even mapping; 0 for an even one.
+def get_tile_imbalance(
+    graph: Graph, tensor: Loose, min_elements_per_tile: int = 0, grain_size: int = 0
+) -> int:
+    """How many elements the fullest tile holds beyond what it would in an even mapping; 0 for an
+    even one.
 
     Even is an equal share, rounded up to `grain_size`, and at least `min_elements_per_tile`.
     """
@@ -140,8 +192,11 @@ def get_tile_imbalance(graph: Graph, tensor: Loose, min_elements_per_tile: int =
 
 
 @library
-def map_tensor_linearly_with_offset(graph: Graph, tensor: Loose, offset: int = 0, ascending_order: bool = True) -> None:
-    """As `map_tensor_linearly`, with the first elements on tile `offset`, and on tile 0 after the last one.
+def map_tensor_linearly_with_offset(
+    graph: Graph, tensor: Loose, offset: int = 0, ascending_order: bool = True
+) -> None:
+    """As `map_tensor_linearly`, with the first elements on tile `offset`, and on tile 0 after the
+    last one.
 
     Not in `ascending_order`, tiles are counted from the last one down.
     """
@@ -154,14 +209,17 @@ def map_tensor_linearly_with_offset(graph: Graph, tensor: Loose, offset: int = 0
 
 @library
 def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """A new variable that holds what `tensor` holds when the program comes here, each element on the same tile."""
+    """A new variable that holds what `tensor` holds when the program comes here, each element on
+    the same tile."""
     made = like(graph, tensor, debug_context)
     prog.add(Copy(tensor, made))
     return made
 
 
 @library
-def clone_n(graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None) -> Tensor:
+def clone_n(
+    graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None
+) -> Tensor:
     """[n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
     check_sizes(graph.target, 1, n=n)
     if n > 10**6:
@@ -171,7 +229,8 @@ def clone_n(graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: t
 
 @library
 def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_ipu") -> Tensor:
-    """A new variable like `tensor` on the tiles of IPU number `ipu` that have the same place in it as the tensor's."""
+    """A new variable like `tensor` on the tiles of IPU number `ipu` that have the same place in it
+    as the tensor's."""
     return _on_ipu(graph, tensor, ipu, name)
 
 
@@ -189,7 +248,9 @@ def _on_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
 
 
 @library
-def copy_to_ipu(graph: Graph, tensor: Tensor, ipu: int, prog: Program, debug_context: str = OWN) -> Tensor:
+def copy_to_ipu(
+    graph: Graph, tensor: Tensor, ipu: int, prog: Program, debug_context: str = OWN
+) -> Tensor:
     """As `clone_to_ipu`, and a copy of the tensor's elements there."""
     made = _on_ipu(graph, tensor, ipu, debug_context)
     prog.add(Copy(tensor, made))
@@ -212,13 +273,18 @@ def _split(graph: Graph, tensor: Tensor, dim: int, tiles: int) -> bool:
     axis = tensor._axis(dim)
     if not tensor.num_elements:
         return False
-    places = np.moveaxis(graph.tile_map().at(tensor.positions() * tensor.dtype.size) // tiles, axis, 0)
+    places = np.moveaxis(
+        graph.tile_map().at(tensor.positions() * tensor.dtype.size) // tiles, axis, 0
+    )
     return bool(np.any(places != places[0]))
 
 
 @library
 def split_regions_between_workers(
-    target: Target, regions: Sequence[tuple[int, int]], grain_size: int, min_elements_per_worker: int = 0
+    target: Target,
+    regions: Sequence[tuple[int, int]],
+    grain_size: int,
+    min_elements_per_worker: int = 0,
 ) -> list[list[tuple[int, int]]]:
     """`split_regions` for the workers of a tile: a part for each vertex."""
     check_sizes(target, 0)
@@ -227,7 +293,8 @@ def split_regions_between_workers(
 
 @library
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """A new variable of the same shape, each element on the tile of its original; `dtype` if it is to be another."""
+    """A new variable of the same shape, each element on the tile of its original; `dtype` if it is
+    to be another."""
     return like(graph, tensor, name, dtype)
 
 
@@ -250,7 +317,8 @@ def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """`take` of several tensors. How the elements lie is written down for all tiles whose intervals lie alike."""
+    """`take` of several tensors. How the elements lie is written down for all tiles whose intervals
+    lie alike."""
     first = pieces[0][0]
     if len(pieces) == 1:
         return [flat[first : pieces[0][1]] for flat in flats]
@@ -268,11 +336,12 @@ def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> lis
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:
-    """The name of a codelet template's instance: `template_vertex("Scale", FLOAT)` is "Scale<float>".
+    """The name of a codelet template's instance: `template_vertex("Scale", FLOAT)` is
+    "Scale<float>".
 
-    `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises `PoplibsError` if `name`
-    is no text or there is no dtype, `PoplarTypeError` for what is no dtype.
-    """
+    `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises
+    `PoplibsError` if `name` is no text or there is no dtype, `PoplarTypeError` for what is no
+    dtype."""
     if not isinstance(name, str) or not dtypes:
         raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.
             next:  give the name of a template and its dtypes: template_vertex("Scale", FLOAT).""")

@@ -1,9 +1,11 @@
-"""Unit scaling: factors that keep weights, activations and gradients near a deviation of 1, so that narrow floats hold them.
+"""Unit scaling: factors that keep weights, activations and gradients near a deviation of 1, so that
+narrow floats hold them.
 
-Where everything that is multiplied and added has a deviation of 1, products with sums over k terms have sqrt(k); a factor of
-1 / sqrt(k) brings them back. Forward and backward have factors of their own, for they sum over different dimensions. So halves
-and 8-bit floats are used in the middle of their range from the first step, and no loss has to be scaled.
-Source: Blake, Orr and Luschi, "Unit Scaling: Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
+Where everything that is multiplied and added has a deviation of 1, products with sums over k terms
+have sqrt(k); a factor of 1 / sqrt(k) brings them back. Forward and backward have factors of their
+own, for they sum over different dimensions. So halves and 8-bit floats are used in the middle of
+their range from the first step, and no loss has to be scaled. Source: Blake, Orr and Luschi, "Unit
+Scaling: Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ _RANGE, _POINTS = 12.0, 240_001  # of the normal distribution, for sums that sta
 class LinearScales:
     """Factors of a linear layer, each for one of its three products.
 
-    `output`: of inputs times weights; `input_gradient`: of the gradient times the weights' transpose; `weight_gradient`: of
-    the inputs' transpose times the gradient.
+    `output`: of inputs times weights; `input_gradient`: of the gradient times the weights'
+    transpose; `weight_gradient`: of the inputs' transpose times the gradient.
     """
 
     output: float
@@ -37,17 +39,21 @@ class LinearScales:
 
 @dataclass(frozen=True)
 class NonLinearityScales:
-    """Factors of a non-linearity: of what comes out (less its mean, which no factor moves), and of the gradient."""
+    """Factors of a non-linearity: of what comes out (less its mean, which no factor moves), and of
+    the gradient."""
 
     output: float
     input_gradient: float
 
 
-def linear_scales(batch: int, fan_in: int, fan_out: int, *, constrained: bool = False) -> LinearScales:
+def linear_scales(
+    batch: int, fan_in: int, fan_out: int, *, constrained: bool = False
+) -> LinearScales:
     """The factors for inputs [batch, fan_in] and weights [fan_in, fan_out], all of deviation 1.
 
-    `constrained`: the same factor, the geometric mean, for the output and for the input's gradient, as is needed where the
-    gradient must be exact, not only to a factor. Raises `PoplibsError` for sizes below 1.
+    `constrained`: the same factor, the geometric mean, for the output and for the input's gradient,
+    as is needed where the gradient must be exact, not only to a factor. Raises `PoplibsError` for
+    sizes below 1.
     """
     for name, size in (("batch", batch), ("fan_in", fan_in), ("fan_out", fan_out)):
         if not is_whole(size) or size < 1:
@@ -61,10 +67,11 @@ def linear_scales(batch: int, fan_in: int, fan_out: int, *, constrained: bool = 
 
 @library
 def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
-    """The factors for an elementwise non-linearity whose input and gradient are normally distributed with deviation 1.
+    """The factors for an elementwise non-linearity whose input and gradient are normally
+    distributed with deviation 1.
 
-    Worked out by adding up the function over the distribution. Raises `PoplibsError` for SOFTMAX, whose rows depend on each
-    other, and for names that are none.
+    Worked out by adding up the function over the distribution. Raises `PoplibsError` for SOFTMAX,
+    whose rows depend on each other, and for names that are none.
     """
     chosen = kind_of(kind)
     if chosen.by_row:
@@ -80,4 +87,6 @@ def _scales(kind: NonLinearityType) -> NonLinearityScales:
     out = FUNCTIONS[kind](x)
     mean = float(weight @ out)
     slope = SLOPES[kind](x if kind.slope_from_input else out, np.ones_like(x))
-    return NonLinearityScales(1 / sqrt(float(weight @ (out - mean) ** 2)), 1 / sqrt(float(weight @ slope**2)))
+    return NonLinearityScales(
+        1 / sqrt(float(weight @ (out - mean) ** 2)), 1 / sqrt(float(weight @ slope**2))
+    )

@@ -1,9 +1,9 @@
 """What happened, as data, and the questions one asks of it.
 
-Beside `tiny`, which gives back values: every superstep that ran, tile by tile and vertex by vertex, from a log of step
-numbers alone; queries as libpva has them, the profile summary in Poplar's words, reasons for waiting; comparisons and
-"what if"; the host's own timeline; files that are saved, opened elsewhere and still answer. Nothing here runs a program.
-"""
+Beside `tiny`, which gives back values: every superstep that ran, tile by tile and vertex by vertex,
+from a log of step numbers alone; queries as libpva has them, the profile summary in Poplar's words,
+reasons for waiting; comparisons and "what if"; the host's own timeline; files that are saved,
+opened elsewhere and still answer. Nothing here runs a program."""
 
 from ipu_teach.report.blocks import BlockRun
 from ipu_teach.report.compare import Comparison, compare
@@ -19,7 +19,23 @@ from ipu_teach.report.trace_file import chrome_trace
 from ipu_teach.report.why import Why
 
 __all__ = [
-    "BlockRun", "Comparison", "CompiledProfile", "ComputeSetProfile", "HostEvent", "HostTrace", "Profile", "ProgramRun",
-    "Recording", "Report", "StepLog", "StepRun", "Why", "chrome_trace", "compare", "counter", "open_report",
-    "print_profile_summary", "tracepoint",
-]  # fmt: skip
+    "BlockRun",
+    "Comparison",
+    "CompiledProfile",
+    "ComputeSetProfile",
+    "HostEvent",
+    "HostTrace",
+    "Profile",
+    "ProgramRun",
+    "Recording",
+    "Report",
+    "StepLog",
+    "StepRun",
+    "Why",
+    "chrome_trace",
+    "compare",
+    "counter",
+    "open_report",
+    "print_profile_summary",
+    "tracepoint",
+]

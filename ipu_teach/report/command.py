@@ -45,13 +45,24 @@ def main(words: Sequence[str]) -> int:
     elif given.csv:
         print(Table(report.tables.get(SHOWN[given.csv], ())).to_csv(), end="")
     else:
-        print_profile_summary(report, given.sections, show_execution_steps=given.steps, show_var_storage=given.variables)
+        print_profile_summary(
+            report,
+            given.sections,
+            show_execution_steps=given.steps,
+            show_var_storage=given.variables,
+        )
     return 0
 
 
 def _parser(which: str) -> argparse.ArgumentParser:
-    more = "" if which else "Besides: ipu-teach report compare BEFORE AFTER, and ipu-teach report trace FILE."
-    parser = argparse.ArgumentParser(prog=f"ipu-teach report {which}".strip(), description=JOBS[which], epilog=more)
+    more = (
+        ""
+        if which
+        else "Besides: ipu-teach report compare BEFORE AFTER, and ipu-teach report trace FILE."
+    )
+    parser = argparse.ArgumentParser(
+        prog=f"ipu-teach report {which}".strip(), description=JOBS[which], epilog=more
+    )
     add = parser.add_argument
     if which == "compare":
         add("before", metavar="BEFORE", help=A_FILE)
@@ -62,10 +73,22 @@ def _parser(which: str) -> argparse.ArgumentParser:
     if which == "trace":
         add("--out", metavar="JSON", help="where to; without it, beside FILE")
         add("--tiles", type=int, nargs="+", metavar="N", help="tiles that get rows of their own")
-        add("--blocks", type=int, nargs="+", default=[], metavar="N", help="tiles that get a row of their blocks")
+        add(
+            "--blocks",
+            type=int,
+            nargs="+",
+            default=[],
+            metavar="N",
+            help="tiles that get a row of their blocks",
+        )
         add("--host", action="store_true", help="the host's events too, in their own time")
         return parser
-    add("--sections", nargs="+", metavar="NAME", help="some of Target, Graph, Memory Usage, Execution, …")
+    add(
+        "--sections",
+        nargs="+",
+        metavar="NAME",
+        help="some of Target, Graph, Memory Usage, Execution, …",
+    )
     add("--steps", action="store_true", help="the steps of the run, the first hundred")
     add("--variables", action="store_true", help="the variables, the largest hundred")
     add("--insights", action="store_true", help="what stands out, and what one could try")

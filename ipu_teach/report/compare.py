@@ -1,7 +1,8 @@
 """Two reports side by side: what became more, what less, and by how much.
 
-Things are matched by name: variables, steps (what a compute set or a copy does in the whole run), memory categories and
-codelets. The largest effects come first. What is only on one side counts as 0 on the other.
+Things are matched by name: variables, steps (what a compute set or a copy does in the whole run),
+memory categories and codelets. The largest effects come first. What is only on one side counts as 0
+on the other.
 """
 
 from __future__ import annotations
@@ -17,12 +18,24 @@ from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
 
 MOST_LINES = 12  # of each aspect, as text
-ASPECTS = ("total", "machine", "cycles", "compute", "exchange", "bytes", "memory", "variables", "vertices", "program")
+ASPECTS = (
+    "total",
+    "machine",
+    "cycles",
+    "compute",
+    "exchange",
+    "bytes",
+    "memory",
+    "variables",
+    "vertices",
+    "program",
+)
 
 
 @dataclass(frozen=True)
 class Change:
-    """One difference. `aspect` is one of `ASPECTS`; `share`: how large it is, as a part of what the aspect is in all."""
+    """One difference. `aspect` is one of `ASPECTS`; `share`: how large it is, as a part of what the
+    aspect is in all."""
 
     COLUMNS: ClassVar = ("aspect", "name", "before", "after", "change", "share", "note")
 
@@ -40,7 +53,8 @@ class Change:
 
 
 class Comparison:
-    """What `compare` found: `changes`, and text, a table and HTML of them. False if there is no difference."""
+    """What `compare` found: `changes`, and text, a table and HTML of them. False if there is no
+    difference."""
 
     def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
         self.before, self.after, self.changes = before, after, changes
@@ -56,12 +70,16 @@ class Comparison:
     def of(self, aspect: str) -> Table[Change]:
         """The changes of one aspect, the largest first. Raises `InvalidOptionError`."""
         if aspect not in ASPECTS:
-            raise InvalidOptionError(f"There is no aspect {shown(aspect)}.", next_step=f"choose one of {', '.join(ASPECTS)}.")
+            raise InvalidOptionError(
+                f"There is no aspect {shown(aspect)}.",
+                next_step=f"choose one of {', '.join(ASPECTS)}.",
+            )
         return self.changes.where(lambda change: change.aspect == aspect)
 
     @property
     def largest(self) -> Change | None:
-        """The change of cycles with the largest effect, else that of memory; None if there is none."""
+        """The change of cycles with the largest effect, else that of memory; None if there is
+        none."""
         for aspect in ("cycles", "variables", "memory", "machine"):
             if found := self.of(aspect):
                 return found[0]
@@ -74,7 +92,9 @@ class Comparison:
             if rows:
                 lines.append(f"{aspect}:")
                 lines += [_line(row) for row in rows[:MOST_LINES]]
-                lines += [f"  … and {len(rows) - MOST_LINES:,} more"] if len(rows) > MOST_LINES else []
+                lines += (
+                    [f"  … and {len(rows) - MOST_LINES:,} more"] if len(rows) > MOST_LINES else []
+                )
         return "\n".join(lines)
 
     def sentence(self) -> str:
@@ -83,20 +103,35 @@ class Comparison:
         ratio = f", {after / before:.2f} times as many" if before and before != after else ""
         text = f"{before:,.0f} modelled cycles before, {after:,.0f} after{ratio}."
         most = self.largest
-        return text + (f" The largest effect: {most.aspect} of {plain(most.name)}, {most.change:+,.0f}." if most else "")
+        return text + (
+            f" The largest effect: {most.aspect} of {plain(most.name)}, {most.change:+,.0f}."
+            if most
+            else ""
+        )
 
     def __repr__(self) -> str:
         return self.sentence() if self.changes else "The two reports are the same."
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th scope=row style='text-align:left'>{escape(plain(c.name))}</th><td>{c.aspect}</td><td>{c.before:,.0f}</td>"
-            f"<td>{c.after:,.0f}</td><td>{c.change:+,.0f}</td><td style='text-align:left'>{escape(plain(c.note))}</td></tr>"
+            "<tr><th scope=row "
+            f"style='text-align:left'>{escape(plain(c.name))}</th><td>{c.aspect}</td><td>{c.before:,.0f}</td>"
+            f"<td>{c.after:,.0f}</td><td>{c.change:+,.0f}</td><td "
+            f"style='text-align:left'>{escape(plain(c.note))}</td></tr>"
             for c in self.changes[:50]
         )
-        more = f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>" if len(self.changes) > 50 else ""
-        head = "".join(f"<th scope=col>{name}</th>" for name in ("name", "of", "before", "after", "change", "note"))
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+        more = (
+            f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>"
+            if len(self.changes) > 50
+            else ""
+        )
+        head = "".join(
+            f"<th scope=col>{name}</th>"
+            for name in ("name", "of", "before", "after", "change", "note")
+        )
+        table = (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+        )
         return f"<div class=ipu-view><p>{escape(repr(self))}</p>{table}{more}</div>"
 
 
@@ -107,28 +142,43 @@ def _line(change: Change) -> str:
 
 
 def compare(before: Report, after: Report) -> Comparison:
-    """What changed from one report to another, the largest effects first. Raises `InvalidOptionError` for no reports."""
+    """What changed from one report to another, the largest effects first. Raises
+    `InvalidOptionError` for no reports."""
     for given in (before, after):
         if not isinstance(given, Report):
             raise InvalidOptionError(f"""compare() was given {shown(given)}, which is no report.
                 next:  give it two of engine.report.""")
     changes: list[Change] = []
     for aspect in ASPECTS:
-        changes += sorted(_MAKERS[aspect](aspect, before, after), key=lambda c: (-abs(c.change), c.name))
+        changes += sorted(
+            _MAKERS[aspect](aspect, before, after), key=lambda c: (-abs(c.change), c.name)
+        )
     return Comparison(before, after, Table(changes))
 
 
-def _by_name(aspect: str, a: Mapping[str, float], b: Mapping[str, float], notes: dict[str, str] | None = None) -> list[Change]:
+def _by_name(
+    aspect: str, a: Mapping[str, float], b: Mapping[str, float], notes: dict[str, str] | None = None
+) -> list[Change]:
     whole = max(sum(a.values()), sum(b.values())) or 1
     return [
-        Change(aspect, name, a.get(name, 0), b.get(name, 0), abs(b.get(name, 0) - a.get(name, 0)) / whole,
-               (notes or {}).get(name, "only after" if name not in a else "only before" if name not in b else ""))
+        Change(
+            aspect,
+            name,
+            a.get(name, 0),
+            b.get(name, 0),
+            abs(b.get(name, 0) - a.get(name, 0)) / whole,
+            (notes or {}).get(
+                name, "only after" if name not in a else "only before" if name not in b else ""
+            ),
+        )
         for name in dict.fromkeys([*a, *b])
         if a.get(name, 0) != b.get(name, 0) or (notes or {}).get(name)
-    ]  # fmt: skip
+    ]
 
 
-def _measured(of: Callable[[Report], Mapping[str, float]]) -> Callable[[str, Report, Report], list[Change]]:
+def _measured(
+    of: Callable[[Report], Mapping[str, float]],
+) -> Callable[[str, Report, Report], list[Change]]:
     return lambda aspect, a, b: _by_name(aspect, of(a), of(b))
 
 
@@ -176,9 +226,16 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
     notes = {}
     for name in rows[0].keys() & rows[1].keys():
         a, b = rows[0][name], rows[1][name]
-        pairs = [(what, getattr(a, what), getattr(b, what)) for what in ("dtype", "shape", "tiles", "always_live")]
+        pairs = [
+            (what, getattr(a, what), getattr(b, what))
+            for what in ("dtype", "shape", "tiles", "always_live")
+        ]
         said = [f"{what.replace('_', ' ')} {x} before, {y} after" for what, x, y in pairs if x != y]
-        if not said and before.target.num_tiles == after.target.num_tiles and places[0][name] != places[1][name]:
+        if (
+            not said
+            and before.target.num_tiles == after.target.num_tiles
+            and places[0][name] != places[1][name]
+        ):
             said = ["on other tiles, or in other parts"]
         if said:
             notes[name] = "; ".join(said)
@@ -186,12 +243,17 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
 
 
 def _places(report: Report) -> dict[str, bytes]:
-    """For each name of variables how many bytes of them lie on which tiles, in a form that can be compared."""
+    """For each name of variables how many bytes of them lie on which tiles, in a form that can be
+    compared."""
     memory = report.memory
     cuts = memory.variable.searchsorted(range(len(memory.names) + 1)).tolist()
     found: dict[str, bytes] = {}
     for name, first, last in zip(memory.names, cuts, cuts[1:], strict=False):
-        found[name] = found.get(name, b"") + memory.tile[first:last].tobytes() + memory.size[first:last].tobytes()
+        found[name] = (
+            found.get(name, b"")
+            + memory.tile[first:last].tobytes()
+            + memory.size[first:last].tobytes()
+        )
     return found
 
 

@@ -1,4 +1,5 @@
-"""The profile of a program that has just been compiled: everything is worked out when somebody asks."""
+"""The profile of a program that has just been compiled: everything is worked out when somebody
+asks."""
 
 # mypy: disable-error-code=override
 # What a file's profile has as fields is worked out here when it is asked for.
@@ -44,7 +45,9 @@ class CompiledProfile(Profile):
     def variables(self) -> tuple[facts.VariableFacts, ...]:
         graph = self._compiled.graph
         return tuple(
-            facts.VariableFacts(v.name, v.dtype.__name__, tuple(v.shape), category, in_words(v.line))
+            facts.VariableFacts(
+                v.name, v.dtype.__name__, tuple(v.shape), category, in_words(v.line)
+            )
             for v, category in zip(graph.variables, self.memory.categories, strict=True)
         )
 
@@ -56,13 +59,22 @@ class CompiledProfile(Profile):
     def codelets(self) -> tuple[facts.CodeletFacts, ...]:
         found = []
         for c in self._classes:
-            groups = [g for listed in self._compiled.groups.values() for g in listed if g.table.codelet is c]
+            groups = [
+                g
+                for listed in self._compiled.groups.values()
+                for g in listed
+                if g.table.codelet is c
+            ]
             slowest = max(groups, key=lambda g: WAYS.index(g.way), default=None)
             way, reason = (slowest.way, slowest.unbatched) if slowest else (WAYS[0], "")
             if c in self._looped:
                 way, reason = WAYS[-1], "; ".join(filter(None, (reason, self._looped[c])))
             declared = tuple((name, field.declaration()) for name, field in c.fields.items())
-            found.append(facts.CodeletFacts(c.__name__, c.context, declared, reason, way, sources(c), codelet_ground(groups)))
+            found.append(
+                facts.CodeletFacts(
+                    c.__name__, c.context, declared, reason, way, sources(c), codelet_ground(groups)
+                )
+            )
         return tuple(found)
 
     @cached_property
@@ -73,10 +85,20 @@ class CompiledProfile(Profile):
         )
 
     def _part(self, table: FrozenTable) -> facts.VertexFacts:
-        flops = [(vertex_flops(g), len(g.rows)) for g in self._compiled.groups[table.compute_set] if g.table is table]
-        total = -1 if any(each < 0 for each, _ in flops) else sum(each * count for each, count in flops)
+        flops = [
+            (vertex_flops(g), len(g.rows))
+            for g in self._compiled.groups[table.compute_set]
+            if g.table is table
+        ]
+        total = (
+            -1 if any(each < 0 for each, _ in flops) else sum(each * count for each, count in flops)
+        )
         return facts.VertexFacts(
-            self._classes.index(table.codelet), len(table), total, runs_of(np.unique(table.tiles)), in_words(table.line(0))
+            self._classes.index(table.codelet),
+            len(table),
+            total,
+            runs_of(np.unique(table.tiles)),
+            in_words(table.line(0)),
         )
 
     @cached_property
@@ -84,14 +106,23 @@ class CompiledProfile(Profile):
         return tuple(self._facts(number, step) for number, step in enumerate(self._compiled.steps))
 
     def _facts(self, number: int, step: p.Step) -> facts.StepFacts:
-        which, transfer = step.compute_set if isinstance(step, p.ExecuteStep) else -1, with_host(step)
+        which, transfer = (
+            step.compute_set if isinstance(step, p.ExecuteStep) else -1,
+            with_host(step),
+        )
         lines = list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]
-        return facts.StepFacts(which, self._sync(number, step), transfer[1] if transfer else None, in_words(*lines))
+        return facts.StepFacts(
+            which, self._sync(number, step), transfer[1] if transfer else None, in_words(*lines)
+        )
 
     def _sync(self, number: int, step: p.Step) -> int:
         if isinstance(step, UNSYNCED):
             return facts.NO_SYNC
-        return facts.EXTERNAL if self.model.external(step, self.model.exchange(number)) else facts.INTERNAL
+        return (
+            facts.EXTERNAL
+            if self.model.external(step, self.model.exchange(number))
+            else facts.INTERNAL
+        )
 
     @cached_property
     def programs(self) -> tuple[facts.ProgramNode, ...]:
@@ -104,7 +135,9 @@ class CompiledProfile(Profile):
     @cached_property
     def edges(self) -> int:
         tables = (table for _, table in self._compiled.graph.tables())
-        return sum(len(table) * sum(f.kind != "state" for f in table.fields.values()) for table in tables)
+        return sum(
+            len(table) * sum(f.kind != "state" for f in table.fields.values()) for table in tables
+        )
 
     def cost(self, number: int) -> StepCost:
         return self.model.step(number)
@@ -116,11 +149,16 @@ class CompiledProfile(Profile):
         return transfers(self._compiled.graph, self._compiled.steps[number])
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
-        step, count, longest = self._compiled.steps[number], *(np.zeros(self.target.num_tiles, np.int64) for _ in range(2))
+        step, count, longest = (
+            self._compiled.steps[number],
+            *(np.zeros(self.target.num_tiles, np.int64) for _ in range(2)),
+        )
         if not isinstance(step, p.ExecuteStep):
             return None
         measured = step.cycles if isinstance(step, p.MeasuredStep) else None
-        cycles, tiles, alone, _ = self.model.vertex_cycles(self._compiled.graph.compute_sets[step.compute_set], measured)
+        cycles, tiles, alone, _ = self.model.vertex_cycles(
+            self._compiled.graph.compute_sets[step.compute_set], measured
+        )
         np.add.at(count, tiles, 1)
         np.maximum.at(longest, tiles, cycles)
         return count, longest, np.isin(np.arange(len(count)), tiles[alone])
@@ -128,9 +166,18 @@ class CompiledProfile(Profile):
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
         compute_set = self.model.compute_set(number)
         tables = () if compute_set is None else compute_set.tables
-        here = [(table, row) for table in tables for row in np.flatnonzero(table.tiles == tile).tolist()]
-        added, placed = (Counter(of(table, row) for table, row in here) for of in (FrozenTable.line, FrozenTable.placed_by))
-        return (in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0])) if here else ("", "")
+        here = [
+            (table, row) for table in tables for row in np.flatnonzero(table.tiles == tile).tolist()
+        ]
+        added, placed = (
+            Counter(of(table, row) for table, row in here)
+            for of in (FrozenTable.line, FrozenTable.placed_by)
+        )
+        return (
+            (in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0]))
+            if here
+            else ("", "")
+        )
 
     def at(self, target: Target) -> Profile:
         return CompiledProfile(self.model.at(target), self._looped)
@@ -139,7 +186,9 @@ class CompiledProfile(Profile):
 def _node(node: p.Node) -> facts.ProgramNode:
     predicate = "" if node.predicate is None else node.predicate.graph.describe(node.predicate)
     children = tuple(_node(child) for child in node.children)
-    return facts.ProgramNode(node.kind, node.name, node.step, node.count, predicate, node.cases, children)
+    return facts.ProgramNode(
+        node.kind, node.name, node.step, node.count, predicate, node.cases, children
+    )
 
 
 def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
@@ -150,9 +199,14 @@ def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
 
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
-    """(class and method, its text) of what a vertex class and its own bases define, where the text is to be had."""
+    """(class and method, its text) of what a vertex class and its own bases define, where the text
+    is to be had."""
     found: dict[str, tuple[str, str]] = {}
-    for owner in (c for c in codelet.__mro__ if issubclass(c, Vertex) and not c.__module__.startswith("ipu_teach.graph")):
+    for owner in (
+        c
+        for c in codelet.__mro__
+        if issubclass(c, Vertex) and not c.__module__.startswith("ipu_teach.graph")
+    ):
         for name, value in vars(owner).items():
             if isinstance(value, FunctionType) and name not in found and not name.startswith("__"):
                 try:

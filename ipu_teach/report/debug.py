@@ -1,6 +1,7 @@
 """The names of a program as a tree: `layer1/mul/reduce` is `reduce` inside `mul` inside `layer1`.
 
-Compute sets, copies inside named programs, and variables hang where their names say. Sums are over all below.
+Compute sets, copies inside named programs, and variables hang where their names say. Sums are over
+all below.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class DebugNode:
-    """One name, with those inside. `steps`: numbers of the compiled steps of exactly this name; `variables`: its variables.
+    """One name, with those inside. `steps`: numbers of the compiled steps of exactly this name;
+    `variables`: its variables.
 
     `cycles` (modelled, of the whole run) and `bytes` (of variables) count all that is below too.
     """
@@ -61,7 +63,10 @@ class DebugContexts(Table[DebugNode]):
 def debug_contexts(report: Report) -> DebugContexts:
     """The names of compute sets and variables as a tree; `.find("layer1")` looks one up."""
     root = DebugNode("", "", -1)
-    runs, profile = report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps), report.profile
+    runs, profile = (
+        report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps),
+        report.profile,
+    )
     for number, (operation, step) in enumerate(zip(names(profile), profile.steps, strict=True)):
         cost = profile.cost(number)
         path = cost.name if step.compute_set >= 0 else operation

@@ -1,13 +1,14 @@
-"""Notes what the host does, in its own time: compiling, loading, each run, every stream copy, and marks of the learner's own.
+"""Notes what the host does, in its own time: compiling, loading, each run, every stream copy, and
+marks of the learner's own.
 
     with tracepoint("load batch"):
         batch = next(loader)
     counter("loss").add(loss)
 
-Like PopVision's System Analyser, one timeline serves the whole process; a report holds what is on it since its engine was
-made (`report.host`). These times are measured, not modelled. They differ from run to run, so they are in no digest and on no
-page. Perfetto draws it: `trace_file.chrome_trace(report, host=True)`.
-"""
+Like PopVision's System Analyser, one timeline serves the whole process; a report holds what is on
+it since its engine was made (`report.host`). These times are measured, not modelled. They differ
+from run to run, so they are in no digest and on no page. Perfetto draws it:
+`trace_file.chrome_trace(report, host=True)`."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ MOST_EVENTS = 100_000  # the newest ones, of each channel's events, and of value
 class Timeline:
     """The process's events. Appending is all that happens while something runs.
 
-    Each channel keeps its newest events, so that a million stream copies push out nothing but older stream copies.
-    """
+    Each channel keeps its newest events, so that a million stream copies push out nothing but older
+    stream copies."""
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
         self._most = most
@@ -53,7 +54,11 @@ class Timeline:
     def snapshot(self, since: int) -> HostTrace:
         """What began at `since` or later. It is sorted when somebody asks."""
         raw = [event for events in list(self._events.values()) for event in list(events)]
-        values = [Value(n, u, (t - since) / 1e9, v, s) for n, u, t, v, s in list(self._values) if t >= since]
+        values = [
+            Value(n, u, (t - since) / 1e9, v, s)
+            for n, u, t, v, s in list(self._values)
+            if t >= since
+        ]
         return HostTrace(raw, values, self._dropped, since)
 
 
@@ -62,7 +67,8 @@ TIMELINE = Timeline()
 
 @contextmanager
 def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
-    """What happens in the block is one event on the host's timeline. Also a decorator of functions."""
+    """What happens in the block is one event on the host's timeline. Also a decorator of
+    functions."""
     for given in (label, channel):
         if not isinstance(given, str):
             raise InvalidOptionError(f"""tracepoint() was given {shown(given)}.
@@ -76,7 +82,8 @@ def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Counter:
-    """A value over time: a loss, a temperature, bytes. `series` tells several lines of one graph apart."""
+    """A value over time: a loss, a temperature, bytes. `series` tells several lines of one graph
+    apart."""
 
     name: str
     unit: str = ""
@@ -95,5 +102,6 @@ class Counter:
 
 
 def counter(name: str, unit: str = "", series: str = "") -> Counter:
-    """A series of values on the host's timeline: its graph's name, its unit, and its own name if the graph has several."""
+    """A series of values on the host's timeline: its graph's name, its unit, and its own name if
+    the graph has several."""
     return Counter(name, unit, series)

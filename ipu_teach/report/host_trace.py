@@ -1,4 +1,5 @@
-"""What the host did, as data: events that nest, transfers by stream, series of values, and how long the device starved."""
+"""What the host did, as data: events that nest, transfers by stream, series of values, and how long
+the device starved."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Seconds = Annotated[float, real(0, LONGEST)]
 
 
 class Raw(NamedTuple):
-    """An event as it was noted: start and end in nanoseconds; `size` and `way` are a stream copy's bytes and direction."""
+    """An event as it was noted: start and end in nanoseconds; `size` and `way` are a stream copy's
+    bytes and direction."""
 
     channel: str
     label: str
@@ -38,10 +40,11 @@ class Raw(NamedTuple):
 
 @dataclass(frozen=True)
 class HostEvent:
-    """One event: `start` and `duration` in seconds of the host, `depth` in how many others it lies, `thread` which thread.
+    """One event: `start` and `duration` in seconds of the host, `depth` in how many others it lies,
+    `thread` which thread.
 
-    A stream copy has the `bytes` that it moved and its `direction`, "host to device" or "device to host". An event of no
-    duration is an instant.
+    A stream copy has the `bytes` that it moved and its `direction`, "host to device" or "device to
+    host". An event of no duration is an instant.
     """
 
     channel: str
@@ -61,7 +64,8 @@ class HostEvent:
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a series: `name` is that of its graph, `series` tells several series of one graph apart."""
+    """One value of a series: `name` is that of its graph, `series` tells several series of one
+    graph apart."""
 
     name: str
     unit: str
@@ -72,7 +76,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long the device waited for one of the host's functions: seconds in all, the longest, and the share of all runs."""
+    """How long the device waited for one of the host's functions: seconds in all, the longest, and
+    the share of all runs."""
 
     name: str
     calls: int
@@ -83,8 +88,8 @@ class Waiting:
 
 @dataclass(frozen=True)
 class StreamUse:
-    """What went through one stream: transfers and bytes, seconds of the host in all, and how many of them the device waited
-    for the learner's function or iterator."""
+    """What went through one stream: transfers and bytes, seconds of the host in all, and how many
+    of them the device waited for the learner's function or iterator."""
 
     name: str
     direction: str
@@ -95,7 +100,8 @@ class StreamUse:
 
 
 class HostTrace:
-    """The host's events and values, each in the order of time. `dropped`: older ones that were not kept.
+    """The host's events and values, each in the order of time. `dropped`: older ones that were not
+    kept.
 
     Times are seconds since the engine of the report was made. They are measured, not modelled.
     """
@@ -119,12 +125,18 @@ class HostTrace:
         """Every event, in the order of their beginnings."""
         kept = (Raw._make(e) for e in self._raw if e[2] >= self._since)
         found = sorted(kept, key=lambda e: (e.start, -e.end))
-        threads = {thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in found))}
+        threads = {
+            thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in found))
+        }
         rows = []
         for event, around in nested(found, lambda e: (e.thread, e.start, e.end)):
             start, duration = (event.start - self._since) / 1e9, (event.end - event.start) / 1e9
             place = len(around), threads[event.thread]
-            rows.append(HostEvent(event.channel, event.label, start, duration, *place, event.size, event.way))
+            rows.append(
+                HostEvent(
+                    event.channel, event.label, start, duration, *place, event.size, event.way
+                )
+            )
         return Table(rows)
 
     def waiting(self) -> Table[Waiting]:
@@ -133,7 +145,10 @@ class HostTrace:
         found: dict[str, list[float]] = {}
         for event in filter(is_wait, self.events):
             found.setdefault(event.name, []).append(event.duration)
-        rows = [Waiting(n, len(d), sum(d), max(d), sum(d) / total if total else 0.0) for n, d in found.items()]
+        rows = [
+            Waiting(n, len(d), sum(d), max(d), sum(d) / total if total else 0.0)
+            for n, d in found.items()
+        ]
         return Table(sorted(rows, key=lambda row: -row.seconds))
 
     def streams(self) -> Table[StreamUse]:
@@ -148,7 +163,16 @@ class HostTrace:
         rows = []
         for name, of in found.items():
             size, seconds = sum(e.bytes for e in of), sum(e.duration for e in of)
-            rows.append(StreamUse(name.removesuffix(f": {COPY}"), of[0].direction, len(of), size, seconds, waited[name]))
+            rows.append(
+                StreamUse(
+                    name.removesuffix(f": {COPY}"),
+                    of[0].direction,
+                    len(of),
+                    size,
+                    seconds,
+                    waited[name],
+                )
+            )
         return Table(rows)
 
     @property
@@ -157,22 +181,34 @@ class HostTrace:
         return sum(row.share for row in self.waiting())
 
     def series(self) -> dict[str, Table[Value]]:
-        """The values of each series by its name: that of its graph, and after a colon that of the series, if it has one."""
+        """The values of each series by its name: that of its graph, and after a colon that of the
+        series, if it has one."""
         found: dict[str, list[Value]] = {}
         for value in self.values:
-            found.setdefault(f"{value.name}: {value.series}" if value.series else value.name, []).append(value)
+            found.setdefault(
+                f"{value.name}: {value.series}" if value.series else value.name, []
+            ).append(value)
         return {name: Table(values) for name, values in found.items()}
 
     def sentence(self) -> str:
         """The timeline in a sentence or two."""
         runs = [e.duration for e in self.events if is_run(e)]
         moved = self.streams()
-        text = f"{counted(len(self.events), 'event')} of the host, measured: {counted(len(runs), 'run')} of {sum(runs):.3g} s"
+        text = (
+            f"{counted(len(self.events), 'event')} of the host, measured: "
+            f"{counted(len(runs), 'run')} of {sum(runs):.3g} s"
+        )
         if moved:
             copies = counted(sum(s.transfers for s in moved), "stream copy", "stream copies")
             text += f", in which {copies} moved {counted(sum(s.bytes for s in moved), 'byte')}"
-        text += f"; the device waited {100 * self.starved_share:.1f} % of that time." if runs else "."
-        return text + (f" {counted(self.dropped, 'older event')} of this process are not kept." if self.dropped else "")
+        text += (
+            f"; the device waited {100 * self.starved_share:.1f} % of that time." if runs else "."
+        )
+        return text + (
+            f" {counted(self.dropped, 'older event')} of this process are not kept."
+            if self.dropped
+            else ""
+        )
 
     __repr__ = sentence
 
@@ -196,8 +232,11 @@ class HostTrace:
 HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dropped=whole())
 
 
-def nested(found: Iterable[T], place: Callable[[T], tuple[Any, float, float]]) -> Iterator[tuple[T, tuple[T, ...]]]:
-    """Each of `found`, which are in the order of their beginnings, with those of its thread around it, the outermost first.
+def nested(
+    found: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
+) -> Iterator[tuple[T, tuple[T, ...]]]:
+    """Each of `found`, which are in the order of their beginnings, with those of its thread around
+    it, the outermost first.
 
     `place` gives (thread, start, end). Of two that begin together the longer one comes first.
     """
@@ -222,6 +261,6 @@ def is_run(event: HostEvent) -> bool:
 
 
 def is_wait(event: HostEvent) -> bool:
-    """Whether the device waits for one of the host's functions: what is prefetched keeps it waiting for nothing,
-    on silicon that happens beside a run."""
+    """Whether the device waits for one of the host's functions: what is prefetched keeps it waiting
+    for nothing, on silicon that happens beside a run."""
     return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

@@ -1,7 +1,8 @@
-"""A report on a page: a sentence, and below it sections to unfold. No script, no colour of its own, nothing from a clock.
+"""A report on a page: a sentence, and below it sections to unfold. No script, no colour of its own,
+nothing from a clock.
 
-Elements are the browser's own (`details`, `table`, `meter`), so that keys, screen readers, light and dark pages work.
-"""
+Elements are the browser's own (`details`, `table`, `meter`), so that keys, screen readers, light
+and dark pages work."""
 
 from __future__ import annotations
 
@@ -21,16 +22,42 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 24
 MOST_NODES = 200  # of a program tree
-TABLES = {  # a section's table: the column by which the largest come first, what is shown of it, and in which words
+# a section's table: the column by which the largest come first, what is shown of it, and in which
+# words
+TABLES = {
     "Insights": ("", "kind text advice lesson", "What stands out, and what to try"),
     "Liveness": ("", "number type name bytes variables", "What comes and goes, all tiles together"),
-    "Variables": ("bytes", "name dtype shape bytes tiles always_live first last line", "The largest first"),
-    "Operations": ("cycles", "name executions cycles bytes_received flops code_bytes", "By library call and name"),
-    "Compute sets": ("cycles", "name executions num_vertices cycles balance", "Of one execution, the longest first"),
-    "Exchanges": ("bytes_received", "name executions bytes_received most_received tile cycles", "Of one execution each"),
-    "Steps": ("", "index kind name start cycles balance active_tiles bytes_received vertex_types", "The run, in order"),
-    "IPUs": ("busy_cycles", "ipu busy_cycles waiting_cycles waits_for held_cycles held_by", "Who works, and who waits"),
-}  # fmt: skip
+    "Variables": (
+        "bytes",
+        "name dtype shape bytes tiles always_live first last line",
+        "The largest first",
+    ),
+    "Operations": (
+        "cycles",
+        "name executions cycles bytes_received flops code_bytes",
+        "By library call and name",
+    ),
+    "Compute sets": (
+        "cycles",
+        "name executions num_vertices cycles balance",
+        "Of one execution, the longest first",
+    ),
+    "Exchanges": (
+        "bytes_received",
+        "name executions bytes_received most_received tile cycles",
+        "Of one execution each",
+    ),
+    "Steps": (
+        "",
+        "index kind name start cycles balance active_tiles bytes_received vertex_types",
+        "The run, in order",
+    ),
+    "IPUs": (
+        "busy_cycles",
+        "ipu busy_cycles waiting_cycles waits_for held_cycles held_by",
+        "Who works, and who waits",
+    ),
+}
 
 
 def page(report: Report) -> str:
@@ -39,13 +66,17 @@ def page(report: Report) -> str:
     sections = [_summary(report), first, _memory(report), *rest, _programs(report)]
     if report.sources:
         sections.append(_sources(report))
-    return f'<div class="ipu-view report"><p>{_text(_sentence(report))}</p>{"".join(sections)}</div>'
+    return (
+        f'<div class="ipu-view report"><p>{_text(_sentence(report))}</p>{"".join(sections)}</div>'
+    )
 
 
 def _table(name: str, table: Sequence[Any]) -> str:
     """A section with the first rows of one of `Report.tables`, or the largest."""
     most, columns, caption = TABLES[name]
-    return _section(f"{name}: {len(table):,}", _rows(table, columns.split(), f"{caption}; modelled", most))
+    return _section(
+        f"{name}: {len(table):,}", _rows(table, columns.split(), f"{caption}; modelled", most)
+    )
 
 
 def _sentence(report: Report) -> str:
@@ -56,15 +87,23 @@ def _sentence(report: Report) -> str:
     if report.num_steps:
         run = f"{counted(report.num_steps, 'step')} in {report.total_cycles:,.0f} modelled cycles."
     return (
-        f"{run} The fullest of {counted(target.num_tiles, 'tile')} is tile {full}, with {int(used[full]):,} of "
+        f"{run} The fullest of {counted(target.num_tiles, 'tile')} is tile {full}, with "
+        f"{int(used[full]):,} of "
         f"{target.bytes_per_tile:,} bytes ({100 * int(used[full]) / target.bytes_per_tile:.1f} %)."
     )
 
 
 def _summary(report: Report) -> str:
-    from ipu_teach.report.summary import summary_text  # which prints reports, and so comes after them
+    # which prints reports, and so comes after them
+    from ipu_teach.report.summary import summary_text
 
-    sections = ["Target", "Graph", "Execution", *["Runs"] * (len(report.runs) > 1), "Cycles by vertex type"]
+    sections = [
+        "Target",
+        "Graph",
+        "Execution",
+        *["Runs"] * (len(report.runs) > 1),
+        "Cycles by vertex type",
+    ]
     text = summary_text(report, sections)
     rows = [(name, _bar(share, 1)) for name, share in report.proportions.items()]
     shares = tabled(("of the average tile's time", "share"), rows, "Modelled")
@@ -74,24 +113,43 @@ def _summary(report: Report) -> str:
 def _memory(report: Report) -> str:
     memory = report.memory
     used, whole = memory.held_per_tile, int(memory.bytes_per_tile.sum())
-    categories = [(name, f"{size:,}", _bar(size, whole)) for name, size in memory.by_category().items() if size]
+    categories = [
+        (name, f"{size:,}", _bar(size, whole))
+        for name, size in memory.by_category().items()
+        if size
+    ]
     fullest = np.argsort(-used, kind="stable")[:5].tolist()
     limit = report.target.bytes_per_tile
     tiles = [(f"tile {t}", f"{int(used[t]):,}", _bar(int(used[t]), limit)) for t in fullest]
     regions = ", ".join(f"{name.lower()} {size:,}" for name, size in memory.by_region().items())
     return _section(
         f"Memory: {whole:,} bytes",
-        tabled(("category", "bytes", "share"), categories, "Bytes of all tiles, each at its fullest moment")
+        tabled(
+            ("category", "bytes", "share"),
+            categories,
+            "Bytes of all tiles, each at its fullest moment",
+        )
         + tabled(("tile", "bytes", "of its memory"), tiles, "The fullest tiles")
         + f"<p>Bytes by region, gaps included: {regions}.</p>",
     )
 
 
 def _programs(report: Report) -> str:
-    nodes = [(depth, node) for program in report.profile.programs for depth, node in islice(program.walk(), MOST_NODES + 1)]
-    names = ((depth, n.name if n.kind in n.name else f"{n.kind} {n.name}".strip()) for depth, n in nodes[:MOST_NODES])
+    nodes = [
+        (depth, node)
+        for program in report.profile.programs
+        for depth, node in islice(program.walk(), MOST_NODES + 1)
+    ]
+    names = (
+        (depth, n.name if n.kind in n.name else f"{n.kind} {n.name}".strip())
+        for depth, n in nodes[:MOST_NODES]
+    )
     tree = "\n".join(f"{'  ' * min(depth, 30)}{_text(name)}" for depth, name in names)
-    note = f"<p>The first {MOST_NODES} parts; report.profile.programs has all.</p>" if len(nodes) > MOST_NODES else ""
+    note = (
+        f"<p>The first {MOST_NODES} parts; report.profile.programs has all.</p>"
+        if len(nodes) > MOST_NODES
+        else ""
+    )
     return _section(f"Programs: {len(report.profile.programs)}", f"<pre>{tree}</pre>{note}")
 
 
@@ -100,11 +158,15 @@ def table_page(table: Table[Any]) -> str:
     if not table:
         return '<div class="ipu-view"><p>A table without rows.</p></div>'
     modelled = "; cycles are modelled" if any("cycles" in name for name in table.columns) else ""
-    return f'<div class="ipu-view">{_rows(table, table.columns, counted(len(table), "row") + modelled)}</div>'
+    return (
+        f"<div "
+        f'class="ipu-view">{_rows(table, table.columns, counted(len(table), "row") + modelled)}</div>'
+    )
 
 
 def host_page(host: HostTrace) -> str:
-    """The host's timeline as one HTML element: a sentence, and tables to unfold. Its times are measured."""
+    """The host's timeline as one HTML element: a sentence, and tables to unfold. Its times are
+    measured."""
     tables: dict[str, Table[Any]] = {
         "Streams": host.streams(),
         "What the device waited for": host.waiting(),
@@ -120,12 +182,20 @@ def host_page(host: HostTrace) -> str:
 
 
 def _rows(table: Sequence[Any], columns: Sequence[str], caption: str, most: str = "") -> str:
-    """The first rows of a table with what they have as data; or those with the most in column `most`, which gets bars."""
-    rows = table.largest(most, MOST_ROWS) if most and isinstance(table, Table) else table[:MOST_ROWS]
+    """The first rows of a table with what they have as data; or those with the most in column
+    `most`, which gets bars."""
+    rows = (
+        table.largest(most, MOST_ROWS) if most and isinstance(table, Table) else table[:MOST_ROWS]
+    )
     found = [{name: getattr(row, name) for name in columns} for row in rows]
     longest = max((row[most] for row in found), default=0) if most else 0
-    cells = ([_bar(value, longest, _cell(value)) if name == most else _cell(value) for name, value in row.items()]
-             for row in found)  # fmt: skip
+    cells = (
+        [
+            _bar(value, longest, _cell(value)) if name == most else _cell(value)
+            for name, value in row.items()
+        ]
+        for row in found
+    )
     left = len(table) - MOST_ROWS
     more = f"<p>{left:,} more are in the report's data.</p>" if left > 0 else ""
     return tabled((name.replace("_", " ") for name in columns), cells, caption) + more
@@ -145,8 +215,12 @@ def _cell(value: object) -> str:
 
 
 def _sources(report: Report) -> str:
-    methods = ((name, map(plain, text.expandtabs(4).splitlines())) for name, text in report.sources.items())
-    texts = "".join(f"<h4>{_text(name)}</h4><pre>{escape(chr(10).join(lines))}</pre>" for name, lines in methods)
+    methods = (
+        (name, map(plain, text.expandtabs(4).splitlines())) for name, text in report.sources.items()
+    )
+    texts = "".join(
+        f"<h4>{_text(name)}</h4><pre>{escape(chr(10).join(lines))}</pre>" for name, lines in methods
+    )
     return _section(f"Codelets: {counted(len(report.sources), 'method')}", texts)
 
 
@@ -159,9 +233,13 @@ class _Markup(str):
 
 
 def _bar(value: float, most: float, said: str = "") -> _Markup:
-    """A bar, with the share in words for those who do not see it; beside it what is said in place of the share."""
+    """A bar, with the share in words for those who do not see it; beside it what is said in place
+    of the share."""
     share = 100 * value / most if most else 0.0
-    return _Markup(f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> {said or f"{share:.1f} %"}')
+    return _Markup(
+        f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> '
+        f"{said or f'{share:.1f} %'}"
+    )
 
 
 def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
@@ -169,7 +247,9 @@ def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) ->
     head = "".join(f'<th scope="col">{_text(h)}</th>' for h in heads)
     lines = []
     for first, *rest in rows:
-        cells = "".join(f"<td>{cell if isinstance(cell, _Markup) else _text(cell)}</td>" for cell in rest)
+        cells = "".join(
+            f"<td>{cell if isinstance(cell, _Markup) else _text(cell)}</td>" for cell in rest
+        )
         lines.append(f'<tr><th scope="row">{_text(first)}</th>{cells}</tr>')
     return f"<table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 

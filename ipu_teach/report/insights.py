@@ -1,4 +1,5 @@
-"""What stands out in a report, in words: does it fit, which tiles are fullest, what costs most, and what one could try.
+"""What stands out in a report, in words: does it fit, which tiles are fullest, what costs most, and
+what one could try.
 
 The rules are few and say what they go by. Every figure is the report's own, and modelled.
 """
@@ -20,15 +21,30 @@ if TYPE_CHECKING:
 
 FULLEST = 5
 # From which share of the run, or of the memory, a rule speaks.
-NEARLY_FULL, UNEVEN, WAITING, MOVING, SYNCING, STREAMING, GATHERING = 0.9, 1.5, 0.1, 0.3, 0.4, 0.5, 0.05
-SIDE_BY_SIDE = "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy transposed once."
-MAPPING, SUPERSTEPS = "lesson 02, Variables, mapping, programs", "lesson 01, Bulk synchronous parallel"
+NEARLY_FULL, UNEVEN, WAITING, MOVING, SYNCING, STREAMING, GATHERING = (
+    0.9,
+    1.5,
+    0.1,
+    0.3,
+    0.4,
+    0.5,
+    0.05,
+)
+SIDE_BY_SIDE = (
+    "let what a vertex or a Copy takes lie side by side on its tile: rows, not "
+    "columns, or a copy transposed once."
+)
+MAPPING, SUPERSTEPS = (
+    "lesson 02, Variables, mapping, programs",
+    "lesson 01, Bulk synchronous parallel",
+)
 
 
 @dataclass(frozen=True)
 class Insight:
-    """One finding. `kind` says what it is about, `name` which tile, variable or step, `figure` how much of `unit`; `text` says
-    it in a sentence. `advice`, if not empty, is what to try, and `lesson` where the kit teaches it."""
+    """One finding. `kind` says what it is about, `name` which tile, variable or step, `figure` how
+    much of `unit`; `text` says it in a sentence. `advice`, if not empty, is what to try, and
+    `lesson` where the kit teaches it."""
 
     kind: str
     name: str
@@ -40,10 +56,17 @@ class Insight:
 
 
 def insights(report: Report) -> Table[Insight]:
-    """What stands out: does it fit, which tiles are fullest, what costs most, and what one could try."""
+    """What stands out: does it fit, which tiles are fullest, what costs most, and what one could
+    try."""
     found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
-        found += [*_balance(report), *_rearrangement(report), *_pieces(report), *_shares(report), *_ipus(report)]
+        found += [
+            *_balance(report),
+            *_rearrangement(report),
+            *_pieces(report),
+            *_shares(report),
+            *_ipus(report),
+        ]
         found += _unknown(report)
     return Table(found)
 
@@ -60,27 +83,52 @@ def _fit(report: Report) -> Iterator[Insight]:
     share = f"{most:,} of {limit:,} bytes ({100 * most / limit:.1f} %)"
     if over:
         part, size = max(report.memory.by_category(tile).items(), key=lambda item: item[1])
-        data, (name, own) = part in (VARIABLES, CONSTANTS), next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        part, size = (repr(name), own) if data and 10 * own >= size else (part.lower(), size)  # what can be the cause
-        spread = f"spread {part} over more tiles" if over < len(held) else "use more tiles or IPUs: none has room"
+        data, (name, own) = (
+            part in (VARIABLES, CONSTANTS),
+            next(iter(report.memory.at_fullest(tile).items()), ("", 0)),
+        )
+        # what can be the cause
+        part, size = (repr(name), own) if data and 10 * own >= size else (part.lower(), size)
+        spread = (
+            f"spread {part} over more tiles"
+            if over < len(held)
+            else "use more tiles or IPUs: none has room"
+        )
         yield Insight(
-            "out of memory", f"tile {tile}", over, "tiles",
-            f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds {share}, most of all {part} with "
+            "out of memory",
+            f"tile {tile}",
+            over,
+            "tiles",
+            f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds {share}, "
+            f"most of all {part} with "
             f"{size:,} bytes.",
-            f"{spread}; use a smaller dtype, or free it earlier." if data
-            else "let fewer vertices and copies do the work: each takes code, pointers and buffers.", MAPPING,
-        )  # fmt: skip
+            f"{spread}; use a smaller dtype, or free it earlier."
+            if data
+            else "let fewer vertices and copies do the work: each takes code, pointers and buffers.",
+            MAPPING,
+        )
         return
     text = f"It fits: the fullest tile, {tile}, holds {share}."
     advice = "there is little room left on this tile; move some of it to emptier ones."
-    yield Insight("fit", f"tile {tile}", most, "bytes", text, *_advised(most > NEARLY_FULL * limit, advice, MAPPING))
+    yield Insight(
+        "fit",
+        f"tile {tile}",
+        most,
+        "bytes",
+        text,
+        *_advised(most > NEARLY_FULL * limit, advice, MAPPING),
+    )
 
 
 def _fullest(report: Report) -> Iterator[Insight]:
     held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
     for tile in np.argsort(-held, kind="stable")[:FULLEST].tolist():
         name, size = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        largest = f"its largest variable is {name!r}, {size:,} bytes" if size else "no variable lies on it"
+        largest = (
+            f"its largest variable is {name!r}, {size:,} bytes"
+            if size
+            else "no variable lies on it"
+        )
         text = f"Tile {tile} holds {int(held[tile]):,} of {limit:,} bytes; {largest}."
         yield Insight("full tile", f"tile {tile}", int(held[tile]), "bytes", text)
 
@@ -92,12 +140,17 @@ def _skew(report: Report) -> Iterator[Insight]:
     uneven = skew > UNEVEN and mean < report.target.bytes_per_tile  # else no mapping fits
     text = f"The fullest tile holds {skew:.2f} times what an average tile holds."
     advice = "map the variables evenly, with poputil.map_tensor_linearly say."
-    yield Insight("skew", "memory", skew, "times the mean", text, *_advised(uneven, advice, MAPPING))
+    yield Insight(
+        "skew", "memory", skew, "times the mean", text, *_advised(uneven, advice, MAPPING)
+    )
 
 
 def _always_live(report: Report) -> Iterator[Insight]:
     for row in report.variables.always_live().largest("bytes", 1):
-        part = f"{row.bytes:,} of {int(report.memory.always_live_bytes_per_tile.sum()):,} bytes that never come free"
+        part = (
+            f"{row.bytes:,} of {int(report.memory.always_live_bytes_per_tile.sum()):,} bytes "
+            f"that never come free"
+        )
         text = f"The largest variable that is always live is {row.name!r}: {part}."
         yield Insight("always live", row.name, row.bytes, "bytes", text)
 
@@ -110,17 +163,28 @@ def _balance(report: Report) -> Iterator[Insight]:
     worst = max(ran, key=lambda c: _lost(c, report.target.num_ipus))
     lost = _lost(worst, report.target.num_ipus)
     share = lost / report.total_cycles
-    text = f"The tiles wait longest for each other in {worst.name!r}: its balance is {100 * worst.balance:.0f} %"
+    text = (
+        f"The tiles wait longest for each other in {worst.name!r}: its balance is "
+        f"{100 * worst.balance:.0f} %"
+    )
     text += f", and the waiting is {100 * share:.1f} % of the run."
-    advice = _advised(share > WAITING, "give each tile as much work: spread its vertices evenly.", SUPERSTEPS)
+    advice = _advised(
+        share > WAITING, "give each tile as much work: spread its vertices evenly.", SUPERSTEPS
+    )
     even = "Every compute set keeps all tiles busy for as long."
     yield Insight("balance", worst.name, worst.balance, "of 1", text if lost else even, *advice)
 
 
 def _lost(ran: ComputeSetProfile, ipus: int) -> float:
-    """Cycles of a run that an average tile waits in a compute set for the slowest tile of its IPU."""
-    each = [(int(tiles.max()), float(tiles.mean())) for tiles in ran.cost.compute_cycles.reshape(ipus, -1)]
-    return float(np.mean([ran.executions * most * (1 - mean / most) if most else 0.0 for most, mean in each]))
+    """Cycles of a run that an average tile waits in a compute set for the slowest tile of its
+    IPU."""
+    each = [
+        (int(tiles.max()), float(tiles.mean()))
+        for tiles in ran.cost.compute_cycles.reshape(ipus, -1)
+    ]
+    return float(
+        np.mean([ran.executions * most * (1 - mean / most) if most else 0.0 for most, mean in each])
+    )
 
 
 def _rearrangement(report: Report) -> Iterator[Insight]:
@@ -131,20 +195,44 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
     whole = sum(row.executions * row.bytes_received for row in ran)
     moved = worst.executions * worst.bytes_received
     share = report.proportions["exchange"]
-    text = f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {whole:,} that cross between tiles."
-    advice = f"exchange takes {100 * share:.0f} % of the run; put what is read together on the tile that reads it."
-    yield Insight("rearrangement", worst.name, moved, "bytes", text, *_advised(share > MOVING, advice, MAPPING))
+    text = (
+        f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {whole:,} that cross "
+        f"between tiles."
+    )
+    advice = (
+        f"exchange takes {100 * share:.0f} % of the run; put what is read together on the "
+        f"tile that reads it."
+    )
+    yield Insight(
+        "rearrangement",
+        worst.name,
+        moved,
+        "bytes",
+        text,
+        *_advised(share > MOVING, advice, MAPPING),
+    )
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
-    """The steps in which moving pieces within a tile takes longest, if it is more than a twentieth of the step."""
+    """The steps in which moving pieces within a tile takes longest, if it is more than a twentieth
+    of the step."""
     ran = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
-    found = [(int(cycles.max()), int(cycles.argmax()), cost, traffic) for cost in ran for traffic in cost.exchange
-             for cycles, _ in [traffic.copy_cycles(report.target)]]  # fmt: skip
+    found = [
+        (int(cycles.max()), int(cycles.argmax()), cost, traffic)
+        for cost in ran
+        for traffic in cost.exchange
+        for cycles, _ in [traffic.copy_cycles(report.target)]
+    ]
     for most, tile, cost, traffic in sorted(found, key=lambda entry: -entry[0])[:FULLEST]:
         if most > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
-            takes = f"In {cost.name!r} tile {tile} takes {most:,} of the step's {cost.cycles:,.0f} cycles to move"
-            text = f"{takes} {int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} bytes, within its memory."
+            takes = (
+                f"In {cost.name!r} tile {tile} takes {most:,} of the step's "
+                f"{cost.cycles:,.0f} cycles to move"
+            )
+            text = (
+                f"{takes} {int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} "
+                f"bytes, within its memory."
+            )
             yield Insight("pieces", cost.name, most, "cycles", text, SIDE_BY_SIDE, MAPPING)
 
 
@@ -154,26 +242,60 @@ def _shares(report: Report) -> Iterator[Insight]:
     most = max(shares, key=lambda name: shares[name])
     advice, lesson = "", ""
     if shares["host exchange"] > STREAMING:
-        advice = "most of the run is the host's link: stream more at a time, or keep data on the device between runs."
+        advice = (
+            "most of the run is the host's link: stream more at a time, or keep data on the "
+            "device between runs."
+        )
     elif shares["sync and waiting"] > SYNCING:
-        advice, lesson = "most of the run is sync and waiting: do more in each superstep, and balance it.", SUPERSTEPS
-    yield Insight("proportions", most, shares[most], "of the run", f"The average tile's time: {words}.", advice, lesson)
+        advice, lesson = (
+            "most of the run is sync and waiting: do more in each superstep, and balance it.",
+            SUPERSTEPS,
+        )
+    yield Insight(
+        "proportions",
+        most,
+        shares[most],
+        "of the run",
+        f"The average tile's time: {words}.",
+        advice,
+        lesson,
+    )
 
 
 def _ipus(report: Report) -> Iterator[Insight]:
     """The IPU that the others wait for longest."""
     for row in report.ipus.largest("held_cycles", 1) if report.target.num_ipus > 1 else ():
         share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)
-        waiting = f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of the time of all IPUs, longest"
+        waiting = (
+            f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of "
+            f"the time of all IPUs, longest"
+        )
         waiting += f" while it is in {row.held_by!r}."
-        busy = ", ".join(f"IPU {r.ipu} {100 * r.busy:.0f} %" for r in report.ipus.largest("busy_cycles", FULLEST))
-        text = f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} of the run."
-        advice = "give each IPU as much to do between two transfers of all, or let them meet less often."
-        yield Insight("IPUs", f"IPU {row.ipu}", row.held_cycles, "cycles", text, *_advised(share > WAITING, advice, SUPERSTEPS))
+        busy = ", ".join(
+            f"IPU {r.ipu} {100 * r.busy:.0f} %" for r in report.ipus.largest("busy_cycles", FULLEST)
+        )
+        text = (
+            f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} "
+            f"of the run."
+        )
+        advice = (
+            "give each IPU as much to do between two transfers of all, or let them meet less often."
+        )
+        yield Insight(
+            "IPUs",
+            f"IPU {row.ipu}",
+            row.held_cycles,
+            "cycles",
+            text,
+            *_advised(share > WAITING, advice, SUPERSTEPS),
+        )
 
 
 def _unknown(report: Report) -> Iterator[Insight]:
     for name in report.unknown_codelets:
         text = f"{name} ran without a cost model; its cycles are missing from every sum."
-        advice = f"give it `cycles(target)`, or set_perf_estimate for its vertices; {name}'s line is in report.unbatched()."
+        advice = (
+            f"give it `cycles(target)`, or set_perf_estimate for its vertices; {name}'s line "
+            f"is in report.unbatched()."
+        )
         yield Insight("no estimate", name, 0, "cycles", text, advice)

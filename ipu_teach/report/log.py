@@ -1,4 +1,5 @@
-"""Which steps ran, and in which order. A long run is counted to its end; its order is kept up to a bound."""
+"""Which steps ran, and in which order. A long run is counted to its end; its order is kept up to a
+bound."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ MOST_RUNS = 2**16  # calls of Engine.run that are told apart
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """One call of `Engine.run`: the number of the program, its name, and its steps from `first` up to `last`."""
+    """One call of `Engine.run`: the number of the program, its name, and its steps from `first` up
+    to `last`."""
 
     program: Annotated[int, whole(below="programs")]
     name: str
@@ -26,14 +28,18 @@ class ProgramRun:
     last: Annotated[int, whole("first", "ran")] | None
 
 
-RUNS = checked(many(row(ProgramRun)), lambda runs: len(runs) <= MOST_RUNS, f"a list of at most {MOST_RUNS:,} runs")
+RUNS = checked(
+    many(row(ProgramRun)),
+    lambda runs: len(runs) <= MOST_RUNS,
+    f"a list of at most {MOST_RUNS:,} runs",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Ran:
-    """What ran, as a report keeps it. `order` (int32): the number of each step, up to `MOST_STEPS` of them; `counts`
-    (int64[up to compiled steps]): how often each ran in all. `unrecorded`: steps that ran while profiling was disabled;
-    `runs_left_out`: runs beyond the first `MOST_RUNS`."""
+    """What ran, as a report keeps it. `order` (int32): the number of each step, up to `MOST_STEPS`
+    of them; `counts` (int64[up to compiled steps]): how often each ran in all. `unrecorded`: steps
+    that ran while profiling was disabled; `runs_left_out`: runs beyond the first `MOST_RUNS`."""
 
     order: Annotated[Array, column(below="steps")]
     counts: Annotated[Array, column()]
@@ -57,7 +63,8 @@ class StepLog:
     def forget(self) -> None:
         """Begin anew."""
         self.order = array("i")
-        self.more: Array = np.zeros(0, np.int64)  # how often each ran of those that are not in `order`
+        # how often each ran of those that are not in `order`
+        self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
 
@@ -86,7 +93,13 @@ class StepLog:
         counts = _sum(self.counts(), np.bincount(tail))
         order = np.concatenate((order, tail[: self.most - len(order)]))
         order.flags.writeable = counts.flags.writeable = False
-        return Ran(order, counts, (*self.runs, *([run] if run else [])), self.unrecorded, self.runs_left_out)
+        return Ran(
+            order,
+            counts,
+            (*self.runs, *([run] if run else [])),
+            self.unrecorded,
+            self.runs_left_out,
+        )
 
 
 def _sum(a: Array, b: Array) -> Array:

@@ -1,10 +1,10 @@
 """The run by operation: what one library call, or one of the learner's own names, cost in all.
 
-The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of one without a scope to an
-operation of its name. Copies and the host's transfers belong to the nearest named program around them, else to `copies`,
-`host exchange` or `control`. Every step is in one operation, so columns add up to the report's totals; but for the cycles of
-several IPUs, which work at the same time: those add up to the sum of all steps.
-"""
+The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of one
+without a scope to an operation of its name. Copies and the host's transfers belong to the nearest
+named program around them, else to `copies`, `host exchange` or `control`. Every step is in one
+operation, so columns add up to the report's totals; but for the cycles of several IPUs, which work
+at the same time: those add up to the sum of all steps."""
 
 from __future__ import annotations
 
@@ -24,14 +24,20 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 UNUSED = "never executed"
-_KINDS = {"Copy": "copies", "StreamCopy": "host exchange", "RemoteCopy": "host exchange", "PrintTensor": "host exchange"}
+_KINDS = {
+    "Copy": "copies",
+    "StreamCopy": "host exchange",
+    "RemoteCopy": "host exchange",
+    "PrintTensor": "host exchange",
+}
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation. Cycles are modelled and of the whole run; `bytes_received` cross between tiles; `flops` is -1 where a
-    codelet could not be traced; `code_bytes`: of codelets (where several operations share one, with the first), exchanges
-    and control. `line`: the learner's line that made its vertices."""
+    """One operation. Cycles are modelled and of the whole run; `bytes_received` cross between
+    tiles; `flops` is -1 where a codelet could not be traced; `code_bytes`: of codelets (where
+    several operations share one, with the first), exchanges and control. `line`: the learner's line
+    that made its vertices."""
 
     name: str
     steps: int
@@ -47,8 +53,8 @@ class Operation:
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
-    """The run by library call and by the learner's own names, in the order of their first steps; of long paths the first
-    `depth` names."""
+    """The run by library call and by the learner's own names, in the order of their first steps; of
+    long paths the first `depth` names."""
     profile, target = report.profile, report.target
     members: dict[str, list[int]] = {}
     for number, name in enumerate(names(profile, depth)):
@@ -64,7 +70,10 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
 def names(profile: Profile, depth: int | None = None) -> list[str]:
     """For each compiled step the name of its operation."""
     if not isinstance(depth, int | None):
-        raise InvalidOptionError(f"operations() was given the depth {shown(depth)}.", next_step="give a whole number, or None.")
+        raise InvalidOptionError(
+            f"operations() was given the depth {shown(depth)}.",
+            next_step="give a whole number, or None.",
+        )
     around = _around(profile)
     found = []
     for number, step in enumerate(profile.steps):
@@ -97,16 +106,22 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     profile, target = report.profile, report.target
     runs = report.executions
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
-    sets = {profile.steps[n].compute_set: profile.parts(n) for n in numbers}  # one may be several steps
+    # one may be several steps
+    sets = {profile.steps[n].compute_set: profile.parts(n) for n in numbers}
     parts = [part for found in sets.values() for part in found]
-    flops = [int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in profile.parts(n)]
+    flops = [
+        int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in profile.parts(n)
+    ]
     code = sum(codes.pop(n, 0) for n in numbers) * target.vertex_code_bytes
-    for n in (n for n in numbers if n in profile.own_steps):  # the code is there once, however often it was measured
+    # the code is there once, however often it was measured
+    for n in (n for n in numbers if n in profile.own_steps):
         exchange, step = profile.cost(n).exchange, profile.steps[n]
         tiles = [part.on for part in profile.parts(n)]
         code += int(control_code_bytes(exchange, tiles, step.to_device is not None, target).sum())
         code += sum(int(exchange_code_bytes(t, target).sum()) for t in exchange)
-    lines = [p.line for p in parts if p.line] + [profile.steps[n].line for n in numbers if profile.steps[n].line]
+    lines = [p.line for p in parts if p.line] + [
+        profile.steps[n].line for n in numbers if profile.steps[n].line
+    ]
     return Operation(
         name,
         len(numbers),
@@ -123,14 +138,16 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """For each step on how many tiles it is the first to need code there, codelet by codelet, and that of copy vertices for
-    what lies side by side and for pieces. -1: compute sets that no program executes."""
+    """For each step on how many tiles it is the first to need code there, codelet by codelet, and
+    that of copy vertices for what lies side by side and for pieces. -1: compute sets that no
+    program executes."""
     seen: defaultdict[object, Array] = defaultdict(lambda: np.zeros(profile.target.num_tiles, bool))
     found, needed = Counter[int](), list[tuple[object, Array]]()
     executed = [(number, profile.steps[number].compute_set) for number in sorted(profile.own_steps)]
     for number, which in (*executed, *((-1, which) for which in range(len(profile.compute_sets)))):
         needed = [
-            ("copy", np.array((t.pieces == 1, t.pieces > 1))) for t in (profile.cost(number).exchange if number >= 0 else ())
+            ("copy", np.array((t.pieces == 1, t.pieces > 1)))
+            for t in (profile.cost(number).exchange if number >= 0 else ())
         ]
         for part in profile.compute_sets[which].parts if which >= 0 else ():
             needed.append((part.codelet, np.isin(np.arange(profile.target.num_tiles), part.on)))

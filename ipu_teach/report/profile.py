@@ -1,8 +1,8 @@
 """What a report knows of a compiled program, as plain data.
 
-A `Profile` answers in two ways: `CompiledProfile` works each answer out of the compiled program when it is asked for, and
-`StoredProfile` has read it from a file. What stands on it (the report, its tables, comparisons) cannot tell which.
-"""
+A `Profile` answers in two ways: `CompiledProfile` works each answer out of the compiled program
+when it is asked for, and `StoredProfile` has read it from a file. What stands on it (the report,
+its tables, comparisons) cannot tell which."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 
-WAYS = ("batch", "scalar", "loop")  # how a codelet runs, the slowest last; of several ways a report names that
-LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}  # what libpva's visitors call a node of that kind
+# how a codelet runs, the slowest last; of several ways a report names that
+WAYS = ("batch", "scalar", "loop")
+# what libpva's visitors call a node of that kind
+LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
 
 
 @dataclass(frozen=True)
 class VariableFacts:
-    """A variable as it was declared. `line`: the learner's line that made it, in words; "" where that is not known."""
+    """A variable as it was declared. `line`: the learner's line that made it, in words; "" where
+    that is not known."""
 
     name: str
     dtype: str
@@ -40,9 +43,9 @@ class VariableFacts:
 
 @dataclass(frozen=True)
 class CodeletFacts:
-    """A vertex class. `fields`: name and declaration. `sources`: (method, its text) for those whose text is to be had.
-    `way`: how its vertices run: "batch", "scalar" or "loop"; `unbatched`: why not as one batch, if not. `ground`: on what its
-    cycles rest, one of `target.GROUNDS`."""
+    """A vertex class. `fields`: name and declaration. `sources`: (method, its text) for those whose
+    text is to be had. `way`: how its vertices run: "batch", "scalar" or "loop"; `unbatched`: why
+    not as one batch, if not. `ground`: on what its cycles rest, one of `target.GROUNDS`."""
 
     name: str
     context: str
@@ -50,18 +53,22 @@ class CodeletFacts:
     unbatched: Annotated[str, NOTE] = ""
     way: Annotated[str, NOTE] = "batch"
     sources: Annotated[tuple[tuple[str, str], ...], NOTE] = ()
-    ground: Annotated[str, checked(TEXT, GROUNDS.__contains__, "what cycles rest on"), since(3)] = COUNTED
+    ground: Annotated[str, checked(TEXT, GROUNDS.__contains__, "what cycles rest on"), since(3)] = (
+        COUNTED
+    )
 
 
 @dataclass(frozen=True)
 class VertexFacts:
-    """The vertices of one codelet in one compute set; `flops`: of all of them, -1 where unknown. `tiles`: how many tiles
-    have one, in runs (first tile, how many tiles)."""
+    """The vertices of one codelet in one compute set; `flops`: of all of them, -1 where unknown.
+    `tiles`: how many tiles have one, in runs (first tile, how many tiles)."""
 
     codelet: Annotated[int, whole(below="codelets")]
     vertices: int
     flops: Annotated[int, whole(-1)]
-    tiles: tuple[tuple[Annotated[int, whole(below="tiles")], Annotated[int, whole(1, "tiles")]], ...]
+    tiles: tuple[
+        tuple[Annotated[int, whole(below="tiles")], Annotated[int, whole(1, "tiles")]], ...
+    ]
     line: Annotated[str, NOTE] = ""
 
     @property
@@ -81,8 +88,9 @@ class ComputeSetFacts:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits. `to_device`: which way the host's data
-    goes, None for a step without the host. `line`: where a Copy was made."""
+    """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits. `to_device`:
+    which way the host's data goes, None for a step without the host. `line`: where a Copy was
+    made."""
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
     sync: Annotated[int, whole(NO_SYNC, EXTERNAL)] = INTERNAL
@@ -92,8 +100,9 @@ class StepFacts:
 
 @dataclass(frozen=True, eq=False)
 class ProgramNode:
-    """A place in a program: `kind` is its class, `step` numbers a leaf, else -1. `count` is a Repeat's; `predicate` names
-    what decides; `cases` are a Switch's. The children of a leaf are the copies that were merged in it."""
+    """A place in a program: `kind` is its class, `step` numbers a leaf, else -1. `count` is a
+    Repeat's; `predicate` names what decides; `cases` are a Switch's. The children of a leaf are the
+    copies that were merged in it."""
 
     kind: str
     name: str
@@ -101,7 +110,9 @@ class ProgramNode:
     count: Annotated[int, whole(most=2**63)] = 1
     predicate: str = ""
     cases: Annotated[tuple[int, ...], numbers(whole(-(2**63), 2**63))] = ()
-    children: Annotated[tuple[ProgramNode, ...], numbers(index("nodes"))] = field(default=(), repr=False)
+    children: Annotated[tuple[ProgramNode, ...], numbers(index("nodes"))] = field(
+        default=(), repr=False
+    )
 
     @property
     def type(self) -> str:
@@ -121,11 +132,12 @@ class ProgramNode:
         return (node for _, node in self.walk() if node.step >= 0)
 
     def accept(self, visitor: object) -> None:
-        """Call `visitor.visit_KIND(node)` for this node and all below, in order; `visit` where there is none of that name.
+        """Call `visitor.visit_KIND(node)` for this node and all below, in order; `visit` where
+        there is none of that name.
 
-        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`; libpva's `visit_on_tile_execute` and
-        `visit_do_exchange` do for the first two. A visitor that returns False is not taken further down.
-        """
+        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`; libpva's
+        `visit_on_tile_execute` and `visit_do_exchange` do for the first two. A visitor that returns
+        False is not taken further down."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -144,10 +156,10 @@ def snake(name: str) -> str:
 class Profile(ABC):
     """The facts of one compiled program, and what its steps cost.
 
-    `variables`: in the order of their making, those of vertices' state last. `codelets`: every vertex class in use.
-    `compute_sets`: in the order of their making. `steps`: what the leaves of the programs are, each once. `programs`: as trees.
-    `memory`: the byte ledger. `edges`: how many regions of memory the vertices hold.
-    """
+    `variables`: in the order of their making, those of vertices' state last. `codelets`: every
+    vertex class in use. `compute_sets`: in the order of their making. `steps`: what the leaves of
+    the programs are, each once. `programs`: as trees. `memory`: the byte ledger. `edges`: how many
+    regions of memory the vertices hold."""
 
     target: Target
     variables: tuple[VariableFacts, ...]
@@ -160,7 +172,8 @@ class Profile(ABC):
 
     @cached_property
     def own_steps(self) -> frozenset[int]:
-        """The steps that the programs name. Others are executions of them that were measured, where cycles depend on data."""
+        """The steps that the programs name. Others are executions of them that were measured, where
+        cycles depend on data."""
         return frozenset(self._leaves)
 
     @cached_property
@@ -172,9 +185,12 @@ class Profile(ABC):
         return found
 
     def leaf(self, step: int) -> ProgramNode:
-        """The first leaf of the programs that is step `step`, or of which `step` is a measured execution."""
+        """The first leaf of the programs that is step `step`, or of which `step` is a measured
+        execution."""
         which = self.steps[step].compute_set
-        alike = (leaf for number, leaf in self._leaves.items() if self.steps[number].compute_set == which)
+        alike = (
+            leaf for number, leaf in self._leaves.items() if self.steps[number].compute_set == which
+        )
         found = self._leaves.get(step) or next(alike, None)
         return found or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
@@ -196,7 +212,8 @@ class Profile(ABC):
         return np.array([step.sync == EXTERNAL for step in self.steps], bool)
 
     def by_ipu(self, number: int) -> Array:
-        """int64[ipus]: how long one execution of step `number` keeps each IPU, 0 for one that has no part in it."""
+        """int64[ipus]: how long one execution of step `number` keeps each IPU, 0 for one that has
+        no part in it."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).by_ipu(bool(self.external[number]), tiles, self.target)
 
@@ -206,20 +223,21 @@ class Profile(ABC):
 
     @abstractmethod
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Cycles of one execution of step `number`, summed by codelet; unknown ones count nothing."""
+        """Cycles of one execution of step `number`, summed by codelet; unknown ones count
+        nothing."""
 
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in step `number`: one entry for each of its exchanges."""
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
-        """By tile, of the vertices that step `number` executes: how many, the cycles of the longest, whether one takes the
-        whole tile. None where that is not known, as in a file."""
+        """By tile, of the vertices that step `number` executes: how many, the cycles of the
+        longest, whether one takes the whole tile. None where that is not known, as in a file."""
         return None
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
-        """The line that added most of those vertices on a tile, and the one that put most of them there, in words; "" if that
-        is not known, or if the first did both."""
+        """The line that added most of those vertices on a tile, and the one that put most of them
+        there, in words; "" if that is not known, or if the first did both."""
         return "", ""
 
     @abstractmethod

@@ -1,4 +1,5 @@
-"""Questions to a report, by the names that Graphcore's profile analysis library (libpva) has for them, in snake_case."""
+"""Questions to a report, by the names that Graphcore's profile analysis library (libpva) has for
+them, in snake_case."""
 
 from __future__ import annotations
 
@@ -26,10 +27,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VariableRow:
-    """A variable: its bytes on all tiles together, on how many tiles it lies, from which place of the programs to which
-    (`ranges`, half-open) it is live, and the line that made it. `first` and `last`: the whole span, -1 if always live."""
+    """A variable: its bytes on all tiles together, on how many tiles it lies, from which place of
+    the programs to which (`ranges`, half-open) it is live, and the line that made it. `first` and
+    `last`: the whole span, -1 if always live."""
 
-    COLUMNS: ClassVar = ("name", "dtype", "shape", "category", "bytes", "tiles", "always_live", "first", "last", "line")
+    COLUMNS: ClassVar = (
+        "name",
+        "dtype",
+        "shape",
+        "category",
+        "bytes",
+        "tiles",
+        "always_live",
+        "first",
+        "last",
+        "line",
+    )
 
     name: str
     dtype: str
@@ -59,7 +72,9 @@ class VariableTable(Table[VariableRow]):
 
     def live_at(self, place: int) -> VariableTable:
         """Those that are live at a place of the programs, those that always are among them."""
-        return VariableTable(v for v in self if v.always_live or any(a <= place < b for a, b in v.ranges))
+        return VariableTable(
+            v for v in self if v.always_live or any(a <= place < b for a, b in v.ranges)
+        )
 
     def always_live(self) -> VariableTable:
         """Those that are live from the first step to the last."""
@@ -72,16 +87,29 @@ def variables(report: Report) -> VariableTable:
     size = total_of(memory.variable, memory.size, len(facts)).tolist()
     tiles = np.bincount(memory.variable, minlength=len(facts)).tolist()
     ranges: list[list[tuple[int, int]]] = [[] for _ in facts]
-    for which, start, stop in zip(*(part.tolist() for part in live_runs(memory.liveness.live)), strict=True):
+    for which, start, stop in zip(
+        *(part.tolist() for part in live_runs(memory.liveness.live)), strict=True
+    ):
         ranges[which].append((start, stop))
     return VariableTable(
-        VariableRow(v.name, v.dtype, v.shape, v.category, size[i], tiles[i], always, tuple(ranges[i]), v.line)
+        VariableRow(
+            v.name,
+            v.dtype,
+            v.shape,
+            v.category,
+            size[i],
+            tiles[i],
+            always,
+            tuple(ranges[i]),
+            v.line,
+        )
         for i, (v, always) in enumerate(zip(facts, memory.liveness.always.tolist(), strict=True))
     )
 
 
 def live_runs(live: Array) -> tuple[Array, Array, Array]:
-    """(variable, first place, place after the last) of every stretch of a table bool[places, variables], by variable."""
+    """(variable, first place, place after the last) of every stretch of a table bool[places,
+    variables], by variable."""
     none = np.zeros((1, live.shape[1]), bool)
     change = np.diff(np.concatenate((none, live, none)).astype(np.int8), axis=0).T
     variable, start = np.nonzero(change > 0)
@@ -105,7 +133,10 @@ class TileMemory:
     @property
     def total(self) -> Total:
         """All of them."""
-        used, gaps = int(self._memory.bytes_per_tile[self._tile]), int(self._memory.gaps_per_tile[self._tile])
+        used, gaps = (
+            int(self._memory.bytes_per_tile[self._tile]),
+            int(self._memory.gaps_per_tile[self._tile]),
+        )
         return Total(used + gaps, used)
 
     @property
@@ -140,8 +171,9 @@ class Tile:
 
 @dataclass(frozen=True)
 class ExchangeRow:
-    """What one execution of a compiled step moves between tiles: bytes that arrive, how many on the tile that gets most,
-    bytes on their way to other IPUs, and modelled cycles. `executions`: how often the step ran."""
+    """What one execution of a compiled step moves between tiles: bytes that arrive, how many on the
+    tile that gets most, bytes on their way to other IPUs, and modelled cycles. `executions`: how
+    often the step ran."""
 
     step: int
     kind: str
@@ -176,25 +208,45 @@ class ExchangeRow:
 
 
 def exchanges(report: Report) -> Table[ExchangeRow]:
-    """What each compiled step that moves something between tiles moves: bytes, cycles, and on demand by tile and by message."""
+    """What each compiled step that moves something between tiles moves: bytes, cycles, and on
+    demand by tile and by message."""
     rows = []
     for number, runs in enumerate(report.executions.tolist()):
         cost = report.step_cost(number)
-        received = np.sum([t.received for t in cost.exchange], axis=0) if cost.exchange else np.zeros(1, np.int64)
+        received = (
+            np.sum([t.received for t in cost.exchange], axis=0)
+            if cost.exchange
+            else np.zeros(1, np.int64)
+        )
         if received.any():
             tile, links = int(np.argmax(received)), sum(int(t.links.sum()) for t in cost.exchange)
-            total, cycles = int(received.sum()), cost.exchange_duration + cost.global_exchange_cycles
+            total, cycles = (
+                int(received.sum()),
+                cost.exchange_duration + cost.global_exchange_cycles,
+            )
             rows.append(
-                ExchangeRow(number, cost.kind, cost.name, runs, total, int(received[tile]), tile, links, cycles, report)
+                ExchangeRow(
+                    number,
+                    cost.kind,
+                    cost.name,
+                    runs,
+                    total,
+                    int(received[tile]),
+                    tile,
+                    links,
+                    cycles,
+                    report,
+                )
             )
     return Table(rows)
 
 
 @dataclass(frozen=True)
 class IpuRow:
-    """One IPU in a run, in modelled cycles: how long it is at work, in steps of its own and of all, and how long it waits for
-    other IPUs, for which one longest (-1: none). `held_cycles`: how long others wait for it, all together, and `held_by` is
-    the step of it that takes longest meanwhile. Of the steps whose order was kept."""
+    """One IPU in a run, in modelled cycles: how long it is at work, in steps of its own and of all,
+    and how long it waits for other IPUs, for which one longest (-1: none). `held_cycles`: how long
+    others wait for it, all together, and `held_by` is the step of it that takes longest meanwhile.
+    Of the steps whose order was kept."""
 
     ipu: int
     busy_cycles: int
@@ -210,9 +262,12 @@ class IpuRow:
 
 
 def ipus(report: Report) -> Table[IpuRow]:
-    """How long each IPU is at work, for which others it waits, and with which steps it holds them up."""
+    """How long each IPU is at work, for which others it waits, and with which steps it holds them
+    up."""
     found, rows = report.overlap, []
-    for ipu, (waits, held) in enumerate(zip(found.waits, found.waits.sum(axis=0).tolist(), strict=True)):
+    for ipu, (waits, held) in enumerate(
+        zip(found.waits, found.waits.sum(axis=0).tolist(), strict=True)
+    ):
         idle, most = int(waits.sum()), int(waits.argmax())
         by = report.step_cost(int(found.holding(ipu).argmax())).name if held else ""
         rows.append(IpuRow(ipu, found.total - idle, idle, most if idle else -1, held, by))
@@ -256,7 +311,8 @@ class GraphSize:
 
 @dataclass(frozen=True)
 class LivenessStep:
-    """A place of the programs: what is live there besides what always is. `bytes`: of all tiles together, with buffers."""
+    """A place of the programs: what is live there besides what always is. `bytes`: of all tiles
+    together, with buffers."""
 
     COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes", "cycles")
 
@@ -291,7 +347,8 @@ class LivenessStep:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compilation:
-    """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`, `.compute_sets`."""
+    """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`,
+    `.compute_sets`."""
 
     _report: Report
 
@@ -309,7 +366,11 @@ class Compilation:
     def tiles(self) -> Lazily[Tile]:
         """Every tile, with its memory."""
         target, memory = self.target, self._report.memory
-        return Lazily(target.num_tiles, "tile", lambda i: Tile(i, i // target.tiles_per_ipu, TileMemory(memory, i)))
+        return Lazily(
+            target.num_tiles,
+            "tile",
+            lambda i: Tile(i, i // target.tiles_per_ipu, TileMemory(memory, i)),
+        )
 
     @property
     def ipus(self) -> tuple[Table[Tile], ...]:
@@ -324,7 +385,8 @@ class Compilation:
 
     @property
     def programs(self) -> tuple[ProgramNode, ...]:
-        """The programs as trees: `program.name`, `.type`, `.children`, `.walk()`, `.accept(visitor)`."""
+        """The programs as trees: `program.name`, `.type`, `.children`, `.walk()`,
+        `.accept(visitor)`."""
         return self._report.profile.programs
 
     @property
@@ -346,8 +408,9 @@ class Compilation:
 
 @dataclass(frozen=True, eq=False)
 class IpuStep:
-    """What one IPU does in a step: `cycles` (modelled) from its start to its end, 0 if it has no part in it; `cycles_by_tile`
-    (int64[tiles of the IPU]): in how many of them each tile computes or exchanges; `start`: when it comes to it."""
+    """What one IPU does in a step: `cycles` (modelled) from its start to its end, 0 if it has no
+    part in it; `cycles_by_tile` (int64[tiles of the IPU]): in how many of them each tile computes
+    or exchanges; `start`: when it comes to it."""
 
     cycles: int
     cycles_by_tile: Array
@@ -400,14 +463,15 @@ class Execution:
         block_filter: str | None = None,
         program_filter: str | None = None,
     ) -> Table[BlockRun]:
-        """Every execution of a `Block` on `tile`, in the order in which they begin, an outer one before those inside.
+        """Every execution of a `Block` on `tile`, in the order in which they begin, an outer one
+        before those inside.
 
-        A block begins when the tile is done with its share of what came before, and ends when it is done with its share of
-        the block; waiting for other tiles in between is a part of it. `block_filter`: a regular expression; of the blocks
-        only those are given in whose name it is found. `program_filter`: another one; every program in whose name it is found
-        counts as a block. Blocks without a step are left out, and those beyond the steps whose order was kept.
+        A block begins when the tile is done with its share of what came before, and ends when it is
+        done with its share of the block; waiting for other tiles in between is a part of it.
+        `block_filter`: a regular expression; of the blocks only those are given in whose name it is
+        found. `program_filter`: another one; every program in whose name it is found counts as a
+        block. Blocks without a step are left out, and those beyond the steps whose order was kept.
 
-        What is left out is what the engine's options `profiler.*` say: tile 0, all blocks, no other program. Raises
-        `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
-        """
+        What is left out is what the engine's options `profiler.*` say: tile 0, all blocks, no other
+        program. Raises `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`."""
         return blocks(self._report, tile, block_filter, program_filter)

@@ -1,7 +1,8 @@
-"""The values of a run, beside its report: what some tensors held before it, and what each step changed.
+"""The values of a run, beside its report: what some tensors held before it, and what each step
+changed.
 
-`Engine.record` makes a `Recording`; it grows while the engine runs, by what changes alone, and stops at its bound.
-"""
+`Engine.record` makes a `Recording`; it grows while the engine runs, by what changes alone, and
+stops at its bound."""
 
 from __future__ import annotations
 
@@ -21,15 +22,17 @@ MOST_ELEMENTS = 65_536
 MOST_ENTRIES = 1_000_000
 HOST = -1  # in the place of a step: the host wrote between two runs
 
-Look = Callable[[Tensor], tuple[Array, Array]]  # a tensor's values, and which of its elements are written
+# a tensor's values, and which of its elements are written
+Look = Callable[[Tensor], tuple[Array, Array]]
 
 
 class Track:
-    """One recorded tensor: `first`, its elements before the first step, and `first_written`, which of them were written.
+    """One recorded tensor: `first`, its elements before the first step, and `first_written`, which
+    of them were written.
 
-    `changes`: for each step that changed some (its place in the recording, int32[n] elements, their values, bool[n] whether
-    they are written). Elements are numbered as the flattened tensor's; `address` is the byte of each in the graph's memory.
-    """
+    `changes`: for each step that changed some (its place in the recording, int32[n] elements, their
+    values, bool[n] whether they are written). Elements are numbered as the flattened tensor's;
+    `address` is the byte of each in the graph's memory."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -55,14 +58,19 @@ class Track:
 
     def readable(self, values: Array) -> Array:
         """Values as a person reads them: fp8 in numbers."""
-        return from_quarter(values, self.tensor.get_metadata()) if self.tensor.has_metadata() else values
+        return (
+            from_quarter(values, self.tensor.get_metadata())
+            if self.tensor.has_metadata()
+            else values
+        )
 
 
 def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> list[Tensor]:
     """The tensors, each once, if they can be recorded. Raises `InvalidOptionError`."""
     if not is_whole(most) or not 1 <= most <= MOST_ENTRIES:
         raise InvalidOptionError(f"""record() was given most={shown(most)}.
-            next:  give a whole number from 1 to {MOST_ENTRIES:,}: so many steps and changed elements are kept.""")
+            next:  give a whole number from 1 to {MOST_ENTRIES:,}: so many steps and changed
+            elements are kept.""")
     found: list[Tensor] = []
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
@@ -72,12 +80,16 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> lis
             raise InvalidOptionError(f"""record() was given {tensor!r}, which has no elements.
                 next:  record a tensor that has some.""")
         for variable in {region.var for region in tensor.get_var_regions()}:
-            here = graph.variable_at(variable.start) if variable.start < graph.memory_bytes else None
+            here = (
+                graph.variable_at(variable.start) if variable.start < graph.memory_bytes else None
+            )
             if here is not variable:
-                raise InvalidOptionError(f"""record() was given {tensor!r}, which this engine does not know.
+                raise InvalidOptionError(f"""record() was given {tensor!r}, which this engine does
+                    not know.
                     next:  give a tensor of the engine's own graph, made before the engine.""")
             if variable.constant:
-                raise InvalidOptionError(f"""record() was given {tensor!r}, and {variable.name!r} is a constant.
+                raise InvalidOptionError(f"""record() was given {tensor!r}, and {variable.name!r} is
+                    a constant.
                     next:  record what is computed from it: a constant never changes.""")
         if tensor not in found:
             found.append(tensor)
@@ -86,17 +98,19 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], most: object) -> lis
             next:  name the tensors whose values you want to see: engine.record(a, b).""")
     count = sum(tensor.num_elements for tensor in found)
     if count > MOST_ELEMENTS:
-        raise InvalidOptionError(f"""record() was given {counted(count, "element")}, and looks at all of them after each step.
+        raise InvalidOptionError(f"""record() was given {counted(count, "element")}, and looks at
+            all of them after each step.
             next:  record at most {MOST_ELEMENTS:,}: a slice, as in engine.record(a[:100]).""")
     return found
 
 
 class Recording:
-    """What the recorded tensors held, step by step. `report`: that of the last run, None before the first.
+    """What the recorded tensors held, step by step. `report`: that of the last run, None before the
+    first.
 
-    `steps`: the number of the compiled step of each recorded step, in order, or `HOST`; `first` steps of the engine ran
-    before it. `missed` steps ran after the recording was full. A run that an error or Ctrl-C stopped is in it up to there.
-    """
+    `steps`: the number of the compiled step of each recorded step, in order, or `HOST`; `first`
+    steps of the engine ran before it. `missed` steps ran after the recording was full. A run that
+    an error or Ctrl-C stopped is in it up to there."""
 
     def __init__(self, compiled: Compiled, tensors: Sequence[Tensor], most: int) -> None:
         self.compiled, self.most = compiled, most
@@ -106,7 +120,8 @@ class Recording:
         self.first, self.steps, self.missed, self._entries = 0, list[int](), 0, 0
 
     def begin(self, first: int, look: Look) -> None:
-        """Record from now on, in place of what was: the machine has run `first` steps, and `look` sees its memory."""
+        """Record from now on, in place of what was: the machine has run `first` steps, and `look`
+        sees its memory."""
         self.first, self.steps, self.missed, self._entries, self._look = first, [], 0, 0, look
         self.report = None
         for track in self.tracks:
@@ -129,11 +144,11 @@ class Recording:
         return tuple(track.tensor for track in self.tracks)
 
     def values(self, tensor: Tensor, step: int) -> Array:
-        """The elements of a recorded tensor after step number `step` of the report (from 0), in its shape and dtype.
+        """The elements of a recorded tensor after step number `step` of the report (from 0), in its
+        shape and dtype.
 
-        Unwritten elements hold NaN, for integers the dtype's smallest value, for bool true. Raises `InvalidOptionError` for a
-        tensor that is not recorded, `PoplarIndexError` for a step.
-        """
+        Unwritten elements hold NaN, for integers the dtype's smallest value, for bool true. Raises
+        `InvalidOptionError` for a tensor that is not recorded, `PoplarIndexError` for a step."""
         track = self.track(tensor, "values()")
         ran = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
         if not is_whole(step) or not self.first <= step < self.first + len(ran):
@@ -153,7 +168,8 @@ class Recording:
             if isinstance(tensor, Tensor) and tensor == track.tensor:
                 return track
         raise InvalidOptionError(f"""{call} was given {shown(tensor)}, which is not recorded.
-            where: recorded {"is" if len(self.tracks) == 1 else "are"} {", ".join(map(self.name, self.tracks))}
+            where: recorded {"is" if len(self.tracks) == 1 else "are"}
+            {", ".join(map(self.name, self.tracks))}
             next:  give one of these, or record it: engine.record(tensor), then run.""")
 
     @staticmethod
@@ -164,5 +180,8 @@ class Recording:
     def __repr__(self) -> str:
         left = f"; {counted(self.missed, 'step')} after it was full" if self.missed else ""
         names = ", ".join(map(self.name, self.tracks))
-        steps, changes = counted(len(self.steps), "step"), counted(self._entries - len(self.steps), "change")
+        steps, changes = (
+            counted(len(self.steps), "step"),
+            counted(self._entries - len(self.steps), "change"),
+        )
         return f"Recording of {names}: {steps}, {changes}{left}"

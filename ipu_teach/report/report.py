@@ -1,4 +1,5 @@
-"""What happened, as data. A report has no engine inside: it holds what was compiled and which steps ran."""
+"""What happened, as data. A report has no engine inside: it holds what was compiled and which steps
+ran."""
 
 from __future__ import annotations
 
@@ -46,8 +47,15 @@ from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
 # Fields of a machine that decide what is compiled, and not only how long it takes.
-EVERY, CHUNK = 2**12, 2**16  # steps of one IPU that are summed up together; steps whose times are worked out at once
-COMPILED_FOR = ("num_ipus", "num_tiles", "tiles_per_ipu", "exchange_send_words", "host_packet_bytes")
+# steps of one IPU that are summed up together; steps whose times are worked out at once
+EVERY, CHUNK = 2**12, 2**16
+COMPILED_FOR = (
+    "num_ipus",
+    "num_tiles",
+    "tiles_per_ipu",
+    "exchange_send_words",
+    "host_packet_bytes",
+)
 
 
 class Costed:
@@ -62,21 +70,32 @@ class Costed:
 
     @property
     def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing to do."""
+        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing
+        to do."""
         return self.cost.balance
 
 
 @dataclass(frozen=True, eq=False)
 class ComputeSetProfile(Costed):
-    """One compute set: how often it ran, and what one execution costs (modelled; arrays by tile)."""
+    """One compute set: how often it ran, and what one execution costs (modelled; arrays by
+    tile)."""
 
-    COLUMNS: ClassVar = ("name", "executions", "num_vertices", "cycles", "balance", "bytes_received", "flops")
+    COLUMNS: ClassVar = (
+        "name",
+        "executions",
+        "num_vertices",
+        "cycles",
+        "balance",
+        "bytes_received",
+        "flops",
+    )
 
     name: str
     executions: int
     vertices: dict[str, int]
     cost: StepCost
-    flops: int = -1  # floating-point operations of one execution; -1 where a codelet could not be traced
+    # floating-point operations of one execution; -1 where a codelet could not be traced
+    flops: int = -1
 
     @property
     def num_vertices(self) -> int:
@@ -96,15 +115,25 @@ class ComputeSetProfile(Costed):
 
 @dataclass(frozen=True)
 class StepRun(Costed):
-    """One step of the run: when it started and how long it took, in modelled cycles since the run began.
+    """One step of the run: when it started and how long it took, in modelled cycles since the run
+    began.
 
-    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of the compiled step. On
-    several IPUs it starts with the first that takes part and ends with the last; `ipus` has the times of each.
-    """
+    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of
+    the compiled step. On several IPUs it starts with the first that takes part and ends with the
+    last; `ipus` has the times of each."""
 
     COLUMNS: ClassVar = (
-        "index", "kind", "name", "start", "end", "cycles", "bytes_received", "balance", "active_tiles", "vertex_types"
-    )  # fmt: skip
+        "index",
+        "kind",
+        "name",
+        "start",
+        "end",
+        "cycles",
+        "bytes_received",
+        "balance",
+        "active_tiles",
+        "vertex_types",
+    )
 
     index: int
     kind: str
@@ -125,7 +154,9 @@ class StepRun(Costed):
     @property
     def vertex_types(self) -> str:
         """The codelets that it executes, with how many vertices each has."""
-        return ", ".join(f"{name} x {count:,}" for name, count in self.profile.vertices(self.step).items())
+        return ", ".join(
+            f"{name} x {count:,}" for name, count in self.profile.vertices(self.step).items()
+        )
 
     @property
     def ipus(self) -> tuple[query.IpuStep, ...]:
@@ -136,7 +167,8 @@ class StepRun(Costed):
 
     @property
     def shares(self) -> tuple[tuple[int | None, int], ...]:
-        """(IPU, start) of each IPU that does it by itself; (None, start) where there is one, or all do it together."""
+        """(IPU, start) of each IPU that does it by itself; (None, start) where there is one, or all
+        do it together."""
         if len(self._starts) == 1 or self.profile.external[self.step]:
             return ((None, self.start),)
         return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
@@ -163,10 +195,10 @@ class StepRun(Costed):
 class Report:
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
 
-    It is made by `engine.report`, or read from a file by `Report.open`; both answer the same questions. Of a run of more than
-    4,194,304 steps everything is counted, and the order of the first ones is kept. If nothing but unrecorded steps ran,
-    asking for the execution is a `ProfilingDisabledError`.
-    """
+    It is made by `engine.report`, or read from a file by `Report.open`; both answer the same
+    questions. Of a run of more than 4,194,304 steps everything is counted, and the order of the
+    first ones is kept. If nothing but unrecorded steps ran, asking for the execution is a
+    `ProfilingDisabledError`."""
 
     profile: Profile
     _ran: Ran
@@ -181,7 +213,8 @@ class Report:
 
     @property
     def poplar_version(self) -> PoplarVersion:
-        """The version of the kit that compiled the program: `.string`, `.major`, `.minor`, `.point`."""
+        """The version of the kit that compiled the program: `.string`, `.major`, `.minor`,
+        `.point`."""
         return self._version
 
     @property
@@ -197,23 +230,30 @@ class Report:
     # Files
 
     def save(self, path: str | os.PathLike[str], *, host: bool = True) -> None:
-        """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete, or not at all.
+        """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete,
+        or not at all.
 
         `host=False` leaves out the host's times, so that equal runs are equal files.
         """
         write_whole(path, self.serialize(host=host), "save()", REPORT.noun)
 
     def serialize(self, *, host: bool = True) -> bytes:
-        """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is too large."""
+        """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is
+        too large."""
         names = (node.name for program in self.profile.programs for _, node in program.walk())
-        settings, events = self.instrumentation_settings.written(names), self.host.written() if host else None
-        return serialize(self.profile, self._ran, Besides(str(self.poplar_version), settings, events))
+        settings, events = (
+            self.instrumentation_settings.written(names),
+            self.host.written() if host else None,
+        )
+        return serialize(
+            self.profile, self._ran, Besides(str(self.poplar_version), settings, events)
+        )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Report:
-        """Read a file that `save` wrote. It answers what the live report answers, except `what_if` of what would need the
-        vertices, and chains of `why` end before them. Nothing in the file is run, and everything is checked. Raises
-        `ReportLoadError`."""
+        """Read a file that `save` wrote. It answers what the live report answers, except `what_if`
+        of what would need the vertices, and chains of `why` end before them. Nothing in the file is
+        run, and everything is checked. Raises `ReportLoadError`."""
         return read_whole(path, "open()", REPORT, cls.deserialize)
 
     @classmethod
@@ -226,8 +266,9 @@ class Report:
 
     @classmethod
     def sample(cls, name: str = "products") -> Report:
-        """One of the reports that come with the kit, to look at: `products`, `spread` (the same product with its rows cut
-        in two) or `too_large` (a program that does not fit). Raises `InvalidOptionError`."""
+        """One of the reports that come with the kit, to look at: `products`, `spread` (the same
+        product with its rows cut in two) or `too_large` (a program that does not fit). Raises
+        `InvalidOptionError`."""
         folder = resources.files("ipu_teach.report").joinpath("samples")
         known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())
         if name not in known:
@@ -236,11 +277,11 @@ class Report:
         return cls.deserialize(folder.joinpath(f"{name}.ipureport").read_bytes())
 
     def digest(self) -> str:
-        """64 hexadecimal digits, equal for equal programs and runs in every process and on every machine.
+        """64 hexadecimal digits, equal for equal programs and runs in every process and on every
+        machine.
 
-        The machine, the memory, the program tree, the modelled cycles and bytes of every step and the steps that ran go
-        into it; paths, lines and the host's times do not.
-        """
+        The machine, the memory, the program tree, the modelled cycles and bytes of every step and
+        the steps that ran go into it; paths, lines and the host's times do not."""
         return digest(self.profile, self._ran)
 
     @property
@@ -257,9 +298,11 @@ class Report:
     def executions(self) -> Array:
         """int64[compiled steps]: how often each ran."""
         if self.unrecorded_steps and not self.num_steps:
-            raise ProfilingDisabledError(f"""The execution was not recorded: {counted(self.unrecorded_steps, "step")} ran
+            raise ProfilingDisabledError(f"""The execution was not recorded:
+                {counted(self.unrecorded_steps, "step")} ran
                 while profiling was disabled.
-                next:  engine.enable_execution_profiling(), or the option debug.instrument, and run again.""")
+                next:  engine.enable_execution_profiling(), or the option debug.instrument, and run
+                again.""")
         counts = self._ran.counts
         return np.pad(counts, (0, len(self.profile.steps) - len(counts)))
 
@@ -274,7 +317,8 @@ class Report:
 
     @property
     def steps_not_kept(self) -> int:
-        """How many of them, the last ones, are counted in every sum but missing from `steps` and `step_numbers`."""
+        """How many of them, the last ones, are counted in every sum but missing from `steps` and
+        `step_numbers`."""
         return self.num_steps - len(self._ran.order)
 
     @cached_property
@@ -285,7 +329,8 @@ class Report:
             which = self.profile.steps[number].compute_set
             before = found.get(which)
             if which >= 0 and (before is None or executions):
-                # Where cycles depend on data there is a step for each way it ran; the last one stands for all.
+                # Where cycles depend on data there is a step for each way it ran; the last one
+                # stands for all.
                 flops = [part.flops for part in self.profile.parts(number)]
                 found[which] = ComputeSetProfile(
                     self.profile.compute_sets[which].name,
@@ -300,7 +345,8 @@ class Report:
         """The steps of the run from number `first` up to `last`, in order."""
         for bound in (first, 0 if last is None else last):
             if not is_whole(bound) or bound < 0:
-                raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was asked of a report of {self.num_steps:,}
+                raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was asked of a
+                    report of {self.num_steps:,}
                     steps.
                     next:  give whole numbers, 0 or more.""")
         return list(self.steps_between(first, last))
@@ -311,14 +357,28 @@ class Report:
         last = len(order) if last is None else min(last, len(order))
         for begin in range(first, last, CHUNK):
             until = min(last, begin + CHUNK)
-            spans = (part.tolist() for part in (order[begin:until], *self.overlap.spans(begin, until)))
+            spans = (
+                part.tolist() for part in (order[begin:until], *self.overlap.spans(begin, until))
+            )
             for index, (number, starts, start, end) in enumerate(zip(*spans, strict=True), begin):
                 step = self.profile.cost(number)
-                yield StepRun(index, step.kind, step.name, start, step.cycles, step, number, self.profile, end, tuple(starts))
+                yield StepRun(
+                    index,
+                    step.kind,
+                    step.name,
+                    start,
+                    step.cycles,
+                    step,
+                    number,
+                    self.profile,
+                    end,
+                    tuple(starts),
+                )
 
     @property
     def step_numbers(self) -> Array:
-        """int32[num_steps - steps_not_kept]: which compiled step ran, in the order of the run. Read-only."""
+        """int32[num_steps - steps_not_kept]: which compiled step ran, in the order of the run.
+        Read-only."""
         return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
@@ -326,19 +386,28 @@ class Report:
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.cost)[number]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
-        """The phases of one execution of compiled step `number`, in order; together they last its `cycles`.
+        """The phases of one execution of compiled step `number`, in order; together they last its
+        `cycles`.
 
-        With `ipu` those of one IPU, as long as the step keeps it; of a step in which it has no part there are none.
-        """
+        With `ipu` those of one IPU, as long as the step keeps it; of a step in which it has no part
+        there are none."""
         cost = self.step_cost(number)
-        if ipu is not None and not query.Lazily(self.target.num_ipus, "IPU", lambda i: self.overlap.lasts[number, i])[ipu]:
+        if (
+            ipu is not None
+            and not query.Lazily(
+                self.target.num_ipus, "IPU", lambda i: self.overlap.lasts[number, i]
+            )[ipu]
+        ):
             return ()
         own = None if self.target.num_ipus == 1 or self.profile.external[number] else ipu
         return phases(cost, self.target, bool(self.profile.steps[number].to_device), own)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as in `StepCost.exchange`."""
-        return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[number]
+        """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as
+        in `StepCost.exchange`."""
+        return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[
+            number
+        ]
 
     # Questions, by libpva's names
 
@@ -369,23 +438,33 @@ class Report:
 
     @property
     def sources(self) -> dict[str, str]:
-        """The text of the codelets' methods by `Class.method`; its lines count from 1. Where it is to be had."""
+        """The text of the codelets' methods by `Class.method`; its lines count from 1. Where it is
+        to be had."""
         return {name: text for codelet in self.profile.codelets for name, text in codelet.sources}
 
     def what_if(self, **changes: Any) -> Report:
-        """The same compiled program and the same run, at other rates: `report.what_if(exchange_bytes_per_cycle=8)`.
+        """The same compiled program and the same run, at other rates:
+        `report.what_if(exchange_bytes_per_cycle=8)`.
 
-        `changes`: fields of `Target`, by name. Nothing is compiled or run again, so what decides where things lie cannot
-        change. Cycles that were given by number, with `set_perf_estimate`, stay what they are. Raises
-        `InvalidMachineModelError`, for a number of tiles or IPUs too: `sweep` compiles for each.
-        """
+        `changes`: fields of `Target`, by name. Nothing is compiled or run again, so what decides
+        where things lie cannot change. Cycles that were given by number, with `set_perf_estimate`,
+        stay what they are. Raises `InvalidMachineModelError`, for a number of tiles or IPUs too:
+        `sweep` compiles for each."""
         for name in changes:
             if name in COMPILED_FOR:
                 raise InvalidMachineModelError(
-                    f"what_if() cannot change {name}: the program was compiled for {getattr(self.target, name):,}.",
-                    next_step="sweep(build, num_tiles=[…]) builds and compiles for each number of tiles."
+                    (
+                        f"what_if() cannot change {name}: the program was compiled for "
+                        f"{getattr(self.target, name):,}."
+                    ),
+                    next_step=(
+                        "sweep(build, num_tiles=[…]) builds and compiles for each number of tiles."
+                    )
                     if name.startswith(("num", "tiles"))
-                    else f"compile for another machine: IPUModel({self.target.ipu_version!r}, {name}=…).",
+                    else (
+                        f"compile for another machine: IPUModel({self.target.ipu_version!r}, "
+                        f"{name}=…)."
+                    ),
                 )
         return replace(self, profile=self.profile.at(changed(self.target, **changes)))
 
@@ -399,12 +478,18 @@ class Report:
             lasts[number] = self.profile.by_ipu(number)
         order, several = self._ran.order, self.target.num_ipus > 1
         # One IPU waits for no other, so that a stretch may begin anywhere.
-        return Overlap(order, lasts, self.profile.external, joints(self) if several else range(0, len(order), EVERY))
+        return Overlap(
+            order,
+            lasts,
+            self.profile.external,
+            joints(self) if several else range(0, len(order), EVERY),
+        )
 
     @cached_property
     def total_cycles(self) -> int:
-        """Modelled cycles of everything that ran: on one IPU the sum of its steps, on several what their clocks say at the
-        end. Of steps whose order was not kept, as if no IPU waited between external ones."""
+        """Modelled cycles of everything that ran: on one IPU the sum of its steps, on several what
+        their clocks say at the end. Of steps whose order was not kept, as if no IPU waited between
+        external ones."""
         return self.overlap.total + self.overlap.least(self.executions)
 
     @property
@@ -419,7 +504,8 @@ class Report:
 
     @property
     def active_cycles_per_tile(self) -> Array:
-        """int64[tiles]: compute cycles, idle threads excluded (one for each instruction of a worker)."""
+        """int64[tiles]: compute cycles, idle threads excluded (one for each instruction of a
+        worker)."""
         return self._sum(n * step.active_cycles for n, step in self._costs)
 
     @property
@@ -456,7 +542,8 @@ class Report:
 
     @property
     def proportions(self) -> dict[str, float]:
-        """What part of the run the average tile spends on what; together 1, or nothing if nothing ran."""
+        """What part of the run the average tile spends on what; together 1, or nothing if nothing
+        ran."""
         total = self.total_cycles
         spent = {
             "compute": float(self.compute_cycles_per_tile.mean()),
@@ -469,10 +556,14 @@ class Report:
 
     @property
     def grounds(self) -> dict[str, float]:
-        """What share of the modelled cycles rests on what (`target.GROUNDS`), together 1; and of the vertices that ran, what
-        share has "no estimate", whose cycles are missing."""
+        """What share of the modelled cycles rests on what (`target.GROUNDS`), together 1; and of
+        the vertices that ran, what share has "no estimate", whose cycles are missing."""
         p, times = self.profile, enumerate(self.executions.tolist())
-        ran = ((n, p.cost(i), p.steps[i].sync == EXTERNAL, p.codelet_cycles(i), p.vertices(i)) for i, n in times if n)
+        ran = (
+            (n, p.cost(i), p.steps[i].sync == EXTERNAL, p.codelet_cycles(i), p.vertices(i))
+            for i, n in times
+            if n
+        )
         return shares(ran, {c.name: c.ground for c in p.codelets}, self.target)
 
     @property
@@ -483,13 +574,13 @@ class Report:
     def ways(self) -> dict[str, str]:
         """How the host runs each codelet, all its vertices at once if it can.
 
-        "batch": all vertices at once; "scalar": a loop over the elements of each; "loop": vertex by vertex, in plain Python.
-        Of a codelet that is run in several ways, the slowest.
-        """
+        "batch": all vertices at once; "scalar": a loop over the elements of each; "loop": vertex by
+        vertex, in plain Python. Of a codelet that is run in several ways, the slowest."""
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
-        """Codelets that did not run as one batch: for each the line and the reason that prevented it.
+        """Codelets that did not run as one batch: for each the line and the reason that prevented
+        it.
 
         Of those that run vertex by vertex also what kept them from running as scalar loops.
         """
@@ -513,7 +604,8 @@ class Report:
         return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
-        """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most first."""
+        """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most
+        first."""
         totals: dict[str, int] = {}
         for number, n in enumerate(self.executions.tolist()):
             for name, cycles in self.profile.codelet_cycles(number).items() if n else ():
@@ -531,11 +623,17 @@ class Report:
 
     def __repr__(self) -> str:
         cycles = f"{self.total_cycles:,.0f} modelled cycles"
-        return f"Report({self.num_steps:,} steps, {cycles}, {self.target.num_tiles:,} tiles of {self.target.ipu_version})"
+        return (
+            f"Report({self.num_steps:,} steps, {cycles}, {self.target.num_tiles:,} tiles of "
+            f"{self.target.ipu_version})"
+        )
 
 
-def open_report(path: str | os.PathLike[str], debug_path: str | os.PathLike[str] | None = None) -> Report:
-    """`Report.open`, by libpva's name. `debug_path`, Poplar's second file, is not needed: a report is one file.
+def open_report(
+    path: str | os.PathLike[str], debug_path: str | os.PathLike[str] | None = None
+) -> Report:
+    """`Report.open`, by libpva's name. `debug_path`, Poplar's second file, is not needed: a report
+    is one file.
 
     Raises `ReportLoadError`, which is a `FileNotFoundError` too where there is no such file.
     """

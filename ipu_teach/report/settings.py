@@ -1,4 +1,5 @@
-"""What of a run is recorded, as the engine's options say, and which version of the kit recorded it."""
+"""What of a run is recorded, as the engine's options say, and which version of the kit recorded
+it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 MOST = 2**62
 LEVEL = checked(TEXT, LEVELS.__contains__, "one of " + ", ".join(LEVELS))
 NAMES = Codec(lambda v, _: sorted(v), lambda p: frozenset(many(TEXT).read(p)))
-Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAMES)]  # every file has them
+# every file has them
+Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAMES)]
 
 
 def kit_version() -> str:
@@ -55,12 +57,13 @@ class PoplarVersion:
 
 @dataclass(frozen=True)
 class InstrumentationSettings:
-    """The options of an engine that decide what its reports show, by libpva's names where it has them.
+    """The options of an engine that decide what its reports show, by libpva's names where it has
+    them.
 
-    `compute` is `debug.computeInstrumentationLevel`, "Off" without `debug.instrument`; `external_exchange` is
-    `debug.instrumentExternalExchange`; `block_filter`, `block_tile` and `program_filter` are the options `profiler.blocks.*`
-    and `profiler.programs.filter`.
-    `named`: of a report from a file which names the two filters found, since no pattern of a file is run.
+    `compute` is `debug.computeInstrumentationLevel`, "Off" without `debug.instrument`;
+    `external_exchange` is `debug.instrumentExternalExchange`; `block_filter`, `block_tile` and
+    `program_filter` are the options `profiler.blocks.*` and `profiler.programs.filter`. `named`: of
+    a report from a file which names the two filters found, since no pattern of a file is run.
     """
 
     compute: Annotated[str, LEVEL] = "Vertex"
@@ -73,7 +76,8 @@ class InstrumentationSettings:
 
     @cached_property
     def finds(self) -> tuple[Finds, Finds]:
-        """Whether the filter of blocks finds something in the name of one, and that of programs in the name of one."""
+        """Whether the filter of blocks finds something in the name of one, and that of programs in
+        the name of one."""
         if self.named:
             return self.named[0].__contains__, self.named[1].__contains__
         programs = finds(self.program_filter, "profiler.programs.filter", empty=False)
@@ -82,9 +86,23 @@ class InstrumentationSettings:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> InstrumentationSettings:
         """Those in an engine's options, which have Poplar's names."""
-        level = str(options["debug.computeInstrumentationLevel"]) if options["debug.instrument"] else "Off"
-        names = "debug.instrumentControlFlow", "debug.instrumentExternalExchange", "profiler.blocks.filter"
-        return cls(level, *(options[name] for name in (*names, "profiler.programs.filter", "profiler.blocks.tile")))
+        level = (
+            str(options["debug.computeInstrumentationLevel"])
+            if options["debug.instrument"]
+            else "Off"
+        )
+        names = (
+            "debug.instrumentControlFlow",
+            "debug.instrumentExternalExchange",
+            "profiler.blocks.filter",
+        )
+        return cls(
+            level,
+            *(
+                options[name]
+                for name in (*names, "profiler.programs.filter", "profiler.blocks.tile")
+            ),
+        )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
         """As they stand in a file; `names`: of the programs."""

@@ -1,4 +1,5 @@
-"""A report read from a file. Nothing in the file is trusted: every number is checked against what it points into."""
+"""A report read from a file. Nothing in the file is trusted: every number is checked against what
+it points into."""
 
 from __future__ import annotations
 
@@ -24,15 +25,31 @@ from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.target import Target
 
 # Fields of a machine that can change without the vertices at hand.
-RATES = frozenset((
-    "exchange_bytes_per_cycle", "shared_bus_speedup", "exchange_latency_cycles", "exchange_cycles_per_row", "exchange_rows",
-    "relative_sync_delay", "min_ipu_sync_delay", "auto_sync_delay", "global_sync_cycles", "global_sync_seconds_per_hop",
-    "host_bytes_per_second", "silicon_host_bytes_per_second", "link_bytes_per_cycle", "rail_bytes_per_cycle",
-    "tile_clock_frequency", "memory_bytes_per_tile", "non_interleaved_bytes_per_tile",
-))  # fmt: skip
+RATES = frozenset(
+    (
+        "exchange_bytes_per_cycle",
+        "shared_bus_speedup",
+        "exchange_latency_cycles",
+        "exchange_cycles_per_row",
+        "exchange_rows",
+        "relative_sync_delay",
+        "min_ipu_sync_delay",
+        "auto_sync_delay",
+        "global_sync_cycles",
+        "global_sync_seconds_per_hop",
+        "host_bytes_per_second",
+        "silicon_host_bytes_per_second",
+        "link_bytes_per_cycle",
+        "rail_bytes_per_cycle",
+        "tile_clock_frequency",
+        "memory_bytes_per_tile",
+        "non_interleaved_bytes_per_tile",
+    )
+)
 
 T = TypeVar("T")
-Read = tuple[Profile, Ran, HostTrace, InstrumentationSettings, PoplarVersion]  # in the order in which a `Report` takes it
+# in the order in which a `Report` takes it
+Read = tuple[Profile, Ran, HostTrace, InstrumentationSettings, PoplarVersion]
 
 
 def read(data: bytes) -> Read:
@@ -59,14 +76,21 @@ class StoredProfile(Profile):
 
     def at(self, target: Target) -> Profile:
         for field in fields(Target):
-            if field.name not in RATES and getattr(target, field.name) != getattr(self.target, field.name):
-                raise InvalidMachineModelError(f"""what_if() cannot change {field.name} in a report that was read from a file:
+            if field.name not in RATES and getattr(target, field.name) != getattr(
+                self.target, field.name
+            ):
+                raise InvalidMachineModelError(f"""what_if() cannot change {field.name} in a report
+                    that was read from a file:
                     the vertices are not in it.
-                    next:  ask the report of the engine that ran it; a file answers for the rates of exchange, sync, host and
+                    next:  ask the report of the engine that ran it; a file answers for the rates of
+                    exchange, sync, host and
                     clock.""")
         sync = {NO_SYNC: 0, INTERNAL: target.internal_sync_cycles}
         sync[EXTERNAL] = sync[INTERNAL] + target.external_sync_cycles
-        costs = tuple(cost.at(target, sync[step.sync]) for cost, step in zip(self.costs, self.steps, strict=True))
+        costs = tuple(
+            cost.at(target, sync[step.sync])
+            for cost, step in zip(self.costs, self.steps, strict=True)
+        )
         return replace(self, target=target, costs=costs, memory=replace(self.memory, target=target))
 
 
@@ -95,11 +119,20 @@ def _profile(header: s.Part) -> StoredProfile:
         return s.told(name, codec).read(header[name])
 
     variables = known["variables"] = noted("variables", made, line=notes.variables)
-    codelets = noted("codelets", get("codelets", w.CODELETS), unbatched=notes.unbatched, way=notes.ways, sources=notes.sources)
+    codelets = noted(
+        "codelets",
+        get("codelets", w.CODELETS),
+        unbatched=notes.unbatched,
+        way=notes.ways,
+        sources=notes.sources,
+    )
     sets = get("compute_sets", w.COMPUTE_SETS)
     if len(sets) != len(notes.parts):
         header["compute_sets"].fail("a list with its notes")
-    parts = [noted("compute_sets", c.parts, line=lines) for c, lines in zip(sets, notes.parts, strict=True)]
+    parts = [
+        noted("compute_sets", c.parts, line=lines)
+        for c, lines in zip(sets, notes.parts, strict=True)
+    ]
     sets = noted("compute_sets", sets, parts=parts)
     steps = noted("steps", get("steps", w.STEPS), line=notes.steps)
     count = len(steps)
@@ -115,7 +148,9 @@ def _profile(header: s.Part) -> StoredProfile:
     if len(costs) != count or [len(m) for m in messages] != [len(c.exchange) for c in costs]:
         header["costs"].fail(f"the costs of {count:,} steps and their exchanges")
     memory = _memory(header["memory"], target)
-    return StoredProfile(target, variables, codelets, sets, steps, programs, memory, edges, costs, cycles, messages)
+    return StoredProfile(
+        target, variables, codelets, sets, steps, programs, memory, edges, costs, cycles, messages
+    )
 
 
 def _programs(header: s.Part) -> tuple[ProgramNode, ...]:
@@ -125,7 +160,11 @@ def _programs(header: s.Part) -> tuple[ProgramNode, ...]:
     for part in header["nodes"].items():
         node: ProgramNode = w.NODE.read(part)
         sizes[node] = 1 + sum(sizes[child] for child in node.children)
-        if sizes[node] > MOST_NODES or node.step >= 0 and any(child.step >= 0 or child.children for child in node.children):
+        if (
+            sizes[node] > MOST_NODES
+            or node.step >= 0
+            and any(child.step >= 0 or child.children for child in node.children)
+        ):
             part.fail(f"a program of at most {MOST_NODES:,} parts")
         made.append(node)
     roots: tuple[ProgramNode, ...] = s.numbers(w.NODES).read(header["programs"])
@@ -148,7 +187,11 @@ def _memory(part: s.Part, target: Target) -> MemoryLedger:
     variable = part.known["rows"] = s.column(below="variables").read(part["variable"])
     if np.any(np.diff(variable) < 0):
         part["variable"].fail("a column of ascending numbers")
-    places = tuple(Node(leaf.kind, leaf.name, step=leaf.step) for program in programs for leaf in program.leaves())
+    places = tuple(
+        Node(leaf.kind, leaf.name, step=leaf.step)
+        for program in programs
+        for leaf in program.leaves()
+    )
     if len(places) * max(len(variables), target.num_tiles) > w.MOST_CELLS:
         part.fail(f"a table of at most {w.MOST_CELLS:,} places and variables, or places and tiles")
     change = np.zeros((len(places) + 1, len(variables)), np.int8)

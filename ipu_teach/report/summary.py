@@ -28,21 +28,28 @@ def print_profile_summary(
     show_var_storage: bool = False,
     file: TextIO | None = None,
 ) -> None:
-    """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution, Runs, Cycles by vertex type; all if left
-    out, Runs where there are several. It has those of one program and name together, and their host copies apart.
+    """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution, Runs, Cycles by
+    vertex type; all if left out, Runs where there are several. It has those of one program and name
+    together, and their host copies apart.
 
-    `show_execution_steps` adds the steps of the run, `show_var_storage` the variables with their bytes and tiles, largest
-    first; of each at most a hundred. Cycles and times are modelled.
-    """
-    print(summary_text(report, sections, show_execution_steps, show_var_storage), file=file or sys.stdout)
+    `show_execution_steps` adds the steps of the run, `show_var_storage` the variables with their
+    bytes and tiles, largest first; of each at most a hundred. Cycles and times are modelled."""
+    print(
+        summary_text(report, sections, show_execution_steps, show_var_storage),
+        file=file or sys.stdout,
+    )
 
 
 def summary_text(
-    report: Report, sections: Sequence[str] | None = None, show_execution_steps: bool = False, show_var_storage: bool = False
+    report: Report,
+    sections: Sequence[str] | None = None,
+    show_execution_steps: bool = False,
+    show_var_storage: bool = False,
 ) -> str:
     """What `print_profile_summary` prints."""
     if not isinstance(report, Report):
-        raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is no report.
+        raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is no
+            report.
             next:  give it engine.report.""")
     makers: dict[str, Callable[[Report], list[str]]] = {
         "Target": _target,
@@ -62,7 +69,13 @@ def summary_text(
     heads = {name: f"{name} (modelled)" for name in ("Runs", "Cycles by vertex type")}
     if report.num_steps == 0 and report.unrecorded_steps:
         makers |= dict.fromkeys(("Execution", *heads), _unrecorded)
-    blocks = [[f"{heads.get(name, name)}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
+    blocks = [
+        [
+            f"{heads.get(name, name)}:",
+            *("  " + line if line else "" for line in makers[name](report)),
+        ]
+        for name in chosen
+    ]
     if show_var_storage:
         blocks.append(_variables(report))
     if show_execution_steps:
@@ -83,24 +96,43 @@ def _target(report: Report) -> list[str]:
 
 
 def _graph(report: Report) -> list[str]:
-    return [f"{'Number of ' + name + ':':<24}{count:>12,}" for name, count in report.graph_size().items()]
+    return [
+        f"{'Number of ' + name + ':':<24}{count:>12,}"
+        for name, count in report.graph_size().items()
+    ]
 
 
 def _memory(report: Report) -> list[str]:
     memory = report.memory
-    held, used, always = memory.held_per_tile, memory.bytes_per_tile.sum(), memory.always_live_bytes_per_tile.sum()
+    held, used, always = (
+        memory.held_per_tile,
+        memory.bytes_per_tile.sum(),
+        memory.always_live_bytes_per_tile.sum(),
+    )
     fullest = int(np.argmax(held))
-    lines = [f"Total for all IPUs:     {used:>12,} B ({always:,} B always live; modelled)", "  By Data Type:"]
-    lines += [f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items() if size]
+    lines = [
+        f"Total for all IPUs:     {used:>12,} B ({always:,} B always live; modelled)",
+        "  By Data Type:",
+    ]
+    lines += [
+        f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items() if size
+    ]
     share = 100 * int(held[fullest]) / report.target.bytes_per_tile
-    lines.append(f"Fullest tile:           {int(held[fullest]):>12,} B ({share:.1f}% of tile {fullest}, gaps included)")
+    lines.append(
+        f"Fullest tile:           {int(held[fullest]):>12,} B ({share:.1f}% of tile {fullest}, "
+        f"gaps included)"
+    )
     return lines
 
 
 def _unrecorded(report: Report) -> list[str]:
     """A line on the steps that are missing from the report."""
     missing = report.unrecorded_steps
-    return [f"{missing:,} step{'s' if missing > 1 else ''} ran unrecorded, with profiling disabled."] if missing else []
+    return (
+        [f"{missing:,} step{'s' if missing > 1 else ''} ran unrecorded, with profiling disabled."]
+        if missing
+        else []
+    )
 
 
 def _execution(report: Report) -> list[str]:
@@ -111,18 +143,32 @@ def _execution(report: Report) -> list[str]:
     def line(label: str, cycles: float) -> str:
         return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
 
-    without = f"; without {', '.join(report.unknown_codelets)}, of no estimate" if report.unknown_codelets else ""
+    without = (
+        f"; without {', '.join(report.unknown_codelets)}, of no estimate"
+        if report.unknown_codelets
+        else ""
+    )
     return [
-        f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} microseconds, modelled{without})",
-        line("Tile average compute cycles (including idle threads):", float(report.compute_cycles_per_tile.mean())),
-        line("Tile average compute cycles (excluding idle threads):", float(report.active_cycles_per_tile.mean())),
+        (
+            f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} "
+            f"microseconds, modelled{without})"
+        ),
+        line(
+            "Tile average compute cycles (including idle threads):",
+            float(report.compute_cycles_per_tile.mean()),
+        ),
+        line(
+            "Tile average compute cycles (excluding idle threads):",
+            float(report.active_cycles_per_tile.mean()),
+        ),
         line("Tile average IPU exchange cycles:", float(report.exchange_cycles_per_tile.mean())),
         line("Tile average global exchange cycles:", float(report.global_exchange_cycles)),
         line("Tile average host exchange cycles:", report.host_exchange_cycles),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
         *_ipus(report),
         f"{'Codelets of your own are priced:':<54}{report.target.codelet_prices}",
-        f"{'These cycles rest on:':<54}" + ", ".join(f"{name} {100 * share:.1f}%" for name, share in report.grounds.items()),
+        f"{'These cycles rest on:':<54}"
+        + ", ".join(f"{name} {100 * share:.1f}%" for name, share in report.grounds.items()),
         *_unrecorded(report),
     ]
 
@@ -132,18 +178,27 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
     rows = report.ipus if report.target.num_ipus > 1 else Table[IpuRow]()
     lines = [
         f"{f'IPU {row.ipu} is at work:':<54}{row.busy_cycles:,} ({100 * row.busy:.1f}% of total"
-        + (f"; waits longest for IPU {row.waits_for})" if row.waiting_cycles else "; waits for no other IPU)")
+        + (
+            f"; waits longest for IPU {row.waits_for})"
+            if row.waiting_cycles
+            else "; waits for no other IPU)"
+        )
         for row in rows[:most]
     ]
     lines += [f"… and {len(rows) - most:,} more IPUs, see report.ipus"] if len(rows) > most else []
     for row in rows.largest("held_cycles", 1):
-        text = f"IPU {row.ipu}, {row.held_cycles:,} cycles of them all; longest is its {row.held_by!r}"
-        lines.append(f"{'The others wait longest for:':<54}{text if row.held_cycles else 'none, no IPU waits'}")
+        text = (
+            f"IPU {row.ipu}, {row.held_cycles:,} cycles of them all; longest is its {row.held_by!r}"
+        )
+        lines.append(
+            f"{'The others wait longest for:':<54}{text if row.held_cycles else 'none, no IPU waits'}"
+        )
     return lines
 
 
 def _runs(report: Report, most: int = 12) -> list[str]:
-    """What the runs of each program and name took. Of steps whose order was not kept nothing is known here."""
+    """What the runs of each program and name took. Of steps whose order was not kept nothing is
+    known here."""
     found: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
     numbers, host = report.step_numbers, np.zeros(len(report.executions), np.int64)
     for number in np.flatnonzero(report.executions).tolist():
@@ -151,13 +206,26 @@ def _runs(report: Report, most: int = 12) -> list[str]:
     for run in report.runs:
         here = slice(run.first, len(numbers) if run.last is None else min(run.last, len(numbers)))
         _, starts, ends = report.overlap.spans(here.start, max(here.start, here.stop))
-        row = found.setdefault(f"{run.name or 'run'} (program {run.program})", np.zeros(4, np.int64))
-        row += 1, len(ends), ends.max() - starts.min() if len(ends) else 0, host[numbers[here]].sum()
+        row = found.setdefault(
+            f"{run.name or 'run'} (program {run.program})", np.zeros(4, np.int64)
+        )
+        row += (
+            1,
+            len(ends),
+            ends.max() - starts.min() if len(ends) else 0,
+            host[numbers[here]].sum(),
+        )
     lines = [
-        f"{f'{name}:':<40}{f'{count:,} x':>8}{steps:>12,} steps{cycles:>16,} cycles, {copies:,} of them host copies"
+        (
+            f"{f'{name}:':<40}{f'{count:,} x':>8}{steps:>12,} steps{cycles:>16,} cycles, "
+            f"{copies:,} "
+            f"of them host copies"
+        )
         for name, (count, steps, cycles, copies) in found.items()
     ]
-    return lines[:most] + [f"… and {len(lines) - most:,} more, see report.runs"] * (len(lines) > most)
+    return lines[:most] + [f"… and {len(lines) - most:,} more, see report.runs"] * (
+        len(lines) > most
+    )
 
 
 def _vertex_types(report: Report) -> list[str]:
@@ -168,7 +236,9 @@ def _vertex_types(report: Report) -> list[str]:
     lines = []
     for name, cycles in by_codelet.items():
         value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
-        lines.append(f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}{WAYS[ways[name]]}")
+        lines.append(
+            f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}{WAYS[ways[name]]}"
+        )
     return lines
 
 
@@ -178,7 +248,11 @@ def _variables(report: Report, most: int = 100) -> list[str]:
     lines = ["Variable storage:"]
     for name, size in list(sizes.items())[:most]:
         tiles = memory.tiles_of(name)
-        where = f"tile {tiles[0]}" if len(tiles) == 1 else f"{len(tiles):,} tiles, {tiles[0]} to {tiles[-1]}"
+        where = (
+            f"tile {tiles[0]}"
+            if len(tiles) == 1
+            else f"{len(tiles):,} tiles, {tiles[0]} to {tiles[-1]}"
+        )
         lines.append(f"  {name:<32} {size:>12,} B on {where}")
     return lines + ([f"  … and {len(sizes) - most:,} more"] if len(sizes) > most else [])
 
@@ -188,10 +262,17 @@ def _steps(report: Report, most: int = 100) -> list[str]:
     if report.num_steps == 0 and report.unrecorded_steps:
         return lines + ["  " + line for line in _unrecorded(report)]
     for step in report.steps(0, most):
-        lines.append(f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  {step.name}")
+        lines.append(
+            f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  "
+            f"{step.name}"
+        )
     kept = len(report.step_numbers)
     if kept > most:
         lines.append(f"  … and {kept - most:,} more")
     if report.steps_not_kept:
-        lines.append(f"  … and {report.steps_not_kept:,} more, which are counted and whose order was not kept")
+        lines.append(
+            f"  … and {report.steps_not_kept:,} more, which are counted and whose order was "
+            f"not "
+            f"kept"
+        )
     return lines

@@ -16,7 +16,8 @@ Finds = Callable[[str], bool]
 
 
 class Table(tuple[T, ...]):
-    """A tuple of records. What of one is plain data are its fields that its repr shows, or what its class has as `COLUMNS`."""
+    """A tuple of records. What of one is plain data are its fields that its repr shows, or what its
+    class has as `COLUMNS`."""
 
     __slots__ = ()
 
@@ -58,7 +59,8 @@ class Table(tuple[T, ...]):
         return out.getvalue()
 
     def to_dataframe(self) -> Any:
-        """The rows as a pandas DataFrame. Raises `NotOfferedError` where pandas is not installed."""
+        """The rows as a pandas DataFrame. Raises `NotOfferedError` where pandas is not
+        installed."""
         try:
             import pandas
         except ImportError:
@@ -80,13 +82,14 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
     except (re.error, TypeError) as error:
-        raise InvalidOptionError(f"""{call} was given {shown(pattern)}, which is no regular expression: {error}.
+        raise InvalidOptionError(f"""{call} was given {shown(pattern)}, which is no regular expression:
+            {error}.
             next:  give text such as "^m4/".""") from None
 
 
 def finds(pattern: object, call: str, empty: bool = True) -> Finds:
-    """A function that says whether a pattern is found in a name; the empty one is everywhere, or if not `empty` nowhere.
-    Raises `InvalidOptionError`."""
+    """A function that says whether a pattern is found in a name; the empty one is everywhere, or if
+    not `empty` nowhere. Raises `InvalidOptionError`."""
     wanted = expression(pattern, call)
     return lambda name: (empty or bool(pattern and name)) and wanted.search(name) is not None
 

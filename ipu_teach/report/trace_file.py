@@ -1,8 +1,9 @@
-"""A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+"""A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing
+open.
 
-One row shows the steps, one their phases, of several IPUs two for each, and below them each chosen tile has a row for when
-it computes and when it exchanges, and one for its blocks. Times are modelled; a trace's microseconds are those of the modelled
-clock.
+One row shows the steps, one their phases, of several IPUs two for each, and below them each chosen
+tile has a row for when it computes and when it exchanges, and one for its blocks. Times are
+modelled; a trace's microseconds are those of the modelled clock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ipu_teach.report.report import Report, StepRun
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
 HOST, DEVICE = 0, 1  # the numbers of their processes
-STEPS, PHASES = 1, 2  # rows, two for each IPU; Perfetto takes 0 for the row whose number is the process's
+# rows, two for each IPU; Perfetto takes 0 for the row whose number is the process's
+STEPS, PHASES = 1, 2
 ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]
 
@@ -31,24 +33,31 @@ def chrome_trace(
     host: bool = False,
     blocks: Iterable[int] = (),
 ) -> str:
-    """The run as JSON. `tiles`: those that get rows of their own; left out, all of a small machine, else the 16 that are
-    at work longest. `blocks`: tiles that get a row of their blocks, as `report.execution.blocks` gives them. After
-    `most_events` events the trace ends and says how many steps are missing. `host` adds the host's events and counters, in
-    their own, measured time."""
+    """The run as JSON. `tiles`: those that get rows of their own; left out, all of a small machine,
+    else the 16 that are at work longest. `blocks`: tiles that get a row of their blocks, as
+    `report.execution.blocks` gives them. After `most_events` events the trace ends and says how
+    many steps are missing. `host` adds the host's events and counters, in their own, measured
+    time."""
     chosen, marked = _chosen(report, tiles), _chosen(report, blocks)
     microseconds = 1e6 / report.target.tile_clock_frequency
-    events: list[_Event] = [_name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")]
+    events: list[_Event] = [
+        _name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")
+    ]
     ipus, tile_row = range(report.target.num_ipus), _tile_row(report)
     for ipu in ipus:
         of = f" of IPU {ipu}" if len(ipus) > 1 else ""
-        events += [_name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ROWS.items()]
+        events += [
+            _name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ROWS.items()
+        ]
     events += [_name("thread_name", DEVICE, tile_row + tile, f"tile {tile}") for tile in chosen]
     for tile in marked:
         row = tile_row + report.target.num_tiles + tile
         events.append(_name("thread_name", DEVICE, row, f"blocks of tile {tile}"))
         for b in report.execution.blocks(tile)[: most_events // 2 // len(marked)]:
             details = {"type": b.type, "cycles": b.cycles}
-            events.append(_span(b.name or b.type, b.type, row, b.cycles_from, b.cycles, microseconds, details))
+            events.append(
+                _span(b.name or b.type, b.type, row, b.cycles_from, b.cycles, microseconds, details)
+            )
     shown_steps = 0
     for step in report.steps_between():
         found = list(_events(report, step, chosen, microseconds))
@@ -58,8 +67,15 @@ def chrome_trace(
         shown_steps += 1
     events += _host(report.host) if host else ()
     missing = report.num_steps - shown_steps
-    other = {"steps": report.num_steps, "steps_missing": missing, "total_cycles": report.total_cycles, "modelled": True}
-    return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}, separators=(",", ":"))
+    other = {
+        "steps": report.num_steps,
+        "steps_missing": missing,
+        "total_cycles": report.total_cycles,
+        "modelled": True,
+    }
+    return json.dumps(
+        {"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}, separators=(",", ":")
+    )
 
 
 def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
@@ -70,7 +86,9 @@ def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
     listed = list(tiles)
     for tile in listed:
         if not is_whole(tile) or not 0 <= tile < count:
-            raise InvalidOptionError(f"There is no tile {shown(tile)}.", next_step=f"the tiles are 0 to {count - 1:,}.")
+            raise InvalidOptionError(
+                f"There is no tile {shown(tile)}.", next_step=f"the tiles are 0 to {count - 1:,}."
+            )
     return [int(tile) for tile in dict.fromkeys(listed)]
 
 
@@ -78,18 +96,33 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
     row = _tile_row(report)
     for number, start in step.shares:
         phases = report.phases(step.step, number)
-        lasts, at = sum(p.cycles for p in phases), range(report.target.num_ipus) if number is None else (number,)
+        lasts, at = (
+            sum(p.cycles for p in phases),
+            range(report.target.num_ipus) if number is None else (number,),
+        )
         details = {"cycles": lasts, "kind": step.kind, "bytes received": step.bytes_received}
         for ipu in at:
-            yield _span(step.name or step.kind, "step", STEPS + 2 * ipu, start, lasts, scale, details)
+            yield _span(
+                step.name or step.kind, "step", STEPS + 2 * ipu, start, lasts, scale, details
+            )
         for phase in phases:
             named = {"step": step.name}
             for ipu in at:
-                yield _span(phase.kind, phase.kind, PHASES + 2 * ipu, start, phase.cycles, scale, named)
+                yield _span(
+                    phase.kind, phase.kind, PHASES + 2 * ipu, start, phase.cycles, scale, named
+                )
             for tile in tiles if phase.busy is not None else ():
                 assert phase.busy is not None
                 if phase.busy[tile]:
-                    yield _span(phase.kind, phase.kind, row + tile, start, float(phase.busy[tile]), scale, named)
+                    yield _span(
+                        phase.kind,
+                        phase.kind,
+                        row + tile,
+                        start,
+                        float(phase.busy[tile]),
+                        scale,
+                        named,
+                    )
             start += phase.cycles
 
 
@@ -99,14 +132,32 @@ def _tile_row(report: Report) -> int:
 
 
 def _span(
-    name: str, kind: str, row: int, start: float, lasts: float, scale: float, details: dict[str, Any], process: int = DEVICE
+    name: str,
+    kind: str,
+    row: int,
+    start: float,
+    lasts: float,
+    scale: float,
+    details: dict[str, Any],
+    process: int = DEVICE,
 ) -> _Event:
-    """Something on a row; `scale`: microseconds of one unit. What takes the host no time is an instant."""
-    # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches, and what is inside stays.
+    """Something on a row; `scale`: microseconds of one unit. What takes the host no time is an
+    instant."""
+    # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches,
+    # and what is inside stays.
     first, last = round(start * scale * 1000), round((start + lasts) * scale * 1000)
-    one = {"name": name, "cat": kind, "pid": process, "tid": row, "ts": first / 1000, "args": details}
+    one = {
+        "name": name,
+        "cat": kind,
+        "pid": process,
+        "tid": row,
+        "ts": first / 1000,
+        "args": details,
+    }
     return (
-        {"ph": "X", "dur": (last - first) / 1000, **one} if last > first or process == DEVICE else {"ph": "i", "s": "t", **one}
+        {"ph": "X", "dur": (last - first) / 1000, **one}
+        if last > first or process == DEVICE
+        else {"ph": "i", "s": "t", **one}
     )
 
 
@@ -120,8 +171,17 @@ def _host(host: HostTrace) -> Iterator[_Event]:
     for event in host.events:
         moved = {"bytes": event.bytes, "direction": event.direction} if event.direction else {}
         details = {"channel": event.channel, **moved}
-        yield _span(event.name, event.channel, event.thread, event.start, event.duration, 1e6, details, HOST)
+        yield _span(
+            event.name, event.channel, event.thread, event.start, event.duration, 1e6, details, HOST
+        )
     for name, values in host.series().items():
         title = f"{name} [{values[0].unit}]" if values[0].unit else name
         for value in values:
-            yield {"ph": "C", "name": title, "pid": HOST, "tid": 0, "ts": value.time * 1e6, "args": {"value": value.value}}
+            yield {
+                "ph": "C",
+                "name": title,
+                "pid": HOST,
+                "tid": 0,
+                "ts": value.time * 1e6,
+                "args": {"value": value.value},
+            }

@@ -13,18 +13,23 @@ if TYPE_CHECKING:
 
 
 def joints(report: Report) -> list[int]:
-    """Before which steps of a run all IPUs wait for each other, though no step says so: where a run begins, and where a
-    predicate is read."""
+    """Before which steps of a run all IPUs wait for each other, though no step says so: where a run
+    begins, and where a predicate is read."""
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     begins = [run.first for run in report.runs]
-    return begins + Walk(report, keep=lambda _: False).read if any(node.predicate for node in nodes) else begins
+    return (
+        begins + Walk(report, keep=lambda _: False).read
+        if any(node.predicate for node in nodes)
+        else begins
+    )
 
 
 @dataclass(eq=False)
 class Place:
-    """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are those with which it can
-    begin, `idle` says that it may run without any. `role` is what it is to the node around it, say "then" or "case 3".
-    `runs` and `cycles` (all of them together) are filled by a `Walk`."""
+    """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are
+    those with which it can begin, `idle` says that it may run without any. `role` is what it is to
+    the node around it, say "then" or "case 3". `runs` and `cycles` (all of them together) are
+    filled by a `Walk`."""
 
     node: ProgramNode
     depth: int
@@ -64,23 +69,28 @@ class Span:
 class Walk:
     """Follows the steps of a run through the programs.
 
-    The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same step, the first is taken.
-    `spans`, with `most`: every execution of every place, up to that step of the run; or, with `keep`, of those places for
-    which it says true. Without both only sums are made.
-    """
+    The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same
+    step, the first is taken. `spans`, with `most`: every execution of every place, up to that step
+    of the run; or, with `keep`, of those places for which it says true. Without both only sums are
+    made."""
 
-    def __init__(self, report: Report, most: int | None = None, keep: Callable[[Place], bool] | None = None) -> None:
+    def __init__(
+        self, report: Report, most: int | None = None, keep: Callable[[Place], bool] | None = None
+    ) -> None:
         self.report = report
         own = _own_steps(report.profile)
         self.roots = tuple(_place(node, 0, own) for node in report.profile.programs)
         self.spans: list[Span] = []
-        self._varies = bool(own)  # steps whose cycles depend on data have a number for each of their costs
+        # steps whose cycles depend on data have a number for each of their costs
+        self._varies = bool(own)
         self._numbers = report.step_numbers
         self._steps = [own.get(n, n) for n in self._numbers.tolist()] if own else self._numbers
         places = [place for root in self.roots for place in root.walk()]
         self._kept = {p for p in places if (most is not None if keep is None else keep(p))}
         # Where nothing is kept, a part of known length is passed over in one stride.
-        self._entered = {p for p in places if self._varies or any(below in self._kept for below in p.walk())}
+        self._entered = {
+            p for p in places if self._varies or any(below in self._kept for below in p.walk())
+        }
         self._at, self._end = 0, 0
         last = len(self._steps) if most is None else min(most, len(self._steps))
         runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, last)]
@@ -142,7 +152,9 @@ class Walk:
     def _taken(self, children: tuple[Place, ...]) -> Place | None:
         """The branch that the next step begins, else one that has no step."""
         step = self._steps[self._at] if self._at < self._end else -1
-        return next((c for c in children if step in c.first), next((c for c in children if c.idle), None))
+        return next(
+            (c for c in children if step in c.first), next((c for c in children if c.idle), None)
+        )
 
     def _add(self, place: Place, times: int) -> None:
         place.runs += times
@@ -169,9 +181,14 @@ def _roles(node: ProgramNode) -> tuple[str, ...]:
 
 
 def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -> Place:
-    children = tuple(_place(child, depth + 1, own, part) for child, part in zip(node.children, _roles(node), strict=True))
+    children = tuple(
+        _place(child, depth + 1, own, part)
+        for child, part in zip(node.children, _roles(node), strict=True)
+    )
     if node.step >= 0:
-        return Place(node, depth, children, 1, frozenset((own.get(node.step, node.step),)), False, role)
+        return Place(
+            node, depth, children, 1, frozenset((own.get(node.step, node.step),)), False, role
+        )
     if node.kind in ("If", "Switch"):
         first = frozenset[int]().union(*(c.first for c in children))
         return Place(node, depth, children, -1, first, any(c.idle for c in children), role)
@@ -193,7 +210,8 @@ def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:
-    """For each step of a compute set that ran with cycles of its own, which no program names: the first step of that set."""
+    """For each step of a compute set that ran with cycles of its own, which no program names: the
+    first step of that set."""
     sets = [step.compute_set for step in profile.steps]
     varied = {sets[number] for number in set(range(len(sets))) - profile.own_steps} - {-1}
     return {number: sets.index(which) for number, which in enumerate(sets) if which in varied}

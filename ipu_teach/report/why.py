@@ -1,8 +1,9 @@
-"""Why a step takes so long, why tiles wait, why a tile is full: a chain of causes, down to a line of the learner's program.
+"""Why a step takes so long, why tiles wait, why a tile is full: a chain of causes, down to a line
+of the learner's program.
 
-Every cause is read off the report's figures, and a chain ends where they end: nothing is guessed. A report that was read
-from a file has no vertices, so that its chains may be shorter. Cycles and bytes are modelled.
-"""
+Every cause is read off the report's figures, and a chain ends where they end: nothing is guessed. A
+report that was read from a file has no vertices, so that its chains may be shorter. Cycles and
+bytes are modelled."""
 
 from __future__ import annotations
 
@@ -17,7 +18,14 @@ import numpy as np
 from ipu_teach.cost.exchange import arrival_cycles
 from ipu_teach.cost.memory import CONSTANTS, VARIABLES
 from ipu_teach.cost.phases import COMPUTE, HOST, LINKS, SYNC, Phase
-from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, PoplarIndexError, counted, did_you_mean, shown
+from ipu_teach.errors import (
+    GraphMemoryAllocationError,
+    InvalidOptionError,
+    PoplarIndexError,
+    counted,
+    did_you_mean,
+    shown,
+)
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.table import plain
 
@@ -29,7 +37,8 @@ MEMORY, WAITING = "memory", "waiting"  # what one can ask for besides steps and 
 
 @dataclass(frozen=True)
 class Cause:
-    """One link of a chain: `text` says it, `tiles` are those it speaks of, `line` is the learner's, "" if it names none."""
+    """One link of a chain: `text` says it, `tiles` are those it speaks of, `line` is the learner's,
+    "" if it names none."""
 
     text: str
     tiles: tuple[int, ...] = ()
@@ -38,7 +47,8 @@ class Cause:
 
 @dataclass(frozen=True, repr=False)
 class Why:
-    """A chain of causes: each holds because of the next. `step`: number of the compiled step in question, -1 for memory.
+    """A chain of causes: each holds because of the next. `step`: number of the compiled step in
+    question, -1 for memory.
 
     Views draw its `tiles` in one colour: `show.balance(report, why=chain)`.
     """
@@ -53,42 +63,66 @@ class Why:
         return tuple(sorted({tile for cause in self.causes for tile in cause.tiles}))
 
     def __repr__(self) -> str:
-        return "\n".join([self.question, *(f"  {i}. {plain(cause.text)}" for i, cause in enumerate(self.causes, 1))])
+        return "\n".join(
+            [
+                self.question,
+                *(f"  {i}. {plain(cause.text)}" for i, cause in enumerate(self.causes, 1)),
+            ]
+        )
 
     def _repr_html_(self) -> str:
         causes = "".join(f"<li>{escape(plain(cause.text))}</li>" for cause in self.causes)
-        return f'<div class="ipu-view why"><p>{escape(plain(self.question))}</p><ol>{causes}</ol></div>'
+        return (
+            f'<div class="ipu-view '
+            f'why"><p>{escape(plain(self.question))}</p><ol>{causes}</ol></div>'
+        )
 
 
 def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
-    """Why something takes so long, or is so full: a numbered chain of causes, down to a line of your program.
+    """Why something takes so long, or is so full: a numbered chain of causes, down to a line of
+    your program.
 
-    `what`: the number of a step of the run (from 0), a step of `report.steps()`, or the name of one: why it takes so
-    long; left out, why the run does. With `tile`: why that tile waits there. "waiting": why tiles wait at all. "memory",
-    or the `GraphMemoryAllocationError` that said so: why the fullest tile, or `tile`, is so full. Only causes that the
-    figures show are told, all of them modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
-    """
+    `what`: the number of a step of the run (from 0), a step of `report.steps()`, or the name of
+    one: why it takes so long; left out, why the run does. With `tile`: why that tile waits there.
+    "waiting": why tiles wait at all. "memory", or the `GraphMemoryAllocationError` that said so:
+    why the fullest tile, or `tile`, is so full. Only causes that the figures show are told, all of
+    them modelled. Raises `InvalidOptionError` and `PoplarIndexError`."""
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
-        raise PoplarIndexError(f"why() was asked of tile {shown(tile)}.", next_step=f"give a tile from 0 to {tiles - 1:,}.")
+        raise PoplarIndexError(
+            f"why() was asked of tile {shown(tile)}.",
+            next_step=f"give a tile from 0 to {tiles - 1:,}.",
+        )
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
         full = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
         return Why(f"Why tile {full} is as full as it is:", tuple(_memory(report, full)))
     if not report.num_steps:
         raise InvalidOptionError(f"""why() was asked of a report in which nothing has run.
-            next:  engine.run(), then engine.report; of memory one can ask before: report.why({MEMORY!r}).""")
+            next:  engine.run(), then engine.report; of memory one can ask before:
+            report.why({MEMORY!r}).""")
     ran = {n: times for n, times in enumerate(report.executions.tolist()) if times}
-    chosen = None if what is None or isinstance(what, str) and what == WAITING else _step(report, what)
+    chosen = (
+        None if what is None or isinstance(what, str) and what == WAITING else _step(report, what)
+    )
     among = ran if chosen is None else {chosen: 1}
     if tile is not None:
         said, question = partial(_tile, report, tile=int(tile)), f"Why tile {tile} waits:"
-        number = max(among, key=lambda n: (ran[n] * _waits(report, n, tile), ran[n] * report.step_cost(n).cycles))
+        number = max(
+            among,
+            key=lambda n: (ran[n] * _waits(report, n, tile), ran[n] * report.step_cost(n).cycles),
+        )
     elif what is not None and chosen is None:
         said, question = partial(_waiting, report), "Why tiles wait:"
         number = max(ran, key=lambda n: ran[n] * lost_in(report, n))
     else:
         number = max(among, key=lambda n: ran[n] * report.step_cost(n).cycles)
-        about = "the run" if chosen is None else f"step {what}" if is_whole(what) else _name(report, number)
+        about = (
+            "the run"
+            if chosen is None
+            else f"step {what}"
+            if is_whole(what)
+            else _name(report, number)
+        )
         said, question = partial(_long, report), f"Why {about} takes so long:"
     return Why(question, tuple(said(among, number)), number)
 
@@ -115,7 +149,9 @@ def _n(value: SupportsFloat) -> str:
 
 def _name(report: Report, number: int, times: int = 1) -> str:
     cost = report.step_cost(number)
-    return f"{cost.kind} {cost.name!r}".removesuffix(" ''") + (f", which ran {times:,} times" if times > 1 else "")
+    return f"{cost.kind} {cost.name!r}".removesuffix(" ''") + (
+        f", which ran {times:,} times" if times > 1 else ""
+    )
 
 
 def _step(report: Report, what: object) -> int:
@@ -123,13 +159,21 @@ def _step(report: Report, what: object) -> int:
     order = report.step_numbers
     if is_whole(what):
         if not 0 <= what < len(order):
-            raise PoplarIndexError(f"why() was asked of step {what}.", next_step=f"give one from 0 to {len(order) - 1:,}.")
+            raise PoplarIndexError(
+                f"why() was asked of step {what}.",
+                next_step=f"give one from 0 to {len(order) - 1:,}.",
+            )
         return int(order[what])
-    named = {report.step_cost(n).name: n for n in sorted(set(order.tolist()), key=lambda n: report.step_cost(n).cycles)}
-    number = named.get(what) if isinstance(what, str) else getattr(what, "step", None)  # of a StepRun
+    named = {
+        report.step_cost(n).name: n
+        for n in sorted(set(order.tolist()), key=lambda n: report.step_cost(n).cycles)
+    }
+    # of a StepRun
+    number = named.get(what) if isinstance(what, str) else getattr(what, "step", None)
     if not is_whole(number) or number not in order:
         raise InvalidOptionError(f"""why() was given {shown(what)}.
-            next:  {did_you_mean(what, named)}give the number of a step, its name, a step of report.steps(), {WAITING!r},
+            next:  {did_you_mean(what, named)}give the number of a step, its name, a step of
+            report.steps(), {WAITING!r},
             {MEMORY!r}, or the error that said that memory is full.""")
     return number
 
@@ -137,7 +181,10 @@ def _step(report: Report, what: object) -> int:
 def _long(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]:
     cost, phases = report.step_cost(number), report.phases(number)
     if len(among) > 1:
-        share = f"{_n(among[number] * cost.cycles)} of them go to {_name(report, number, among[number])}"
+        share = (
+            f"{_n(among[number] * cost.cycles)} of them go to "
+            f"{_name(report, number, among[number])}"
+        )
         yield Cause(f"The run takes {_n(report.total_cycles)} modelled cycles: {share}.")
     longest = max(phases, key=lambda p: p.cycles, default=Phase("nothing", 0))
     long = f"{longest.kind} is {_n(longest.cycles)} of them"
@@ -147,11 +194,18 @@ def _long(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]
 
 
 def _waiting(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]:
-    waits, total = {n: times * lost_in(report, n) for n, times in among.items()}, report.total_cycles or 1
-    share, most = (f"{100 * cycles / total:.1f} %" for cycles in (sum(waits.values()), waits[number]))
+    waits, total = (
+        {n: times * lost_in(report, n) for n, times in among.items()},
+        report.total_cycles or 1,
+    )
+    share, most = (
+        f"{100 * cycles / total:.1f} %" for cycles in (sum(waits.values()), waits[number])
+    )
     yield Cause(f"{share} of the tiles' modelled time is waiting for other tiles.")
     if waits[number]:
-        yield Cause(f"Most of it, {most} of all time, is in {_name(report, number, among[number])}.")
+        yield Cause(
+            f"Most of it, {most} of all time, is in {_name(report, number, among[number])}."
+        )
         yield from _slowest(report, number, max(report.phases(number), key=lost))
 
 
@@ -162,60 +216,113 @@ def _waits(report: Report, number: int, tile: int) -> int:
 def _tile(report: Report, among: dict[int, int], number: int, tile: int) -> Iterator[Cause]:
     waits = {n: times * _waits(report, n, tile) for n, times in among.items()}
     whole = sum(n * report.step_cost(i).cycles for i, n in among.items())
-    yield Cause(f"Tile {tile} waits {_n(sum(waits.values()))} of {_n(whole)} modelled cycles for others.", (tile,))
+    yield Cause(
+        f"Tile {tile} waits {_n(sum(waits.values()))} of {_n(whole)} modelled cycles for others.",
+        (tile,),
+    )
     if waits[number]:
         shared = ((p, p.busy) for p in report.phases(number) if p.busy is not None)
         phase, busy = max(shared, key=lambda one: one[0].cycles - int(one[1][tile]))
         where = f"It waits longest in {_name(report, number, among[number])}"
-        yield Cause(f"{where}: there its {phase.kind} is over after {_n(busy[tile])} cycles.", (tile,))
+        yield Cause(
+            f"{where}: there its {phase.kind} is over after {_n(busy[tile])} cycles.", (tile,)
+        )
         yield from _slowest(report, number, phase)
 
 
 def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
     """Why a phase lasts as long as it does."""
-    cost, line, placed, busy = report.step_cost(number), report.profile.steps[number].line, "", phase.busy
+    cost, line, placed, busy = (
+        report.step_cost(number),
+        report.profile.steps[number].line,
+        "",
+        phase.busy,
+    )
     if busy is None:
         across = sum(int(t.links.sum()) for t in cost.exchange)
-        moved = {HOST: f"{cost.host_bytes:,} bytes cross the link to the host", LINKS: f"{across:,} bytes leave their IPU"}
-        yield Cause(f"{moved.get(phase.kind, 'A sync takes as long whatever is done before it')}, and all tiles wait.")
+        moved = {
+            HOST: f"{cost.host_bytes:,} bytes cross the link to the host",
+            LINKS: f"{across:,} bytes leave their IPU",
+        }
+        yield Cause(
+            f"{moved.get(phase.kind, 'A sync takes as long whatever is done before it')}, and "
+            f"all "
+            f"tiles wait."
+        )
     else:
         tile, middle = int(np.argmax(busy)), _n(float(np.median(busy)))
-        slow = f"It lasts until its slowest tile is done: tile {tile} takes {_n(phase.cycles)}, the median tile {middle}."
-        same = f"All tiles are at it for {middle} cycles; what holds for tile {tile} holds for them."
+        slow = (
+            f"It lasts until its slowest tile is done: tile {tile} takes {_n(phase.cycles)}, "
+            f"the median tile {middle}."
+        )
+        same = (
+            f"All tiles are at it for {middle} cycles; what holds for tile {tile} holds for them."
+        )
         yield Cause(same if busy.min() == busy.max() else slow, (tile,))
         yield from (_moved if phase.exchange >= 0 else _computed)(report, number, phase, tile)
         if not line:
             line, placed = report.profile.lines_on(number, tile)
     if line and phase.kind != SYNC:
-        yield Cause(f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in {line}.", (), line)
+        yield Cause(
+            (
+                f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in "
+                f"{line}."
+            ),
+            (),
+            line,
+        )
         if placed not in ("", line) and phase.kind == COMPUTE:
             yield Cause(f"It is on tile {tile} because of {placed}.", (tile,), placed)
 
 
 def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
     """What the figures show of why a tile computes longest."""
-    cost, target, found = report.step_cost(number), report.target, report.profile.vertices_on(number)
+    cost, target, found = (
+        report.step_cost(number),
+        report.target,
+        report.profile.vertices_on(number),
+    )
     names, cycles = codelets_on(report, number, tile), int(cost.compute_cycles[tile])
     gathered = sum(int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
     if 2 * gathered > cycles:
-        pieces, size = (sum(int(getattr(t, name)[tile]) for t in cost.exchange) for name in ("pieces", "stayed"))
-        text = f"It takes {_n(gathered)} of them to move {pieces:,} pieces, {size:,} bytes, within its memory."
+        pieces, size = (
+            sum(int(getattr(t, name)[tile]) for t in cost.exchange) for name in ("pieces", "stayed")
+        )
+        text = (
+            f"It takes {_n(gathered)} of them to move {pieces:,} pieces, {size:,} bytes, "
+            f"within its memory."
+        )
     elif found is None:
-        said = (f"{name}, which is on {many:,} of {counted(target.num_tiles, 'tile')}" for name, many in names[:2])
+        said = (
+            f"{name}, which is on {many:,} of {counted(target.num_tiles, 'tile')}"
+            for name, many in names[:2]
+        )
         text = f"Tile {tile} executes {' and '.join(said)}."
     else:
         count, longest = found[:2]
-        text = f"Tile {tile} executes {counted(int(count[tile]), 'vertex', 'vertices')} of {names[0][0]}"
+        text = (
+            f"Tile {tile} executes {counted(int(count[tile]), 'vertex', 'vertices')} of "
+            f"{names[0][0]}"
+        )
         if count[tile] > np.median(count):
             text += f"; the median tile has {_n(np.median(count))}"
         if longest[tile] > np.median(longest[count > 0]):
-            text += f"; its longest takes {_n(longest[tile])}, that of the median tile {_n(np.median(longest[count > 0]))}"
+            text += (
+                f"; its longest takes {_n(longest[tile])}, that of the median tile "
+                f"{_n(np.median(longest[count > 0]))}"
+            )
         text += "."
     yield Cause(text, (tile,))
     if found is not None and 2 * gathered <= cycles and not found[2][tile]:
         workers = target.num_worker_contexts
         work = _n((cycles - gathered) // workers)
-        yield Cause(f"{workers} workers share them, each with every {workers}th cycle: the busiest has {work} to do.", (tile,))
+        yield Cause(
+            (
+                f"{workers} workers share them, each with every {workers}th cycle: the busiest has "
+                f"{work} to do."
+            ),
+            (tile,),
+        )
 
 
 def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
@@ -224,34 +331,58 @@ def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cau
     into, out = int(traffic.received[tile]), int(traffic.sent[tile])
     way = int(arrival_cycles(target)[tile]) if into else 0
     receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
-    parts = f"{counted(int(traffic.sources[tile]), 'sender')} and {counted(int(traffic.sends[tile]), 'piece')} to send"
+    parts = (
+        f"{counted(int(traffic.sources[tile]), 'sender')} and "
+        f"{counted(int(traffic.sends[tile]), 'piece')} to send"
+    )
     found, sizes = report.transfers(number)[phase.exchange], np.zeros(target.num_tiles, np.int64)
-    for source, size, to in zip(found.source.tolist(), found.size.tolist(), found.receivers, strict=True):
+    for source, size, to in zip(
+        found.source.tolist(), found.size.tolist(), found.receivers, strict=True
+    ):
         sizes[source] += size * bool((to == tile).any())
     most = int(np.argmax(sizes))
     text = {
         way: f"It receives {into:,} bytes, and the first of them needs {way} cycles to arrive.",
         issuing: f"It has {parts}, and to issue the instructions takes {issuing:,} cycles.",
         sending: f"It sends {out:,} bytes, the median tile {_n(np.median(traffic.sent))}.",
-        receiving: f"It receives {into:,} bytes, the median tile {_n(np.median(traffic.received))}; most of them, "
+        receiving: f"It receives {into:,} bytes, the median tile "
+        f"{_n(np.median(traffic.received))}; most of them, "
         f"{int(sizes[most]):,}, come from tile {most}.",
     }[max(way, receiving, sending, issuing)]
     yield Cause(text, (tile, most) if "come from" in text else (tile,))
 
 
 def _memory(report: Report, tile: int) -> Iterator[Cause]:
-    memory, limit, tiles = report.memory, report.target.bytes_per_tile, counted(report.target.num_tiles, "tile")
+    memory, limit, tiles = (
+        report.memory,
+        report.target.bytes_per_tile,
+        counted(report.target.num_tiles, "tile"),
+    )
     held, usual = int(memory.held_per_tile[tile]), _n(np.median(memory.held_per_tile))
     over = f", {held - limit:,} more than it has" if held > limit else ""
-    yield Cause(f"Tile {tile} holds {held:,} of {limit:,} bytes{over}; the median tile holds {usual}.", (tile,))
+    yield Cause(
+        f"Tile {tile} holds {held:,} of {limit:,} bytes{over}; the median tile holds {usual}.",
+        (tile,),
+    )
     category, size = max(memory.by_category(tile).items(), key=lambda item: item[1])
     if category not in (VARIABLES, CONSTANTS):
         yield Cause(f"Most of it is for {category.lower()}: {size:,} bytes.", (tile,))
         return
     name, size = next(iter(memory.at_fullest(tile).items()))
     row = max((v for v in report.variables if v.name == name), key=lambda v: v.bytes)
-    yield Cause(f"Most of it is {name!r}: {size:,} bytes, of {row.bytes:,} that lie on {row.tiles:,} of {tiles}.", (tile,))
-    steps = "from the first step to the last" if row.always_live else f"from step {row.first + 1} to step {row.last + 1}"
+    yield Cause(
+        (
+            f"Most of it is {name!r}: {size:,} bytes, of {row.bytes:,} that lie on {row.tiles:,} "
+            f"of "
+            f"{tiles}."
+        ),
+        (tile,),
+    )
+    steps = (
+        "from the first step to the last"
+        if row.always_live
+        else f"from step {row.first + 1} to step {row.last + 1}"
+    )
     yield Cause(f"It is live {steps} of the programs.")
     if row.line:
         yield Cause(f"It is made in {row.line}.", (), row.line)

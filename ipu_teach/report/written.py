@@ -1,7 +1,8 @@
-"""A report written down: JSON for what has names, columns of numbers for what there is by tile, step or message.
+"""A report written down: JSON for what has names, columns of numbers for what there is by tile,
+step or message.
 
-`stored` reads it back by the same declarations: the type hints of the records, and what stands here.
-"""
+`stored` reads it back by the same declarations: the type hints of the records, and what stands
+here."""
 
 from __future__ import annotations
 
@@ -22,22 +23,38 @@ from ipu_teach.errors import NotOfferedError, ReportLoadError, ReportNotFoundErr
 from ipu_teach.graph.layouts import MOST_DIMENSIONS
 from ipu_teach.report.host_trace import HOST, HostTrace
 from ipu_teach.report.log import Ran
-from ipu_teach.report.profile import WAYS, CodeletFacts, ComputeSetFacts, Profile, ProgramNode, StepFacts, VariableFacts
+from ipu_teach.report.profile import (
+    WAYS,
+    CodeletFacts,
+    ComputeSetFacts,
+    Profile,
+    ProgramNode,
+    StepFacts,
+    VariableFacts,
+)
 from ipu_teach.report.query import live_runs
 from ipu_teach.report.settings import InstrumentationSettings
 
 REPORT = Format("report", 4, "Report.save", ReportLoadError, ReportNotFoundError)
-MOST_CELLS = 2**28  # places of the programs times tiles or variables: what a laptop can still sum up
+# places of the programs times tiles or variables: what a laptop can still sum up
+MOST_CELLS = 2**28
 MOST_MESSAGES = 2**22  # of one exchange
 
-CODELETS, COMPUTE_SETS, STEPS = s.many(s.row(CodeletFacts)), s.many(s.row(ComputeSetFacts)), s.many(s.row(StepFacts))
+CODELETS, COMPUTE_SETS, STEPS = (
+    s.many(s.row(CodeletFacts)),
+    s.many(s.row(ComputeSetFacts)),
+    s.many(s.row(StepFacts)),
+)
 COST, CYCLES, RUN, NODE = s.keyed(StepCost), s.named(s.whole()), s.keyed(Ran), s.row(ProgramNode)
 NODES = s.once("nodes", NODE)
 BY_CATEGORY = s.named(s.column("tiles"), CATEGORIES, "bytes by category")
 LEDGER = s.keyed(
-    dict, tile=s.column("rows", below="tiles"), variable=s.column("rows", below="variables"), size=s.column("rows"),
+    dict,
+    tile=s.column("rows", below="tiles"),
+    variable=s.column("rows", below="variables"),
+    size=s.column("rows"),
     always=BY_CATEGORY,
-)  # fmt: skip
+)
 LINES = s.numbers(s.ONCE)
 
 
@@ -61,7 +78,8 @@ VARIABLES = s.by_column(
 
 @dataclass(frozen=True)
 class Notes:
-    """Lines and texts, which may differ from machine to machine. They stand apart, for no digest covers them."""
+    """Lines and texts, which may differ from machine to machine. They stand apart, for no digest
+    covers them."""
 
     variables: Annotated[tuple[str, ...], _numbered(s.ONCE.write, "texts")]
     steps: Annotated[tuple[str, ...], LINES]
@@ -73,10 +91,13 @@ class Notes:
 
 @dataclass(frozen=True)
 class Besides:
-    """What is not of the program: which kit made the report, how, and what the host did. Version 1 had the last alone."""
+    """What is not of the program: which kit made the report, how, and what the host did. Version 1
+    had the last alone."""
 
     kit: Annotated[str, s.since(2)] = "0.0.0"
-    settings: Annotated[InstrumentationSettings, s.keyed(InstrumentationSettings), s.since(2)] = InstrumentationSettings()
+    settings: Annotated[InstrumentationSettings, s.keyed(InstrumentationSettings), s.since(2)] = (
+        InstrumentationSettings()
+    )
     host: Annotated[HostTrace | None, s.maybe(HOST)] = None
 
 
@@ -88,14 +109,19 @@ def serialize(profile: Profile, ran: Ran, besides: Besides) -> bytes:
     out = s.Columns()
     header = facts(profile, ran, out)
     header["notes"] = NOTES.write(notes_of(profile), out) | {"texts": out.table("texts")}
-    header["transfers"] = [[messages(t, out) for t in profile.transfers(n)] for n in range(len(profile.steps))]
+    header["transfers"] = [
+        [messages(t, out) for t in profile.transfers(n)] for n in range(len(profile.steps))
+    ]
     return REPORT.pack(header | BESIDES.write(besides, out), out.arrays())
 
 
 def digest(profile: Profile, ran: Ran) -> str:
-    """64 hexadecimal digits that say what was compiled, what it costs and what ran; no time, path or line goes into it."""
+    """64 hexadecimal digits that say what was compiled, what it costs and what ran; no time, path
+    or line goes into it."""
     out = s.Columns()
-    found = hashlib.sha256(json.dumps(facts(profile, ran, out), sort_keys=True, allow_nan=False).encode())
+    found = hashlib.sha256(
+        json.dumps(facts(profile, ran, out), sort_keys=True, allow_nan=False).encode()
+    )
     for name, array in out.arrays().items():
         found.update(name.encode())
         found.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
@@ -110,7 +136,10 @@ def facts(profile: Profile, ran: Ran, out: s.Columns) -> dict[str, Any]:
     """All that a digest covers."""
     live, tiles, known = profile.memory.liveness.live, profile.target.num_tiles, profile.variables
     if max(len(profile.steps) * tiles, len(live) * tiles, live.size) > MOST_CELLS:
-        raise _too_large(f"of {len(profile.steps):,} compiled steps, {tiles:,} tiles and {len(known):,} variables")
+        raise _too_large(
+            f"of {len(profile.steps):,} compiled steps, {tiles:,} tiles and {len(known):,} "
+            f"variables"
+        )
     return {
         "target": s.TARGET.write(profile.target, out),
         "variables": VARIABLES.write(known, out),
@@ -118,7 +147,8 @@ def facts(profile: Profile, ran: Ran, out: s.Columns) -> dict[str, Any]:
         "compute_sets": COMPUTE_SETS.write(profile.compute_sets, out),
         "steps": STEPS.write(profile.steps, out),
         "costs": [
-            COST.write(profile.cost(n), out) | {"codelets": profile.codelet_cycles(n)} for n in range(len(profile.steps))
+            COST.write(profile.cost(n), out) | {"codelets": profile.codelet_cycles(n)}
+            for n in range(len(profile.steps))
         ],
         "programs": _programs(profile, out),
         "nodes": out.table("nodes"),
@@ -129,16 +159,21 @@ def facts(profile: Profile, ran: Ran, out: s.Columns) -> dict[str, Any]:
 
 
 def _programs(profile: Profile, out: s.Columns) -> list[int]:
-    """The numbers of the programs among all their parts, where equal ones stand once and children come first."""
+    """The numbers of the programs among all their parts, where equal ones stand once and children
+    come first."""
     roots, parts = [], 0
     for program in profile.programs:
         order = [node for _, node in program.walk()]
         parts += len(order)
         if parts > MOST_NODES:
-            raise _too_large(f"of a program of more than {MOST_NODES:,} parts", "use Repeat for what runs often.")
+            raise _too_large(
+                f"of a program of more than {MOST_NODES:,} parts", "use Repeat for what runs often."
+            )
         found: dict[ProgramNode, Any] = {}
         for node in reversed(order):
-            found[node] = NODES.write(replace(node, children=tuple(found[child] for child in node.children)), out)
+            found[node] = NODES.write(
+                replace(node, children=tuple(found[child] for child in node.children)), out
+            )
         roots.append(found[program])
     return roots
 
@@ -172,4 +207,12 @@ def messages(transfers: Transfers, out: s.Columns) -> list[Any]:
     if len(transfers) > MOST_MESSAGES:
         raise _too_large(f"with an exchange of {len(transfers):,} messages")
     receivers = np.concatenate([np.zeros(0, np.int64), *transfers.receivers])
-    return [out.add(part) for part in (transfers.source, transfers.size, [len(t) for t in transfers.receivers], receivers)]
+    return [
+        out.add(part)
+        for part in (
+            transfers.source,
+            transfers.size,
+            [len(t) for t in transfers.receivers],
+            receivers,
+        )
+    ]

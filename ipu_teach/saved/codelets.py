@@ -1,8 +1,9 @@
-"""Vertex classes by name: what a saved executable says of each, and the class that it means when it is loaded.
+"""Vertex classes by name: what a saved executable says of each, and the class that it means when it
+is loaded.
 
-Python code is never stored. A class is described by its module and name, its fields, and a hash of the text of its methods
-and of its plain constants, so that another class of the same name is not taken for it.
-"""
+Python code is never stored. A class is described by its module and name, its fields, and a hash of
+the text of its methods and of its plain constants, so that another class of the same name is not
+taken for it."""
 
 from __future__ import annotations
 
@@ -37,12 +38,17 @@ def described(codelet: type[Vertex]) -> dict[str, Any]:
     base = _made_from(codelet)
     if base is not None:
         constants = {name: _encoded(value) for name, value in _constants(codelet)}
-        result["base"] = {"module": base.__module__, "name": base.__qualname__, "constants": constants}
+        result["base"] = {
+            "module": base.__module__,
+            "name": base.__qualname__,
+            "constants": constants,
+        }
     return result
 
 
 def resolve(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
-    """The class that `part` describes, among `codelets` and all of this process. Raises `ExecutableLoadError`."""
+    """The class that `part` describes, among `codelets` and all of this process. Raises
+    `ExecutableLoadError`."""
     name, module = TEXT.read(part["name"]), TEXT.read(part["module"])
     given, known = _named(name, codelets), _named(name, _every(Vertex))
     if not given and not known and "base" in part.value:
@@ -50,14 +56,17 @@ def resolve(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
         given = [made] if made is not None else []
     found = given or known
     if not found:
-        raise ExecutableLoadError(f"""The executable uses the codelet {name}, and there is no such vertex class here.
+        raise ExecutableLoadError(f"""The executable uses the codelet {name}, and there is no such
+            vertex class here.
             where: it was defined in {module}
-            next:  {"define it" if module == "__main__" else f"import {module}"}, or pass it: Executable.load(path,
+            next:  {"define it" if module == "__main__" else f"import {module}"}, or pass it:
+            Executable.load(path,
             codelets=[…]).""")
     misfits = [(c, _misfit(c, part)) for c in found]
     fitting = [c for c, misfit in misfits if not misfit]
     if not fitting:
-        raise ExecutableLoadError(f"""The codelet {name} is not the one that the executable was saved with.
+        raise ExecutableLoadError(f"""The codelet {name} is not the one that the executable was
+            saved with.
             where: {misfits[-1][1]}
             next:  load it with the code that saved it, or compile the graph again.""")
     if len({c.__module__ for c in fitting}) > 1:
@@ -81,15 +90,24 @@ def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
 
 def _misfit(codelet: type[Vertex], part: Part) -> str:
     """How a class differs from what was written down, in words; "" if it does not."""
-    here, there = ({f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"])))
+    here, there = (
+        {f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"]))
+    )
     for name in [*there, *here]:
         if here.get(name) != there.get(name):
-            return f"its field {name!r} was {_field_text(there.get(name))} and is {_field_text(here.get(name))}"
+            return (
+                f"its field {name!r} was {_field_text(there.get(name))} and is "
+                f"{_field_text(here.get(name))}"
+            )
     context = TEXT.read(part["context"])
     if codelet.context != context:
         return f"it ran as a {context} and runs as a {codelet.context}"
     saved, now = part["hash"].value, _fingerprint(codelet)
-    return "the text of its methods has changed" if saved is not None and now is not None and saved != now else ""
+    return (
+        "the text of its methods has changed"
+        if saved is not None and now is not None and saved != now
+        else ""
+    )
 
 
 def _fields(codelet: type[Vertex]) -> list[tuple[str, str, str, int]]:
@@ -104,7 +122,8 @@ def _field_text(field: Any) -> str:
 
 
 def _fingerprint(codelet: type[Vertex]) -> str | None:
-    """A hash of the methods' text and the plain constants of a class and its bases; None where the text is not to be had."""
+    """A hash of the methods' text and the plain constants of a class and its bases; None where the
+    text is not to be had."""
     texts: dict[str, str] = {}
     for owner in reversed(codelet.__mro__):
         if owner in (object, Vertex, SupervisorVertex):
@@ -131,17 +150,25 @@ def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
     own = {name: value for name, value in vars(codelet).items() if not name.startswith("__")}
     plain = dict(_constants(codelet))
     rest = own.keys() - plain.keys() - codelet.fields.keys() - {"fields"}
-    copied = not rest and issubclass(base, Vertex) and bool(codelet.fields) and "__annotations__" not in vars(codelet)
+    copied = (
+        not rest
+        and issubclass(base, Vertex)
+        and bool(codelet.fields)
+        and "__annotations__" not in vars(codelet)
+    )
     return base if copied and base.fields.keys() == codelet.fields.keys() else None
 
 
 def _remade(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
     """The class that `template` would make of the base that `part` names, if that is here."""
     base = part["base"]
-    name, base_name, module = (TEXT.read(place) for place in (part["name"], base["name"], base["module"]))
+    name, base_name, module = (
+        TEXT.read(place) for place in (part["name"], base["name"], base["module"])
+    )
     bases = [c for c in _named(base_name, [*codelets, *_every(Vertex)]) if c.__module__ == module]
     if not bases:
-        raise ExecutableLoadError(f"""The executable uses the codelet {name}, which is made from {base_name}, and there is no
+        raise ExecutableLoadError(f"""The executable uses the codelet {name}, which is made from
+            {base_name}, and there is no
             such vertex class here.
             where: it was defined in {module}
             next:  import {module} first.""")
@@ -149,7 +176,11 @@ def _remade(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None
     dtypes: dict[type[DType], type[DType]] = {}
     for field, _, dtype_name, _ in FIELDS.read(part["fields"]):
         dtype = dtype_named(dtype_name)
-        if field not in found.fields or dtype is None or dtypes.setdefault(found.fields[field].dtype, dtype) is not dtype:
+        if (
+            field not in found.fields
+            or dtype is None
+            or dtypes.setdefault(found.fields[field].dtype, dtype) is not dtype
+        ):
             return None
     constants = {key: _decoded(value) for key, value in base["constants"].entries()}
     if any(key.startswith("_") or callable(getattr(Vertex, key, None)) for key in constants):
@@ -158,7 +189,8 @@ def _remade(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None
 
 
 def _constants(owner: type) -> Iterator[tuple[str, Any]]:
-    """Attributes of a class that are plain values: numbers, text, dtypes and numpy's functions. Fields are none."""
+    """Attributes of a class that are plain values: numbers, text, dtypes and numpy's functions.
+    Fields are none."""
     fields = getattr(owner, "fields", {})
     for name, value in vars(owner).items():
         plain = value is None or isinstance(value, (bool, int, float, str, np.ufunc))
@@ -183,7 +215,11 @@ def _ufunc_named(text: str) -> np.ufunc | None:
     return found if isinstance(found, np.ufunc) else None
 
 
-_DECODED: dict[str, Callable[[str], Any]] = {"ufunc": _ufunc_named, "dtype": dtype_named, "float": float.fromhex}
+_DECODED: dict[str, Callable[[str], Any]] = {
+    "ufunc": _ufunc_named,
+    "dtype": dtype_named,
+    "float": float.fromhex,
+}
 
 
 def _decoded(part: Part) -> Any:

@@ -1,8 +1,9 @@
-"""A saved executable read back: a `Graph` and programs made anew through the calls that a learner would use.
+"""A saved executable read back: a `Graph` and programs made anew through the calls that a learner
+would use.
 
-Nothing of the file is trusted. Numbers are checked against the tables they point into, views against the variables that they
-should lie in, and the graph is compiled again after that, with every check.
-"""
+Nothing of the file is trusted. Numbers are checked against the tables they point into, views
+against the variables that they should lie in, and the graph is compiled again after that, with
+every check."""
 
 from __future__ import annotations
 
@@ -44,7 +45,11 @@ def rebuild(data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed) -> Re
 
 
 def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
-    found = list(codelets) if isinstance(codelets, Iterable) and not isinstance(codelets, (str, type)) else [None]
+    found = (
+        list(codelets)
+        if isinstance(codelets, Iterable) and not isinstance(codelets, (str, type))
+        else [None]
+    )
     if not all(isinstance(c, type) and issubclass(c, Vertex) for c in found):
         raise ExecutableLoadError(f"""codelets was given {shown(codelets)}.
             next:  give a list of vertex classes: codelets=[DotProduct].""")
@@ -57,13 +62,17 @@ class _Reader:
         self.known["codelets"] = [resolve(part, codelets) for part in header["codelets"].items()]
         self.graph = Graph(s.TARGET.read(header["target"]))
         self.known.update(
-            streams=self.graph.streams, remote_buffers=self.graph.remote_buffers, compute_sets=self.graph.compute_sets
+            streams=self.graph.streams,
+            remote_buffers=self.graph.remote_buffers,
+            compute_sets=self.graph.compute_sets,
         )
         self._calls: dict[tuple[str, tuple[int, ...]], p.Program] = {}
 
     def read(self, parsed: Parsed) -> Read:
         header, known = self.header, self.known
-        checks = s.keyed(dict, races=s.FLAG, uninitialised=s.FLAG, estimates=s.FLAG).read(header["checks"])
+        checks = s.keyed(dict, races=s.FLAG, uninitialised=s.FLAG, estimates=s.FLAG).read(
+            header["checks"]
+        )
         options = parsed(header["options"].value)
         if header["alignment"].whole(1, 2**20) != ALIGNMENT:
             header["alignment"].fail(f"the alignment of this kit, {ALIGNMENT}")
@@ -71,7 +80,8 @@ class _Reader:
         known["layouts"] = self.layouts
         for part in header["layouts"].items():
             self.layouts.append(self._layout(part))
-        self._variables()  # after the layouts, which keep their order so: groups of vertices come out as they were
+        # after the layouts, which keep their order so: groups of vertices come out as they were
+        self._variables()
         known["tensors"] = [self._tensor(part) for part in header["tensors"].items()]
         self._mapping(header["mapping"])
         for part in header["initial_values"].items():
@@ -116,18 +126,31 @@ class _Reader:
         if isinstance(part.value, dict) and "parts" in part.value:
             parts = []
             for pair in part["parts"].items():
-                inner = self.layouts[pair[1].whole(0, len(self.layouts) - 1)] if self.layouts else part.fail("a list layout")
+                inner = (
+                    self.layouts[pair[1].whole(0, len(self.layouts) - 1)]
+                    if self.layouts
+                    else part.fail("a list layout")
+                )
                 if not isinstance(inner, Layout):
                     pair.fail("a part of a list")
                 parts.append((pair[0].whole(-MOST_BYTES, MOST_BYTES), inner))
-            return graph.list_layout(tuple(parts)) if parts and parts[0][0] == 0 else part.fail("a list layout")
+            return (
+                graph.list_layout(tuple(parts))
+                if parts and parts[0][0] == 0
+                else part.fail("a list layout")
+            )
         shape = w.SHAPE.read(part["shape"])
         size = prod(max(n, 1) for n in shape)
         if size > MOST_BYTES:
             part.fail("a shape that fits into memory")
         if "strides" in part.value:
-            strides = s.numbers(s.whole(-MOST_BYTES, MOST_BYTES), MOST_DIMENSIONS).read(part["strides"])
-            if len(strides) != len(shape) or sum(n * abs(x) for n, x in zip(shape, strides, strict=True)) > MOST_BYTES:
+            strides = s.numbers(s.whole(-MOST_BYTES, MOST_BYTES), MOST_DIMENSIONS).read(
+                part["strides"]
+            )
+            if (
+                len(strides) != len(shape)
+                or sum(n * abs(x) for n, x in zip(shape, strides, strict=True)) > MOST_BYTES
+            ):
                 part.fail("a layout")
             layout = graph.strided(shape, strides)
             # At most so many elements are touched: axes of stride 0 touch the same ones.
@@ -153,7 +176,9 @@ class _Reader:
         count = part[1].whole(0, len(self.known.arrays.get("numbers", ())))
         log = self._numbers(part[0], 3 * count).reshape(-1, 3)
         start, stop, tile = log.T
-        ordered = np.all(start >= 0) and np.all(start <= stop) and np.all(stop <= self.graph.memory_bytes)
+        ordered = (
+            np.all(start >= 0) and np.all(start <= stop) and np.all(stop <= self.graph.memory_bytes)
+        )
         if not ordered or np.any((tile < 0) | (tile >= self.graph.target.num_tiles)):
             part.fail("a mapping to tiles")
         self.graph.mapping_log.frombytes(np.ascontiguousarray(log, np.int64).tobytes())
@@ -164,7 +189,11 @@ class _Reader:
         if count not in (1, tensor.num_elements):
             part.fail("one value, or one for each element")
         values = self._values(part[1], tensor.dtype, count)
-        shaped = np.broadcast_to(values, tensor.shape) if count != tensor.num_elements else values.reshape(tensor.shape)
+        shaped = (
+            np.broadcast_to(values, tensor.shape)
+            if count != tensor.num_elements
+            else values.reshape(tensor.shape)
+        )
         self.graph.initial_values.append((tensor, shaped))
 
     def _values(self, part: s.Part, dtype: type[DType], count: int) -> Array:
@@ -197,18 +226,26 @@ class _Reader:
             self._edge(table, name, edge, count)
         for name, field in table.state.items():
             table.state_values[name] = list(self._values(state[name], field.dtype, count))
-        tiles, order, estimates = (self._numbers(part[name], count) for name in ("tiles", "order", "estimates"))
+        tiles, order, estimates = (
+            self._numbers(part[name], count) for name in ("tiles", "order", "estimates")
+        )
         Tiles(self.graph.target.num_tiles).numbers(tiles, f"{part.where}.tiles")
-        if np.any((estimates < -1) | (estimates > MOST_CYCLES)) or np.any((order < 0) | (order >= 2**31)):
+        if np.any((estimates < -1) | (estimates > MOST_CYCLES)) or np.any(
+            (order < 0) | (order >= 2**31)
+        ):
             part.fail("a table of vertices")
         table.tiles = array("i", tiles.astype(np.int32).tobytes())
         table.order = array("i", order.astype(np.int32).tobytes())
-        table.estimates = array("q", estimates.astype(np.int64).tobytes()) if np.any(estimates >= 0) else None
+        table.estimates = (
+            array("q", estimates.astype(np.int64).tobytes()) if np.any(estimates >= 0) else None
+        )
         return order
 
     def _edge(self, table: VertexTable, name: str, part: s.Part, count: int) -> None:
         offsets, numbers = (self._numbers(part[i], count) for i in (0, 1))
-        if np.any((numbers < 0) | (numbers >= len(self.layouts))) or np.any((offsets < 0) | (offsets > MOST_BYTES)):
+        if np.any((numbers < 0) | (numbers >= len(self.layouts))) or np.any(
+            (offsets < 0) | (offsets > MOST_BYTES)
+        ):
             part.fail("a column of views")
         depth = table.edges[name].depth
         ids = np.zeros(len(self.layouts), np.int32)
@@ -231,7 +268,9 @@ class _Reader:
             for name, field in table.fields.items():
                 edges = frozen.intervals(table, name)
                 if field.kind != "state" and not self._inside(edges.start, edges.stop):
-                    self.header["compute_sets"][compute_set.id].fail("a set of vertices whose views lie in variables")
+                    self.header["compute_sets"][compute_set.id].fail(
+                        "a set of vertices whose views lie in variables"
+                    )
 
     # Streams and programs
 
@@ -262,7 +301,11 @@ class _Reader:
             sizes.append(1 + sum(sizes[child] for child in children))
             if sizes[-1] > MOST_NODES:
                 part.fail(f"a program of at most {MOST_NODES:,} parts")
-            nodes.append(w.in_table("steps").read(part["step"]) if "step" in part.value else self._composite(part, children))
+            nodes.append(
+                w.in_table("steps").read(part["step"])
+                if "step" in part.value
+                else self._composite(part, children)
+            )
         programs = list(s.many(w.in_table("nodes")).read(header["programs"]))
         return programs or header["programs"].fail("a list of at least one program")
 
@@ -272,7 +315,13 @@ class _Reader:
             part["kind"].fail("a program that this kit knows")
         make, size, codec = w.COMPOSITES[kind]
         besides = codec.read(part)
-        if len(children) != (len(besides["cases"]) + 1 if kind == "Switch" else len(children) if size is None else size):
+        if len(children) != (
+            len(besides["cases"]) + 1
+            if kind == "Switch"
+            else len(children)
+            if size is None
+            else size
+        ):
             part.fail("a call" if kind == "Call" else f"a {kind}")
         below = [self.known["nodes"][child] for child in children]
         if kind != "Call":

@@ -1,9 +1,10 @@
-"""A compiled program written down: what `archive` stores, from what `Compiled` holds. `reader` reads it back.
+"""A compiled program written down: what `archive` stores, from what `Compiled` holds. `reader`
+reads it back.
 
-Views become numbers in two tables: layouts (how elements lie) and tensors (a dtype, an offset and a layout). A program's
-tree becomes a list of nodes in which equal ones appear once, children first. Each kind of step and of program is said once,
-for both ways: what stands in the file, and what is made of it.
-"""
+Views become numbers in two tables: layouts (how elements lie) and tensors (a dtype, an offset and a
+layout). A program's tree becomes a list of nodes in which equal ones appear once, children first.
+Each kind of step and of program is said once, for both ways: what stands in the file, and what is
+made of it."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ EXECUTABLE = Format("executable", 2, "Executable.save", ExecutableLoadError, Exe
 
 
 def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
-    """The file of an executable. Raises `NotOfferedError` for a program that cannot be written down."""
+    """The file of an executable. Raises `NotOfferedError` for a program that cannot be written
+    down."""
     return _Writer(compiled).file(checks, options)
 
 
@@ -43,12 +45,17 @@ def _refuse(what: str) -> NoReturn:
 def in_table(table: str, write: Callable[[Any, s.Columns], Any] = lambda v, _: v) -> s.Codec:
     """The number of an entry of `table`, which may be empty."""
     read = s.index(table).read
-    return s.Codec(write, lambda part: read(part) if part.known[table] else part.fail("in its table, which is empty"))
+    return s.Codec(
+        write,
+        lambda part: read(part) if part.known[table] else part.fail("in its table, which is empty"),
+    )
 
 
 def _read_dtype(part: s.Part) -> type[DType]:
     name = s.TEXT.read(part)
-    return dtype_named(name) or part.fail(f"a dtype ({did_you_mean(name, DTYPES)}known are {', '.join(DTYPES)})")
+    return dtype_named(name) or part.fail(
+        f"a dtype ({did_you_mean(name, DTYPES)}known are {', '.join(DTYPES)})"
+    )
 
 
 def _write_layout(layout: Any, out: s.Columns) -> dict[str, Any]:
@@ -61,10 +68,15 @@ def _write_layout(layout: Any, out: s.Columns) -> dict[str, Any]:
 
 
 DTYPE = s.Codec(lambda dtype, _: dtype.__name__, _read_dtype)
-LAYOUT = in_table("layouts", s.once("layouts", s.Codec(_write_layout, lambda _: None), lambda layout: layout.id).write)
+LAYOUT = in_table(
+    "layouts",
+    s.once("layouts", s.Codec(_write_layout, lambda _: None), lambda layout: layout.id).write,
+)
 VIEW = s.row(dict, dtype=DTYPE, offset=s.whole(most=MOST_BYTES), layout=LAYOUT)
 TENSOR = in_table("tensors", s.once("tensors", VIEW, id).write)
-CODELET = in_table("codelets", s.once("codelets", s.Codec(lambda c, _: described(c), lambda _: None), id).write)
+CODELET = in_table(
+    "codelets", s.once("codelets", s.Codec(lambda c, _: described(c), lambda _: None), id).write
+)
 MAYBE = s.maybe(TENSOR)
 
 
@@ -73,9 +85,16 @@ MAYBE = s.maybe(TENSOR)
 SHAPE = s.numbers(s.whole(most=MOST_BYTES), MOST_DIMENSIONS)
 VARIABLE = s.row(dict, name=s.TEXT, dtype=DTYPE, shape=SHAPE, constant=s.FLAG)
 SIZE = s.whole(1, MOST_BYTES)
-MODE = s.Codec(lambda mode, _: mode.value, lambda part: part)  # read where it matters: not of a stream to the host
+# read where it matters: not of a stream to the host
+MODE = s.Codec(lambda mode, _: mode.value, lambda part: part)
 STREAM = s.row(
-    dict, handle=s.TEXT, dtype=DTYPE, num_elements=SIZE, to_device=s.FLAG, buffering_depth=s.whole(1, 2**20), mode=MODE
+    dict,
+    handle=s.TEXT,
+    dtype=DTYPE,
+    num_elements=SIZE,
+    to_device=s.FLAG,
+    buffering_depth=s.whole(1, 2**20),
+    mode=MODE,
 )
 HOST_ACCESS = s.row(dict, handle=s.TEXT, tensor=TENSOR, write=s.FLAG)
 REMOTE_BUFFER = s.row(dict, handle=s.TEXT, dtype=DTYPE, num_elements=SIZE, repeats=SIZE)
@@ -86,10 +105,16 @@ REMOTE_BUFFER = s.row(dict, handle=s.TEXT, dtype=DTYPE, num_elements=SIZE, repea
 
 def _handle(table: str, wanted: str) -> s.Codec:
     """What was told in `table` under its handle."""
-    return s.Codec(lambda v, _: v.handle, lambda part: part.known[table].get(s.TEXT.read(part)) or part.fail(wanted))
+    return s.Codec(
+        lambda v, _: v.handle,
+        lambda part: part.known[table].get(s.TEXT.read(part)) or part.fail(wanted),
+    )
 
 
-STREAM_OF, BUFFER_OF = _handle("streams", "a stream of the graph"), _handle("remote_buffers", "a remote buffer")
+STREAM_OF, BUFFER_OF = (
+    _handle("streams", "a stream of the graph"),
+    _handle("remote_buffers", "a remote buffer"),
+)
 
 
 def _write_side(side: object, out: s.Columns) -> Any:
@@ -98,7 +123,9 @@ def _write_side(side: object, out: s.Columns) -> Any:
     return (STREAM_OF if isinstance(side, DataStream) else TENSOR).write(side, out)
 
 
-def _remote_copy(tensor: Tensor, buffer: RemoteBuffer, offset: Tensor | None, store: bool) -> p.Copy:
+def _remote_copy(
+    tensor: Tensor, buffer: RemoteBuffer, offset: Tensor | None, store: bool
+) -> p.Copy:
     return p.Copy(tensor, buffer, offset) if store else p.Copy(buffer, tensor, offset)
 
 
@@ -107,38 +134,60 @@ def _abort(message: str, predicate: Tensor | None) -> p.Program:
 
 
 def _is_stamp(stamp: p.CycleStamp) -> bool:
-    return all(t.dtype is UNSIGNED_INT and t.shape == (2,) for t in (stamp.tensor, stamp.since) if t is not None)
+    return all(
+        t.dtype is UNSIGNED_INT and t.shape == (2,)
+        for t in (stamp.tensor, stamp.since)
+        if t is not None
+    )
 
 
-SIDE = s.Codec(_write_side, lambda part: (STREAM_OF if isinstance(part.value, str) else TENSOR).read(part))
+SIDE = s.Codec(
+    _write_side, lambda part: (STREAM_OF if isinstance(part.value, str) else TENSOR).read(part)
+)
 SYNC = s.Codec(
     lambda sync, _: sync.value,
-    lambda part: {kind.value: kind for kind in p.SyncType}.get(s.TEXT.read(part)) or part.fail("a kind of sync"),
+    lambda part: (
+        {kind.value: kind for kind in p.SyncType}.get(s.TEXT.read(part))
+        or part.fail("a kind of sync")
+    ),
 )
 FORMAT = s.row(
-    p.PrintTensorFmt, **{f.name: s.whole(most=2**31) if f.type == "int" else s.TEXT for f in fields(p.PrintTensorFmt)}
+    p.PrintTensorFmt,
+    **{
+        f.name: s.whole(most=2**31) if f.type == "int" else s.TEXT for f in fields(p.PrintTensorFmt)
+    },
 )
 LEAVES: dict[type, tuple[str, s.Codec]] = {
     c.ExecuteStep: ("Execute", s.keyed(p.Execute, compute_set=in_table("compute_sets"), out=MAYBE)),
     c.CopyStep: ("Copy", s.keyed(p.Copy, source=SIDE, destination=SIDE)),
-    c.RemoteCopyStep: ("RemoteCopy", s.keyed(_remote_copy, tensor=TENSOR, buffer=BUFFER_OF, offset=MAYBE, store=s.FLAG)),
+    c.RemoteCopyStep: (
+        "RemoteCopy",
+        s.keyed(_remote_copy, tensor=TENSOR, buffer=BUFFER_OF, offset=MAYBE, store=s.FLAG),
+    ),
     c.PrintStep: ("PrintTensor", s.keyed(p.PrintTensor, title=s.TEXT, tensor=TENSOR, fmt=FORMAT)),
     c.UndefStep: ("WriteUndef", s.keyed(p.WriteUndef, tensor=TENSOR)),
     c.SyncStep: ("Sync", s.keyed(p.Sync, sync_type=s.key("type")(SYNC))),
     c.AbortStep: ("Abort", s.keyed(_abort, message=s.TEXT, predicate=MAYBE)),
     c.StampStep: (
         "CycleStamp",
-        s.checked(s.keyed(p.CycleStamp, tensor=TENSOR, since=MAYBE), _is_stamp, "a stamp of two UNSIGNED_INT"),
+        s.checked(
+            s.keyed(p.CycleStamp, tensor=TENSOR, since=MAYBE),
+            _is_stamp,
+            "a stamp of two UNSIGNED_INT",
+        ),
     ),
 }
-STEP = s.tagged(dict(LEAVES.values()), lambda step: LEAVES[type(step)][0], "a step that this kit knows")
+STEP = s.tagged(
+    dict(LEAVES.values()), lambda step: LEAVES[type(step)][0], "a step that this kit knows"
+)
 
 
 # Programs of others
 
 
 class Composite(NamedTuple):
-    """A program of `size` others, or of any number: `make` gets its name, the others, and what the file says besides."""
+    """A program of `size` others, or of any number: `make` gets its name, the others, and what the
+    file says besides."""
 
     make: Callable[..., p.Program]
     size: int | None
@@ -149,7 +198,9 @@ def _of(size: int | None, make: Callable[..., p.Program], **besides: s.Codec) ->
     return Composite(make, size, s.keyed(dict, **besides))
 
 
-def _switch(_: str, *below: p.Program, predicate: Tensor, cases: tuple[int, ...], checked: bool) -> p.Program:
+def _switch(
+    _: str, *below: p.Program, predicate: Tensor, cases: tuple[int, ...], checked: bool
+) -> p.Program:
     made = p.Switch(predicate, list(zip(cases, below, strict=False)), below[-1])
     made.checked = checked
     return made
@@ -159,15 +210,22 @@ CASES = s.numbers(s.whole(-(2**63), 2**63))
 COMPOSITES = {  # calls, which need a function, are made by `reader`
     "Sequence": _of(None, lambda name, *below: p.Sequence(*below, name=name)),
     "Repeat": _of(1, lambda _, body, count: p.Repeat(count, body), count=s.whole(most=2**63)),
-    "RepeatWhileTrue": _of(2, lambda _, a, body, predicate: p.RepeatWhileTrue(a, predicate, body), predicate=TENSOR),
-    "RepeatWhileFalse": _of(2, lambda _, a, body, predicate: p.RepeatWhileFalse(a, predicate, body), predicate=TENSOR),
+    "RepeatWhileTrue": _of(
+        2, lambda _, a, body, predicate: p.RepeatWhileTrue(a, predicate, body), predicate=TENSOR
+    ),
+    "RepeatWhileFalse": _of(
+        2, lambda _, a, body, predicate: p.RepeatWhileFalse(a, predicate, body), predicate=TENSOR
+    ),
     "If": _of(2, lambda _, then, other, predicate: p.If(predicate, then, other), predicate=TENSOR),
     "Switch": _of(None, _switch, predicate=TENSOR, cases=CASES, checked=s.FLAG),
     "Block": _of(1, lambda name, body: p.Block(body, name)),
     "ErrorProgram": _of(2, lambda name, body, _: p.ErrorProgram(name, body)),
     "Call": _of(1, p.Call),
 }
-CHILDREN, NODES = s.numbers(s.whole(below="nodes")), s.once("nodes", s.Codec(lambda entry, _: entry, lambda _: None))
+CHILDREN, NODES = (
+    s.numbers(s.whole(below="nodes")),
+    s.once("nodes", s.Codec(lambda entry, _: entry, lambda _: None)),
+)
 
 
 class _Writer:
@@ -182,18 +240,26 @@ class _Writer:
     def file(self, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
         graph, compiled, out = self.graph, self.compiled, self.out
         self._number_layouts()
-        count = len(graph.variables) - len(graph.state_values)  # each state has a hidden variable at the end
+        # each state has a hidden variable at the end
+        count = len(graph.variables) - len(graph.state_values)
         end = graph.state_values[0][1] if graph.state_values else graph.memory_bytes
         header = {
             "checks": dict(checks),
-            "options": {name: value for name, value in options.items() if name != "target.saveArchive"},
+            "options": {
+                name: value for name, value in options.items() if name != "target.saveArchive"
+            },
             "target": s.TARGET.write(graph.target, out),
             "alignment": ALIGNMENT,
             "memory_bytes": end,
             "variables": s.many(VARIABLE).write(graph.variables[:count], out),
             "mapping": self._mapping(end),
-            "initial_values": [[TENSOR.write(t, out), *self._value(v)] for t, v in graph.initial_values],
-            "compute_sets": [{"name": c.name, "tables": [self._table(t) for t in c.tables]} for c in graph.compute_sets],
+            "initial_values": [
+                [TENSOR.write(t, out), *self._value(v)] for t, v in graph.initial_values
+            ],
+            "compute_sets": [
+                {"name": c.name, "tables": [self._table(t) for t in c.tables]}
+                for c in graph.compute_sets
+            ],
             "streams": s.many(STREAM).write(compiled.streams.values(), out),
             "host_accesses": s.many(HOST_ACCESS).write(compiled.host_accesses.values(), out),
             "remote_buffers": s.many(REMOTE_BUFFER).write(compiled.remote_buffers.values(), out),
@@ -204,21 +270,30 @@ class _Writer:
         return EXECUTABLE.pack(header | tables, out.arrays())
 
     def _number_layouts(self) -> None:
-        """All layouts in use, in the order of their making: groups of vertices come out in the same order again."""
-        used = {int(i) for _, t in self.graph.tables() for c in t.layouts.values() for i in np.unique(c)}
+        """All layouts in use, in the order of their making: groups of vertices come out in the same
+        order again."""
+        used = {
+            int(i) for _, t in self.graph.tables() for c in t.layouts.values() for i in np.unique(c)
+        }
         used |= {t.layout.id for t in self._tensors_in_use()}
         for number in sorted(used):
             LAYOUT.write(self.graph.layouts[number], self.out)
 
     def _tensors_in_use(self) -> list[Tensor]:
-        found = [t for t, _ in self.graph.initial_values] + [a.tensor for a in self.compiled.host_accesses.values()]
-        found += [v for step in self.compiled.steps for v in vars(step).values() if isinstance(v, Tensor)]
+        found = [t for t, _ in self.graph.initial_values] + [
+            a.tensor for a in self.compiled.host_accesses.values()
+        ]
+        found += [
+            v for step in self.compiled.steps for v in vars(step).values() if isinstance(v, Tensor)
+        ]
         return found + [t for program in self.compiled.programs for _, t in program.predicates()]
 
     def _mapping(self, end: int) -> list[int]:
         tiles = self.graph.tile_map
         stop = np.append(tiles.start[1:], self.graph.memory_bytes)
-        rows = np.stack((tiles.start, np.minimum(stop, end), tiles.tile), axis=1)[(tiles.tile >= 0) & (tiles.start < end)]
+        rows = np.stack((tiles.start, np.minimum(stop, end), tiles.tile), axis=1)[
+            (tiles.tile >= 0) & (tiles.start < end)
+        ]
         return [self._numbers(rows), len(rows)]
 
     def _value(self, values: Array) -> list[int]:
@@ -240,10 +315,21 @@ class _Writer:
                 dtype, _, values = next(self._states)
                 state[name] = self.out.put("values", values.astype(dtype.numpy))
             else:
-                edges[name] = [self._numbers(table.offsets[name]), self._numbers(renumbered[table.layouts[name]])]
-        columns = {name: self._numbers(getattr(table, name)) for name in ("tiles", "order", "estimates")}
+                edges[name] = [
+                    self._numbers(table.offsets[name]),
+                    self._numbers(renumbered[table.layouts[name]]),
+                ]
+        columns = {
+            name: self._numbers(getattr(table, name)) for name in ("tiles", "order", "estimates")
+        }
         codelet = CODELET.write(table.codelet, self.out)
-        return {"codelet": codelet, "vertices": len(table), "edges": edges, "state": state, **columns}
+        return {
+            "codelet": codelet,
+            "vertices": len(table),
+            "edges": edges,
+            "state": state,
+            **columns,
+        }
 
     def _program(self, node: c.Node) -> int:
         self._parts = 0

@@ -1,17 +1,21 @@
 """Pictures for a notebook. Each says in words what it shows, for readers who do not see it.
 
-Beside `tiny`, which prints: a view is a function from a report, a recording or a tensor to a `Scene`, marks placed once with
-what changes from frame to frame; three renderers draw all of them, a poster, a figure for slides and a live player that
-needs no kernel. Every picture has its sentence and its table, with the same numbers.
+Beside `tiny`, which prints: a view is a function from a report, a recording or a tensor to a
+`Scene`, marks placed once with what changes from frame to frame; three renderers draw all of them,
+a poster, a figure for slides and a live player that needs no kernel. Every picture has its sentence
+and its table, with the same numbers.
 
-`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `run(recording)` a run with
-its numbers, which travel and change, `timeline(report)` a run on the axis of time, to zoom into, `program(report)` its program
-tree with counts and cycles, `exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the
-host beside the device. `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet with its prices,
-`turns(Codelet, element, …)` what the loops of one vertex did, turn by turn. `memory(report)` says what each tile holds,
-`liveness(report)` what is live when, `tiles(tensor)` where each element lives. `sweep(found)` is a curve over several runs.
-`numbers(FLOAT, HALF)` are number lines, `machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page
-follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
+`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis,
+`run(recording)` a run with its numbers, which travel and change, `timeline(report)` a run on the
+axis of time, to zoom into, `program(report)` its program tree with counts and cycles,
+`exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the host
+beside the device. `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a
+codelet with its prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by
+turn. `memory(report)` says what each tile holds, `liveness(report)` what is live when,
+`tiles(tensor)` where each element lives. `sweep(found)` is a curve over several runs.
+`numbers(FLOAT, HALF)` are number lines, `machine(device)` is a zoom from a tile to 64 IPUs. Views
+of one report on a page follow each other. `explore(build, …)` puts sliders to any of them.
+`picture` and `images` are ordinary plots.
 """
 
 from ipu_teach.show.balance import balance

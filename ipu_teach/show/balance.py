@@ -1,10 +1,11 @@
 """The view `balance`: why tiles wait, for whom, and what evenly shared work would take.
 
-Above the whole run, in each phase with its tiles sorted by their time, so that the grey area is the time that is lost. Below
-the chosen superstep the same way, how many tiles take how long, and where on the machine those are that wait.
+Above the whole run, in each phase with its tiles sorted by their time, so that the grey area is the
+time that is lost. Below the chosen superstep the same way, how many tiles take how long, and where
+on the machine those are that wait.
 
-Of several IPUs each superstep is shown for itself, as if they all did it together; the view says so.
-"""
+Of several IPUs each superstep is shown for itself, as if they all did it together; the view says
+so."""
 
 from __future__ import annotations
 
@@ -20,12 +21,26 @@ from ipu_teach.report.why import codelets_on, lost, lost_in
 from ipu_teach.show import palette
 from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled
 from ipu_teach.show.palette import STATE, STATES, Code
-from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, Tape, label, number, quantiles
+from ipu_teach.show.scene import (
+    GAP,
+    Bar,
+    Cells,
+    Drawing,
+    Lanes,
+    Scene,
+    Stack,
+    Still,
+    Tape,
+    label,
+    number,
+    quantiles,
+)
 from ipu_teach.show.view import View, fitting
 
 WAIT = STATES.index(palette.WAIT)
 FIFTHS = tuple(
-    Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, "") for i, fill in enumerate(palette.FILL[:5])
+    Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, "")
+    for i, fill in enumerate(palette.FILL[:5])
 )
 CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb288", ""))
 MOST_STEPS = 500  # of each run
@@ -34,26 +49,32 @@ BINS = 24
 NO_LIMIT = 2**53
 SIDE = 110.0
 TOGETHER = (
-    "Each superstep is drawn as if all IPUs did it together, one superstep after the other. They do not wait for each other in "
-    "every one, and the run takes {} modelled cycles: show.timeline(report) has it by time, with what IPUs wait for."
+    "Each superstep is drawn as if all IPUs did it together, one superstep after the other. They "
+    "do not wait for each other in "
+    "every one, and the run takes {} modelled cycles: show.timeline(report) has it by time, with "
+    "what IPUs wait for."
 )
 
 
 def balance(report: Report, other: Report | None = None, *, why: Why | None = None) -> View:
-    """Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis of time.
+    """Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis
+    of time.
 
-    Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB; the view says so. What even
-    work would take is the mean of the tiles, phase by phase. `why`: a chain of causes, `report.why(…)`, whose tiles get one
-    colour. Raises `InvalidOptionError` for something that is no report, or
-    in which nothing has run that takes time.
-    """
+    Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB;
+    the view says so. What even work would take is the mean of the tiles, phase by phase. `why`: a
+    chain of causes, `report.why(…)`, whose tiles get one colour. Raises `InvalidOptionError` for
+    something that is no report, or in which nothing has run that takes time."""
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
         runs.append(_Run(checked(other, "balance"), "second report"))
     if not all(run.cycles for run in runs):
         raise InvalidOptionError("""show.balance() was given a run that takes no modelled time.
             next:  run a program that copies or computes.""")
-    scene_of = partial(_scene, runs) if other else lambda most: linked(_scene(runs, most), report, ("tiles of run",))
+    scene_of = (
+        partial(_scene, runs)
+        if other
+        else lambda most: linked(_scene(runs, most), report, ("tiles of run",))
+    )
     return because(fitting(scene_of, MOST_STEPS), report, why)
 
 
@@ -81,7 +102,11 @@ class _Run:
     def slowest(self, step: int) -> str:
         """The tile for which most time is lost in a superstep, "" if none is."""
         worst = max(self.report.phases(step), key=lost, default=None)
-        return f"{int(np.argmax(worst.busy))}" if worst is not None and worst.busy is not None and lost(worst) else ""
+        return (
+            f"{int(np.argmax(worst.busy))}"
+            if worst is not None and worst.busy is not None and lost(worst)
+            else ""
+        )
 
     def told(self, step: int) -> str:
         """Whom the tiles of a superstep wait for, why, and what even work would take."""
@@ -92,9 +117,12 @@ class _Run:
         tile, middle = int(np.argmax(worst.busy)), float(np.median(worst.busy))
         share = 100 * lost_in(self.report, step) / cost.cycles
         return (
-            f"{share:.1f} % of the tiles' time is waiting, most in {worst.kind}: tile {tile} takes {number(worst.cycles)}, "
-            f"the median tile {number(middle)}{self._cause(step, worst, tile)}; shared evenly, the superstep would take "
-            f"{number(round(cost.cycles - lost_in(self.report, step)))} instead of {number(cost.cycles)}"
+            f"{share:.1f} % of the tiles' time is waiting, most in {worst.kind}: tile {tile} "
+            f"takes {number(worst.cycles)}, "
+            f"the median tile {number(middle)}{self._cause(step, worst, tile)}; shared evenly, "
+            f"the superstep would take "
+            f"{number(round(cost.cycles - lost_in(self.report, step)))} instead of "
+            f"{number(cost.cycles)}"
         )
 
     def _cause(self, step: int, phase: Phase, tile: int) -> str:
@@ -102,15 +130,23 @@ class _Run:
         if phase.exchange >= 0:
             traffic = self.report.step_cost(step).exchange[phase.exchange]
             received, sent = (
-                f"{int(a[tile]):,} bytes, the median {int(np.median(a)):,}" for a in (traffic.received, traffic.sent)
+                f"{int(a[tile]):,} bytes, the median {int(np.median(a)):,}"
+                for a in (traffic.received, traffic.sent)
             )
             return f"; it receives {received}, and sends {sent}"
         said = [f"{name} on {many:,}" for name, many in codelets_on(self.report, step, tile)[:2]]
-        return f"; it executes {' and '.join(said)} of {self.report.target.num_tiles:,} tiles" if said else ""
+        return (
+            f"; it executes {' and '.join(said)} of {self.report.target.num_tiles:,} tiles"
+            if said
+            else ""
+        )
 
 
 def _scene(runs: list[_Run], most: int) -> Scene:
-    span, count = max(run.cycles for run in runs), min(MOST_LANES, *(run.report.target.num_tiles for run in runs))
+    span, count = (
+        max(run.cycles for run in runs),
+        min(MOST_LANES, *(run.report.target.num_tiles for run in runs)),
+    )
     stills: list[Still] = []
     drawings: list[Drawing] = []
     frames: list[int] = []
@@ -139,8 +175,14 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         taken = report.step_numbers[:most].tolist()
         frames += [of[step] for step in taken]
         if len(taken) < report.num_steps:
-            notes.append(f"Of the {run.name} the picture shows the first {len(taken):,} of {report.num_steps:,} supersteps.")
-        heading = f"{counted(tiles, 'tile')}, {number(run.cycles)} modelled cycles, {100 * run.waiting:.1f} % waiting"
+            notes.append(
+                f"Of the {run.name} the picture shows the first {len(taken):,} of "
+                f"{report.num_steps:,} supersteps."
+            )
+        heading = (
+            f"{counted(tiles, 'tile')}, {number(run.cycles)} modelled cycles, "
+            f"{100 * run.waiting:.1f} % waiting"
+        )
         if report.target.num_ipus > 1:
             notes.append(TOGETHER.format(number(report.total_cycles)))
         text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)
@@ -149,32 +191,69 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         maps.append((name, report))
         if count < tiles:
             notes.append(sorted_lanes(count, tiles))
-    lanes = Lanes("lanes", "the superstep, slowest first", 64, y, 360, 240, count, ends=("slowest", "fastest"))
+    lanes = Lanes(
+        "lanes", "the superstep, slowest first", 64, y, 360, 240, count, ends=("slowest", "fastest")
+    )
     zero = np.zeros(BINS, np.int64)
-    bars = Stack("histogram", "tiles by their time at work", 464, y, 240, 84, BINS, None, NO_LIMIT, zero, ("0", "the slowest"))
+    bars = Stack(
+        "histogram",
+        "tiles by their time at work",
+        464,
+        y,
+        240,
+        84,
+        BINS,
+        None,
+        NO_LIMIT,
+        zero,
+        ("0", "the slowest"),
+    )
     grids = [_map(name, report, 464 + 126 * i, y + 130) for i, (name, report) in enumerate(maps)]
     worst = [lost_in(run.report, s) for run in runs for s, _ in run.steps]
     return Scene(
-        "balance", "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""), _sentence(runs), y + 240 + 12, CODES,
-        (*tapes, lanes, bars, *grids), tuple(stills), np.array(frames, np.int64),
-        (("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), tuple(rows)), tuple(drawings),
-        max(range(len(frames)), key=lambda f: worst[frames[f]]), tuple(dict.fromkeys(notes)),
-    )  # fmt: skip
+        "balance",
+        "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
+        _sentence(runs),
+        y + 240 + 12,
+        CODES,
+        (*tapes, lanes, bars, *grids),
+        tuple(stills),
+        np.array(frames, np.int64),
+        (("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), tuple(rows)),
+        tuple(drawings),
+        max(range(len(frames)), key=lambda f: worst[frames[f]]),
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def _map(name: str, report: Report, x: float, y: float) -> Cells:
     target = report.target
-    across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(target.tiles_per_ipu)))
+    across, columns = (
+        int(np.ceil(np.sqrt(target.num_ipus))),
+        int(np.ceil(np.sqrt(target.tiles_per_ipu))),
+    )
     side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
     heading = "tiles that wait" if name == "run" else name
-    return Cells(f"tiles of {name}", heading, x, y, side, columns, target.num_tiles, target.tiles_per_ipu, across)
+    return Cells(
+        f"tiles of {name}",
+        heading,
+        x,
+        y,
+        side,
+        columns,
+        target.num_tiles,
+        target.tiles_per_ipu,
+        across,
+    )
 
 
 def _still(run: _Run, step: int, name: str, count: int, drawing: int) -> Still:
     report = run.report
     cost, phases = report.step_cost(step), report.phases(step)
     tiles = report.target.num_tiles
-    waits = np.sum([p.cycles - p.busy for p in phases if p.busy is not None], axis=0) + np.zeros(tiles)
+    waits = np.sum([p.cycles - p.busy for p in phases if p.busy is not None], axis=0) + np.zeros(
+        tiles
+    )
     work = np.sum([p.busy for p in phases if p.busy is not None], axis=0) + np.zeros(tiles)
     code = len(STATES) + np.clip(np.ceil(5 * waits / (cost.cycles or 1)).astype(np.int64) - 1, 0, 4)
     values = {"work": work.astype(np.int64), "waits": np.round(waits).astype(np.int64)}
@@ -183,11 +262,20 @@ def _still(run: _Run, step: int, name: str, count: int, drawing: int) -> Still:
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
     long = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
     return Still(
-        label(f"{where}{cost.kind} {cost.name}".strip(), 60), run.told(step) if phases else "takes no time", long, cost.cycles,
-        True, {grid: (code, cost.cycles or 1, len(STATES))},
-        {name: (drawing, 0, cost.cycles), "lanes": (drawing, 0, cost.cycles), "histogram": (drawing + 1, 0, tiles)},
-        about={grid: (say, values)}, say="{label}",
-    )  # fmt: skip
+        label(f"{where}{cost.kind} {cost.name}".strip(), 60),
+        run.told(step) if phases else "takes no time",
+        long,
+        cost.cycles,
+        True,
+        {grid: (code, cost.cycles or 1, len(STATES))},
+        {
+            name: (drawing, 0, cost.cycles),
+            "lanes": (drawing, 0, cost.cycles),
+            "histogram": (drawing + 1, 0, tiles),
+        },
+        about={grid: (say, values)},
+        say="{label}",
+    )
 
 
 def _drawing(phases: tuple[Phase, ...], count: int) -> Drawing:
@@ -217,7 +305,9 @@ def _sentence(runs: list[_Run]) -> str:
         tiles = counted(run.report.target.num_tiles, "tile")
         of = "in supersteps, each for itself, " if run.report.target.num_ipus > 1 else ""
         said.append(
-            f"{head}{number(run.cycles)} modelled cycles {of}on {tiles}: {100 * run.waiting:.1f} % of their time is "
-            f"waiting. Most is lost in {label(f'{cost.kind} {cost.name}'.strip(), 48)}: {run.told(worst)}."
+            f"{head}{number(run.cycles)} modelled cycles {of}on {tiles}: {100 * run.waiting:.1f} "
+            f"% of their time is "
+            f"waiting. Most is lost in {label(f'{cost.kind} {cost.name}'.strip(), 48)}: "
+            f"{run.told(worst)}."
         )
     return " ".join(said)

@@ -1,4 +1,5 @@
-"""The blocks of lightweight profiling as nested boxes on the axis of time, tile below tile: a mark of the view `timeline`."""
+"""The blocks of lightweight profiling as nested boxes on the axis of time, tile below tile: a mark
+of the view `timeline`."""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ TABLE = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 
 
 class Blocks:
-    """The blocks of some tiles. `which`: how to ask for them, see `Execution.blocks`. Raises what that raises."""
+    """The blocks of some tiles. `which`: how to ask for them, see `Execution.blocks`. Raises what
+    that raises."""
 
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
         listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
         if not 1 <= len(listed) <= MOST_TILES:
-            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {counted(len(listed), "tile")}.
+            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of
+                {counted(len(listed), "tile")}.
                 next:  give one tile, or from 1 to {MOST_TILES} of them: blocks=[0, 3].""")
         found = [report.execution.blocks(tile, **which) for tile in listed]
         self.tiles = [int(tile) if is_whole(tile) else tile for tile in listed]
@@ -34,10 +37,16 @@ class Blocks:
         self.by_tile = [blocks[: MOST_BLOCKS // len(every)] for blocks in every]
         self.all = [one for blocks in self.by_tile for one in blocks]
         if not self.all:
-            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {self._where()}, and there are none.
-                next:  put Block around parts of the program, or name programs with program_filter: {shown(".")} takes all.""")
+            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of
+                {self._where()}, and there are none.
+                next:  put Block around parts of the program, or name programs with program_filter:
+                {shown(".")} takes all.""")
         names = dict.fromkeys(one.name for one in self.all)
-        hues = dict(zip(names, (palette.HUES[i % len(palette.HUES)] for i in range(len(names))), strict=True))
+        hues = dict(
+            zip(
+                names, (palette.HUES[i % len(palette.HUES)] for i in range(len(names))), strict=True
+            )
+        )
         self._code = [hues[one.name] for one in self.all]
 
     @property
@@ -55,11 +64,29 @@ class Blocks:
                 titles.append(names.setdefault(label(text, 48), len(names)))
                 rows.append(first + one.depth)
             first += 1 + max((one.depth for one in blocks), default=0)
-        start, stop = (np.array([round(getattr(one, end)) for one in self.all]) for end in ("cycles_from", "cycles_to"))
+        start, stop = (
+            np.array([round(getattr(one, end)) for one in self.all])
+            for end in ("cycles_from", "cycles_to")
+        )
         code = np.array([codes.index(code) for code in self._code])
         title, depth = np.array(titles), np.array(rows)
         heading = f"the blocks on {self._where()}"
-        return Flame("blocks", heading, x, y, width, pitch, len(titles), depth, start, stop, title, tuple(names), code, True)
+        return Flame(
+            "blocks",
+            heading,
+            x,
+            y,
+            width,
+            pitch,
+            len(titles),
+            depth,
+            start,
+            stop,
+            title,
+            tuple(names),
+            code,
+            True,
+        )
 
     def sentence(self) -> str:
         """The blocks in a sentence."""
@@ -69,7 +96,8 @@ class Blocks:
         worst = max(spent, key=lambda name: sum(spent[name]))
         times = counted(len(spent[worst]), "time")
         return (
-            f"{counted(len(self.all), 'block')} on {self._where()}; longest in all is {label(worst, 48)}: "
+            f"{counted(len(self.all), 'block')} on {self._where()}; longest in all is "
+            f"{label(worst, 48)}: "
             f"{number(sum(spent[worst]))} modelled cycles in {times}."
         )
 

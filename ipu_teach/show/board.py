@@ -1,4 +1,5 @@
-"""Boxes with numbers in them, what travels between them, and the list and the line of one: as shapes, for stills."""
+"""Boxes with numbers in them, what travels between them, and the list and the line of one: as
+shapes, for stills."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from ipu_teach.show.shapes import Boxes, Line, Outline, Shape, Words
 from ipu_teach.types import Array
 
 # The same numbers stand in static/board.js.
-HEAD, ROW, FOOT, BETWEEN = 20.0, 18.0, 22.0, 6.0  # of a box: its name, the cells of a tensor, what arrives; between boxes
-CELL, WIDEST, DIGITS = 14.0, 44.0, 24.0  # height of a cell; its most width, and the least that has digits
+# of a box: its name, the cells of a tensor, what arrives; between boxes
+HEAD, ROW, FOOT, BETWEEN = 20.0, 18.0, 22.0, 6.0
+# height of a cell; its most width, and the least that has digits
+CELL, WIDEST, DIGITS = 14.0, 44.0, 24.0
 NARROW = 10.0  # a cell narrower than this is underlined where others have a rim
 ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # as browsers do
 LINE, OF_LETTER = 17.0, 6.3  # of the list; the width of a digit
@@ -22,11 +25,16 @@ LINE, OF_LETTER = 17.0, 6.3  # of the list; the width of a digit
 
 def value(text: str) -> float:
     """A number's text as a number: True is 1, and what is not written NaN."""
-    return float(text == "True") if text in ("True", "False") else float("nan" if text == "?" else text)
+    return (
+        float(text == "True")
+        if text in ("True", "False")
+        else float("nan" if text == "?" else text)
+    )
 
 
 def short(text: str, room: float) -> str:
-    """A number in at most four significant digits, fewer where there is no room, "" where there is none at all."""
+    """A number in at most four significant digits, fewer where there is no room, "" where there is
+    none at all."""
     most = int(room / OF_LETTER)
     if text == "?" or len(text) <= most and not set(text) & set(".e"):
         return text if most else ""
@@ -50,13 +58,18 @@ class Places:
     def corner(self, box: int) -> tuple[float, float]:
         """The upper left corner of a box."""
         down, along = divmod(box, self.board.across)
-        return self.board.x + along * (self.wide + BETWEEN), self.board.y + down * (self.board.high + BETWEEN)
+        return self.board.x + along * (self.wide + BETWEEN), self.board.y + down * (
+            self.board.high + BETWEEN
+        )
 
     def cells(self) -> Array:
         """float[count, 4]: x, y, width and height of the cells."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
         pitch = self.pitch[self.board.row]
-        x, y = corner[:, 0] + 4 + self.board.place * pitch, corner[:, 1] + HEAD + self.board.row * ROW
+        x, y = (
+            corner[:, 0] + 4 + self.board.place * pitch,
+            corner[:, 1] + HEAD + self.board.row * ROW,
+        )
         return np.stack((x, y, np.maximum(pitch - 1, 0.5), np.full(len(x), CELL)), axis=1)
 
 
@@ -65,7 +78,11 @@ def value_codes(board: Board, texts: list[str]) -> Array:
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
     values = np.array([value(text) for text in texts if text != "?"])
-    steps = np.where(np.isnan(values), board.unwritten + 1, board.steps + np.searchsorted(board.bounds, values, "right"))
+    steps = np.where(
+        np.isnan(values),
+        board.unwritten + 1,
+        board.steps + np.searchsorted(board.bounds, values, "right"),
+    )
     codes[known] = steps
     return codes
 
@@ -75,9 +92,14 @@ def outline(x: float, y: float, width: float, height: float) -> Array:
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
-def _rim(x: float, y: float, width: float, height: float, thick: float, role: str) -> Iterator[Shape]:
+def _rim(
+    x: float, y: float, width: float, height: float, thick: float, role: str
+) -> Iterator[Shape]:
     points = outline(x, y, width, height).tolist()
-    return (Line(((a, b), (c, d)), thick, role) for (a, b), (c, d) in zip(points, points[1:], strict=False))
+    return (
+        Line(((a, b), (c, d)), thick, role)
+        for (a, b), (c, d) in zip(points, points[1:], strict=False)
+    )
 
 
 def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
@@ -92,12 +114,17 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for x, y in corners.tolist():
         yield from _rim(x, y, places.wide, board.high, 1, "line")
     for (x, y), tile in zip(corners.tolist(), board.tiles, strict=True):
-        yield Words(x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft")
+        yield Words(
+            x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft"
+        )
     for one in np.unique(state).tolist():
         if scene.codes[one].letter:
             x, y = corners[state == one].T + np.array([[places.wide - 18], [3]])
             yield Boxes(one, np.stack((x, y, np.full(len(x), 14.0), np.full(len(x), 14.0)), axis=1))
-            yield from (Words(a + 7, b + 11, scene.codes[one].letter, 11, "middle", one) for a, b in zip(x, y, strict=True))
+            yield from (
+                Words(a + 7, b + 11, scene.codes[one].letter, 11, "middle", one)
+                for a, b in zip(x, y, strict=True)
+            )
     shown = value_codes(board, texts)
     for one in np.unique(shown):
         yield Boxes(int(one), cells[shown == one])
@@ -106,10 +133,21 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
         for box in range(len(board.tiles)):
             here = cells[(board.box == box) & (board.row == row)]
             if len(here):
-                yield Outline(rim_code, outline(here[0, 0], here[0, 1], places.pitch[row] * len(here) - 1, CELL), False, 1.5)
+                yield Outline(
+                    rim_code,
+                    outline(here[0, 0], here[0, 1], places.pitch[row] * len(here) - 1, CELL),
+                    False,
+                    1.5,
+                )
                 if left := int(board.left[box, row]):
                     more.append(
-                        Words(float(here[-1, 0] + places.pitch[row]) + 1, float(here[0, 1]) + 11, f"+{left:,}", 11, ink="soft")
+                        Words(
+                            float(here[-1, 0] + places.pitch[row]) + 1,
+                            float(here[0, 1]) + 11,
+                            f"+{left:,}",
+                            11,
+                            ink="soft",
+                        )
                     )
     yield from more
     reads, writes = still.touches.get(board.name, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
@@ -122,12 +160,19 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     x, y, wide, high = cells[board.focus].tolist()
     yield from _rim(x - 2, y - 2, wide + 4, high + 4, 3, "ink")
     digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
-    words = [Words(x + w / 2, y + 11, short(t, w), 11, "middle", one) for (x, y, w, _), t, one in digits if w >= DIGITS]
+    words = [
+        Words(x + w / 2, y + 11, short(t, w), 11, "middle", one)
+        for (x, y, w, _), t, one in digits
+        if w >= DIGITS
+    ]
     yield from sorted(words, key=lambda w: (w.ink, w.y))
 
 
-def under_way(scene: Scene, frame: int, progress: float, name: str) -> tuple[tuple[Message, ...], float]:
-    """(the messages of a frame, how much of their time is over): what arrived stays until the superstep changes something."""
+def under_way(
+    scene: Scene, frame: int, progress: float, name: str
+) -> tuple[tuple[Message, ...], float]:
+    """(the messages of a frame, how much of their time is over): what arrived stays until the
+    superstep changes something."""
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
         if still.flows.get(name):
@@ -137,11 +182,21 @@ def under_way(scene: Scene, frame: int, progress: float, name: str) -> tuple[tup
     return (), 0.0
 
 
-def paint_packets(scene: Scene, name: str, board: Board, frame: int, progress: float) -> Iterator[Shape]:
-    """The messages between the boxes of a board, each with the number that it carries, or with its bytes."""
+def paint_packets(
+    scene: Scene, name: str, board: Board, frame: int, progress: float
+) -> Iterator[Shape]:
+    """The messages between the boxes of a board, each with the number that it carries, or with its
+    bytes."""
     places, (messages, now) = Places(board), under_way(scene, frame, progress, name)
     cells = places.cells()
-    end = next((f for f in range(frame + 1, len(scene.frames)) if scene.stills[int(scene.frames[f])].first), len(scene.frames))
+    end = next(
+        (
+            f
+            for f in range(frame + 1, len(scene.frames))
+            if scene.stills[int(scene.frames[f])].first
+        ),
+        len(scene.frames),
+    )
     before, after = (scene.numbers[board.name].at(f) for f in (frame, end - 1))
     landed: Counter[int] = Counter()
     boxes: dict[int, list[tuple[float, float, float, float]]] = {}
@@ -149,7 +204,11 @@ def paint_packets(scene: Scene, name: str, board: Board, frame: int, progress: f
     for message in messages:
         assert message.cells is not None
         cell = int(message.cells[0])
-        text = short((after if message.after else before)[cell], 44) if message.count == 1 else f"{message.size:,} B"
+        text = (
+            short((after if message.after else before)[cell], 44)
+            if message.count == 1
+            else f"{message.size:,} B"
+        )
         wide, ends = OF_LETTER * len(text) + 8, list[tuple[float, float]]()
         for box in (message.source, int(message.receivers[0])):
             x, y = (board.x + board.width / 2, board.y - 12) if box < 0 else places.corner(box)
@@ -157,7 +216,10 @@ def paint_packets(scene: Scene, name: str, board: Board, frame: int, progress: f
                 x, y = float(cells[cell, 0] + cells[cell, 2] / 2), float(cells[cell, 1] + CELL / 2)
             elif box >= 0:
                 fit = max(1, int((places.wide - 4) // 48))
-                x, y = x + 4 + wide / 2 + 48 * (landed[box] % fit if ends else 0), y + board.high - 11
+                x, y = (
+                    x + 4 + wide / 2 + 48 * (landed[box] % fit if ends else 0),
+                    y + board.high - 11,
+                )
                 landed[box] += bool(ends)
             ends.append((x, y))
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
@@ -170,7 +232,8 @@ def paint_packets(scene: Scene, name: str, board: Board, frame: int, progress: f
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
-    """The cells of the focus' box as a list, with what they held before beside what has just changed."""
+    """The cells of the focus' box as a list, with what they held before beside what has just
+    changed."""
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     box = int(board.box[board.focus])
@@ -181,7 +244,9 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     shown = here if len(here) <= fit else here[: fit - 1]
     for line, cell in enumerate(shown):
         y = mark.y + 12 + LINE * line
-        yield Words(mark.x, y, board.element(int(board.named[cell]), int(board.index[cell])), 12, ink="soft")
+        yield Words(
+            mark.x, y, board.element(int(board.named[cell]), int(board.index[cell])), 12, ink="soft"
+        )
         right = mark.x + mark.width
         yield Words(right, y, short(now[cell], 60), 12, "end")
         if now[cell] != before[cell] and frame:
@@ -189,7 +254,13 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
             yield Words(right - 70, y, old, 12, "end", "soft")
             yield Line(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
     if len(shown) < len(here):
-        yield Words(mark.x, mark.y + 12 + LINE * len(shown), f"and {len(here) - len(shown):,} more", 12, ink="soft")
+        yield Words(
+            mark.x,
+            mark.y + 12 + LINE * len(shown),
+            f"and {len(here) - len(shown):,} more",
+            12,
+            ink="soft",
+        )
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
@@ -204,16 +275,29 @@ def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     changes = f"{int(at.sum()):,} change{'' if at.sum() == 1 else 's'}"
-    yield Words(mark.x, mark.y - 8, f"{name} on tile {board.tiles[int(board.box[cell])]} over the run: {changes}", ink="soft")
+    yield Words(
+        mark.x,
+        mark.y - 8,
+        f"{name} on tile {board.tiles[int(board.box[cell])]} over the run: {changes}",
+        ink="soft",
+    )
     if len(finite):
         yield Words(
-            mark.x + mark.width, mark.y - 8, f"{short(str(low), 60)} to {short(str(high), 60)}", anchor="end", ink="soft"
+            mark.x + mark.width,
+            mark.y - 8,
+            f"{short(str(low), 60)} to {short(str(high), 60)}",
+            anchor="end",
+            ink="soft",
         )
     x = mark.x + mark.width * np.append(0.0, edges[numbers.frame[at]])
     y = mark.y + mark.height * (1 - (values - low) / ((high - low) or 1))
-    for i, (left, right) in enumerate(zip(x.tolist(), (*x[1:].tolist(), mark.x + mark.width), strict=True)):
+    for i, (left, right) in enumerate(
+        zip(x.tolist(), (*x[1:].tolist(), mark.x + mark.width), strict=True)
+    ):
         if np.isfinite(values[i]):
             yield Line(((left, float(y[i])), (right, float(y[i]))), 1.5)
         if i:
             yield Line(((left, mark.y + mark.height), (left, mark.y + mark.height + 5)), 1.5)
-    yield Line(((mark.x, mark.y + mark.height), (mark.x + mark.width, mark.y + mark.height)), 1, "line")
+    yield Line(
+        ((mark.x, mark.y + mark.height), (mark.x + mark.width, mark.y + mark.height)), 1, "line"
+    )

@@ -1,11 +1,13 @@
-"""The view `bsp`: a run as supersteps. Every tile syncs, exchanges and computes; the slowest decides when all go on.
+"""The view `bsp`: a run as supersteps. Every tile syncs, exchanges and computes; the slowest
+decides when all go on.
 
-On the left the tiles, on the right a lane for each of them with what it does in the current superstep and how long it
-waits, below the whole run. Of more than 64 tiles the lanes are quantiles: in each phase the tiles are sorted by their time,
-so that shares of time are kept. An arrow is a message that was sent, or several of one sender to the same receivers.
+On the left the tiles, on the right a lane for each of them with what it does in the current
+superstep and how long it waits, below the whole run. Of more than 64 tiles the lanes are quantiles:
+in each phase the tiles are sorted by their time, so that shares of time are kept. An arrow is a
+message that was sent, or several of one sender to the same receivers.
 
-Of several IPUs a frame shows what one of them does in a superstep by itself, or what all do together.
-"""
+Of several IPUs a frame shows what one of them does in a superstep by itself, or what all do
+together."""
 
 from __future__ import annotations
 
@@ -21,10 +23,32 @@ from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show import palette
 from ipu_teach.show.content import report_of, with_content
-from ipu_teach.show.facts import because, checked, ipus_at_work, linked, sorted_lanes, titled, waited_for
+from ipu_teach.show.facts import (
+    because,
+    checked,
+    ipus_at_work,
+    linked,
+    sorted_lanes,
+    titled,
+    waited_for,
+)
 from ipu_teach.show.pairs import paired as in_pairs
 from ipu_teach.show.palette import STATE, STATES
-from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Flows, Lanes, Message, Scene, Still, Tape, Track, label, number
+from ipu_teach.show.scene import (
+    GAP,
+    Bar,
+    Cells,
+    Drawing,
+    Flows,
+    Lanes,
+    Message,
+    Scene,
+    Still,
+    Tape,
+    Track,
+    label,
+    number,
+)
 from ipu_teach.show.stretches import LanesOf, Part, Stretch, parts, stretches
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
@@ -41,28 +65,40 @@ MOST_OF_ONE = 64  # of the messages of one tile, drawn where there are more
 SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
 OVERLAP = (
-    "IPUs work at the same time: between transfers of all each goes through its own supersteps, which stand here one after the "
-    "other, so that all of them together take more than the {:,} cycles of the run. show.timeline(report) has them by time."
+    "IPUs work at the same time: between transfers of all each goes through its own supersteps, "
+    "which stand here one after the "
+    "other, so that all of them together take more than the {:,} cycles of the run. "
+    "show.timeline(report) has them by time."
 )
 NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
 
 
 @flagged
-def bsp(run: Report | Recording, other: Report | None = None, *, paired: bool = False, why: Why | None = None) -> View:
-    """The run in a report as an animation of its supersteps; with `other`, two runs above each other on one axis of time.
+def bsp(
+    run: Report | Recording,
+    other: Report | None = None,
+    *,
+    paired: bool = False,
+    why: Why | None = None,
+) -> View:
+    """The run in a report as an animation of its supersteps; with `other`, two runs above each
+    other on one axis of time.
 
-    Of a recording, the words say what of the recorded tensors the messages carry. Every other number is modelled. A run of
-    more than 3,000 phases, or of two runs more than 500 supersteps of each, is shown up to there, a machine of more than
-    4,096 tiles with several tiles to a cell, and so is one whose scene would be larger than 150 kB; the view says so.
-    `paired`: of two runs each tile's two lanes stand below each other. `why`: a chain of causes, `report.why(…)`, whose
-    tiles get one colour. Raises `InvalidOptionError` for something that is no report or has no step in it, and for pairs
-    without a second run on as many tiles.
-    """
+    Of a recording, the words say what of the recorded tensors the messages carry. Every other
+    number is modelled. A run of more than 3,000 phases, or of two runs more than 500 supersteps of
+    each, is shown up to there, a machine of more than 4,096 tiles with several tiles to a cell, and
+    so is one whose scene would be larger than 150 kB; the view says so. `paired`: of two runs each
+    tile's two lanes stand below each other. `why`: a chain of causes, `report.why(…)`, whose tiles
+    get one colour. Raises `InvalidOptionError` for something that is no report or has no step in
+    it, and for pairs without a second run on as many tiles."""
     given, told = report_of(run)
     report = checked(given, "bsp")
-    if paired and (other is None or report.target.num_tiles != checked(other, "bsp").target.num_tiles):
-        raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on as many tiles.
+    if paired and (
+        other is None or report.target.num_tiles != checked(other, "bsp").target.num_tiles
+    ):
+        raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on
+            as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
     if other is not None:
         scene = _two([_made(report, 1), _made(other, 1)])
@@ -71,9 +107,13 @@ def bsp(run: Report | Recording, other: Report | None = None, *, paired: bool = 
     frames: dict[int, tuple[int, int]] = {}
     if told and report.target.num_ipus == 1:
         order = enumerate(report.step_numbers.tolist())
-        frames = dict(enumerate((place, phase.exchange) for place, n in order for phase in report.phases(n)))
+        frames = dict(
+            enumerate((place, phase.exchange) for place, n in order for phase in report.phases(n))
+        )
     while True:
-        scene = linked(with_content(_made(report, each).scene(), told, frames), report, ("tiles", "lanes"))
+        scene = linked(
+            with_content(_made(report, each).scene(), told, frames), report, ("tiles", "lanes")
+        )
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
             return because(View(scene), report, why)
         each *= 2
@@ -82,7 +122,11 @@ def bsp(run: Report | Recording, other: Report | None = None, *, paired: bool = 
 def _made(report: Report, each: int) -> _Maker:
     checked(report, "bsp")
     numbers, runs = np.unique(report.step_numbers, return_counts=True)
-    steps = [_step(report, part, r) for n, r in zip(numbers.tolist(), runs.tolist(), strict=True) for part in parts(report, n)]
+    steps = [
+        _step(report, part, r)
+        for n, r in zip(numbers.tolist(), runs.tolist(), strict=True)
+        for part in parts(report, n)
+    ]
     return _Maker(report, steps, each)
 
 
@@ -98,7 +142,9 @@ def _two(makers: list[_Maker]) -> Scene:
         first_still, run = len(stills), min(MOST_OF_TWO, len(report.step_numbers))
         found, which_stretch = stretches(report, run)
         for stretch in found:
-            phases = [phase for part in stretch.parts for phase in report.phases(part.step, part.ipu)]
+            phases = [
+                phase for part in stretch.parts for phase in report.phases(part.step, part.ipu)
+            ]
             busy = [p.busy for p in phases if p.kind == COMPUTE and p.busy is not None]
             values = {"busy": maker.in_lanes(np.sum(busy, axis=0))} if busy else {}
             group = "superstep" if len(stretch.parts) == 1 else "stretch"
@@ -113,7 +159,9 @@ def _two(makers: list[_Maker]) -> Scene:
                 step = _step(report, stretch.parts[0], 1)
                 text = f"{step.kind} {step.name}"
             elif len(phases) > MOST_TOLD:
-                note = ", ".join(f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_TOLD]))
+                note = ", ".join(
+                    f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_TOLD])
+                )
             stills.append(
                 Still(
                     label(f"{name}: {text}", 60),
@@ -129,12 +177,18 @@ def _two(makers: list[_Maker]) -> Scene:
             drawings.append(maker.by_tile.drawing(report, stretch, STATE, WAIT))
         frames += (first_still + which_stretch).tolist()
         if run < report.num_steps:
-            notes.append(f"Of the {name} the picture shows the first {run:,} of {report.num_steps:,} supersteps.")
+            notes.append(
+                f"Of the {name} the picture shows the first {run:,} of {report.num_steps:,} "
+                f"supersteps."
+            )
         heading = (
-            f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, {number(report.total_cycles)} modelled cycles"
+            f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, "
+            f"{number(report.total_cycles)} modelled cycles"
         )
         high = max(80.0, min(180.0, 14.0 * maker.lanes))
-        labels, ends = ((), maker.ends) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
+        labels, ends = (
+            ((), maker.ends) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
+        )
         marks.append(Tape(name, heading, 64, y, 640, high, maker.lanes, labels, span, ends))
         y += high + 36
         if maker.is_sorted:
@@ -145,20 +199,33 @@ def _two(makers: list[_Maker]) -> Scene:
     first, second = (maker.report.total_cycles for maker in makers)
     part = abs(second - first) / first if first else 0.0
     change = (
-        f" The second takes {100 * part:.1f} % {'more' if second > first else 'fewer'} cycles than the first." if part else ""
+        (
+            f" The second takes {100 * part:.1f} % {'more' if second > first else 'fewer'} cycles "
+            f"than the first."
+        )
+        if part
+        else ""
     )
     return Scene(
-        "bsp", "Two runs on one axis of time",
-        f"Two runs on one axis of time. {makers[0].sentence()} {makers[1].sentence()}{change}", y - 12, STATES, tuple(marks),
-        tuple(stills), np.array(frames, np.int64), (("report", *makers[0].table(list(STATE))[0]), tuple(rows)), tuple(drawings),
-        len(frames) - 1, tuple(dict.fromkeys(notes)),
-    )  # fmt: skip
+        "bsp",
+        "Two runs on one axis of time",
+        f"Two runs on one axis of time. {makers[0].sentence()} {makers[1].sentence()}{change}",
+        y - 12,
+        STATES,
+        tuple(marks),
+        tuple(stills),
+        np.array(frames, np.int64),
+        (("report", *makers[0].table(list(STATE))[0]), tuple(rows)),
+        tuple(drawings),
+        len(frames) - 1,
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One compiled step that ran, as the IPU `ipu` did it, or (None) all together: its phases, its exchanges and their
-    messages, and how often it ran."""
+    """One compiled step that ran, as the IPU `ipu` did it, or (None) all together: its phases, its
+    exchanges and their messages, and how often it ran."""
 
     part: Part
     name: str
@@ -173,7 +240,9 @@ class _Step:
 def _step(report: Report, part: Part, runs: int) -> _Step:
     cost, phases = report.step_cost(part.step), report.phases(part.step, part.ipu)
     name = label(cost.name if part.ipu is None else f"IPU {part.ipu}: {cost.name}", 48)
-    return _Step(part, name, cost.kind, phases, cost.exchange, report.transfers(part.step), part.cycles, runs)
+    return _Step(
+        part, name, cost.kind, phases, cost.exchange, report.transfers(part.step), part.cycles, runs
+    )
 
 
 class _Maker:
@@ -187,12 +256,17 @@ class _Maker:
         self.per_ipu = -(-target.tiles_per_ipu // each)
         self.count = self.per_ipu * target.num_ipus
         tiles = np.arange(target.num_tiles)
-        self.cell = tiles // target.tiles_per_ipu * self.per_ipu + tiles % target.tiles_per_ipu // each
+        self.cell = (
+            tiles // target.tiles_per_ipu * self.per_ipu + tiles % target.tiles_per_ipu // each
+        )
         self.one = "tile" if each == 1 else f"group of {each} tiles"
         self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
-        self.ends = ("IPU 0", f"IPU {target.num_ipus - 1}") if self.several else ("slowest", "fastest")
+        self.ends = (
+            ("IPU 0", f"IPU {target.num_ipus - 1}") if self.several else ("slowest", "fastest")
+        )
         self.lane_name = "lane" if self.is_sorted else "tile"
-        self.host = 24 * any(p.kind == HOST for s in steps for p in s.phases)  # the height of its lane
+        # the height of its lane
+        self.host = 24 * any(p.kind == HOST for s in steps for p in s.phases)
         self.moved: dict[int, int] = {}  # by still: the bytes that its messages move
 
     def scene(self) -> Scene:
@@ -201,7 +275,9 @@ class _Maker:
         stills_of: dict[int, list[int]] = {}
         for step in self.steps:
             if step.phases:
-                stills_of.setdefault(step.part.step, []).extend(range(len(stills), len(stills) + len(step.phases)))
+                stills_of.setdefault(step.part.step, []).extend(
+                    range(len(stills), len(stills) + len(step.phases))
+                )
                 stills += self._stills(step, len(drawings), len(stills))
                 drawings.append(self.drawing(step))
                 if self.host:
@@ -210,19 +286,38 @@ class _Maker:
             raise InvalidOptionError(NO_TIME)
         frames, notes = self._frames(stills_of)
         if self.each > 1:
-            notes.append(f"A cell stands for up to {self.each} tiles: their longest time, and the sum of their bytes.")
+            notes.append(
+                f"A cell stands for up to {self.each} tiles: their longest time, and the sum "
+                f"of "
+                f"their bytes."
+            )
         if self.is_sorted:
-            notes.append(sorted_lanes(self.lanes, self.report.target.num_tiles, self.report.target.num_ipus))
+            notes.append(
+                sorted_lanes(self.lanes, self.report.target.num_tiles, self.report.target.num_ipus)
+            )
         if self.several:
             notes.append(OVERLAP.format(self.report.total_cycles))
-        notes.append("Each phase plays equally long, and lanes fill the width in each superstep; the strip below is to scale.")
+        notes.append(
+            "Each phase plays equally long, and lanes fill the width in each superstep; the "
+            "strip "
+            "below is to scale."
+        )
         poster = max(
-            set(frames.tolist()), key=lambda i: (self.moved.get(i, 0), stills[i].code == STATE[COMPUTE], stills[i].cycles)
+            set(frames.tolist()),
+            key=lambda i: (
+                self.moved.get(i, 0),
+                stills[i].code == STATE[COMPUTE],
+                stills[i].cycles,
+            ),
         )
         return Scene(
             "bsp",
             titled(
-                self.report, f"{counted(self.report.num_steps, 'superstep')} on {counted(self.report.target.num_tiles, 'tile')}"
+                self.report,
+                (
+                    f"{counted(self.report.num_steps, 'superstep')} on "
+                    f"{counted(self.report.target.num_tiles, 'tile')}"
+                ),
             ),
             self.sentence(),
             SIDE + 104 + self.host,
@@ -230,14 +325,17 @@ class _Maker:
             self._marks(),
             tuple(stills),
             frames,
-            self.table([k for k in STATE if any(p.kind == k for s in self.steps for p in s.phases)]),
+            self.table(
+                [k for k in STATE if any(p.kind == k for s in self.steps for p in s.phases)]
+            ),
             tuple(drawings),
             int(np.flatnonzero(frames == poster)[0]),
             tuple(notes),
         )
 
     def _frames(self, stills_of: dict[int, list[int]]) -> tuple[Array, list[str]]:
-        """(the still of every phase of the run, in order, up to the last superstep that is shown whole; what was left out)."""
+        """(the still of every phase of the run, in order, up to the last superstep that is shown
+        whole; what was left out)."""
         frames: list[int] = []
         whole = 0
         for which in self.report.step_numbers[:MOST_FRAMES].tolist():
@@ -246,24 +344,61 @@ class _Maker:
             frames += stills_of.get(which, ())
             whole += 1
         left = whole < self.report.num_steps
-        notes = [f"The picture shows the first {whole:,} of {self.report.num_steps:,} supersteps."] if left else []
+        notes = (
+            [f"The picture shows the first {whole:,} of {self.report.num_steps:,} supersteps."]
+            if left
+            else []
+        )
         return np.array(frames, np.int64), notes
 
     def _marks(self) -> tuple[Cells | Lanes | Flows | Track, ...]:
         target = self.report.target
-        across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(self.per_ipu)))
+        across, columns = (
+            int(np.ceil(np.sqrt(target.num_ipus))),
+            int(np.ceil(np.sqrt(self.per_ipu))),
+        )
         side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
-        heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
+        heading = counted(target.num_tiles, "tile") + (
+            f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else ""
+        )
         each = not self.is_sorted
         lanes = Lanes(
             "lanes",
-            "the superstep, tile by tile" if each else "the superstep, slowest first" + ", IPU by IPU" * self.several,
-            LANES_X, 34, 704 - LANES_X, SIDE, self.lanes, np.arange(self.count) if each else None,
+            "the superstep, tile by tile"
+            if each
+            else "the superstep, slowest first" + ", IPU by IPU" * self.several,
+            LANES_X,
+            34,
+            704 - LANES_X,
+            SIDE,
+            self.lanes,
+            np.arange(self.count) if each else None,
             ends=() if each else self.ends,
-        )  # fmt: skip
-        host = Lanes("host", "", LANES_X, 34 + SIDE + 6, 704 - LANES_X, 16, 1, labels=("host",), say="the host")
+        )
+        host = Lanes(
+            "host",
+            "",
+            LANES_X,
+            34 + SIDE + 6,
+            704 - LANES_X,
+            16,
+            1,
+            labels=("host",),
+            say="the host",
+        )
         return (
-            Cells("tiles", heading, 16, 34, side, columns, self.count, self.per_ipu, across, np.arange(self.count)),
+            Cells(
+                "tiles",
+                heading,
+                16,
+                34,
+                side,
+                columns,
+                self.count,
+                self.per_ipu,
+                across,
+                np.arange(self.count),
+            ),
             Flows("messages", "tiles"),
             lanes,
             *([host] if self.host else []),
@@ -293,7 +428,10 @@ class _Maker:
                     about["lanes"] = (lane, {"busy": self.in_lanes(phase.busy)})
             if phase.exchange >= 0:
                 traffic = step.exchange[phase.exchange]
-                values |= {"received": self._sum(traffic.received * own), "sent": self._sum(traffic.sent * own)}
+                values |= {
+                    "received": self._sum(traffic.received * own),
+                    "sent": self._sum(traffic.sent * own),
+                }
                 say += "; receives {received} bytes, sends {sent}"
                 messages, how = self._messages(step.transfers[phase.exchange], values["busy"], own)
                 total = int(values["received"].sum())
@@ -303,7 +441,11 @@ class _Maker:
                     self.moved[first + place] = total
             if not own.all():  # other IPUs are at other things meanwhile
                 here = self._longest(own.astype(np.int64)) > 0
-                channel = (np.where(here, code, REST), np.where(here, channel[1], phase.cycles), WAIT)
+                channel = (
+                    np.where(here, code, REST),
+                    np.where(here, channel[1], phase.cycles),
+                    WAIT,
+                )
                 say += f" of IPU {step.part.ipu}" * (phase.busy is None)
             found.append(
                 Still(
@@ -331,7 +473,9 @@ class _Maker:
         """bool[tiles]: those of an IPU, or of all."""
         target = self.report.target
         return (
-            np.arange(target.num_tiles) // target.tiles_per_ipu == ipu if ipu is not None else np.ones(target.num_tiles, bool)
+            np.arange(target.num_tiles) // target.tiles_per_ipu == ipu
+            if ipu is not None
+            else np.ones(target.num_tiles, bool)
         )
 
     def drawing(self, step: _Step) -> Drawing:
@@ -352,25 +496,33 @@ class _Maker:
     def _sum(self, per_tile: Array) -> Array:
         return np.bincount(self.cell, per_tile, self.count).astype(np.int64)
 
-    def _messages(self, transfers: Transfers, busy: Array, own: Array) -> tuple[tuple[Message, ...], str]:
-        """(the messages between cells, what they are in words), of the tiles that are `own`. Of too many, those of the slowest
-        cell are drawn."""
+    def _messages(
+        self, transfers: Transfers, busy: Array, own: Array
+    ) -> tuple[tuple[Message, ...], str]:
+        """(the messages between cells, what they are in words), of the tiles that are `own`. Of too
+        many, those of the slowest cell are drawn."""
         if not own.all():
             kept = np.flatnonzero(own[transfers.source])
             receivers = tuple(transfers.receivers[i] for i in kept.tolist())
             transfers = Transfers(transfers.source[kept], transfers.size[kept], receivers)
         sent: dict[tuple[int, bytes], int] = {}
-        for source, size, to in zip(transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True):
+        for source, size, to in zip(
+            transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True
+        ):
             here, there = int(self.cell[source]), np.unique(self.cell[to])
             there = there[there != here]
             if len(there):
                 key = (here, there.tobytes())
                 sent[key] = sent.get(key, 0) + size
-        messages = [Message(here, np.frombuffer(to, np.int64), size) for (here, to), size in sent.items()]
+        messages = [
+            Message(here, np.frombuffer(to, np.int64), size) for (here, to), size in sent.items()
+        ]
         many = [len(to) for to in transfers.receivers if len(to) > 1]
         if len(transfers) == 1 and many:
             return tuple(messages), f"1 message, heard by {many[0]:,} tiles"
-        how = counted(len(transfers), "message") + (f", {len(many):,} of them to several tiles" if many else "")
+        how = counted(len(transfers), "message") + (
+            f", {len(many):,} of them to several tiles" if many else ""
+        )
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), how
         slowest = int(np.argmax(busy))
@@ -384,7 +536,8 @@ class _Maker:
         total, target = report.total_cycles, report.target
         if self.several:
             return (
-                f"A run of {counted(report.num_steps, 'superstep')} on {counted(target.num_tiles, 'tile')} of "
+                f"A run of {counted(report.num_steps, 'superstep')} on "
+                f"{counted(target.num_tiles, 'tile')} of "
                 f"{target.num_ipus} IPUs, {number(total)} modelled cycles. {ipus_at_work(report)}"
             )
         spent: dict[str, float] = {}
@@ -399,7 +552,8 @@ class _Maker:
             phase = next(p for p in step.phases if p.kind == COMPUTE)
             worst = f" The longest that computes is {step.name}: {waited_for(phase)}."
         return (
-            f"A run of {counted(report.num_steps, 'superstep')} on {counted(target.num_tiles, 'tile')}, "
+            f"A run of {counted(report.num_steps, 'superstep')} on "
+            f"{counted(target.num_tiles, 'tile')}, "
             f"{number(total)} modelled cycles: {shares}.{worst}"
         )
 
@@ -409,10 +563,30 @@ class _Maker:
         for step in self.steps:
             cycles = [sum(p.cycles for p in step.phases if p.kind == k) for k in kinds]
             compute = [p for p in step.phases if p.kind == COMPUTE]
-            slowest = f"{int(np.argmax(compute[0].busy))}" if compute and compute[0].busy is not None else ""
+            slowest = (
+                f"{int(np.argmax(compute[0].busy))}"
+                if compute and compute[0].busy is not None
+                else ""
+            )
             bytes_ = sum(int(t.received[self.own(step.part.ipu)].sum()) for t in step.exchange)
-            rows.append((step.kind, step.name, f"{step.runs:,}", *map(number, cycles), f"{bytes_:,}", slowest))
-        return ("kind", "name", "runs", *(f"{k} cycles" for k in kinds), "bytes received", "slowest tile"), tuple(rows)
+            rows.append(
+                (
+                    step.kind,
+                    step.name,
+                    f"{step.runs:,}",
+                    *map(number, cycles),
+                    f"{bytes_:,}",
+                    slowest,
+                )
+            )
+        return (
+            "kind",
+            "name",
+            "runs",
+            *(f"{k} cycles" for k in kinds),
+            "bytes received",
+            "slowest tile",
+        ), tuple(rows)
 
 
 def _of_host(step: _Step) -> Drawing:

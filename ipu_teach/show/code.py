@@ -1,4 +1,5 @@
-"""The view `code`: a codelet line by line, with what each costs, how often it ran, and what its cycles go to."""
+"""The view `code`: a codelet line by line, with what each costs, how often it ran, and what its
+cycles go to."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ from ipu_teach.target import BY_HAND, COMPILED, Target
 from ipu_teach.types import Array
 
 LINE, WORST = COMPUTE.lettered("L", "line"), CHOSEN.lettered("M", "line that takes most")
-START, PART = HUES[2].lettered("S", "start of vertices"), HUES[6].lettered("P", "part of a line, or the whole")
+START, PART = (
+    HUES[2].lettered("S", "start of vertices"),
+    HUES[6].lettered("P", "part of a line, or the whole"),
+)
 CODES = (LINE, WORST, START, PART)
 # What the cycles of a line go to.
 NAMED = {
@@ -38,18 +42,20 @@ NAMED = {
 }
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
-Ran = list[tuple[int, Group, Array]]  # how often a step ran, a group that it executes, cycles of its vertices
-Row = tuple[int, str, tuple[str, ...], float, int]  # how deep, its text and cells, its bar (0 to 1) and the code of that
+# how often a step ran, a group that it executes, cycles of its vertices
+Ran = list[tuple[int, Group, Array]]
+# how deep, its text and cells, its bar (0 to 1) and the code of that
+Row = tuple[int, str, tuple[str, ...], float, int]
 
 
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
     """The lines of a codelet in the run of a report, or of one vertex that `observe` looked at.
 
-    Of a run: the cycles of all vertices of `codelet`, its class or its name; left out, it is the one with most. They are worker
-    cycles, and of vertices that have the tile to themselves the tile's. A column has those at the other price of codelets,
-    "compiled" or "by hand". Where a formula of a library gives them, the view says so. Raises `InvalidOptionError` for what is
-    no report, a codelet that did not run, and one whose lines nobody has counted.
-    """
+    Of a run: the cycles of all vertices of `codelet`, its class or its name; left out, it is the
+    one with most. They are worker cycles, and of vertices that have the tile to themselves the
+    tile's. A column has those at the other price of codelets, "compiled" or "by hand". Where a
+    formula of a library gives them, the view says so. Raises `InvalidOptionError` for what is no
+    report, a codelet that did not run, and one whose lines nobody has counted."""
     if not isinstance(what, Observed):
         return _of_run(what, codelet)
     name, total = what.codelet.__name__, what.cycles
@@ -61,44 +67,80 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
 
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     model, found = model_of(report, "code"), defaultdict[type[Vertex], Ran](list)
-    shown_by = defaultdict[type[Vertex], dict[int, int]](dict)  # the steps that execute a codelet: its first row is theirs
-    moved = Counter[type[Vertex]]()  # worker cycles of moving edges into and out of their places, in the steps that need it
+    # the steps that execute a codelet: its first row is theirs
+    shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
+    # worker cycles of moving edges into and out of their places, in the steps that need it
+    moved = Counter[type[Vertex]]()
     for step, times in enumerate(report.executions.tolist()):
         groups = list(vertices(model, step)) if times else []
         for group, cycles in groups:
             found[group.table.codelet].append((times, group, cycles))
         for one in {group.table.codelet for group, _ in groups}:
             shown_by[one][step] = 0
-            moved[one] += times * sum(int(t.copy_cycles(model.target)[1].sum()) for t in report.step_cost(step).exchange)
-    spent = {one: sum(times * int(np.maximum(c, 0).sum()) for times, _, c in ran) for one, ran in found.items()}
+            moved[one] += times * sum(
+                int(t.copy_cycles(model.target)[1].sum()) for t in report.step_cost(step).exchange
+            )
+    spent = {
+        one: sum(times * int(np.maximum(c, 0).sum()) for times, _, c in ran)
+        for one, ran in found.items()
+    }
     named = {one.__name__: one for one in found}
-    chosen = max(spent, key=lambda one: spent[one], default=None) if codelet is None else named.get(str(codelet), codelet)
+    chosen = (
+        max(spent, key=lambda one: spent[one], default=None)
+        if codelet is None
+        else named.get(str(codelet), codelet)
+    )
     if not isinstance(chosen, type) or chosen not in found:
         asked = getattr(codelet, "__name__", codelet)
-        raise InvalidOptionError(f"""show.code() was asked for {shown(asked)}, of which no vertex ran.
+        raise InvalidOptionError(f"""show.code() was asked for {shown(asked)}, of which no vertex
+            ran.
             next:  {did_you_mean(asked, named)}{f"those of {', '.join(named)} did." if named else "execute a compute set."}""")
     name, total, ran, target = chosen.__name__, spent[chosen], found[chosen], model.target
     start, lines = _priced(ran, target)
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
-    rest, runs = total - start - sum(cycles for *_, cycles in lines), sum(times * len(c) for times, _, c in ran)
-    head, columns = f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles", COLUMNS
+    rest, runs = (
+        total - start - sum(cycles for *_, cycles in lines),
+        sum(times * len(c) for times, _, c in ran),
+    )
+    head, columns = (
+        f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles",
+        COLUMNS,
+    )
     others, whole = None, list[float | None]()
     if lines and not of_library(chosen):
         other = OTHER[target.codelet_prices]
-        others, columns = _priced(ran, replace(target, codelet_prices=other)), ("times", target.codelet_prices, other, "share")
+        others, columns = (
+            _priced(ran, replace(target, codelet_prices=other)),
+            ("times", target.codelet_prices, other, "share"),
+        )
         whole = [None if rest else others[0] + sum(cycles for *_, cycles in others[1])]
-        head += f" {target.codelet_prices}" + ("" if whole[0] is None else f", {number(whole[0])} {other}")
+        head += f" {target.codelet_prices}" + (
+            "" if whole[0] is None else f", {number(whole[0])} {other}"
+        )
     rows = [row(0, name, runs, total, total, PART, *whole), *line_rows(lines, start, total, others)]
-    more = ((1, why(chosen), rest), (0, "besides: moving edges into place in its steps", moved[chosen]))
-    rows += [row(depth, text, None, cycles, total, PART, *whole and [None]) for depth, text, cycles in more if cycles]
+    more = (
+        (1, why(chosen), rest),
+        (0, "besides: moving edges into place in its steps", moved[chosen]),
+    )
+    rows += [
+        row(depth, text, None, cycles, total, PART, *whole and [None])
+        for depth, text, cycles in more
+        if cycles
+    ]
     view = _view(name, head, columns, rows)
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
 
 
 def _priced(ran: Ran, target: Target) -> tuple[int, Lines]:
-    """(cycles of the start of those vertices that were counted line by line, their lines together)."""
-    start, times_of, cycles_of, parts = 0, Counter[Line](), Counter[Line](), defaultdict[Line, Counter[str]](Counter)
+    """(cycles of the start of those vertices that were counted line by line, their lines
+    together)."""
+    start, times_of, cycles_of, parts = (
+        0,
+        Counter[Line](),
+        Counter[Line](),
+        defaultdict[Line, Counter[str]](Counter),
+    )
     for times, group, _ in ran:
         free = group.rows[group.table.estimates[group.rows] < 0]
         lines = line_cycles(group, int(free[0]), target) if len(free) else Lines()
@@ -109,39 +151,70 @@ def _priced(ran: Ran, target: Target) -> tuple[int, Lines]:
             for name, part in lines.parts[line].items():
                 parts[line][name] += times * len(free) * part  # type: ignore[assignment]
     order = sorted(times_of, key=lambda line: (not line.method.endswith(".compute"), line))
-    return start, Lines((LineCycles(line, times_of[line], cycles_of[line]) for line in order), parts)
+    return start, Lines(
+        (LineCycles(line, times_of[line], cycles_of[line]) for line in order), parts
+    )
 
 
 def why(codelet: type[Vertex]) -> str:
     """Where cycles come from that no line has."""
-    return "by a formula of PopLibs, not by lines" if of_library(codelet) else "given or decided by data, not by lines"
+    return (
+        "by a formula of PopLibs, not by lines"
+        if of_library(codelet)
+        else "given or decided by data, not by lines"
+    )
 
 
 def _uncounted(name: str, advice: str) -> InvalidOptionError:
-    return InvalidOptionError(f"""The lines of {name} were not counted: its cycles are given as a whole, data decide them, or
+    return InvalidOptionError(f"""The lines of {name} were not counted: its cycles are given as a
+        whole, data decide them, or
         nothing can count them.
         next:  {advice}""")
 
 
 def _view(name: str, head: str, columns: tuple[str, ...], rows: list[Row]) -> View:
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
-    most = f", {rows[1][1]}" if worst is None else f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
+    most = (
+        f", {rows[1][1]}"
+        if worst is None
+        else f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
+    )
     sentence = f"{head}{most}."
     table = tuple(("  " * depth + text, *cells) for depth, text, cells, *_ in rows)
     wide = [max(map(len, column)) for column in zip(("", *columns), *table, strict=True)]
     text = [sentence]
     for last, *cells in (("", *columns), *table):
-        text.append(" ".join(f"{cell:>{w + 1}}" for cell, w in zip(cells, wide[1:], strict=True)) + f"  {last}".rstrip())
+        text.append(
+            " ".join(f"{cell:>{w + 1}}" for cell, w in zip(cells, wide[1:], strict=True))
+            + f"  {last}".rstrip()
+        )
     mark = tree(name, columns, rows, 34)
     return View(
-        rows_scene("code", f"{name}, line by line", sentence, CODES, mark, (("line", *columns), table)), "\n".join(text)
+        rows_scene(
+            "code", f"{name}, line by line", sentence, CODES, mark, (("line", *columns), table)
+        ),
+        "\n".join(text),
     )
 
 
-def row(depth: int, text: str, times: int | None, cycles: float, total: float, code: Code, *other: float | None) -> Row:
-    """A row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another price, for a column of its own."""
+def row(
+    depth: int,
+    text: str,
+    times: int | None,
+    cycles: float,
+    total: float,
+    code: Code,
+    *other: float | None,
+) -> Row:
+    """A row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another price,
+    for a column of its own."""
     more = ("" if o is None else number(o) for o in other)
-    cells = "" if times is None else f"{times:,}", number(cycles), *more, percent(cycles / (total or 1))
+    cells = (
+        "" if times is None else f"{times:,}",
+        number(cycles),
+        *more,
+        percent(cycles / (total or 1)),
+    )
     return depth, text, cells, cycles / (total or 1), CODES.index(code)
 
 
@@ -150,16 +223,34 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def line_rows(lines: Lines, start: float, total: float, others: tuple[float, Lines] | None = None) -> Iterator[Row]:
+def line_rows(
+    lines: Lines, start: float, total: float, others: tuple[float, Lines] | None = None
+) -> Iterator[Row]:
     """A row for the start, one for each line, and below it its parts, if it has several."""
     if not lines:
         return
-    worst, main, there = max(cycles for *_, cycles in lines), lines[0].line.method, others[1] if others else Lines()
+    worst, main, there = (
+        max(cycles for *_, cycles in lines),
+        lines[0].line.method,
+        others[1] if others else Lines(),
+    )
     spent = {line: cycles for line, _, cycles in there}
     yield row(1, "start of vertices", None, start, total, START, *others[:1] if others else ())
     for line, times, cycles in lines:
-        text = f"{line.number}: {line.text}" if line.method == main else f"{line.method} {line.number}: {line.text}"
-        yield row(1, text, times, cycles, total, WORST if cycles == worst else LINE, *[spent.get(line, 0)] * bool(others))
+        text = (
+            f"{line.number}: {line.text}"
+            if line.method == main
+            else f"{line.method} {line.number}: {line.text}"
+        )
+        yield row(
+            1,
+            text,
+            times,
+            cycles,
+            total,
+            WORST if cycles == worst else LINE,
+            *[spent.get(line, 0)] * bool(others),
+        )
         for name, part in lines.parts[line].items() if len(lines.parts[line]) > 1 else ():
             again = [there.parts.get(line, {}).get(name, 0)] * bool(others)
             yield row(2, NAMED[name], None, part, total, PART, *again)
@@ -168,16 +259,30 @@ def line_rows(lines: Lines, start: float, total: float, others: tuple[float, Lin
 def tree(heading: str, columns: tuple[str, ...], rows: list[Row], y: float) -> Tree:
     """The rows as a mark, all unfolded."""
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
-    inner, share = np.append(np.diff(depth) > 0, False).astype(np.int64), np.round(1000 * np.array(shares)).astype(np.int64)
+    inner, share = (
+        np.append(np.diff(depth) > 0, False).astype(np.int64),
+        np.round(1000 * np.array(shares)).astype(np.int64),
+    )
     words, shown_cells = tuple(map(label, texts)), tuple(cell for each in cells for cell in each)
     parts = {f"{code}": np.where(np.array(codes) == code, share, 0) for code in sorted(set(codes))}
     places = (np.array(depth), words, columns, shown_cells, parts, inner)
     return Tree("tree", heading, 16, y, 688, 20, len(rows), *places, column=68)
 
 
-def rows_scene(view: str, title: str, sentence: str, codes: tuple[Code, ...], mark: Tree, table: Any) -> Scene:
+def rows_scene(
+    view: str, title: str, sentence: str, codes: tuple[Code, ...], mark: Tree, table: Any
+) -> Scene:
     """A picture of rows and nothing else."""
     stills, high = (Still(title, sentence, 0, 0, True),), 34 + mark.pitch * mark.count + 10
     return Scene(
-        view, title, sentence, high, codes, (mark,), stills, np.zeros(1, np.int64), table, notes=("Cycles are modelled.",)
+        view,
+        title,
+        sentence,
+        high,
+        codes,
+        (mark,),
+        stills,
+        np.zeros(1, np.int64),
+        table,
+        notes=("Cycles are modelled.",),
     )

@@ -1,4 +1,5 @@
-"""What the messages of a recorded run carry, in words: the recorded elements that cross in a superstep, with their values."""
+"""What the messages of a recorded run carry, in words: the recorded elements that cross in a
+superstep, with their values."""
 
 from __future__ import annotations
 
@@ -17,29 +18,43 @@ from ipu_teach.types import Array
 MOST_LETTERS = 20_000  # of a scene
 MOST_NAMED = 4  # elements of a message
 MOST_PAIRS = 64  # of an exchange
-Carried = dict[tuple[int, int], list[str]]  # by the number of the step in the report, and of its exchange
+# by the number of the step in the report, and of its exchange
+Carried = dict[tuple[int, int], list[str]]
 
 
 def carried(recording: Recording) -> Carried:
-    """A line for each pair of tiles between which recorded elements cross, as far as there is room."""
+    """A line for each pair of tiles between which recorded elements cross, as far as there is
+    room."""
     report, names, tracks = recording.report, Names(), recording.tracks
     assert report is not None
     address = np.concatenate([t.address for t in tracks])
-    elements = Elements(model_of(report, "run").compiled, address, names, np.arange(report.target.num_tiles))
+    elements = Elements(
+        model_of(report, "run").compiled, address, names, np.arange(report.target.num_tiles)
+    )
     name, index = elements.named(elements.address)
-    texts = [str(v) if w else "?" for t in tracks for v, w in zip(t.readable(t.first), t.first_written, strict=True)]
+    texts = [
+        str(v) if w else "?"
+        for t in tracks
+        for v, w in zip(t.readable(t.first), t.first_written, strict=True)
+    ]
     changes: dict[int, list[tuple[int, str]]] = defaultdict(list)
     base = 0
     for track in tracks:
         for place, at, values, written in track.changes:
-            said = (str(v) if w else "?" for v, w in zip(track.readable(values), written.tolist(), strict=True))
+            said = (
+                str(v) if w else "?"
+                for v, w in zip(track.readable(values), written.tolist(), strict=True)
+            )
             changes[place] += zip((base + at).tolist(), said, strict=True)
         base += len(track.address)
 
     def lines(crossing: dict[Pair, Array]) -> list[str]:
         found = []
         for (source, to), cells in list(crossing.items())[:MOST_PAIRS]:
-            some = [f"{names.element(int(name[c]), int(index[c]))} = {texts[c]}" for c in cells[:MOST_NAMED].tolist()]
+            some = [
+                f"{names.element(int(name[c]), int(index[c]))} = {texts[c]}"
+                for c in cells[:MOST_NAMED].tolist()
+            ]
             more = f" and {len(cells) - MOST_NAMED:,} more" if len(cells) > MOST_NAMED else ""
             found.append(f"{source} to {to}: {', '.join(some)}{more}")
         return found
@@ -52,7 +67,10 @@ def carried(recording: Recording) -> Carried:
         for cell, text in changes[place]:
             texts[cell] = text
         if does is not None and not does.by_host:
-            told[number, 0], told[number, 1] = here + lines(does.comes if does.after else does.copied), lines(does.goes)
+            told[number, 0], told[number, 1] = (
+                here + lines(does.comes if does.after else does.copied),
+                lines(does.goes),
+            )
             room -= sum(map(len, told[number, 0] + told[number, 1]))
         if room < 0:
             break
@@ -60,7 +78,8 @@ def carried(recording: Recording) -> Carried:
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """The scene with what its messages carry: `frames` says of which step and exchange a frame is."""
+    """The scene with what its messages carry: `frames` says of which step and exchange a frame
+    is."""
     found = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
     return replace(scene, data={**scene.data, "content": found}) if told else scene
 

@@ -1,8 +1,8 @@
 """The view `exchange`: who sends what to whom, an exchange at a time.
 
-On the left a matrix, senders across and receivers down, with the bytes that each tile sends above it and those that each
-receives beside it; on the right one tile with its partners. Words name the pattern. Bytes are what arrives: what several
-tiles hear is sent once, and counts at each of them.
+On the left a matrix, senders across and receivers down, with the bytes that each tile sends above
+it and those that each receives beside it; on the right one tile with its partners. Words name the
+pattern. Bytes are what arrives: what several tiles hear is sent once, and counts at each of them.
 """
 
 from __future__ import annotations
@@ -32,25 +32,29 @@ SIDE = 272.0
 
 
 def exchange(run: Report | Recording) -> View:
-    """Every exchange of the run in a report as a matrix of senders and receivers, with the pattern in words.
+    """Every exchange of the run in a report as a matrix of senders and receivers, with the pattern
+    in words.
 
-    Of a recording, the words say what of the recorded tensors the messages carry, the first time that an exchange runs.
-    More than 64 tiles share 64 columns and rows. Of more than 40 exchanges, and fewer in a scene that would be larger than
-    150 kB, those with most bytes are shown; the view says so. Raises `InvalidOptionError` for something that is no report,
-    or in which nothing crosses between tiles.
-    """
+    Of a recording, the words say what of the recorded tensors the messages carry, the first time
+    that an exchange runs. More than 64 tiles share 64 columns and rows. Of more than 40 exchanges,
+    and fewer in a scene that would be larger than 150 kB, those with most bytes are shown; the view
+    says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
+    crosses between tiles."""
     given, told = report_of(run)
     report = checked(given, "exchange")
     found = _exchanges(report)
     if not found:
-        raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between tiles.
-            next:  show.tiles(tensor) says where elements live; what a vertex needs from another tile is exchanged.""")
+        raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between
+            tiles.
+            next:  show.tiles(tensor) says where elements live; what a vertex needs from another
+            tile is exchanged.""")
     return fitting(partial(_scene, report, found, told), MOST_EXCHANGES, least=2)
 
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """One exchange of a compiled step that ran `runs` times: pairs of tiles, with bytes and the cycles it takes."""
+    """One exchange of a compiled step that ran `runs` times: pairs of tiles, with bytes and the
+    cycles it takes."""
 
     name: str
     step: int
@@ -79,14 +83,31 @@ def _exchanges(report: Report) -> list[Exchange]:
             if len(transfers) and isinstance(transfers, Transfers) and phase.busy is not None:
                 heard = [len(to) for to in transfers.receivers]
                 source, size = np.repeat(transfers.source, heard), np.repeat(transfers.size, heard)
-                name, slowest = label(f"{cost.kind} {cost.name}".strip(), 48), int(np.argmax(phase.busy))
+                name, slowest = (
+                    label(f"{cost.kind} {cost.name}".strip(), 48),
+                    int(np.argmax(phase.busy)),
+                )
                 to = np.concatenate(transfers.receivers)
-                found.append(Exchange(name, step, times, phase.cycles, slowest, transfers, source, to, size, phase.exchange))
+                found.append(
+                    Exchange(
+                        name,
+                        step,
+                        times,
+                        phase.cycles,
+                        slowest,
+                        transfers,
+                        source,
+                        to,
+                        size,
+                        phase.exchange,
+                    )
+                )
     return found
 
 
 def pattern(source: Array, to: Array) -> tuple[str, str]:
-    """(the name of the pattern in which tiles `source[i]` send to tiles `to[i]`, what it means here)."""
+    """(the name of the pattern in which tiles `source[i]` send to tiles `to[i]`, what it means
+    here)."""
     pairs = np.unique(np.stack((source, to)), axis=1)
     senders, receivers = np.unique(pairs[0]), np.unique(pairs[1])
     many, heard = counted(len(senders), "tile"), counted(len(receivers), "tile")
@@ -100,7 +121,13 @@ def pattern(source: Array, to: Array) -> tuple[str, str]:
     if len(away) <= 2 and set(np.abs(away).tolist()) == {1}:
         return "neighbours", f"{many} send to the tiles next to them"
     if len(away) == 1:
-        return "shift", f"{many} send to the tile {abs(away[0])} {'further on' if away[0] > 0 else 'further back'}"
+        return (
+            "shift",
+            (
+                f"{many} send to the tile {abs(away[0])} "
+                f"{'further on' if away[0] > 0 else 'further back'}"
+            ),
+        )
     everybody = np.union1d(senders, receivers)
     if pairs.shape[1] > FILLED * len(everybody) * (len(everybody) - 1):
         return "all to all", f"{counted(len(everybody), 'tile')} send to nearly all others"
@@ -117,9 +144,17 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
     bins = -(-tiles // each)
     kept = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:most])
     shown = [one for i, one in enumerate(every) if i in kept]
-    notes = ["Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are modelled."]
+    notes = [
+        (
+            "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
+            "modelled."
+        )
+    ]
     if len(shown) < len(every):
-        notes.append(f"The picture shows the {len(shown)} of {len(every)} exchanges in which most bytes arrive.")
+        notes.append(
+            f"The picture shows the {len(shown)} of {len(every)} exchanges in which most bytes "
+            f"arrive."
+        )
     if each > 1:
         notes.append(f"A row and a column stand for up to {each} tiles: the sum of their bytes.")
     matrices = [_binned(one, each, bins) for one in shown]
@@ -144,18 +179,37 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
                 {"matrix": (which, 0, drawings[-1].span)},
                 values={"bytes": sizes, "messages": messages},
                 say="{bytes} bytes in {messages} messages",
-            )  # fmt: skip
+            )
         )
-    ticks = tuple(f"{each * (bins * i // 4):,}" for i in range(4)) if bins >= 8 else tuple(f"{i}" for i in range(bins))
+    ticks = (
+        tuple(f"{each * (bins * i // 4):,}" for i in range(4))
+        if bins >= 8
+        else tuple(f"{i}" for i in range(bins))
+    )
     poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
     scene = Scene(
         "exchange",
-        titled(report, f"Who sends to whom: {counted(len(every), 'exchange')} on {counted(tiles, 'tile')}"),
+        titled(
+            report,
+            f"Who sends to whom: {counted(len(every), 'exchange')} on {counted(tiles, 'tile')}",
+        ),
         _sentence(every, tiles),
         74 + SIDE + 48,
         _codes(bounds),
         (
-            Matrix("matrix", "bytes from a tile to a tile", 64, 78, SIDE, SIDE, bins**2, bins, tiles, each, ticks),
+            Matrix(
+                "matrix",
+                "bytes from a tile to a tile",
+                64,
+                78,
+                SIDE,
+                SIDE,
+                bins**2,
+                bins,
+                tiles,
+                each,
+                ticks,
+            ),
             Partners("partners", "", 424, 34, 280, SIDE + 44, "matrix"),
         ),
         tuple(stills),
@@ -166,9 +220,17 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
         tuple(notes),
         "exchange",
     )
-    first = {one: min(n for n, at in told if (at, report.step_numbers[n]) == (one.number, one.step)) for one in shown if told}
-    scene = with_content(scene, told, {which: (first[one], one.number) for which, one in enumerate(shown) if told})
-    return linked(scene, report, parts={one.step: which for which, one in reversed(list(enumerate(shown)))})
+    first = {
+        one: min(n for n, at in told if (at, report.step_numbers[n]) == (one.number, one.step))
+        for one in shown
+        if told
+    }
+    scene = with_content(
+        scene, told, {which: (first[one], one.number) for which, one in enumerate(shown) if told}
+    )
+    return linked(
+        scene, report, parts={one.step: which for which, one in reversed(list(enumerate(shown)))}
+    )
 
 
 def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:
@@ -185,7 +247,9 @@ def _codes(bounds: Array) -> tuple[Code, ...]:
         for i, (bound, blue) in enumerate(zip(bounds.tolist(), blues, strict=True))
     ]
     unused = [palette.REST] * (5 - len(steps))
-    margin = Code("sent, above, and received, beside", "B", palette.COMPUTE.light, palette.COMPUTE.dark, "")
+    margin = Code(
+        "sent, above, and received, beside", "B", palette.COMPUTE.light, palette.COMPUTE.dark, ""
+    )
     return (palette.PAPER, *steps, *unused, margin)
 
 
@@ -194,7 +258,8 @@ def _note(one: Exchange) -> str:
     sent = np.bincount(one.transfers.source, one.transfers.size).astype(np.int64)
     received = np.bincount(one.to, one.size).astype(np.int64)
     return (
-        f"{name}, {what}: {one.total:,} bytes arrive from {counted(len(one.transfers), 'message')}; {_most(sent, 'send')}, and "
+        f"{name}, {what}: {one.total:,} bytes arrive from "
+        f"{counted(len(one.transfers), 'message')}; {_most(sent, 'send')}, and "
         f"{_most(received, 'receive')}; tile {one.slowest} is the slowest"
     )
 
@@ -213,7 +278,8 @@ def _sentence(every: list[Exchange], tiles: int) -> str:
     others = "the only one" if len(every) == 1 else f"there are {len(every):,} different ones"
     total = sum(one.total * one.runs for one in every)
     return (
-        f"{note[0].upper()}{note[1:]}. This is the longest exchange, {worst.name}, {number(worst.cycles)} modelled cycles; "
+        f"{note[0].upper()}{note[1:]}. This is the longest exchange, {worst.name}, "
+        f"{number(worst.cycles)} modelled cycles; "
         f"{others} on {counted(tiles, 'tile')}. In the run {total:,} bytes arrive."
     )
 
@@ -222,7 +288,11 @@ def _table(every: list[Exchange]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
     rows = []
     for one in every:
         name = pattern(one.source, one.to)[0]
-        for source, size, to in zip(one.transfers.source, one.transfers.size, one.transfers.receivers, strict=True):
-            heard = f"{to[0]}" if len(to) == 1 else f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
+        for source, size, to in zip(
+            one.transfers.source, one.transfers.size, one.transfers.receivers, strict=True
+        ):
+            heard = (
+                f"{to[0]}" if len(to) == 1 else f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
+            )
             rows.append((one.name, f"{one.runs:,}", name, f"{source}", heard, f"{size:,}"))
     return ("exchange", "runs", "pattern", "sender", "receivers", "bytes"), tuple(rows)

@@ -1,8 +1,8 @@
 """A view with sliders: move one, and Python builds, runs and shows the program anew.
 
-The picture of the first setting is stored in the notebook, so that a reader without a kernel sees it too; where a kernel
-runs, a widget with the same player takes its place. Needs ipywidgets and anywidget, which come with the extra `lab`.
-"""
+The picture of the first setting is stored in the notebook, so that a reader without a kernel sees
+it too; where a kernel runs, a widget with the same player takes its place. Needs ipywidgets and
+anywidget, which come with the extra `lab`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,36 @@ from ipu_teach.show.view import View, own_script, player
 Setting = Sequence[Any]
 # What a widget can show.
 VIEWS = (
-    "balance", "bsp", "code", "exchange", "host", "liveness", "machine", "memory", "numbers", "program", "run", "sweep", "tile",
-    "tiles", "timeline", "turns",
-)  # fmt: skip
+    "balance",
+    "bsp",
+    "code",
+    "exchange",
+    "host",
+    "liveness",
+    "machine",
+    "memory",
+    "numbers",
+    "program",
+    "run",
+    "sweep",
+    "tile",
+    "tiles",
+    "timeline",
+    "turns",
+)
 
 
 class Explore:
-    """What `explore` returns: a notebook shows it as the last value of a cell. `view` is the picture of the first setting."""
+    """What `explore` returns: a notebook shows it as the last value of a cell. `view` is the
+    picture of the first setting."""
 
-    def __init__(self, build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View) -> None:
+    def __init__(
+        self,
+        build: Callable[..., View],
+        settings: dict[str, Setting],
+        start: dict[str, Any],
+        view: View,
+    ) -> None:
         self._build = build
         self._settings = settings
         self._start = start
@@ -36,7 +57,10 @@ class Explore:
         return f"{self.view} {self._offer()}"
 
     def _offer(self) -> str:
-        parts = [f"{name.replace('_', ' ')} ({_words(setting)})" for name, setting in self._settings.items()]
+        parts = [
+            f"{name.replace('_', ' ')} ({_words(setting)})"
+            for name, setting in self._settings.items()
+        ]
         return f"Where a kernel runs, sliders change {', '.join(parts)}."
 
     def _ipython_display_(self) -> None:
@@ -46,18 +70,20 @@ class Explore:
         display({"text/plain": repr(self.view), "text/html": html}, raw=True)
         live: dict[str, Any] = {}
         with suppress(ImportError):  # without ipywidgets the stored picture is all there is
-            live = dict(widget(self._build, self._settings, self._start, self.view)._repr_mimebundle_())
+            live = dict(
+                widget(self._build, self._settings, self._start, self.view)._repr_mimebundle_()
+            )
         display(live | {"text/plain": self._offer()}, raw=True)
 
 
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """A picture that is made anew as sliders move.
 
-    `build` is called with a value for each setting, by name, and returns a view, say `show.bsp(engine.report)`. A setting is
-    (lowest, highest) of whole numbers, (lowest, highest, step) of numbers, or a list of choices. It begins with the default
-    that `build` has for it, else with its lowest or first. Raises `InvalidOptionError` for settings that are none of these,
-    for a default that is none of them, and if `build` returns no view.
-    """
+    `build` is called with a value for each setting, by name, and returns a view, say
+    `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,
+    step) of numbers, or a list of choices. It begins with the default that `build` has for it, else
+    with its lowest or first. Raises `InvalidOptionError` for settings that are none of these, for a
+    default that is none of them, and if `build` returns no view."""
     if not settings:
         raise InvalidOptionError("""explore() was given no setting to change.
             next:  name one with its range: explore(build, work=(1, 10)).""")
@@ -73,9 +99,12 @@ def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
     default = parameters[name].default if name in parameters else inspect.Parameter.empty
     if default is inspect.Parameter.empty:
         return setting[0]
-    among = setting[0] <= default <= setting[1] if isinstance(setting, tuple) else default in setting
+    among = (
+        setting[0] <= default <= setting[1] if isinstance(setting, tuple) else default in setting
+    )
     if not among:
-        raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}, whose default is {shown(default)}.
+        raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}, whose
+            default is {shown(default)}.
             next:  choose a default that the slider can reach.""")
     return default
 
@@ -89,13 +118,18 @@ def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
 
 
 def _check(name: str, setting: Setting) -> None:
-    numbers = isinstance(setting, tuple) and len(setting) in (2, 3) and all(_is_number(v) for v in setting)
+    numbers = (
+        isinstance(setting, tuple)
+        and len(setting) in (2, 3)
+        and all(_is_number(v) for v in setting)
+    )
     if numbers and setting[0] < setting[1] and (len(setting) == 2 or setting[2] > 0):
         return
     if isinstance(setting, list) and len(setting) > 1:
         return
     raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}.
-        next:  give (lowest, highest), (lowest, highest, step), or a list of at least two choices.""")
+        next:  give (lowest, highest), (lowest, highest, step), or a list of at least two
+        choices.""")
 
 
 def _is_number(value: object) -> bool:
@@ -103,10 +137,16 @@ def _is_number(value: object) -> bool:
 
 
 def _words(setting: Setting) -> str:
-    return f"{setting[0]} to {setting[1]}" if isinstance(setting, tuple) else ", ".join(str(s) for s in setting)
+    return (
+        f"{setting[0]} to {setting[1]}"
+        if isinstance(setting, tuple)
+        else ", ".join(str(s) for s in setting)
+    )
 
 
-def widget(build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View) -> Any:
+def widget(
+    build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
+) -> Any:
     """The sliders above the player, as an ipywidgets box."""
     import anywidget
     import ipywidgets as w
@@ -122,10 +162,14 @@ def widget(build: Callable[..., View], settings: dict[str, Setting], start: dict
 
     def again(_: object) -> None:
         try:
-            shown_.scene = _built(build, {name: slider.value for name, slider in sliders.items()}).scene.json()
+            shown_.scene = _built(
+                build, {name: slider.value for name, slider in sliders.items()}
+            ).scene.json()
             trouble.value = ""
         except IPUTeachError as error:  # part of the lesson: the sliders may lead there
-            trouble.value = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
+            trouble.value = (
+                f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
+            )
 
     for slider in sliders.values():
         slider.observe(again, "value")
@@ -133,7 +177,11 @@ def widget(build: Callable[..., View], settings: dict[str, Setting], start: dict
 
 
 def _slider(w: Any, name: str, setting: Setting, value: Any) -> Any:
-    look = {"description": name.replace("_", " "), "style": {"description_width": "initial"}, "layout": {"width": "420px"}}
+    look = {
+        "description": name.replace("_", " "),
+        "style": {"description_width": "initial"},
+        "layout": {"width": "420px"},
+    }
     if isinstance(setting, list):
         return w.SelectionSlider(options=setting, value=value, **look)
     whole = all(isinstance(v, int) for v in setting)

@@ -1,8 +1,9 @@
-"""The view `host`: what goes between host and device, beside what the device does, and what the host did meanwhile.
+"""The view `host`: what goes between host and device, beside what the device does, and what the
+host did meanwhile.
 
-Above, on the modelled axis of cycles, the device and a lane for each stream while its bytes cross; below, in seconds that were
-measured, the host's runs, transfers and functions. Measured times differ from run to run, and so does this picture.
-"""
+Above, on the modelled axis of cycles, the device and a lane for each stream while its bytes cross;
+below, in seconds that were measured, the host's runs, transfers and functions. Measured times
+differ from run to run, and so does this picture."""
 
 from __future__ import annotations
 
@@ -34,14 +35,17 @@ Piece = tuple[int, int, int]  # code, start, length
 
 
 def host(report: Report) -> View:
-    """Streams and host transfers of the run in `report` beside the device, and the host's own times, which are measured.
+    """Streams and host transfers of the run in `report` beside the device, and the host's own
+    times, which are measured.
 
-    The first 512 supersteps are shown, and fewer in a scene that would be larger than 150 kB; the view says so. Raises
-    `InvalidOptionError` for something that is no report, or in which nothing went between host and device.
-    """
+    The first 512 supersteps are shown, and fewer in a scene that would be larger than 150 kB; the
+    view says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
+    went between host and device."""
     if not checked(report, "host").host_bytes:
-        raise InvalidOptionError("""show.host() was given a run in which nothing goes between host and device.
-            next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves the host.""")
+        raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
+            and device.
+            next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves
+            the host.""")
     return fitting(lambda most: _scene(report, most), MOST_STEPS)
 
 
@@ -52,26 +56,52 @@ def _scene(report: Report, most: int) -> Scene:
         for phase in report.phases(step.step):
             device["device"].append((CODE[phase.kind], start, phase.cycles))
             if phase.kind == HOST:
-                device.setdefault(_stream(report, step.step), []).append((CODE[HOST], start, phase.cycles))
+                device.setdefault(_stream(report, step.step), []).append(
+                    (CODE[HOST], start, phase.cycles)
+                )
             start += phase.cycles
     measured, seconds = _measured(report, most)
-    notes = [f"The picture shows the first {most:,} of {report.num_steps:,} supersteps."] if most < report.num_steps else []
+    notes = (
+        [f"The picture shows the first {most:,} of {report.num_steps:,} supersteps."]
+        if most < report.num_steps
+        else []
+    )
     notes += [] if measured else ["The report has no times of the host."]
     marks, drawings, lanes, y = [], [], {}, 34.0
     heads = "the device and its link", "the host, measured"
-    for which, (rows, span, unit) in enumerate(((device, start, "modelled cycles"), (measured, seconds, "measured us"))):
+    for which, (rows, span, unit) in enumerate(
+        ((device, start, "modelled cycles"), (measured, seconds, "measured us"))
+    ):
         if rows:
             name, high = ("device", "host")[which], PITCH * len(rows)
             long = np.array([sum(piece[2] for piece in pieces) for pieces in rows.values()])
             say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
             values = {"long": long, "pieces": np.array([len(pieces) for pieces in rows.values()])}
-            marks.append(Lanes(name, heads[which], 190, y, 514, high, len(rows), None, tuple(rows), say, values, whole=True))
+            marks.append(
+                Lanes(
+                    name,
+                    heads[which],
+                    190,
+                    y,
+                    514,
+                    high,
+                    len(rows),
+                    None,
+                    tuple(rows),
+                    say,
+                    values,
+                    whole=True,
+                )
+            )
             lanes[name] = (which, 0, span)
             drawings.append(Drawing(span, _bars(list(rows.values())), unit))
             y += high + 40
     cycles, total = report.host_exchange_cycles, report.total_cycles
     moved = f"{counted(report.host_bytes, 'byte')} cross the link"
-    note = f"{moved} in {number(cycles)} of {number(total)} modelled cycles, {100 * cycles / total:.1f} %"
+    note = (
+        f"{moved} in {number(cycles)} of {number(total)} modelled cycles, "
+        f"{100 * cycles / total:.1f} %"
+    )
     return Scene(
         "host",
         "The host beside the device",
@@ -102,12 +132,17 @@ def _sums(report: Report) -> dict[str, tuple[int, int, int]]:
         cost = report.step_cost(step)
         if times and cost.host_bytes:
             ran, size, cycles = found.get(_stream(report, step), (0, 0, 0))
-            found[_stream(report, step)] = ran + times, size + times * cost.host_bytes, cycles + times * cost.host_cycles
+            found[_stream(report, step)] = (
+                ran + times,
+                size + times * cost.host_bytes,
+                cycles + times * cost.host_cycles,
+            )
     return found
 
 
 def _measured(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
-    """(by name what the host did during its runs, in microseconds since the first of them began, how long it took)."""
+    """(by name what the host did during its runs, in microseconds since the first of them began,
+    how long it took)."""
     events = list(report.host.events)
     runs = [event for event in events if is_run(event)]
     if not runs:
@@ -116,10 +151,16 @@ def _measured(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
     rows: dict[str, list[Piece]] = {}
     for event in events:
         if begin <= event.start <= end:
-            piece = _code(event), round(1e6 * (event.start - begin)), max(1, round(1e6 * event.duration))
+            piece = (
+                _code(event),
+                round(1e6 * (event.start - begin)),
+                max(1, round(1e6 * event.duration)),
+            )
             rows.setdefault(label(event.name, 28), []).append(piece)
     longest = sorted(rows, key=lambda name: -sum(piece[2] for piece in rows[name]))[:MOST_LANES]
-    return {name: pieces[:most] for name, pieces in rows.items() if name in longest}, max(1, round(1e6 * (end - begin)))
+    return {name: pieces[:most] for name, pieces in rows.items() if name in longest}, max(
+        1, round(1e6 * (end - begin))
+    )
 
 
 def _code(event: HostEvent) -> int:

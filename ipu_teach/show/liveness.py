@@ -1,9 +1,10 @@
-"""The view `liveness`: what is in memory at every step of the programs, and which variables need to be.
+"""The view `liveness`: what is in memory at every step of the programs, and which variables need to
+be.
 
-Above the bytes of all tiles together, below them those of the fullest tile, step by step; under the curves a lane for each
-of the largest variables that come and go, with the steps at which they are live. The steps are the leaves of the programs,
-each once, however often it runs. Every number is modelled.
-"""
+Above the bytes of all tiles together, below them those of the fullest tile, step by step; under the
+curves a lane for each of the largest variables that come and go, with the steps at which they are
+live. The steps are the leaves of the programs, each once, however often it runs. Every number is
+modelled."""
 
 from __future__ import annotations
 
@@ -41,13 +42,16 @@ PITCH = 15.0  # of a lane
 
 
 def liveness(report: Report, other: Report | None = None) -> View:
-    """Live bytes at every step of the programs in `report`, or those of two reports over each other. Nothing need have run.
+    """Live bytes at every step of the programs in `report`, or those of two reports over each
+    other. Nothing need have run.
 
-    Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are shown several to a place, of
-    which the fullest counts; the view says so. Raises
-    `InvalidOptionError` for something that is no report, and for programs without a step.
-    """
-    runs = [_Run(checked(r, "liveness", ran=False)) for r in (report, *([] if other is None else [other]))]
+    Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are
+    shown several to a place, of which the fullest counts; the view says so. Raises
+    `InvalidOptionError` for something that is no report, and for programs without a step."""
+    runs = [
+        _Run(checked(r, "liveness", ran=False))
+        for r in (report, *([] if other is None else [other]))
+    ]
     if not all(run.places for run in runs):
         raise InvalidOptionError("""show.liveness() was given a report whose programs have no step.
             next:  compile a program that copies or executes something.""")
@@ -77,8 +81,8 @@ class _Run:
 
     @cached_property
     def bytes(self) -> tuple[Array, Array]:
-        """int64[3, places] each, of all tiles and of the fullest, gaps included: always live, variables that come and go,
-        buffers."""
+        """int64[3, places] each, of all tiles and of the fullest, gaps included: always live,
+        variables that come and go, buffers."""
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
         with_gaps = -(-memory.size // path) * path
@@ -89,10 +93,14 @@ class _Run:
             for here in passing.values():
                 whole[BUFFER, place] += here.sum()
                 one[BUFFER, place] += here[self.fullest[place]]
-        whole[COMING] = np.array([size for _, size in memory.bytes_by_place()], np.int64) - whole[BUFFER]
+        whole[COMING] = (
+            np.array([size for _, size in memory.bytes_by_place()], np.int64) - whole[BUFFER]
+        )
         for place, tile in enumerate(self.fullest.tolist()):
             here = memory.tile == tile
-            one[COMING, place] = with_gaps[here & memory.liveness.live[place, memory.variable]].sum()
+            one[COMING, place] = with_gaps[
+                here & memory.liveness.live[place, memory.variable]
+            ].sum()
             always_here = here & memory.liveness.always[memory.variable]
             one[ALWAYS, place] += (with_gaps - memory.size)[always_here].sum()
         return whole, one
@@ -102,22 +110,36 @@ class _Run:
         whole, one = (part.sum(axis=0) for part in self.bytes)
         at, worst = int(np.argmax(whole)), int(np.argmax(one))
         always = self.bytes[0][ALWAYS, at]
-        text = f"most at step {at + 1} ({self.names[at]}): {whole[at]:,} bytes on all tiles, {always:,} of them always live"
-        return f"{text}; the fullest tile is {self.fullest[worst]} at step {worst + 1}, with {one[worst]:,} bytes"
+        text = (
+            f"most at step {at + 1} ({self.names[at]}): {whole[at]:,} bytes on all tiles, "
+            f"{always:,} of them always live"
+        )
+        return (
+            f"{text}; the fullest tile is {self.fullest[worst]} at step {worst + 1}, with "
+            f"{one[worst]:,} bytes"
+        )
 
     @cached_property
     def live(self) -> list[str]:
         """The largest variables that come and go and are live at each step, in words."""
-        return [self._named(list(self.report.memory.live_at(place).items())) for place in range(self.places)]
+        return [
+            self._named(list(self.report.memory.live_at(place).items()))
+            for place in range(self.places)
+        ]
 
     @staticmethod
     def _named(found: list[tuple[str, int]]) -> str:
         named = ", ".join(f"{label(name, 24)} {size:,}" for name, size in found[:MOST_NAMED])
-        more = f" and {counted(len(found) - MOST_NAMED, 'smaller one')}" if len(found) > MOST_NAMED else ""
+        more = (
+            f" and {counted(len(found) - MOST_NAMED, 'smaller one')}"
+            if len(found) > MOST_NAMED
+            else ""
+        )
         return named + more or "none"
 
     def ranges(self, width: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
-        """(name, bytes, the steps from .. up to which it is live) of the largest variables that come and go."""
+        """(name, bytes, the steps from .. up to which it is live) of the largest variables that
+        come and go."""
         memory = self.report.memory
         live = memory.liveness.live
         size = np.bincount(memory.variable, memory.size, live.shape[1]).astype(np.int64)
@@ -126,10 +148,12 @@ class _Run:
         return [(label(memory.names[i], 20), int(size[i]), _runs(live[:, i])) for i in order]
 
     def listed(self, each: int) -> tuple[list[list[object]], dict[int, list[int]]]:
-        """([name, bytes, the places from .. up to which it is live] of the largest variables, how many smaller ones are live
-        at a place, with their bytes). `each` steps share a place."""
+        """([name, bytes, the places from .. up to which it is live] of the largest variables, how
+        many smaller ones are live at a place, with their bytes). `each` steps share a place."""
         rows, less = list[list[object]](), dict[int, list[int]]()
-        for row in (v for v in self.report.variables.largest("bytes", len(self.report.variables)) if v.bytes):
+        for row in (
+            v for v in self.report.variables.largest("bytes", len(self.report.variables)) if v.bytes
+        ):
             parts = ((0, self.places),) if row.always_live else row.ranges
             places = [(first // each, -(-last // each)) for first, last in parts]
             if parts and len(rows) < MOST_LISTED:
@@ -150,7 +174,11 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     steps = max(run.places for run in runs)
     each = -(-steps // most)
     count = -(-steps // each)
-    notes = [f"A place stands for {each} steps of the programs and shows the fullest of them."] if each > 1 else []
+    notes = (
+        [f"A place stands for {each} steps of the programs and shows the fullest of them."]
+        if each > 1
+        else []
+    )
     lanes = [
         (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
         for which, run in enumerate(runs)
@@ -159,7 +187,11 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     lanes.sort(key=lambda lane: (-lane[1], lane[0]))
     several = sum(int(run.report.memory.liveness.live.any(axis=0).sum()) for run in runs)
     if several > len(lanes):
-        notes.append(f"{counted(several - len(lanes), 'smaller variable')} that come and go have no lane of their own.")
+        notes.append(
+            f"{counted(several - len(lanes), 'smaller variable')} that come and go have no "
+            f"lane "
+            f"of their own."
+        )
     marks: list[Curve | Lanes] = [
         _curve("all tiles", "bytes, all tiles together", 34, runs, 0, each, count),
         _curve("fullest tile", _heading(runs), 34 + HIGH + 36, runs, 1, each, count),
@@ -172,19 +204,56 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         names = tuple(name for name, *_ in lanes)
         heading = "the largest variables that come and go"
         high = PITCH * len(lanes)
-        marks.append(Lanes("live", heading, LEFT, top, RIGHT - LEFT, high, len(lanes), None, names, say, values, whole=True))
+        marks.append(
+            Lanes(
+                "live",
+                heading,
+                LEFT,
+                top,
+                RIGHT - LEFT,
+                high,
+                len(lanes),
+                None,
+                names,
+                say,
+                values,
+                whole=True,
+            )
+        )
         drawings = (Drawing(steps, _lane_bars(lanes, len(runs)), "steps"),)
         top += high
     stills = tuple(_still(runs, place, each, bool(lanes)) for place in range(count))
-    whole = np.max([_together(run.bytes[0].sum(axis=0), each, count).max(axis=1) for run in runs], axis=0)
+    whole = np.max(
+        [_together(run.bytes[0].sum(axis=0), each, count).max(axis=1) for run in runs], axis=0
+    )
     scene = Scene(
-        "liveness", "What is live, step by step" + (", in two reports" if len(runs) > 1 else ""), _sentence(runs), top + 22,
-        CODES, tuple(marks), stills, np.arange(count), _table(runs), drawings, int(np.argmax(whole)), tuple(notes), "step",
-    )  # fmt: skip
+        "liveness",
+        "What is live, step by step" + (", in two reports" if len(runs) > 1 else ""),
+        _sentence(runs),
+        top + 22,
+        CODES,
+        tuple(marks),
+        stills,
+        np.arange(count),
+        _table(runs),
+        drawings,
+        int(np.argmax(whole)),
+        tuple(notes),
+        "step",
+    )
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
-    scene = replace(scene, data={"live": [[title, *run.listed(each)] for title, run in zip(titles, runs, strict=True)]})
+    scene = replace(
+        scene,
+        data={
+            "live": [[title, *run.listed(each)] for title, run in zip(titles, runs, strict=True)]
+        },
+    )
     places = enumerate(runs[0].report.memory.liveness.places)
-    return scene if len(runs) > 1 else linked(scene, runs[0].report, parts={node.step: i // each for i, node in places})
+    return (
+        scene
+        if len(runs) > 1
+        else linked(scene, runs[0].report, parts={node.step: i // each for i, node in places})
+    )
 
 
 def _together(values: Array, each: int, count: int) -> Array:
@@ -194,7 +263,9 @@ def _together(values: Array, each: int, count: int) -> Array:
     return padded.reshape(count, each)
 
 
-def _curve(name: str, heading: str, y: float, runs: list[_Run], which: int, each: int, count: int) -> Curve:
+def _curve(
+    name: str, heading: str, y: float, runs: list[_Run], which: int, each: int, count: int
+) -> Curve:
     series: list[Series] = []
     limit = 0
     if len(runs) == 1:
@@ -215,20 +286,41 @@ def _curve(name: str, heading: str, y: float, runs: list[_Run], which: int, each
         top = max(int(t.max()) for t in totals)
     if which == 1:
         limit = runs[0].report.target.bytes_per_tile
-    return Curve(name, heading, LEFT, y, RIGHT - LEFT, HIGH, count, max(1, top), "bytes", tuple(series), limit, which == 1)
+    return Curve(
+        name,
+        heading,
+        LEFT,
+        y,
+        RIGHT - LEFT,
+        HIGH,
+        count,
+        max(1, top),
+        "bytes",
+        tuple(series),
+        limit,
+        which == 1,
+    )
 
 
 def _heading(runs: list[_Run]) -> str:
     return f"bytes of the fullest tile, which has {runs[0].report.target.bytes_per_tile:,}"
 
 
-def _lane_bars(lanes: list[tuple[str, int, list[tuple[int, int]], int]], reports: int) -> tuple[Bar, ...]:
+def _lane_bars(
+    lanes: list[tuple[str, int, list[tuple[int, int]], int]], reports: int
+) -> tuple[Bar, ...]:
     """The first range of every lane, the second of every lane, and so on."""
     found = []
-    code: int | Array = COMING if reports == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
+    code: int | Array = (
+        COMING if reports == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
+    )
     for number in range(max(len(parts) for _, _, parts, _ in lanes)):
-        start = np.array([parts[number][0] if number < len(parts) else 0 for _, _, parts, _ in lanes])
-        stop = np.array([parts[number][1] if number < len(parts) else 0 for _, _, parts, _ in lanes])
+        start = np.array(
+            [parts[number][0] if number < len(parts) else 0 for _, _, parts, _ in lanes]
+        )
+        stop = np.array(
+            [parts[number][1] if number < len(parts) else 0 for _, _, parts, _ in lanes]
+        )
         found.append(Bar(code, start, stop - start, 0))
     return tuple(found)
 
@@ -249,14 +341,22 @@ def _still(runs: list[_Run], place: int, each: int, lanes: bool) -> Still:
         )
         said.append(f"{'ab'[which]}: {words}" if len(runs) > 1 else words)
         head = head or run.names[at]
-    channel = {"live": (0, float(place * each), float(min(steps, (place + 1) * each)))} if lanes else {}
+    channel = (
+        {"live": (0, float(place * each), float(min(steps, (place + 1) * each)))} if lanes else {}
+    )
     return Still(head, "; ".join(said), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
 
 
 def _sentence(runs: list[_Run]) -> str:
     if len(runs) == 1:
-        return f"What is live at {counted(runs[0].places, 'step')} of the programs, modelled: {runs[0].peak()}."
-    said = "; ".join(f"{'ab'[which]}, {counted(run.places, 'step')}, needs {run.peak()}" for which, run in enumerate(runs))
+        return (
+            f"What is live at {counted(runs[0].places, 'step')} of the programs, modelled: "
+            f"{runs[0].peak()}."
+        )
+    said = "; ".join(
+        f"{'ab'[which]}, {counted(run.places, 'step')}, needs {run.peak()}"
+        for which, run in enumerate(runs)
+    )
     peaks = [int(run.bytes[0].sum(axis=0).max()) for run in runs]
     change = f", {100 * (peaks[1] - peaks[0]) / peaks[0]:+.1f} % at the peak" if peaks[0] else ""
     return f"What is live in two reports, modelled: {said}{change}."
@@ -291,7 +391,15 @@ def _table(runs: list[_Run]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ..
         cells = [f"{i + 1}"]
         for run in runs:
             there = i < run.places
-            cells += [run.names[i], f"{run.bytes[0][:, i].sum():,}", f"{run.bytes[1][:, i].sum():,}"] if there else ["", "", ""]
+            cells += (
+                [run.names[i], f"{run.bytes[0][:, i].sum():,}", f"{run.bytes[1][:, i].sum():,}"]
+                if there
+                else ["", "", ""]
+            )
         found.append(tuple(cells))
-    heads = tuple(f"{what} ({which})" for which in "ab" for what in ("what", "bytes on all tiles", "bytes of the fullest tile"))
+    heads = tuple(
+        f"{what} ({which})"
+        for which in "ab"
+        for what in ("what", "bytes on all tiles", "bytes of the fullest tile")
+    )
     return ("step", *heads), tuple(found)

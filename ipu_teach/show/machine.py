@@ -1,8 +1,8 @@
 """The view `machine`: one zoom from a tile to an IPU, and to machines of 4, 16 and 64 of them.
 
-Each with its parts, the first of which is the size before, and with its pipes, as wide as their bandwidth. Figures and sources
-are those of `target.py`, which says where Graphcore publishes none and one is assumed.
-"""
+Each with its parts, the first of which is the size before, and with its pipes, as wide as their
+bandwidth. Figures and sources are those of `target.py`, which says where Graphcore publishes none
+and one is assumed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 
 def machine(given: Target | Device) -> View:
-    """A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth. Raises `InvalidOptionError`."""
+    """A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth. Raises
+    `InvalidOptionError`."""
     target = target_of(given)
     if target is None:
         raise InvalidOptionError(f"""show.machine() was given {shown(given)}, which is no machine.
@@ -43,17 +44,25 @@ def machine(given: Target | Device) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Bytes a second through all memories of a machine of so many IPUs (0: of a tile), its exchange, links and host."""
+    """Bytes a second through all memories of a machine of so many IPUs (0: of a tile), its
+    exchange, links and host."""
     clock, tiles = target.tile_clock_frequency, max(1, num_ipus * target.tiles_per_ipu)
-    memory, exchange = tiles * target.data_path_width / 8 * clock, tiles * target.exchange_bytes_per_cycle * clock
+    memory, exchange = (
+        tiles * target.data_path_width / 8 * clock,
+        tiles * target.exchange_bytes_per_cycle * clock,
+    )
     links = num_ipus * target.link_bytes_per_cycle * clock if num_ipus > 1 else 0.0
-    return [round(rate) for rate in (memory, exchange, links, target.host_bytes_per_second if num_ipus else 0.0)]
+    return [
+        round(rate)
+        for rate in (memory, exchange, links, target.host_bytes_per_second if num_ipus else 0.0)
+    ]
 
 
 def rate(bytes_a_second: float) -> str:
     """A bandwidth in words: 7.83 TB/s."""
     unit, size = next(
-        ((u, s) for u, s in (("PB/s", 1e15), ("TB/s", 1e12), ("GB/s", 1e9)) if bytes_a_second >= s), ("MB/s", 1e6)
+        ((u, s) for u, s in (("PB/s", 1e15), ("TB/s", 1e12), ("GB/s", 1e9)) if bytes_a_second >= s),
+        ("MB/s", 1e6),
     )
     return f"{bytes_a_second / size:.3g} {unit}"
 
@@ -63,30 +72,66 @@ def _scene(target: Target) -> Scene:
     names = ["a tile", *("an IPU" if n == 1 else f"{n} IPUs" for n in sizes[1:])]
     counts = (target.num_worker_contexts, target.tiles_per_ipu, *sizes[2:])
     parts = (counted(n, ("worker", "tile", "IPU")[min(i, 2)]) for i, n in enumerate(counts))
-    heads = tuple(name if i > 1 else f"{name}: {part}" for i, (name, part) in enumerate(zip(names, parts, strict=True)))
-    figures = {pipe: f"{getattr(target, figure):,.10g} {unit(figure)}" for pipe, figure in PIPES.items()}
+    heads = tuple(
+        name if i > 1 else f"{name}: {part}"
+        for i, (name, part) in enumerate(zip(names, parts, strict=True))
+    )
+    figures = {
+        pipe: f"{getattr(target, figure):,.10g} {unit(figure)}" for pipe, figure in PIPES.items()
+    }
     sources = {pipe: source(target.ipu_version, figure) for pipe, figure in PIPES.items()}
-    stills, rows, rates, told, notes = [], list[tuple[str, ...]](), list[str](), list[str](), list[str]()
+    stills, rows, rates, told, notes = (
+        [],
+        list[tuple[str, ...]](),
+        list[str](),
+        list[str](),
+        list[str](),
+    )
     for name, size in zip(names, sizes, strict=True):
-        wide, memory = pipes(target, size), max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
+        wide, memory = (
+            pipes(target, size),
+            max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20,
+        )
         said = {pipe: rate(r) if r else "none" for pipe, r in zip(PIPES, wide, strict=True)}
         rates += said.values()
-        told += (f"{name}, {p}: {r}{f', modelled; {figures[p]}; {sources[p]}' * (r != 'none')}." for p, r in said.items())
-        rows += [(name, pipe, r, figures[pipe], sources[pipe]) for pipe, r in said.items() if r != "none"]
+        told += (
+            f"{name}, {p}: {r}{f', modelled; {figures[p]}; {sources[p]}' * (r != 'none')}."
+            for p, r in said.items()
+        )
+        rows += [
+            (name, pipe, r, figures[pipe], sources[pipe]) for pipe, r in said.items() if r != "none"
+        ]
         there = ", ".join(f"{pipe} {r}" for pipe, r in said.items() if r != "none")
         notes.append(f"{memory:,.1f} MiB of memory, modelled {there}")
-        stills.append(Still(name, notes[-1], 4, 0, True, values={"rate": np.array([r // 10**6 for r in wide])}))
+        stills.append(
+            Still(
+                name, notes[-1], 4, 0, True, values={"rate": np.array([r // 10**6 for r in wide])}
+            )
+        )
     figured = tuple(f"{figures[p]}; {sources[p]}" for p in PIPES)
     pipe_words = tuple(PIPES), figured, tuple(rates), tuple(told)
-    zoom = Zoom("zoom", "", 16, 34, 688, SIDE, len(PIPES), heads, counts, *pipe_words, (0, 1, 2, 3), 4, 5)
+    zoom = Zoom(
+        "zoom", "", 16, 34, 688, SIDE, len(PIPES), heads, counts, *pipe_words, (0, 1, 2, 3), 4, 5
+    )
     title = f"A machine of {target.ipu_version}, from a tile to {names[-1]}"
     return Scene(
-        "machine", title, f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}.",
-        34 + SIDE + 16, CODES, (zoom,), tuple(stills), np.arange(len(sizes)),
-        (("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)), poster=sizes.index(target.num_ipus), group="size",
-        notes=("The model has one link to the host, however many IPUs there are. Pipes are as wide as their bandwidth, size by "
-               "size.",),
-    )  # fmt: skip
+        "machine",
+        title,
+        f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}.",
+        34 + SIDE + 16,
+        CODES,
+        (zoom,),
+        tuple(stills),
+        np.arange(len(sizes)),
+        (("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)),
+        poster=sizes.index(target.num_ipus),
+        group="size",
+        notes=(
+            "The model has one link to the host, however many IPUs there are. Pipes are as wide "
+            "as their bandwidth, size by "
+            "size.",
+        ),
+    )
 
 
 def unit(figure: str) -> str:

@@ -1,8 +1,9 @@
-"""The view `memory`: what every tile holds at its fullest moment, by category, against the memory that it has.
+"""The view `memory`: what every tile holds at its fullest moment, by category, against the memory
+that it has.
 
-Above left the tiles, coloured by how full they are; beside them the fullest, an average and the emptiest tile against the
-limit, and what all tiles hold together; below a stack for each tile. Every number is modelled.
-"""
+Above left the tiles, coloured by how full they are; beside them the fullest, an average and the
+emptiest tile against the limit, and what all tiles hold together; below a stack for each tile.
+Every number is modelled."""
 
 from __future__ import annotations
 
@@ -15,7 +16,19 @@ from ipu_teach.show import palette
 from ipu_teach.show.facts import because, checked, linked
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import Code
-from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, label, means, number
+from ipu_teach.show.scene import (
+    GAP,
+    Bar,
+    Cells,
+    Drawing,
+    Lanes,
+    Scene,
+    Stack,
+    Still,
+    label,
+    means,
+    number,
+)
 from ipu_teach.show.shapes import MOST_RECTANGLES
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -31,26 +44,35 @@ RIGHT = 430.0  # where the lanes beside it begin
 def memory(report: Report, *, why: Why | None = None) -> View:
     """What every tile holds at its fullest moment, by category. Nothing need have run.
 
-    The categories are those of `MemoryLedger`, gaps included; variables are told apart by whether they are always live. Of a
-    machine of more than 4,096 tiles each cell stands for several, and shows the fullest of them. `why`: a chain of causes,
-    `report.why("memory")`, whose tiles get one colour. Raises `InvalidOptionError` for something that is no report.
-    """
+    The categories are those of `MemoryLedger`, gaps included; variables are told apart by whether
+    they are always live. Of a machine of more than 4,096 tiles each cell stands for several, and
+    shows the fullest of them. `why`: a chain of causes, `report.why("memory")`, whose tiles get one
+    colour. Raises `InvalidOptionError` for something that is no report."""
     checked(report, "memory", ran=False)
-    view = fitting(lambda most: linked(_scene(report, most), report, ("tiles", "stack")), MOST_NAMED, 2)
+    view = fitting(
+        lambda most: linked(_scene(report, most), report, ("tiles", "stack")), MOST_NAMED, 2
+    )
     return because(view, report, why)
 
 
 def parts(report: Report) -> list[tuple[Code, Array]]:
-    """(what, int64[tiles] bytes) of all that some tile holds: first what is always live, gaps last."""
+    """(what, int64[tiles] bytes) of all that some tile holds: first what is always live, gaps
+    last."""
     ledger = report.memory
     by_category = ledger.bytes_per_tile_by_category
     always = ledger.always_live_variables_per_tile
     passing = (BUFFERS, LANDING)
     found = [(palette.VARIABLES, always)]
-    found += [(palette.MEMORY[c], here) for c, here in by_category.items() if c not in (VARIABLES, *passing)]
+    found += [
+        (palette.MEMORY[c], here)
+        for c, here in by_category.items()
+        if c not in (VARIABLES, *passing)
+    ]
     found += [(palette.COMING, by_category[VARIABLES] - always)]
     found += [(palette.MEMORY[c], by_category[c]) for c in passing]
-    return [(code, here) for code, here in (*found, (palette.GAPS, ledger.gaps_per_tile)) if here.any()]
+    return [
+        (code, here) for code, here in (*found, (palette.GAPS, ledger.gaps_per_tile)) if here.any()
+    ]
 
 
 def _scene(report: Report, most_named: int) -> Scene:
@@ -61,18 +83,30 @@ def _scene(report: Report, most_named: int) -> Scene:
     shown = _fullest_of(total, each, target.tiles_per_ipu)  # the tile that each cell shows
     count, most = len(shown), int(total.max())
     fill = np.minimum(np.maximum(-(-5 * total[shown] // limit) - 1, 0), 4)
-    seen, fill = np.unique(np.where(total[shown] > limit, len(palette.FILL) - 1, fill), return_inverse=True)
+    seen, fill = np.unique(
+        np.where(total[shown] > limit, len(palette.FILL) - 1, fill), return_inverse=True
+    )
     codes = (*(code for code, _ in held), *(palette.FILL[i] for i in seen.tolist()))
     fill += len(held)
     order = np.argsort(total, kind="stable")
     ends = {"fullest": int(np.argmax(total)), "emptiest": int(order[0])}
-    gauge = np.array([[here[ends["fullest"]], round(float(here.mean())), here[ends["emptiest"]]] for _, here in held])
+    gauge = np.array(
+        [
+            [here[ends["fullest"]], round(float(here.mean())), here[ends["emptiest"]]]
+            for _, here in held
+        ]
+    )
     sums = np.array([int(here.sum()) for _, here in held])
-    across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(count // target.num_ipus)))
+    across, columns = (
+        int(np.ceil(np.sqrt(target.num_ipus))),
+        int(np.ceil(np.sqrt(count // target.num_ipus))),
+    )
     side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
     side = float(int(side)) if count <= MOST_RECTANGLES else side
     always = report.memory.always_live_bytes_per_tile
-    amounts = {"total": total, "always": always} | {f"part{i}": here for i, (_, here) in enumerate(held)}
+    amounts = {"total": total, "always": always} | {
+        f"part{i}": here for i, (_, here) in enumerate(held)
+    }
     told = "{total} of " + f"{limit:,} bytes, {{always}} of them always live; "
     told += "; ".join(f"{code.name} {{part{i}}}" for i, (code, _) in enumerate(held))
     values = {"tile": shown} | {name: amount[shown] for name, amount in amounts.items()}
@@ -85,7 +119,9 @@ def _scene(report: Report, most_named: int) -> Scene:
     key = np.arange(count)
     names = (f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}")
     sum_say = "{label}: {bytes} bytes on all tiles together"
-    heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
+    heading = counted(target.num_tiles, "tile") + (
+        f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else ""
+    )
     gauge_say, heads = "{label}: {bytes} bytes", _stack_heading(each, stacked, count)
     return Scene(
         "memory",
@@ -94,7 +130,18 @@ def _scene(report: Report, most_named: int) -> Scene:
         SIDE + 34 + 46 + 190 + 24,
         codes,
         (
-            Cells("tiles", heading, 16, 34, side, columns, count, count // target.num_ipus, across, key),
+            Cells(
+                "tiles",
+                heading,
+                16,
+                34,
+                side,
+                columns,
+                count,
+                count // target.num_ipus,
+                across,
+                key,
+            ),
             Lanes(
                 "gauge",
                 "a tile against its limit",
@@ -142,7 +189,11 @@ def _scene(report: Report, most_named: int) -> Scene:
                 0,
                 True,
                 {"tiles": (fill, 1, int(fill.max()))},
-                {"gauge": (0, 0, max(limit, most)), "sums": (1, 0, int(sums.max())), "stack": (2, 0, most)},
+                {
+                    "gauge": (0, 0, max(limit, most)),
+                    "sums": (1, 0, int(sums.max())),
+                    "stack": (2, 0, most),
+                },
                 values=values,
                 say=f"tile {{tile}}: {told}",
                 about=about,
@@ -152,8 +203,14 @@ def _scene(report: Report, most_named: int) -> Scene:
         _table(report, held, total),
         (
             Drawing(max(limit, most), _beside(gauge), "bytes"),
-            Drawing(int(sums.max()), (Bar(np.arange(len(held)), 0, sums, int(sums.max())),), "bytes"),
-            Drawing(max(1, round(most * 1.05)), tuple(Bar(i, 0, stacks[f"part{i}"], 0) for i in range(len(held))), "bytes"),
+            Drawing(
+                int(sums.max()), (Bar(np.arange(len(held)), 0, sums, int(sums.max())),), "bytes"
+            ),
+            Drawing(
+                max(1, round(most * 1.05)),
+                tuple(Bar(i, 0, stacks[f"part{i}"], 0) for i in range(len(held))),
+                "bytes",
+            ),
         ),
         notes=tuple(_notes(each, stacked, report.target.num_tiles)),
         data={"held": _variables(report, shown, most_named)},
@@ -161,14 +218,18 @@ def _scene(report: Report, most_named: int) -> Scene:
 
 
 def _variables(report: Report, shown: Array, most: int) -> list[object]:
-    """[names, the different lists of (name, bytes) by turns with what is left, which of them each cell has, the fullest cell]:
-    the largest variables of each tile at its fullest moment."""
+    """[names, the different lists of (name, bytes) by turns with what is left, which of them each
+    cell has, the fullest cell]: the largest variables of each tile at its fullest moment."""
     names: dict[str, int] = {}
     kinds: dict[tuple[int, ...], int] = {}
     of = []
     for tile in shown.tolist():
         here = list(report.memory.at_fullest(tile).items())
-        listed = [part for name, size in here[:most] for part in (names.setdefault(label(name, 40), len(names)), size)]
+        listed = [
+            part
+            for name, size in here[:most]
+            for part in (names.setdefault(label(name, 40), len(names)), size)
+        ]
         left = here[most:]
         of.append(kinds.setdefault((*listed, len(left), sum(size for _, size in left)), len(kinds)))
     fullest = int(np.argmax(report.memory.held_per_tile[shown]))
@@ -182,14 +243,19 @@ def _fullest_of(total: Array, each: int, tiles_per_ipu: int) -> Array:
     found = []
     for first in range(0, len(total), tiles_per_ipu):
         for begin in range(first, first + tiles_per_ipu, each):
-            found.append(begin + int(np.argmax(total[begin : min(begin + each, first + tiles_per_ipu)])))
+            found.append(
+                begin + int(np.argmax(total[begin : min(begin + each, first + tiles_per_ipu)]))
+            )
     return np.array(found, np.int64)
 
 
 def _beside(parts_: Array) -> tuple[Bar, ...]:
-    """The bars of lanes, each beginning where the one before it ends. `parts_`: int64[parts, lanes]."""
+    """The bars of lanes, each beginning where the one before it ends. `parts_`: int64[parts,
+    lanes]."""
     ends = np.cumsum(parts_, axis=0)
-    return tuple(Bar(i, end - here, here, 0) for i, (here, end) in enumerate(zip(parts_, ends, strict=True)))
+    return tuple(
+        Bar(i, end - here, here, 0) for i, (here, end) in enumerate(zip(parts_, ends, strict=True))
+    )
 
 
 def _stack_heading(each: int, columns: int, count: int) -> str:
@@ -200,12 +266,19 @@ def _stack_heading(each: int, columns: int, count: int) -> str:
 
 
 def _notes(each: int, columns: int, tiles: int) -> list[str]:
-    notes = ["Bytes are modelled, each tile at its own fullest moment, which may be at different steps. An average is rounded."]
+    notes = [
+        (
+            "Bytes are modelled, each tile at its own fullest moment, which may be at different "
+            "steps. An average is rounded."
+        )
+    ]
     if each > 1:
         notes.append(f"A cell stands for up to {each} tiles and shows the fullest of them.")
     if columns == MOST_STACKS:
         notes.append(
-            f"The {columns} columns are the tiles sorted by bytes, {number(tiles / columns)} to a column, which shows a mean."
+            f"The {columns} columns are the tiles sorted by bytes, {number(tiles / columns)} "
+            f"to a "
+            f"column, which shows a mean."
         )
     return notes
 
@@ -215,7 +288,8 @@ def _note(report: Report, total: Array) -> str:
     always = int(report.memory.always_live_bytes_per_tile[fullest])
     over = int((total > limit).sum())
     text = (
-        f"the fullest tile is {fullest}: {int(total[fullest]):,} of {limit:,} bytes ({100 * total[fullest] / limit:.1f} %), "
+        f"the fullest tile is {fullest}: {int(total[fullest]):,} of {limit:,} bytes "
+        f"({100 * total[fullest] / limit:.1f} %), "
         f"{always:,} always live"
     )
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")
@@ -225,13 +299,19 @@ def _sentence(report: Report, held: list[tuple[Code, Array]], total: Array) -> s
     largest = sorted(held, key=lambda part: -int(part[1].sum()))[:3]
     names = ", ".join(f"{code.name} {int(here.sum()):,}" for code, here in largest)
     return (
-        f"The memory of {counted(report.target.num_tiles, 'tile')}, modelled: {int(total.sum()):,} bytes, most of all {names}; "
+        f"The memory of {counted(report.target.num_tiles, 'tile')}, modelled: "
+        f"{int(total.sum()):,} bytes, most of all {names}; "
         f"{_note(report, total)}."
     )
 
 
-def _table(report: Report, held: list[tuple[Code, Array]], total: Array) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(
+    report: Report, held: list[tuple[Code, Array]], total: Array
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     order = np.argsort(-total, kind="stable")
     always = report.memory.always_live_bytes_per_tile
-    rows = tuple((f"{t}", f"{total[t]:,}", f"{always[t]:,}", *(f"{here[t]:,}" for _, here in held)) for t in order.tolist())
+    rows = tuple(
+        (f"{t}", f"{total[t]:,}", f"{always[t]:,}", *(f"{here[t]:,}" for _, here in held))
+        for t in order.tolist()
+    )
     return ("tile", "bytes", "always live", *(code.name for code, _ in held)), rows

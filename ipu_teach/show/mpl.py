@@ -1,4 +1,5 @@
-"""A scene drawn by matplotlib: png and pdf for slides, and gif. Imported when one of them is asked for."""
+"""A scene drawn by matplotlib: png and pdf for slides, and gif. Imported when one of them is asked
+for."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ STEPS = 4  # pictures of a gif for each frame of the scene
 MOST_PICTURES = 400
 
 
-def figure(scene: Scene, frame: int | None = None, progress: float | None = None, dark: bool = False) -> Figure:
+def figure(
+    scene: Scene, frame: int | None = None, progress: float | None = None, dark: bool = False
+) -> Figure:
     """A frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
     theme = DARK if dark else LIGHT
     chosen = scene.poster if frame is None else frame
@@ -43,10 +46,17 @@ def figure(scene: Scene, frame: int | None = None, progress: float | None = None
 
 
 def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, dark: bool) -> None:
-    """Write `path`: png or pdf of one frame, or a gif of them all with a progress bar. Equal scenes give equal files."""
+    """Write `path`: png or pdf of one frame, or a gif of them all with a progress bar. Equal scenes
+    give equal files."""
     if ending != "gif":
-        nothing = {"CreationDate": None, "Producer": None, "Creator": None} if ending == "pdf" else {"Software": None}
-        figure(scene, frame, dark=dark).savefig(path, format=ending, dpi=width * 96 / WIDTH, metadata=nothing)
+        nothing = (
+            {"CreationDate": None, "Producer": None, "Creator": None}
+            if ending == "pdf"
+            else {"Software": None}
+        )
+        figure(scene, frame, dark=dark).savefig(
+            path, format=ending, dpi=width * 96 / WIDTH, metadata=nothing
+        )
         return
     from PIL import Image
     from tqdm import tqdm
@@ -63,11 +73,14 @@ def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, 
 
 
 def _places(frames: int) -> Iterator[tuple[int, float]]:
-    """(frame, progress) of every picture of a gif; of a long run only the ends of evenly chosen frames."""
+    """(frame, progress) of every picture of a gif; of a long run only the ends of evenly chosen
+    frames."""
     if frames * STEPS <= MOST_PICTURES:
         yield from ((f, (k + 1) / STEPS) for f in range(frames) for k in range(STEPS))
     else:
-        yield from ((int(f), 1.0) for f in np.unique(np.linspace(0, frames - 1, MOST_PICTURES).astype(int)))
+        yield from (
+            (int(f), 1.0) for f in np.unique(np.linspace(0, frames - 1, MOST_PICTURES).astype(int))
+        )
 
 
 def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
@@ -78,40 +91,89 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
             patches = [Rectangle((x, y), w, h) for x, y, w, h in shape.boxes.tolist()]
             axes.add_collection(
                 PatchCollection(
-                    patches, facecolor=code.colour(dark), edgecolor="#00000055", linewidth=0, hatch=HATCH[code.pattern]
+                    patches,
+                    facecolor=code.colour(dark),
+                    edgecolor="#00000055",
+                    linewidth=0,
+                    hatch=HATCH[code.pattern],
                 )
             )
         case Outline() if shape.filled:
             code = codes[shape.code]
             hatch = HATCH[code.pattern]
-            axes.add_patch(Polygon(shape.points, facecolor=code.colour(dark), edgecolor="#00000055", linewidth=0, hatch=hatch))
+            axes.add_patch(
+                Polygon(
+                    shape.points,
+                    facecolor=code.colour(dark),
+                    edgecolor="#00000055",
+                    linewidth=0,
+                    hatch=hatch,
+                )
+            )
         case Outline():
-            axes.plot(*shape.points.T, color=codes[shape.code].colour(dark), linewidth=shape.width * POINT, zorder=2)
+            axes.plot(
+                *shape.points.T,
+                color=codes[shape.code].colour(dark),
+                linewidth=shape.width * POINT,
+                zorder=2,
+            )
         case Raster():
             found = np.unique(shape.codes)
-            colours = ListedColormap([theme["paper"] if c < 0 else codes[c].colour(dark) for c in found.tolist()])
+            colours = ListedColormap(
+                [theme["paper"] if c < 0 else codes[c].colour(dark) for c in found.tolist()]
+            )
             extent = (shape.x, shape.x + shape.width, shape.y + shape.height, shape.y)
             pixels = np.searchsorted(found, shape.codes)
             most = max(1, len(found) - 1)
             axes.imshow(
-                pixels, cmap=colours, vmin=0, vmax=most, extent=extent, interpolation="nearest", aspect="auto", zorder=1
+                pixels,
+                cmap=colours,
+                vmin=0,
+                vmax=most,
+                extent=extent,
+                interpolation="nearest",
+                aspect="auto",
+                zorder=1,
             )
             axes.set_xlim(0, WIDTH)
             axes.set_ylim(max(axes.get_ylim()), 0)
         case Words():
-            colour = ink_on(codes[shape.ink].colour(dark)) if isinstance(shape.ink, int) else theme[shape.ink]
+            colour = (
+                ink_on(codes[shape.ink].colour(dark))
+                if isinstance(shape.ink, int)
+                else theme[shape.ink]
+            )
             anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
             words = shape.text.replace("$", r"\$")  # a name is no formula
             made = axes.text(
-                shape.x, shape.y, words, fontsize=shape.size * POINT, color=colour, ha=anchor, va="baseline", zorder=4
+                shape.x,
+                shape.y,
+                words,
+                fontsize=shape.size * POINT,
+                color=colour,
+                ha=anchor,
+                va="baseline",
+                zorder=4,
             )
             if isinstance(shape.ink, int):
-                made.set_path_effects([withStroke(linewidth=3 * POINT, foreground=codes[shape.ink].colour(dark))])
+                made.set_path_effects(
+                    [withStroke(linewidth=3 * POINT, foreground=codes[shape.ink].colour(dark))]
+                )
         case Line():
-            kinds = [Curve.MOVETO, Curve.LINETO] if len(shape.points) == 2 else [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3]
+            kinds = (
+                [Curve.MOVETO, Curve.LINETO]
+                if len(shape.points) == 2
+                else [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3]
+            )
             curve = Curve(shape.points, kinds)
-            style: dict[str, Any] = {"color": theme[shape.role], "linewidth": shape.width * POINT, "zorder": 3}
+            style: dict[str, Any] = {
+                "color": theme[shape.role],
+                "linewidth": shape.width * POINT,
+                "zorder": 3,
+            }
             if shape.arrow:
-                axes.add_patch(FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=7, **style))
+                axes.add_patch(
+                    FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=7, **style)
+                )
             else:
                 axes.add_patch(PathPatch(curve, fill=False, **style))

@@ -1,4 +1,5 @@
-"""Of some elements of a compiled program: which of them a step reads and writes, where from, and which cross between tiles."""
+"""Of some elements of a compiled program: which of them a step reads and writes, where from, and
+which cross between tiles."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Pair = tuple[int, int]  # from a tile to a tile
 
 
 class Names:
-    """Variables, codelets and streams by number, in the order in which they come up; with the shapes of those that have one."""
+    """Variables, codelets and streams by number, in the order in which they come up; with the
+    shapes of those that have one."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -50,9 +52,9 @@ class Names:
 class Step:
     """What a step does to some elements, by their numbers.
 
-    `comes`: by (from, to) the elements that cross before it computes; `goes`: those that it makes and sends. With `after` what
-    comes are elements as they are when the step is over. `by_host`: the host sends or receives.
-    """
+    `comes`: by (from, to) the elements that cross before it computes; `goes`: those that it makes
+    and sends. With `after` what comes are elements as they are when the step is over. `by_host`:
+    the host sends or receives."""
 
     reads: Array
     writes: Array
@@ -68,11 +70,16 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """Some elements, by the byte `address` of each: `tile` says where they lie. Of what crosses, that between tiles `seen`."""
+    """Some elements, by the byte `address` of each: `tile` says where they lie. Of what crosses,
+    that between tiles `seen`."""
 
     def __init__(self, compiled: Compiled, address: Array, names: Names, seen: Array) -> None:
         self.compiled, self.graph, self.names = compiled, compiled.graph, names
-        self.address, self.tile, self.seen = address, self.graph.tile_map.at(address).astype(np.int64), seen
+        self.address, self.tile, self.seen = (
+            address,
+            self.graph.tile_map.at(address).astype(np.int64),
+            seen,
+        )
         self._order = np.argsort(address, kind="stable")
         self._sorted = address[self._order]
 
@@ -81,11 +88,15 @@ class Elements:
         return np.array([v.start for v in self.graph.variables], np.int64)
 
     def named(self, address: Array) -> tuple[Array, Array]:
-        """(number of the name, element) of bytes, as the learner calls them: an element of a variable."""
+        """(number of the name, element) of bytes, as the learner calls them: an element of a
+        variable."""
         which = np.searchsorted(self._starts, address, "right") - 1
         variables = self.graph.variables
         size = np.array([v.dtype.size for v in variables], np.int64)
-        name = np.array([self.names(variables[i].name, tuple(variables[i].shape)) for i in which.tolist()], np.int64)
+        name = np.array(
+            [self.names(variables[i].name, tuple(variables[i].shape)) for i in which.tolist()],
+            np.int64,
+        )
         return name, (address - self._starts[which]) // size[which]
 
     def within(self, start: Array, stop: Array) -> tuple[Array, Array]:
@@ -99,11 +110,16 @@ class Elements:
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
             besides = self._copy(p.moves(self.compiled.steps[number]))
-            reads, writes = (np.union1d(*both) for both in ((does.reads, besides.reads), (does.writes, besides.writes)))
+            reads, writes = (
+                np.union1d(*both)
+                for both in ((does.reads, besides.reads), (does.writes, besides.writes))
+            )
             origins = (*does.origins, *besides.origins)
             return replace(does, reads=reads, writes=writes, origins=origins, copied=besides.comes)
         step = self.compiled.steps[number]
-        sides: list[tuple[Tensor | DataStream, Tensor | DataStream]] = [(c.source, c.destination) for c in p.copies(step)]
+        sides: list[tuple[Tensor | DataStream, Tensor | DataStream]] = [
+            (c.source, c.destination) for c in p.copies(step)
+        ]
         if isinstance(step, p.RemoteCopyStep):
             outside = self.compiled.remote_buffers[step.buffer.handle]
             return self._outside(step.tensor, not step.store, outside.handle, "the remote buffer")
@@ -132,16 +148,28 @@ class Elements:
                     which, cell = self.within(found.start, found.stop)
                     row = found.row[which]
                     tile = table.tiles[row].astype(np.int64)
-                    made.append((cell, np.full(len(cell), codelet), table.order[row].astype(np.int64), tile))
+                    made.append(
+                        (cell, np.full(len(cell), codelet), table.order[row].astype(np.int64), tile)
+                    )
                     goes.append((tile, self.tile[cell], cell))
         how = "written by vertex {index} of {name} on tile {tile}"
-        origins = _origins(how, False, *(np.concatenate(column) for column in zip(*made, strict=True)))
-        return Step(np.unique(np.concatenate(reads)), _cells(origins), origins, _crossing(comes), _crossing(goes))
+        origins = _origins(
+            how, False, *(np.concatenate(column) for column in zip(*made, strict=True))
+        )
+        return Step(
+            np.unique(np.concatenate(reads)),
+            _cells(origins),
+            origins,
+            _crossing(comes),
+            _crossing(goes),
+        )
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
         made, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
         for source, destination in sides:
-            there, here = (side.positions().reshape(-1) * side.dtype.size for side in (source, destination))
+            there, here = (
+                side.positions().reshape(-1) * side.dtype.size for side in (source, destination)
+            )
             which, cell = self.within(here, here + 1)
             name, index = self.named(there[which])
             tile = self.graph.tile_map.at(there[which]).astype(np.int64)
@@ -149,8 +177,12 @@ class Elements:
             comes.append((tile, self.tile[cell], cell))
             reads.append(self.within(there, there + 1)[1])
         how = "copied from {name}[{index}] on tile {tile}"
-        origins = _origins(how, True, *(np.concatenate(column) for column in zip(*made, strict=True)))
-        return Step(np.unique(np.concatenate(reads)), _cells(origins), origins, _crossing(comes), {}, True)
+        origins = _origins(
+            how, True, *(np.concatenate(column) for column in zip(*made, strict=True))
+        )
+        return Step(
+            np.unique(np.concatenate(reads)), _cells(origins), origins, _crossing(comes), {}, True
+        )
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
         """What comes from the host, or goes there."""
@@ -158,13 +190,32 @@ class Elements:
         which, cell = self.within(here, here + 1)
         away = np.full(len(cell), HOST)
         if not into:
-            return Step(np.unique(cell), NONE, (), {}, _crossing([(self.tile[cell], away, cell)]), by_host=True)
+            return Step(
+                np.unique(cell),
+                NONE,
+                (),
+                {},
+                _crossing([(self.tile[cell], away, cell)]),
+                by_host=True,
+            )
         number = np.full(len(cell), self.names(name))
-        origins = _origins(f"element {{index}} of {noun} {{name}}", False, cell, number, which, away)
-        return Step(NONE, np.unique(cell), origins, _crossing([(away, self.tile[cell], cell)]), {}, True, True)
+        origins = _origins(
+            f"element {{index}} of {noun} {{name}}", False, cell, number, which, away
+        )
+        return Step(
+            NONE,
+            np.unique(cell),
+            origins,
+            _crossing([(away, self.tile[cell], cell)]),
+            {},
+            True,
+            True,
+        )
 
 
-def _origins(how: str, element: bool, cell: Array, name: Array, index: Array, tile: Array) -> tuple[Origins, ...]:
+def _origins(
+    how: str, element: bool, cell: Array, name: Array, index: Array, tile: Array
+) -> tuple[Origins, ...]:
     return (Origins(how, element, cell, name, index, tile),) if len(cell) else ()
 
 
@@ -177,5 +228,11 @@ def _crossing(found: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
     """By (from, to) the elements that go from one tile to another, each once."""
     source, to, element = (np.concatenate(column) for column in zip(*found, strict=True))
     rows = np.unique(np.stack((source, to, element), axis=1)[source != to], axis=0)
-    first = np.flatnonzero(np.append(True, np.any(rows[1:, :2] != rows[:-1, :2], axis=1))[: len(rows)])
-    return {(int(some[0, 0]), int(some[0, 1])): some[:, 2] for some in np.split(rows, first[1:]) if len(some)}
+    first = np.flatnonzero(
+        np.append(True, np.any(rows[1:, :2] != rows[:-1, :2], axis=1))[: len(rows)]
+    )
+    return {
+        (int(some[0, 0]), int(some[0, 1])): some[:, 2]
+        for some in np.split(rows, first[1:])
+        if len(some)
+    }

@@ -1,8 +1,11 @@
-"""Numbers as short text, the same text everywhere: what a picture carries along must be small, and equal for equal runs.
+"""Numbers as short text, the same text everywhere: what a picture carries along must be small, and
+equal for equal runs.
 
-Four forms, whichever is shortest: one number if all are equal; runs, as in "3*5,4" for five threes and a four; steps, "d" and
-then the runs of the differences between neighbours, the first of them from zero; or bits, "b" + lowest + ":" + bits for each
-+ ":" + the differences from the lowest, six bits a character. No compressor is used: their output changes from build to build.
+Four forms, whichever is shortest: one number if all are equal; runs, as in "3*5,4" for five threes
+and a four; steps, "d" and then the runs of the differences between neighbours, the first of them
+from zero; or bits, "b" + lowest + ":" + bits for each
++ ":" + the differences from the lowest, six bits a character. No compressor is used: their output
+  changes from build to build.
 """
 
 from __future__ import annotations
@@ -11,18 +14,23 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+ALPHABET = np.frombuffer(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8
+)
 
 
 def pack(values: Array) -> int | str:
-    """`values` (whole numbers, any shape, read row by row) in the shortest of the forms; "" if there are none."""
+    """`values` (whole numbers, any shape, read row by row) in the shortest of the forms; "" if
+    there are none."""
     flat = np.asarray(values, np.int64).reshape(-1)
     if not len(flat):
         return ""
     lowest, highest = int(flat.min()), int(flat.max())
     if lowest == highest:
         return lowest
-    return min(_runs(flat), "d" + _runs(np.diff(flat, prepend=0)), _bits(flat, lowest, highest), key=len)
+    return min(
+        _runs(flat), "d" + _runs(np.diff(flat, prepend=0)), _bits(flat, lowest, highest), key=len
+    )
 
 
 def unpack(text: int | str, count: int) -> Array:
@@ -48,7 +56,10 @@ def unpack(text: int | str, count: int) -> Array:
 def _runs(flat: Array) -> str:
     first = np.flatnonzero(np.append(True, flat[1:] != flat[:-1]))
     length = np.diff(np.append(first, len(flat)))
-    return ",".join(f"{v}*{n}" if n > 1 else f"{v}" for v, n in zip(flat[first].tolist(), length.tolist(), strict=True))
+    return ",".join(
+        f"{v}*{n}" if n > 1 else f"{v}"
+        for v, n in zip(flat[first].tolist(), length.tolist(), strict=True)
+    )
 
 
 def _bits(flat: Array, lowest: int, highest: int) -> str:

@@ -34,7 +34,16 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.shapes import LETTER, MOST_RECTANGLES, Boxes, Line, Outline, Raster, Shape, Words
+from ipu_teach.show.shapes import (
+    LETTER,
+    MOST_RECTANGLES,
+    Boxes,
+    Line,
+    Outline,
+    Raster,
+    Shape,
+    Words,
+)
 from ipu_teach.show.trend import paint_trend
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
@@ -49,8 +58,11 @@ SMALLEST_BOX = 0.15  # of a stack; smaller ones cannot be seen
 SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
 
 
-def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool = False) -> Iterator[Shape]:
-    """The shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out where a step stops.
+def paint(
+    scene: Scene, frame: int, progress: float | None = None, whole: bool = False
+) -> Iterator[Shape]:
+    """The shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out where a
+    step stops.
 
     `whole` shows all of its lanes.
     """
@@ -101,11 +113,14 @@ def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool =
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """int[count]: the code of each cell. A cell keeps its first code until its time is over, then it has the second."""
+    """int[count]: the code of each cell. A cell keeps its first code until its time is over, then
+    it has the second."""
     code, until, then = still.cells[mark.name]
     now = progress * still.cycles
     until = np.broadcast_to(np.asarray(until), mark.count)
-    return np.where((until > 0) & (until >= now), np.broadcast_to(np.asarray(code), mark.count), then)
+    return np.where(
+        (until > 0) & (until >= now), np.broadcast_to(np.asarray(code), mark.count), then
+    )
 
 
 def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator[Shape]:
@@ -121,7 +136,13 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
             pixels = np.full(rows * mark.columns, -1)
             pixels[: len(part)] = part
             x, y = mark.place(np.array(first))
-            yield Raster(float(x), float(y), mark.columns * mark.side, rows * mark.side, pixels.reshape(rows, mark.columns))
+            yield Raster(
+                float(x),
+                float(y),
+                mark.columns * mark.side,
+                rows * mark.side,
+                pixels.reshape(rows, mark.columns),
+            )
         return
     x, y = mark.place(np.arange(mark.count))
     inset = mark.side * 0.94
@@ -141,20 +162,33 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
         fits, size = 6.4 * len(name) < mark.side, 12 if tall else 11
         both = bool(tall and letter and fits)
         text = name if fits and (both or not letter) else letter
-        middle, part = float(x[i] + mark.side * 0.47), 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
+        middle, part = (
+            float(x[i] + mark.side * 0.47),
+            0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side,
+        )
         lines.append(Words(middle, float(y[i] + mark.side * part), text, size, "middle", code))
         if both:
-            lines.append(Words(middle, float(y[i] + mark.side * 0.78), letter, size, "middle", code))
+            lines.append(
+                Words(middle, float(y[i] + mark.side * 0.78), letter, size, "middle", code)
+            )
     yield from sorted(lines, key=lambda w: (str(w.ink), w.size, w.y))
 
 
-def _lanes(scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool) -> Iterator[Shape]:
+def _lanes(
+    scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool
+) -> Iterator[Shape]:
     chosen, start, stop = still.lanes[mark.name]
     drawing = scene.drawings[chosen]
     shown = drawing.span if whole or mark.whole else start + progress * (stop - start)
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-        yield Words(mark.x + mark.width, mark.y - 8, f"{number(drawing.span)} {drawing.unit}", anchor="end", ink="soft")
+        yield Words(
+            mark.x + mark.width,
+            mark.y - 8,
+            f"{number(drawing.span)} {drawing.unit}",
+            anchor="end",
+            ink="soft",
+        )
     bottom = mark.y + mark.height
     yield Line(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Line(((mark.x + mark.width, mark.y), (mark.x + mark.width, bottom)), 1, "line")
@@ -164,7 +198,10 @@ def _lanes(scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool
     for words, y in zip(mark.ends, (mark.y + 9, bottom - 1), strict=False):
         yield Words(mark.x - 5, y, words, 11, "end", "soft")
     if mark.limit:
-        yield Line(((mark.x + mark.limit * scale, mark.y - 3), (mark.x + mark.limit * scale, bottom + 3)), 2)
+        yield Line(
+            ((mark.x + mark.limit * scale, mark.y - 3), (mark.x + mark.limit * scale, bottom + 3)),
+            2,
+        )
     if mark.whole and len(scene.frames) > 1:
         x = mark.x + (start + stop) / 2 * scale
         yield Line(((x, mark.y - 3), (x, bottom + 3)), 1.5)
@@ -179,7 +216,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """(whether on top, code, begin, end) of what is drawn for every bar: what comes after it as far as it goes, then itself."""
+    """(whether on top, code, begin, end) of what is drawn for every bar: what comes after it as far
+    as it goes, then itself."""
     for bar in drawing.bars:
         begin = np.broadcast_to(np.asarray(bar.start, np.float64), count)
         if bar.rest >= 0:
@@ -199,32 +237,38 @@ def _pieces(drawing: Drawing, count: int) -> Iterator[tuple[Array, Array, Array]
 
 
 def stacked_pixels(amounts: Array, rows: int) -> Array:
-    """int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above the other; -1 where nothing is.
+    """int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above the
+    other; -1 where nothing is.
 
-    What a column has too much or too little of by rounding, the next makes good, so that shares of the whole are kept.
-    """
-    amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))  # first what stays empty
+    What a column has too much or too little of by rounding, the next makes good, so that shares of
+    the whole are kept."""
+    # first what stays empty
+    amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))
     pixels, owed = np.zeros((rows, amounts.shape[1]), np.int64), np.zeros(len(amounts))
     for column in range(amounts.shape[1]):
         owed += amounts[:, column]
         given: Array = np.maximum(np.floor(owed), 0).astype(np.int64)
         while (short := rows - int(given.sum())) != 0:
-            given[int(np.argmax(owed - given) if short > 0 else np.argmax(given - owed))] += 1 if short > 0 else -1
+            given[int(np.argmax(owed - given) if short > 0 else np.argmax(given - owed))] += (
+                1 if short > 0 else -1
+            )
         pixels[:, column] = np.repeat(np.arange(len(given)), given) - 1
         owed -= given
     return pixels
 
 
 def pixels_in_turn(spent: Array) -> Array:
-    """int[rows, columns]: for each row and column the code that is owed most of `spent`, float[rows, codes, columns].
+    """int[rows, columns]: for each row and column the code that is owed most of `spent`,
+    float[rows, codes, columns].
 
-    A pixel pays for a column's width, so along each row every code has its share, however short its pieces are.
-    """
+    A pixel pays for a column's width, so along each row every code has its share, however short its
+    pieces are."""
     rows, _, columns = spent.shape
     pixels, owed = np.zeros((rows, columns), np.int64), np.zeros(spent.shape[:2])
     for column in range(columns):
         owed += spent[:, :, column]
-        there = np.where(spent[:, :, column] > 0, owed, -np.inf)  # never what the column has nothing of
+        # never what the column has nothing of
+        there = np.where(spent[:, :, column] > 0, owed, -np.inf)
         pixels[:, column] = np.argmax(there, axis=1)
         owed[np.arange(rows), pixels[:, column]] -= spent[:, :, column].sum(axis=1)
     return pixels
@@ -248,43 +292,71 @@ def _message(cells: Cells, message: Message, width: float) -> Iterator[Shape]:
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
     if len(message.receivers) > MOST_SPOKES:  # the sender has a frame, who hears it a dot
-        corners = ((x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half), (x - half, y - half))
+        corners = (
+            (x - half, y - half),
+            (x + half, y - half),
+            (x + half, y + half),
+            (x - half, y + half),
+            (x - half, y - half),
+        )
         yield from (Line((a, b), 1.5) for a, b in zip(corners, corners[1:], strict=False))
         dot = cells.side * 0.15
-        yield from (Line(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True))
+        yield from (
+            Line(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True)
+        )
         return
     for u, v in zip(to_x, to_y, strict=True):
-        # From beside the sender's number to the rim of the receiver; a message to several leaves straight.
+        # From beside the sender's number to the rim of the receiver; a message to several leaves
+        # straight.
         middle = bend(x, y, u, v) if len(to_x) == 1 else ((x + u) / 2, (y + v) / 2)
-        line = (_toward((x, y), middle, 0.28 * cells.side), middle, _toward((u, v), middle, half + min(1, 0.03 * cells.side)))
-        yield Line(line if len(to_x) == 1 else line[::2], width if len(to_x) == 1 else 0.8, arrow=True)
+        line = (
+            _toward((x, y), middle, 0.28 * cells.side),
+            middle,
+            _toward((u, v), middle, half + min(1, 0.03 * cells.side)),
+        )
+        yield Line(
+            line if len(to_x) == 1 else line[::2], width if len(to_x) == 1 else 0.8, arrow=True
+        )
 
 
-def _toward(start: tuple[float, float], end: tuple[float, float], reach: float) -> tuple[float, float]:
-    """From `start` towards `end` as far as the rim of a square that is `reach` wide to each side, at most to the end."""
+def _toward(
+    start: tuple[float, float], end: tuple[float, float], reach: float
+) -> tuple[float, float]:
+    """From `start` towards `end` as far as the rim of a square that is `reach` wide to each side,
+    at most to the end."""
     x, y = end[0] - start[0], end[1] - start[1]
     part = min(1.0, reach / (max(abs(x), abs(y)) or 1))
     return start[0] + part * x, start[1] + part * y
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
-    """The control point of a curve that leaves the straight line a little to its left, so that both directions are seen."""
+    """The control point of a curve that leaves the straight line a little to its left, so that both
+    directions are seen."""
     return (x + to_x) / 2 + 0.18 * (to_y - y), (y + to_y) / 2 - 0.18 * (to_x - x)
 
 
 def track_edges(scene: Scene) -> Array:
-    """float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without cycles has no width."""
+    """float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without cycles
+    has no width."""
     cycles = np.array([s.cycles for s in scene.stills])[scene.frames]
     edges = np.append(0.0, np.cumsum(cycles))
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """(code, cycles) of every piece of the run: the phases of its frames where a tape has their drawings, else its frames."""
+    """(code, cycles) of every piece of the run: the phases of its frames where a tape has their
+    drawings, else its frames."""
     found, tapes = [], [m for m in scene.marks if isinstance(m, Tape)]
     for still in scene.stills:
-        drawn = [scene.drawings[n].bars for n, *_ in (still.lanes[m.name] for m in tapes if m.name in still.lanes)]
-        bars = [(int(np.max(b.code)), b.end - float(np.max(b.start))) for b in drawn[0]] if drawn else []
+        drawn = [
+            scene.drawings[n].bars
+            for n, *_ in (still.lanes[m.name] for m in tapes if m.name in still.lanes)
+        ]
+        bars = (
+            [(int(np.max(b.code)), b.end - float(np.max(b.start))) for b in drawn[0]]
+            if drawn
+            else []
+        )
         found.append(np.array(bars or [(still.code, still.cycles)], np.float64))
     run = np.concatenate([found[i] for i in scene.frames.tolist()])
     return run[:, 0].astype(np.int64), run[:, 1]
@@ -297,19 +369,36 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     if len(codes) > MOST_RECTANGLES:
         columns, rows = STRIP
         places, found = np.linspace(0, ends[-1], columns + 1), np.unique(codes)
-        spent = [np.diff(np.interp(places, ends, np.append(0.0, np.cumsum(cycles * (codes == c))))) for c in found]
+        spent = [
+            np.diff(np.interp(places, ends, np.append(0.0, np.cumsum(cycles * (codes == c)))))
+            for c in found
+        ]
         pixels = stacked_pixels(np.array(spent) * columns / ends[-1] * rows, rows)
-        yield Raster(mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, found[pixels]))
+        yield Raster(
+            mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, found[pixels])
+        )
     else:
         left = mark.x + ends * mark.width / (ends[-1] or 1)
         for code in np.unique(codes):
             at = np.flatnonzero(codes == code)
             size = np.full(len(at), mark.height)
-            yield Boxes(int(code), np.stack((left[at], np.full(len(at), mark.y), left[at + 1] - left[at], size), axis=1))
+            yield Boxes(
+                int(code),
+                np.stack(
+                    (left[at], np.full(len(at), mark.y), left[at + 1] - left[at], size), axis=1
+                ),
+            )
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
     yield Line(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
     yield Words(mark.x, mark.y + mark.height + 16, "0", 11, ink="soft")
-    yield Words(mark.x + mark.width, mark.y + mark.height + 16, f"{number(ends[-1])} modelled cycles", 11, "end", "soft")
+    yield Words(
+        mark.x + mark.width,
+        mark.y + mark.height + 16,
+        f"{number(ends[-1])} modelled cycles",
+        11,
+        "end",
+        "soft",
+    )
 
 
 def cycles_before(scene: Scene) -> Array:
@@ -321,20 +410,38 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     before = cycles_before(scene)
     scale = mark.width / (before[-1] or 1)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    start, stop = (mark.first, np.minimum(mark.last, before[-1])) if mark.timed else (before[mark.first], before[mark.last])
+    start, stop = (
+        (mark.first, np.minimum(mark.last, before[-1]))
+        if mark.timed
+        else (before[mark.first], before[mark.last])
+    )
     left, right = mark.x + start * scale, mark.x + stop * scale
     top = mark.y + mark.depth * mark.pitch
     gap = np.where(right - left > 4, 0.8, 0)  # between neighbours
     wide = np.maximum(right - left - gap, 0.3)
     for code in np.unique(mark.code):
         at = mark.code == code
-        yield Boxes(int(code), np.stack((left[at], top[at], wide[at], np.full(int(at.sum()), mark.pitch - 1.5)), axis=1))
+        yield Boxes(
+            int(code),
+            np.stack(
+                (left[at], top[at], wide[at], np.full(int(at.sum()), mark.pitch - 1.5)), axis=1
+            ),
+        )
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
         words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / 6.4))
         if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
             continue
-        lines.append(Words(float(left[i]) + 4, float(top[i] + mark.pitch * 0.68), words, 11, "start", int(mark.code[i])))
+        lines.append(
+            Words(
+                float(left[i]) + 4,
+                float(top[i] + mark.pitch * 0.68),
+                words,
+                11,
+                "start",
+                int(mark.code[i]),
+            )
+        )
     yield from sorted(lines, key=lambda w: w.ink)
 
 
@@ -343,7 +450,10 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     before = cycles_before(scene) - cycles_before(scene)[frames[0]]
     scale = mark.width / (mark.span or before[-1] or 1)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    drawings = [scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None for s in scene.stills]
+    drawings = [
+        scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None
+        for s in scene.stills
+    ]
     run = [(f, d) for f in frames.tolist() if (d := drawings[int(scene.frames[f])]) is not None]
     if sum(1 + (bar.rest >= 0) for _, d in run for bar in d.bars) * mark.count <= MOST_PIECES:
         yield from _tape_boxes(mark, run, before, scale)
@@ -353,23 +463,29 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     for words, y in zip(mark.ends, (mark.y + 9, mark.y + mark.height - 1), strict=False):
         yield Words(mark.x - 5, y, words, 11, "end", "soft")
     if frame in frames:
-        cursor = float(mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame])))
+        cursor = float(
+            mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))
+        )
         yield Line(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
 
 
-def _tape_boxes(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float) -> Iterator[Shape]:
+def _tape_boxes(
+    mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float
+) -> Iterator[Shape]:
     yield from _lane_boxes(mark, [(float(before[frame]), drawing) for frame, drawing in run], scale)
 
 
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """The bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one box, with lines of paper between
-    lanes; what comes after a bar is drawn under it, as wide as both, which is shorter to say."""
+    """The bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one box,
+    with lines of paper between lanes; what comes after a bar is drawn under it, as wide as both,
+    which is shorter to say."""
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     within: set[int] = set()  # lanes that begin within a box
-    boxes: dict[tuple[bool, int, int], list[tuple[float, float, float, float]]] = {}  # on top, code, how many lanes
+    # on top, code, how many lanes
+    boxes: dict[tuple[bool, int, int], list[tuple[float, float, float, float]]] = {}
     parts = [
         (top, code, mark.x + (first + begin) * scale, (np.minimum(end, shown) - begin) * scale)
         for first, drawing in drawings
@@ -378,8 +494,15 @@ def _lane_boxes(
     for top, code, x, wide in parts:
         new = (np.diff(x) != 0) | (np.diff(wide) != 0) | (np.diff(code) != 0)
         starts = np.flatnonzero(np.append(True, new))
-        for lane, lanes in zip(starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True):
-            box = (float(x[lane]), mark.y + lane * pitch + gap, float(wide[lane]), lanes * pitch - 2 * gap)
+        for lane, lanes in zip(
+            starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True
+        ):
+            box = (
+                float(x[lane]),
+                mark.y + lane * pitch + gap,
+                float(wide[lane]),
+                lanes * pitch - 2 * gap,
+            )
             if box[2] > 0:
                 boxes.setdefault((top, int(code[lane]), lanes), []).append(box)
                 within.update(range(lane + 1, lane + lanes))
@@ -390,19 +513,24 @@ def _lane_boxes(
         yield Line(((mark.x, y), (mark.x + mark.width, y)), 2 * gap, "paper")
 
 
-def _tape_raster(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int) -> Iterator[Shape]:
+def _tape_raster(
+    mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
+) -> Iterator[Shape]:
     """Of a run too long to draw bar by bar; every lane has the shares of its whole run."""
     first, last = run[0][0], run[-1][0] + 1
     wide = before[last] * scale
     columns = max(1, round(COLUMNS * wide / mark.width))
     at = np.linspace(0, before[last], columns + 1)
-    within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)  # the frame of each edge
+    # the frame of each edge
+    within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)
     made: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
     spent, total = np.zeros((mark.count, codes, columns + 1)), np.zeros((mark.count, codes))
     edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))
     for (frame, drawing), edges in zip(run, edges_of, strict=True):
         if len(edges):
-            spent[:, :, edges] = total[:, :, None] + _spent(drawing, mark.count, codes, at[edges] - before[frame])
+            spent[:, :, edges] = total[:, :, None] + _spent(
+                drawing, mark.count, codes, at[edges] - before[frame]
+            )
         if id(drawing) not in made:
             made[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
         total += made[id(drawing)]
@@ -415,10 +543,13 @@ def _tape_raster(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scal
 
 
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
-    """float[lanes, codes, times]: how long each lane has had each code until some time of the drawing."""
+    """float[lanes, codes, times]: how long each lane has had each code until some time of the
+    drawing."""
     found = np.zeros((count, codes, len(until)))
     for code, begin, end in _pieces(drawing, count):
-        found[np.arange(count), code] += np.clip(np.minimum(until, end[:, None]) - begin[:, None], 0, None)
+        found[np.arange(count), code] += np.clip(
+            np.minimum(until, end[:, None]) - begin[:, None], 0, None
+        )
     return found
 
 
@@ -426,7 +557,9 @@ def _steps(mark: Curve, values: Array) -> Array:
     """float[2n, 2]: the points of a line that keeps each value for the width of a frame."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
-    return np.stack((x, np.repeat(mark.y + mark.height * (1 - values / (mark.top or 1)), 2)), axis=1)
+    return np.stack(
+        (x, np.repeat(mark.y + mark.height * (1 - values / (mark.top or 1)), 2)), axis=1
+    )
 
 
 def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
@@ -438,7 +571,9 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         if series.base is None:
             yield Outline(series.code, upper, False, 2.5)
         else:
-            yield Outline(series.code, np.concatenate((upper, _steps(mark, series.base)[::-1])), True)
+            yield Outline(
+                series.code, np.concatenate((upper, _steps(mark, series.base)[::-1])), True
+            )
     if 0 < mark.limit <= mark.top:
         y = mark.y + mark.height * (1 - mark.limit / mark.top)
         yield Line(((mark.x, y), (mark.x + mark.width, y)), 1.5)
@@ -458,7 +593,14 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
 def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
     drawing = scene.drawings[still.lanes[mark.name][0]]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    yield Words(mark.x + mark.width, mark.y - 8, f"to {number(round(drawing.span))} {drawing.unit}", 12, "end", "soft")
+    yield Words(
+        mark.x + mark.width,
+        mark.y - 8,
+        f"to {number(round(drawing.span))} {drawing.unit}",
+        12,
+        "end",
+        "soft",
+    )
     bottom, scale = mark.y + mark.height, mark.height / (drawing.span or 1)
     pitch = mark.width / mark.count
     wide, rows = stack_width(pitch), np.arange(mark.count)
@@ -467,15 +609,25 @@ def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
     else:
         for code, begin, end in _stacked(drawing, mark.count):
             boxes = np.stack(
-                (mark.x + rows * pitch, bottom - end * scale, np.full(mark.count, wide), (end - begin) * scale), axis=1
+                (
+                    mark.x + rows * pitch,
+                    bottom - end * scale,
+                    np.full(mark.count, wide),
+                    (end - begin) * scale,
+                ),
+                axis=1,
             )
             seen = boxes[:, 3] >= SMALLEST_BOX
             if seen.any():
                 yield Boxes(code, boxes[seen], upright=True)
         starts = np.flatnonzero(np.append(True, np.diff(mark.level) != 0))
-        for first, last in zip(starts.tolist(), np.append(starts[1:], mark.count).tolist(), strict=True):
+        for first, last in zip(
+            starts.tolist(), np.append(starts[1:], mark.count).tolist(), strict=True
+        ):
             y = bottom - float(mark.level[first]) * scale
-            yield Line(((mark.x + first * pitch - 2, y), (mark.x + (last - 1) * pitch + wide + 2, y)), 1.5)
+            yield Line(
+                ((mark.x + first * pitch - 2, y), (mark.x + (last - 1) * pitch + wide + 2, y)), 1.5
+            )
     yield Line(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
     if mark.limit <= drawing.span:
         y = bottom - mark.limit * scale
@@ -489,7 +641,8 @@ def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
 
 
 def stack_width(pitch: float) -> float:
-    """How wide a stack is, of `pitch` from one to the next: even, so that its middle is on a whole unit, where it is wide."""
+    """How wide a stack is, of `pitch` from one to the next: even, so that its middle is on a whole
+    unit, where it is wide."""
     return float(2 * int(pitch * 0.43)) if pitch >= 8 else pitch * (0.86 if pitch > 4 else 1)
 
 
@@ -505,7 +658,11 @@ def _stacked(drawing: Drawing, count: int) -> Iterator[tuple[int, Array, Array]]
 
 def stack_raster(mark: Stack, drawing: Drawing) -> Array:
     """Codes by (row, column), upright."""
-    amounts = np.array([end - begin for _, begin, end in _stacked(drawing, mark.count)]) * STACKED / (drawing.span or 1)
+    amounts = (
+        np.array([end - begin for _, begin, end in _stacked(drawing, mark.count)])
+        * STACKED
+        / (drawing.span or 1)
+    )
     codes: Array = np.array([code for code, *_ in _stacked(drawing, mark.count)])
     pixels = stacked_pixels(amounts, STACKED)
     # From below: the empty rows, which come first, are on top.
@@ -519,7 +676,10 @@ BAR = 90.0  # width of a tree's column of bars
 
 def _tree(mark: Tree) -> Iterator[Shape]:
     right = mark.x + mark.width
-    starts = [right - BAR - 12 - mark.column * (len(mark.columns) - 1 - i) for i in range(len(mark.columns))]
+    starts = [
+        right - BAR - 12 - mark.column * (len(mark.columns) - 1 - i)
+        for i in range(len(mark.columns))
+    ]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for x, words in zip(starts, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, "end", "soft")
@@ -545,7 +705,9 @@ def _tree(mark: Tree) -> Iterator[Shape]:
 def colours_of(shapes: list[Shape]) -> tuple[set[int], set[int]]:
     """(the codes that occur in some shapes, those on which words stand)."""
     found: set[int] = set()
-    inks = {shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)}
+    inks = {
+        shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)
+    }
     for shape in shapes:
         match shape:
             case Boxes() | Outline():
@@ -556,7 +718,8 @@ def colours_of(shapes: list[Shape]) -> tuple[set[int], set[int]]:
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
-    """Below the drawing: what the frame is, in words, and what the codes mean that the scene uses."""
+    """Below the drawing: what the frame is, in words, and what the codes mean that the scene
+    uses."""
     still = scene.stills[int(scene.frames[frame])]
     y = scene.height + 14
     head = f"{still.label}, {number(still.cycles)} modelled cycles" if still.cycles else still.label
@@ -594,11 +757,16 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
 
 def caption_height(scene: Scene) -> float:
     """Height of the words and the legend below the drawing."""
-    return 50 + LINE * note_lines(scene) + LEGEND_ROW * max((row for *_, row in legend_places(scene)), default=0)
+    return (
+        50
+        + LINE * note_lines(scene)
+        + LEGEND_ROW * max((row for *_, row in legend_places(scene)), default=0)
+    )
 
 
 def note_lines(scene: Scene) -> int:
-    """How many lines the longest note takes: the same for every frame, so that nothing moves from one to the next."""
+    """How many lines the longest note takes: the same for every frame, so that nothing moves from
+    one to the next."""
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 

@@ -1,7 +1,9 @@
-"""The colours of all pictures: what a tile is doing has one colour, one letter and one pattern everywhere.
+"""The colours of all pictures: what a tile is doing has one colour, one letter and one pattern
+everywhere.
 
-The hues are those that Okabe and Ito chose so that people with any colour vision tell them apart (Color Universal Design,
-2008), darkened or lightened where a theme needs it. A letter and a pattern say the same without colour.
+The hues are those that Okabe and Ito chose so that people with any colour vision tell them apart
+(Color Universal Design, 2008), darkened or lightened where a theme needs it. A letter and a pattern
+say the same without colour.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Code:
-    """What a mark can mean. `light` and `dark` are its colours on a light and on a dark page; `pattern` is one of
-    "" (plain), "/" (hatched), "." (dotted), "-" (horizontal lines), "|" (vertical lines) and "x" (crossed). A legend names what
-    has a letter, or is `listed` without one."""
+    """What a mark can mean. `light` and `dark` are its colours on a light and on a dark page;
+    `pattern` is one of "" (plain), "/" (hatched), "." (dotted), "-" (horizontal lines), "|"
+    (vertical lines) and "x" (crossed). A legend names what has a letter, or is `listed` without
+    one."""
 
     name: str
     letter: str
@@ -42,7 +45,8 @@ PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)  # each has the name of a kind o
 STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST)  # of a tile
 STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # by the kind of a phase
 
-# Seven that stand for nothing by themselves: neighbours in a row of tiles differ, and each tile has its number besides.
+# Seven that stand for nothing by themselves: neighbours in a row of tiles differ, and each tile has
+# its number besides.
 HUES = tuple(
     Code(f"hue {i}", "", light, dark, pattern)
     for i, (light, dark, pattern) in enumerate(
@@ -57,23 +61,31 @@ HUES = tuple(
         )
     )
 )
-# Fourteen tiles, each with its own of colour and pattern; and ranges of more tiles, from dark to light.
-TILES = (*HUES, *(replace(hue, pattern=HUES[(i + 3) % 7].pattern or "/") for i, hue in enumerate(HUES)))
+# Fourteen tiles, each with its own of colour and pattern; and ranges of more tiles, from dark to
+# light.
+TILES = (
+    *HUES,
+    *(replace(hue, pattern=HUES[(i + 3) % 7].pattern or "/") for i, hue in enumerate(HUES)),
+)
 RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """(the colours of tiles, how many neighbours share one): no two tiles look alike that do not stand side by side."""
+    """(the colours of tiles, how many neighbours share one): no two tiles look alike that do not
+    stand side by side."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
     each = -(-num_tiles // len(RANGES))
     firsts = range(0, num_tiles, each)
     names = (f"tiles {first:,} to {min(first + each, num_tiles) - 1:,}" for first in firsts)
-    return tuple(Code(name, "", colour, colour, "", True) for name, colour in zip(names, RANGES, strict=False)), each
+    return tuple(
+        Code(name, "", colour, colour, "", True)
+        for name, colour in zip(names, RANGES, strict=False)
+    ), each
 
 
-# What lies in a tile's memory: first what is always live, then what comes and goes, last what is lost
-# between. They have no letters: where they are drawn, a lane with the name stands beside.
+# What lies in a tile's memory: first what is always live, then what comes and goes, last what is
+# lost between. They have no letters: where they are drawn, a lane with the name stands beside.
 VARIABLES = Code("variables, always live", "", "#0072b2", "#2a8fd0", "")
 COMING = Code("variables that come and go", "", "#7cc4ee", "#67b4e4", "x")
 GAPS = Code("gaps", "", "#e4e7ea", "#5a626c", "/")
@@ -90,8 +102,8 @@ MEMORY = {
     "Host buffers": Code("host buffers", "", "#e7a6c4", "#d98fb2", "|"),
 }
 
-# A tile's share of the memory that it has, in fifths, and what is more than there is. The darker (on a dark page the
-# lighter), the fuller.
+# A tile's share of the memory that it has, in fifths, and what is more than there is. The darker
+# (on a dark page the lighter), the fuller.
 FILL = (
     *(
         Code(f"up to {20 * i + 20} % of the limit", f"{i + 1}", light, dark, "")
@@ -117,7 +129,8 @@ NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", "x")
 PAPER = Code("nothing", "", "#ffffff", "#14171a", "")
 BYTES = Code("bytes of the tiles, sorted", "", "#7fb6d9", "#2f7aa8", "", True)
 
-# Numbers from the lowest to the highest, and what is none. Those below zero are blue, those above orange.
+# Numbers from the lowest to the highest, and what is none. Those below zero are blue, those above
+# orange.
 BELOW, NEAR_ZERO, ABOVE = (
     tuple(Code("", "", light, dark, "", True) for light, dark in colours)
     for colours in (
@@ -132,18 +145,24 @@ CHANGE = Code("values change", "V", "#59636e", "#a4adb7", "x")
 RIMS = tuple(  # of tensors: none of these colours means anything else where their numbers are drawn
     Code("", "", light, dark, "", True)
     for light, dark in (
-        ("#009e73", "#1cb288"), ("#9a5fb4", "#bd8fd6"), ("#7a8b00", "#b7d36b"),
-        ("#0072b2", "#2a8fd0"), ("#c2507f", "#e58fb3"), ("#7d6a55", "#b39f88"),
+        ("#009e73", "#1cb288"),
+        ("#9a5fb4", "#bd8fd6"),
+        ("#7a8b00", "#b7d36b"),
+        ("#0072b2", "#2a8fd0"),
+        ("#c2507f", "#e58fb3"),
+        ("#7d6a55", "#b39f88"),
     )
-)  # fmt: skip
+)
 
-# Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on their paper.
+# Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on
+# their paper.
 LIGHT = {"paper": "#ffffff", "ink": "#1b1f24", "soft": "#59636e", "line": "#c4cbd3"}
 DARK = {"paper": "#14171a", "ink": "#e8ebee", "soft": "#a4adb7", "line": "#444c56"}
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is easier to read on `colour` (relative luminance as in WCAG 2.2)."""
+    """Black or white, whichever is easier to read on `colour` (relative luminance as in WCAG
+    2.2)."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#ffffff"

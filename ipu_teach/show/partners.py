@@ -1,4 +1,5 @@
-"""A matrix of senders and receivers, and one tile among its partners, as shapes: for the renderers that draw stills."""
+"""A matrix of senders and receivers, and one tile among its partners, as shapes: for the renderers
+that draw stills."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
         for code in np.unique(codes):
             row, column = np.nonzero(codes == code)
             size = np.full(len(row), side)
-            yield Boxes(int(code), np.stack((mark.x + column * side, mark.y + row * side, size, size), axis=1))
+            yield Boxes(
+                int(code),
+                np.stack((mark.x + column * side, mark.y + row * side, size, size), axis=1),
+            )
     right, bottom = mark.x + mark.width, mark.y + mark.height
     for bar, upright in zip(drawing.bars, (True, False), strict=True):
         length = np.broadcast_to(bar.length, mark.bins) / (drawing.span or 1) * MARGIN
@@ -54,7 +58,8 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """(partner, bytes from it, bytes to it) of bin `middle` of a matrix of bytes, those with most first."""
+    """(partner, bytes from it, bytes to it) of bin `middle` of a matrix of bytes, those with most
+    first."""
     received, sent = sizes[middle], sizes[:, middle]
     both = received + sent
     both[middle] = 0
@@ -79,10 +84,17 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     matrix = scene.mark(mark.of)
     assert isinstance(matrix, Matrix)
     middle = busiest(scene.drawings[still.lanes[matrix.name][0]])
-    sizes: Array = np.broadcast_to(still.values["bytes"], matrix.count).reshape(matrix.bins, matrix.bins)
+    sizes: Array = np.broadcast_to(still.values["bytes"], matrix.count).reshape(
+        matrix.bins, matrix.bins
+    )
     found = around(sizes, middle)
     tiles = "tile" if matrix.each == 1 else "tiles"
-    yield Words(mark.x, mark.y - 8, f"bytes between {tiles} {bin_name(matrix, middle)} and others", ink="soft")
+    yield Words(
+        mark.x,
+        mark.y - 8,
+        f"bytes between {tiles} {bin_name(matrix, middle)} and others",
+        ink="soft",
+    )
     most = max((max(a, b) for _, a, b in found), default=1)
     x, y = mark.x + mark.width / 2, mark.y + mark.height / 2
     shown = found[:MOST_PARTNERS]
@@ -94,7 +106,10 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
         for size, inward, shift in ((received, True, both), (sent, False, -both)):
             if size:
                 near, far = (x + 34 * across, y + 26 * down), (u - 34 * across, v - 26 * down)
-                ends = [(p[0] - shift * down, p[1] + shift * across) for p in ((far, near) if inward else (near, far))]
+                ends = [
+                    (p[0] - shift * down, p[1] + shift * across)
+                    for p in ((far, near) if inward else (near, far))
+                ]
                 yield Line((ends[0], ends[1]), 1 + 2.5 * (size / most) ** 0.5, arrow=True)
         yield Words(u, v, bin_name(matrix, which), 12, "middle")
         text = " ".join([f"{received:,} in"] * (received > 0) + [f"{sent:,} out"] * (sent > 0))
@@ -102,5 +117,10 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     yield Words(x, y + 5, bin_name(matrix, middle), 14, "middle")
     if len(found) > len(shown):
         yield Words(
-            mark.x + mark.width, mark.y + mark.height + 12, f"and {len(found) - len(shown):,} others", 12, "end", "soft"
+            mark.x + mark.width,
+            mark.y + mark.height + 12,
+            f"and {len(found) - len(shown):,} others",
+            12,
+            "end",
+            "soft",
         )

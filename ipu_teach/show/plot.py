@@ -1,8 +1,8 @@
 """Ordinary plots, drawn by matplotlib, each with alternative text.
 
-A picture is an `<img>` inside HTML, with the text as its `alt`: it shows in a notebook that is not trusted, in an exported
-page with no network, and is read aloud by a screen reader. Matplotlib is imported when the first picture is drawn.
-"""
+A picture is an `<img>` inside HTML, with the text as its `alt`: it shows in a notebook that is not
+trusted, in an exported page with no network, and is read aloud by a screen reader. Matplotlib is
+imported when the first picture is drawn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class Picture:
-    """A drawn figure and its alternative text, which may not be empty. A notebook shows it as the last value of a cell."""
+    """A drawn figure and its alternative text, which may not be empty. A notebook shows it as the
+    last value of a cell."""
 
     def __init__(self, png: bytes, alt: str) -> None:
         _check_alt(alt)
@@ -32,17 +33,23 @@ class Picture:
 
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.png).decode("ascii")
-        return f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt, quote=True)}" style="max-width: 100%">'
+        return (
+            f'<img src="data:image/png;base64,{data}" '
+            f'alt="{html.escape(self.alt, quote=True)}" style="max-width: 100%">'
+        )
 
     def __repr__(self) -> str:
         return self.alt
 
 
 def picture(figure: Figure, alt: str) -> Picture:
-    """A matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it may not be empty."""
+    """A matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it may not
+    be empty."""
     _check_alt(alt)
     if not hasattr(figure, "savefig"):
-        raise InvalidOptionError(f"picture() was given {shown(figure)}.", next_step="give a matplotlib figure.")
+        raise InvalidOptionError(
+            f"picture() was given {shown(figure)}.", next_step="give a matplotlib figure."
+        )
     buffer = io.BytesIO()
     # Without this the file would carry matplotlib's version, and two runs would differ for nothing.
     figure.savefig(buffer, format="png", dpi=80, bbox_inches="tight", metadata={"Software": None})
@@ -50,15 +57,19 @@ def picture(figure: Figure, alt: str) -> Picture:
 
 
 @flagged
-def images(pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, diverging: bool = False) -> Picture:
-    """A row or two of grey images, or (`diverging`) of signed values: red below zero, blue above, white at zero.
+def images(
+    pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, diverging: bool = False
+) -> Picture:
+    """A row or two of grey images, or (`diverging`) of signed values: red below zero, blue above,
+    white at zero.
 
     `pictures`: (n, height, width). `titles`: one for each, printed above it.
     """
     _check_alt(alt)
     stack = _stack(pictures)
     if titles is not None and np.asarray(titles, object).shape[:1] != (len(stack),):
-        raise InvalidOptionError(f"""images() was given {shown(titles)} as titles of {len(stack)} pictures.
+        raise InvalidOptionError(f"""images() was given {shown(titles)} as titles of {len(stack)}
+            pictures.
             next:  give one for each.""")
     from matplotlib.figure import Figure
 
@@ -86,14 +97,19 @@ def _stack(pictures: Array) -> Array:
         raise InvalidOptionError("""images() was given pictures of different sizes.
             next:  give (n, height, width).""") from None
     if stack.ndim != 3 or stack.size == 0:
-        raise InvalidOptionError(f"images() was given shape {stack.shape}.", next_step="give (n, height, width).")
+        raise InvalidOptionError(
+            f"images() was given shape {stack.shape}.", next_step="give (n, height, width)."
+        )
     if stack.dtype.kind not in "buif":
-        raise InvalidOptionError(f"images() was given values of type {stack.dtype}.", next_step="give numbers.")
+        raise InvalidOptionError(
+            f"images() was given values of type {stack.dtype}.", next_step="give numbers."
+        )
     return stack
 
 
 def _check_alt(alt: str) -> None:
     if not isinstance(alt, str) or not alt.strip():
         raise InvalidOptionError(
-            "A picture was given no alternative text.", next_step='say what it shows: alt="Ten digits, written by hand."'
+            "A picture was given no alternative text.",
+            next_step='say what it shows: alt="Ten digits, written by hand."',
         )

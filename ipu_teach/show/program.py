@@ -1,7 +1,8 @@
-"""The view `program`: the programs as a tree, with how often each part ran and how many cycles it took.
+"""The view `program`: the programs as a tree, with how often each part ran and how many cycles it
+took.
 
-A part folds and unfolds; what is folded keeps the sums of what is under it. Every number of cycles is modelled.
-"""
+A part folds and unfolds; what is folded keeps the sums of what is under it. Every number of cycles
+is modelled."""
 
 from __future__ import annotations
 
@@ -24,16 +25,23 @@ PITCH = 20.0
 
 
 def program(report: Report) -> View:
-    """The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need have run.
+    """The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need
+    have run.
 
-    Trees of more than 1,000 parts are shown up to there; the view says so. Which way an If or a loop went is read off the
-    steps that ran. Raises `InvalidOptionError` for something that is no report, or holds no program.
-    """
+    Trees of more than 1,000 parts are shown up to there; the view says so. Which way an If or a
+    loop went is read off the steps that ran. Raises `InvalidOptionError` for something that is no
+    report, or holds no program."""
     walk = Walk(checked(report, "program", ran=False))
     places = [place for root in walk.roots for place in root.walk()]
     if not places:
-        raise InvalidOptionError("show.program() was given a report without a program.", next_step="compile one with it.")
-    rows = {place.node.step: row for row, place in reversed(list(enumerate(places[:MOST_ROWS]))) if place.node.step >= 0}
+        raise InvalidOptionError(
+            "show.program() was given a report without a program.", next_step="compile one with it."
+        )
+    rows = {
+        place.node.step: row
+        for row, place in reversed(list(enumerate(places[:MOST_ROWS])))
+        if place.node.step >= 0
+    }
     return View(linked(_scene(report, walk, places), report, parts=rows))
 
 
@@ -50,21 +58,39 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
     kinds = _kinds(report, walk)
-    named = [code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)]
+    named = [
+        code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)
+    ]
     tree = Tree(
-        "tree", "program", 16, 34, 688, PITCH, len(places), depth, tuple(label(title, 60) for title in titles),
-        ("runs", "modelled cycles", "share"), tuple(cells), _pieces([kinds[id(place)] for place in places], total), opened,
+        "tree",
+        "program",
+        16,
+        34,
+        688,
+        PITCH,
+        len(places),
+        depth,
+        tuple(label(title, 60) for title in titles),
+        ("runs", "modelled cycles", "share"),
+        tuple(cells),
+        _pieces([kinds[id(place)] for place in places], total),
+        opened,
         "{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
         {"runs": np.array([p.runs for p in places]), "below": counts},
-    )  # fmt: skip
+    )
     notes = []
     if len(places) < len(all_places):
         notes.append(f"The picture shows the first {len(places):,} of {len(all_places):,} parts.")
     if walk.unplaced:
-        notes.append(f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled.")
+        notes.append(
+            f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled."
+        )
     if report.target.num_ipus > 1 and total:
         took = number(report.total_cycles)
-        notes.append(f"IPUs work at the same time: the run takes {took} modelled cycles, its parts together more.")
+        notes.append(
+            f"IPUs work at the same time: the run takes {took} modelled cycles, its parts "
+            f"together more."
+        )
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
     return Scene(
         "program",
@@ -78,7 +104,12 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         (
             ("part", "depth", "runs", "modelled cycles", "share", *named),
             tuple(
-                (label(t, 60), f"{p.depth}", *cells[3 * i : 3 * i + 3], *(number(kinds[id(p)][name]) for name in named))
+                (
+                    label(t, 60),
+                    f"{p.depth}",
+                    *cells[3 * i : 3 * i + 3],
+                    *(number(kinds[id(p)][name]) for name in named),
+                )
                 for i, (t, p) in enumerate(zip(titles, places, strict=True))
             ),
         ),
@@ -96,14 +127,18 @@ def _opened(depth: Array, counts: Array) -> Array:
 
 
 def _kinds(report: Report, walk: Walk) -> dict[int, Counter[str]]:
-    """By the id of a place: the cycles of each kind of phase in it. Where the cycles of a step depend on data, and the step
-    stands at several places, each gets of every kind what it has of all."""
+    """By the id of a place: the cycles of each kind of phase in it. Where the cycles of a step
+    depend on data, and the step stands at several places, each gets of every kind what it has of
+    all."""
     ran, steps = report.executions.tolist() if report.num_steps else [], dict[int, Counter[str]]()
     for step, times in enumerate(ran):
         for phase in report.phases(step) if times else ():
-            steps.setdefault(report.profile.leaf(step).step, Counter())[phase.kind] += times * phase.cycles
+            steps.setdefault(report.profile.leaf(step).step, Counter())[phase.kind] += (
+                times * phase.cycles
+            )
     found: dict[int, Counter[str]] = {}
-    for place in reversed([place for root in walk.roots for place in root.walk()]):  # those within come first
+    # those within come first
+    for place in reversed([place for root in walk.roots for place in root.walk()]):
         whole = steps.get(place.node.step, Counter())
         part = place.cycles / (whole.total() or 1)
         found[id(place)] = Counter({kind: round(part * cycles) for kind, cycles in whole.items()})
@@ -113,7 +148,8 @@ def _kinds(report: Report, walk: Walk) -> dict[int, Counter[str]]:
 
 
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
-    """The thousandths of the run that each row spends on each kind of phase, by its code; rounding keeps their sum."""
+    """The thousandths of the run that each row spends on each kind of phase, by its code; rounding
+    keeps their sum."""
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
@@ -121,11 +157,15 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
 
 def _sentence(walk: Walk, places: list[Place], total: float) -> str:
     leaves = [place for place in places if place.node.step >= 0]
-    text = f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} modelled cycles"
+    text = (
+        f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, "
+        f"{number(total)} modelled cycles"
+    )
     if not total:
         return f"{text}: nothing that takes time has run."
     worst = max(leaves, key=lambda place: place.cycles)
     return (
-        f"{text}; most of them in {label(worst.title, 48)}: {number(worst.cycles)} in {counted(worst.runs, 'run')}, "
+        f"{text}; most of them in {label(worst.title, 48)}: {number(worst.cycles)} in "
+        f"{counted(worst.runs, 'run')}, "
         f"{100 * worst.cycles / total:.1f} %."
     )

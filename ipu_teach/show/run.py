@@ -1,9 +1,9 @@
-"""The view `run`: the numbers of a recorded run. They travel from tile to tile, vertices read and write them, they change.
+"""The view `run`: the numbers of a recorded run. They travel from tile to tile, vertices read and
+write them, they change.
 
-Every tile is a box with the elements that lie on it. A superstep plays in beats: sync, exchange, compute, and the change of
-what was written. What a message carries is what the step moves of the recorded elements; when it arrives is modelled: when its
-receiver has all that it waits for.
-"""
+Every tile is a box with the elements that lie on it. A superstep plays in beats: sync, exchange,
+compute, and the change of what was written. What a message carries is what the step moves of the
+recorded elements; when it arrives is modelled: when its receiver has all that it waits for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,20 @@ from ipu_teach.show.board import BETWEEN, FOOT, HEAD, LINE, ROW, value
 from ipu_teach.show.facts import model_of, numbered, sources, titled, waited_for
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import STATE, STATES
-from ipu_teach.show.scene import Board, Detail, Flows, Message, Numbers, Origins, Scene, Still, Track, Trail, label, number
+from ipu_teach.show.scene import (
+    Board,
+    Detail,
+    Flows,
+    Message,
+    Numbers,
+    Origins,
+    Scene,
+    Still,
+    Track,
+    Trail,
+    label,
+    number,
+)
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -39,19 +52,22 @@ MOST_TENSORS = 6
 MOST_FRAMES = 3000
 # (cells of a tensor on a tile, changes), until the scene is small enough.
 SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2, 1500), (1, 700))
-MOST_BYTES = 70_000  # of a scene: the page with the script and the picture has then less than 150 kB
+# of a scene: the page with the script and the picture has then less than 150 kB
+MOST_BYTES = 70_000
 
 
 def run(recording: Recording, *tensors: Tensor) -> View:
-    """The recorded run with its numbers: what every tile holds, what travels, what each superstep changes.
+    """The recorded run with its numbers: what every tile holds, what travels, what each superstep
+    changes.
 
-    `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are drawn, and as many supersteps as
-    a scene of 70 kB holds; the view says what it leaves out. Cycles are modelled, values are those of the run. Raises
-    `InvalidOptionError` for something that is no recording, or in which nothing has run, or a tensor that is not in it.
-    """
+    `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
+    drawn, and as many supersteps as a scene of 70 kB holds; the view says what it leaves out.
+    Cycles are modelled, values are those of the run. Raises `InvalidOptionError` for something that
+    is no recording, or in which nothing has run, or a tensor that is not in it."""
     if not isinstance(recording, Recording):
         raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is no recording.
-            next:  recording = engine.record(tensor, …), then engine.run(), then show.run(recording).""")
+            next:  recording = engine.record(tensor, …), then engine.run(), then
+            show.run(recording).""")
     if recording.report is None or not recording.steps:
         raise InvalidOptionError("""show.run() was given a recording in which nothing has run.
             next:  engine.run() after engine.record(…), then show.run(recording).""")
@@ -71,11 +87,21 @@ class _Maker:
 
     def __init__(self, recording: Recording, tracks: list[Recorded], per: int) -> None:
         assert recording.report is not None
-        self.recording, self.report, self.tracks, self.names = recording, recording.report, tracks, Names()
-        tiles = [recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks]
+        self.recording, self.report, self.tracks, self.names = (
+            recording,
+            recording.report,
+            tracks,
+            Names(),
+        )
+        tiles = [
+            recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks
+        ]
         self.held = np.unique(np.concatenate(tiles))
         self.tiles = self.held[self.held >= 0][:MOST_TILES]
-        counts = np.array([[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()])  # by box and row
+        # by box and row
+        counts = np.array(
+            [[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()]
+        )
         while np.minimum(counts, per).sum() > MOST_CELLS and per > 1:
             per //= 2
         self.per = np.minimum(per, counts.max(axis=0))
@@ -93,7 +119,10 @@ class _Maker:
             place.append(within[within < per])
         self.box, self.row, self.place = (np.concatenate(parts) for parts in (box, row, place))
         self.elements = Elements(
-            model_of(self.report, "run").compiled, np.concatenate([t.address for t in tracks]), self.names, self.tiles
+            model_of(self.report, "run").compiled,
+            np.concatenate([t.address for t in tracks]),
+            self.names,
+            self.tiles,
         )
         before = np.cumsum([0, *(len(track.address) for track in tracks)])
         drawn = np.concatenate([first + own for first, own in zip(before, self.own, strict=False)])
@@ -101,11 +130,14 @@ class _Maker:
         self.cell[drawn] = np.arange(len(drawn))
         self.named, self.index = self.elements.named(self.elements.address[drawn])
         self.rows = [self.named[self.row == which] for which in range(len(tracks))]
-        self.titles = [" and ".join(self.names.names[i] for i in np.unique(row).tolist()) for row in self.rows]
+        self.titles = [
+            " and ".join(self.names.names[i] for i in np.unique(row).tolist()) for row in self.rows
+        ]
         self.size = np.repeat([track.tensor.dtype.size for track in tracks], np.diff(before))
         self.stills: list[Still] = []
         self.sources: dict[str, int] = {}
-        self.moved: dict[int, tuple[bool, int]] = {}  # by still: whether tiles send to tiles in it, and bytes of its messages
+        # by still: whether tiles send to tiles in it, and bytes of its messages
+        self.moved: dict[int, tuple[bool, int]] = {}
         # What the host wrote before the first step stands there when it begins.
         self.begins = int(recording.steps[0] == BY_HOST)
 
@@ -114,23 +146,49 @@ class _Maker:
         numbers = self._numbers(changed_in)
         bounds, ramp = _ramp(numbers.texts)
         middle = len(frames) // 2  # of beats that move as much, the one nearest to it
-        poster = max(range(len(frames)), key=lambda f: (*self.moved.get(int(frames[f]), (False, 0)), -abs(f - middle)))
+        poster = max(
+            range(len(frames)),
+            key=lambda f: (*self.moved.get(int(frames[f]), (False, 0)), -abs(f - middle)),
+        )
         often = np.bincount(numbers.cell, minlength=len(self.box))
         focus = int(np.flatnonzero(often == often.max())[-1])
-        across = min(len(self.tiles), 2 if len(self.tiles) <= 4 else 4 if len(self.tiles) <= 16 else 8)
+        across = min(
+            len(self.tiles), 2 if len(self.tiles) <= 4 else 4 if len(self.tiles) <= 16 else 8
+        )
         high = HEAD + ROW * len(self.tracks) + FOOT
         tall = -(-len(self.tiles) // across) * (high + BETWEEN) - BETWEEN
         tensors = " and ".join(dict.fromkeys(self.titles))
         rims = tuple(
-            replace(rim, name=f"{label(name, 24)} (its rim)") for name, rim in zip(self.titles, palette.RIMS, strict=False)
+            replace(rim, name=f"{label(name, 24)} (its rim)")
+            for name, rim in zip(self.titles, palette.RIMS, strict=False)
         )
         codes = (*BEATS, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
         board = Board(
-            "board", counted(len(self.tiles), "tile"), 16, 34, 440, tall, len(self.box), tuple(self.tiles.tolist()), across,
-            high, tuple(self.per.tolist()), self.box, self.row, self.place, self.named, self.index, self.names.names,
+            "board",
+            counted(len(self.tiles), "tile"),
+            16,
+            34,
+            440,
+            tall,
+            len(self.box),
+            tuple(self.tiles.tolist()),
+            across,
+            high,
+            tuple(self.per.tolist()),
+            self.box,
+            self.row,
+            self.place,
+            self.named,
+            self.index,
+            self.names.names,
             self.names.shapes,
-            tuple(range(len(codes) - len(rims), len(codes))), self.left, bounds, STEPS, UNWRITTEN, focus,
-        )  # fmt: skip
+            tuple(range(len(codes) - len(rims), len(codes))),
+            self.left,
+            bounds,
+            STEPS,
+            UNWRITTEN,
+            focus,
+        )
         bottom = 34 + max(tall, 200.0)
         listed = min(bottom - 34, LINE * int(np.bincount(self.box).max()) + 4)
         return Scene(
@@ -158,7 +216,8 @@ class _Maker:
     # Frames
 
     def _frames(self, most: int) -> tuple[Array, dict[int, int], int]:
-        """(the still of each beat, by the place of a step in the recording the frame of its change, supersteps shown).
+        """(the still of each beat, by the place of a step in the recording the frame of its change,
+        supersteps shown).
 
         As many supersteps as change at most so many cells.
         """
@@ -166,7 +225,9 @@ class _Maker:
         for own, track in zip(self.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
             drawn[own] = True
-            upto = bisect_left(track.changes, self.begins + MOST_FRAMES, key=lambda change: change[0])
+            upto = bisect_left(
+                track.changes, self.begins + MOST_FRAMES, key=lambda change: change[0]
+            )
             for place, at, *_ in track.changes[:upto]:
                 changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
@@ -191,9 +252,14 @@ class _Maker:
         """The stills of a step: of its phases, and of the change after them."""
         first = len(self.stills)
         if step == BY_HOST:
-            self.stills.append(Still("change: the host writes between two runs", "", CHANGE, 0, False))
+            self.stills.append(
+                Still("change: the host writes between two runs", "", CHANGE, 0, False)
+            )
             return [], first
-        cost, does = self.report.step_cost(step), self.elements.step(step, self.report.profile.steps[step].compute_set)
+        cost, does = (
+            self.report.step_cost(step),
+            self.elements.step(step, self.report.profile.steps[step].compute_set),
+        )
         name, source = label(f"{cost.kind} {cost.name}".strip(), 48), self._source(step)
         for phase in self.report.phases(step):
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
@@ -202,43 +268,67 @@ class _Maker:
             if phase.exchange >= 0:
                 note = f"{cost.exchange[phase.exchange].total:,} bytes arrive; {note}"
             messages = tuple(self._messages(phase, does))
-            self.moved[len(self.stills)] = phase.kind == EXCHANGE and bool(messages), sum(m.size for m in messages)
+            self.moved[len(self.stills)] = (
+                phase.kind == EXCHANGE and bool(messages),
+                sum(m.size for m in messages),
+            )
             busy = phase.cycles if phase.busy is None else phase.busy[self.tiles]
             self.stills.append(
                 Still(
-                    f"{phase.kind}: {name}", note, STATE[phase.kind], phase.cycles, len(self.stills) == first,
+                    f"{phase.kind}: {name}",
+                    note,
+                    STATE[phase.kind],
+                    phase.cycles,
+                    len(self.stills) == first,
                     {"board": (STATE[phase.kind], busy, WAIT)},
                     flows={"messages": messages} if messages else {},
                     source=source,
                     at=0.5 if messages else 1,
-                    touches={"board": (self._drawn(does.reads), self._drawn(does.writes))} if phase.kind == COMPUTE else {},
+                    touches={"board": (self._drawn(does.reads), self._drawn(does.writes))}
+                    if phase.kind == COMPUTE
+                    else {},
                 )
-            )  # fmt: skip
+            )
         last = len(self.stills)
         self.stills.append(
             Still(
-                f"change: {name}", "what was written is there", CHANGE, 0, last == first, {"board": (0, 1, 0)}, source=source,
+                f"change: {name}",
+                "what was written is there",
+                CHANGE,
+                0,
+                last == first,
+                {"board": (0, 1, 0)},
+                source=source,
                 touches={"board": (np.zeros(0, np.int64), self._drawn(does.writes))},
                 origins=self._origins(does.origins),
             )
-        )  # fmt: skip
+        )
         return list(range(first, last)), last
 
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
-        """What is under way in a phase: a message for each pair of tiles, with the cells that it carries."""
+        """What is under way in a phase: a message for each pair of tiles, with the cells that it
+        carries."""
         if phase.kind == HOST:
             under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind == EXCHANGE and not does.by_host:
-            under_way = [(does.goes, True)] if phase.exchange else [(does.comes, does.after), (does.copied, True)]
+            under_way = (
+                [(does.goes, True)]
+                if phase.exchange
+                else [(does.comes, does.after), (does.copied, True)]
+            )
         else:
             return
         boxes = {tile: box for box, tile in enumerate(self.tiles.tolist())} | {BY_HOST: BY_HOST}
-        for ((source, to), cells), after in ((one, after) for crossing, after in under_way for one in crossing.items()):
+        for ((source, to), cells), after in (
+            (one, after) for crossing, after in under_way for one in crossing.items()
+        ):
             seen = self._drawn(cells)
             if source in boxes and to in boxes and len(seen):
                 end = phase.cycles if phase.busy is None else int(phase.busy[to])
                 size = int(self.size[cells].sum())
-                yield Message(boxes[source], np.array([boxes[to]]), size, 0, end, seen, len(cells), after)
+                yield Message(
+                    boxes[source], np.array([boxes[to]]), size, 0, end, seen, len(cells), after
+                )
 
     def _drawn(self, elements: Array) -> Array:
         """The cells of those elements that are drawn."""
@@ -250,11 +340,14 @@ class _Maker:
         for some in found:
             seen = np.flatnonzero(self.cell[some.cell] >= 0)
             columns = {name: getattr(some, name)[seen] for name in ("name", "index", "tile")}
-            drawn += [replace(some, cell=self.cell[some.cell[seen]], **columns)] if len(seen) else []
+            drawn += (
+                [replace(some, cell=self.cell[some.cell[seen]], **columns)] if len(seen) else []
+            )
         return {"board": tuple(drawn)} if drawn else {}
 
     def _source(self, step: int) -> int:
-        """The number of the text beside a step: the learner's line, and the codelets that it runs."""
+        """The number of the text beside a step: the learner's line, and the codelets that it
+        runs."""
         profile = self.report.profile
         facts = profile.steps[step]
         parts = profile.compute_sets[facts.compute_set].parts if facts.compute_set >= 0 else ()
@@ -270,7 +363,10 @@ class _Maker:
         for own, track in zip(self.own, self.tracks, strict=True):
 
             def of(values: Array, written: Array, track: Recorded = track) -> Array:
-                said = [str(v) if w else "?" for v, w in zip(track.readable(values), written.tolist(), strict=True)]
+                said = [
+                    str(v) if w else "?"
+                    for v, w in zip(track.readable(values), written.tolist(), strict=True)
+                ]
                 return np.array([texts.setdefault(text, len(texts)) for text in said], np.int64)
 
             cell = np.full(len(track.address), -1)
@@ -295,20 +391,38 @@ class _Maker:
     # Words
 
     def _notes(self, whole: int) -> tuple[str, ...]:
-        notes = ["Values are those of the run, cycles are modelled. Each beat plays equally long; the strip below is to scale."]
+        notes = [
+            (
+                "Values are those of the run, cycles are modelled. Each beat plays equally long; "
+                "the "
+                "strip below is to scale."
+            )
+        ]
         notes.append(
-            "A message is under way until its receiver has all that it waits for; the order of messages is not modelled."
+            "A message is under way until its receiver has all that it waits for; the order of "
+            "messages is not modelled."
         )
-        ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
+        ran = (
+            len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
+        )
         if whole < ran:
-            notes.append(f"The picture shows the first {whole:,} of {counted(ran, 'superstep')} of the recorded run.")
+            notes.append(
+                f"The picture shows the first {whole:,} of {counted(ran, 'superstep')} of the "
+                f"recorded run."
+            )
         if self.recording.first:
-            notes.append(f"{counted(self.recording.first, 'superstep')} ran before the recording began.")
+            notes.append(
+                f"{counted(self.recording.first, 'superstep')} ran before the recording began."
+            )
         drawn, tiles = len(self.box), int(np.count_nonzero(self.held >= 0))
         if self.left.any():
-            notes.append(f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn.")
+            notes.append(
+                f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn."
+            )
         if tiles > len(self.tiles):
-            notes.append(f"Of {tiles:,} tiles that hold some of it the first {len(self.tiles):,} are drawn.")
+            notes.append(
+                f"Of {tiles:,} tiles that hold some of it the first {len(self.tiles):,} are drawn."
+            )
         return tuple(notes)
 
     def _sentence(self, tensors: str, numbers: Numbers) -> str:
@@ -317,34 +431,55 @@ class _Maker:
         ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
         changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
         often = Counter(self.recording.steps)
-        cycles = sum(n * self.report.step_cost(step).cycles for step, n in often.items() if step != BY_HOST)
+        cycles = sum(
+            n * self.report.step_cost(step).cycles for step, n in often.items() if step != BY_HOST
+        )
         return (
-            f"The numbers of {tensors} in {counted(ran, 'superstep')} on {counted(self.report.target.num_tiles, 'tile')}, "
+            f"The numbers of {tensors} in {counted(ran, 'superstep')} on "
+            f"{counted(self.report.target.num_tiles, 'tile')}, "
             f"{number(cycles)} modelled cycles. The picture has {changes} of {elements}.{span}"
         )
 
-    def _table(self, board: Board, numbers: Numbers, frames: Array) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    def _table(
+        self, board: Board, numbers: Numbers, frames: Array
+    ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         now, rows = [numbers.texts[i] for i in numbers.first.tolist()], []
         superstep = np.cumsum([self.stills[i].first for i in frames.tolist()])
-        for frame, cell, text in zip(numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True):
+        for frame, cell, text in zip(
+            numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True
+        ):
             old, now[cell] = now[cell], numbers.texts[text]
             element = board.element(int(self.named[cell]), int(self.index[cell]))
-            rows.append((f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}", element, old, now[cell]))
+            rows.append(
+                (f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}", element, old, now[cell])
+            )
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)
 
 
 def _ramp(texts: tuple[str, ...]) -> tuple[tuple[float, ...], tuple[palette.Code, ...]]:
-    """(the bounds between the steps of values, a code for each step). With values on both sides of zero it is near white."""
+    """(the bounds between the steps of values, a code for each step). With values on both sides of
+    zero it is near white."""
     known = [found for found in map(value, texts) if np.isfinite(found)]
     low, high = min(known, default=0.0), max(known, default=0.0)
     largest = max(-low, high)
     if low < 0 < high:
-        edges, colours = largest * np.array([-5, -3, -1, 1, 3, 5]) / 7, (*palette.BELOW, *palette.NEAR_ZERO, *palette.ABOVE)
+        edges, colours = (
+            largest * np.array([-5, -3, -1, 1, 3, 5]) / 7,
+            (*palette.BELOW, *palette.NEAR_ZERO, *palette.ABOVE),
+        )
     else:
         edges = low + (high - low) * np.arange(1, 4) / 4
-        colours = (*palette.NEAR_ZERO, *palette.ABOVE) if low >= 0 else (*palette.BELOW, *palette.NEAR_ZERO)
-    bounds = tuple(dict.fromkeys(float(f"{edge:.3g}") for edge in edges.tolist())) if low < high else ()
+        colours = (
+            (*palette.NEAR_ZERO, *palette.ABOVE)
+            if low >= 0
+            else (*palette.BELOW, *palette.NEAR_ZERO)
+        )
+    bounds = (
+        tuple(dict.fromkeys(float(f"{edge:.3g}") for edge in edges.tolist())) if low < high else ()
+    )
     words = [f"{bound:,.10g}" for bound in bounds]
     names = [f"from {a} to {b}" for a, b in zip(words, words[1:], strict=False)]
     names = [f"below {words[0]}", *names, f"{words[-1]} and more"] if words else [f"{low:.6g}"]
-    return bounds, tuple(replace(colour, name=name) for colour, name in zip(colours, names, strict=False))
+    return bounds, tuple(
+        replace(colour, name=name) for colour, name in zip(colours, names, strict=False)
+    )

@@ -1,12 +1,15 @@
-"""What a picture shows, before anybody draws it: marks with their places, and for each frame what they say.
+"""What a picture shows, before anybody draws it: marks with their places, and for each frame what
+they say.
 
-A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, gif and pdf for slides) and `static/player.js`
-(live, in the notebook), to which a view may add marks and keys of its own in `static/<view>.js`. Marks are placed once.
-What changes from frame to frame are *channels*: the code (colour, letter, pattern) of each cell and how long it keeps it,
-the bars of each lane, the messages that fly, the words. A *still* is one such set of channels; a frame is the number of a
-still, so what a program repeats a thousand times is stored once. What equal stills do not share, the values of a run, is
-`Numbers`: what stands there at first, and the changes frame by frame; who draws them keeps a whole set every few frames.
-A mark `of` another one shows more of what is chosen there.
+A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, gif and pdf for
+slides) and `static/player.js` (live, in the notebook), to which a view may add marks and keys of
+its own in `static/<view>.js`. Marks are placed once. What changes from frame to frame are
+*channels*: the code (colour, letter, pattern) of each cell and how long it keeps it, the bars of
+each lane, the messages that fly, the words. A *still* is one such set of channels; a frame is the
+number of a still, so what a program repeats a thousand times is stored once. What equal stills do
+not share, the values of a run, is `Numbers`: what stands there at first, and the changes frame by
+frame; who draws them keeps a whole set every few frames. A mark `of` another one shows more of what
+is chosen there.
 
 Lengths are in units of the drawing, 720 wide; a frame lasts `cycles` modelled cycles.
 """
@@ -62,10 +65,10 @@ class Rows(Placed):
 class Cells(Placed):
     """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row.
 
-    `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second key, which marks the
-    partner in another group, such as the same element in another view. `labels`: a word for each, drawn where there is
-    room. `say` and `values`, if given, take the place of the still's for these cells.
-    """
+    `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second
+    key, which marks the partner in another group, such as the same element in another view.
+    `labels`: a word for each, drawn where there is room. `say` and `values`, if given, take the
+    place of the still's for these cells."""
 
     side: float
     columns: int
@@ -92,11 +95,11 @@ GAP = 0.6  # between blocks, in cells
 
 @dataclass(frozen=True, eq=False)
 class Lanes(Box):
-    """Horizontal lanes, one below the other, with bars in them. `key`, `labels`, `say` and `values` as for `Cells`.
+    """Horizontal lanes, one below the other, with bars in them. `key`, `labels`, `say` and `values`
+    as for `Cells`.
 
-    With `whole` they are there from the first frame, and time only moves the cursor. `ends` are words beside the first and the
-    last lane, `limit`, if not 0, is a length with a line.
-    """
+    With `whole` they are there from the first frame, and time only moves the cursor. `ends` are
+    words beside the first and the last lane, `limit`, if not 0, is a length with a line."""
 
     key: Array | None = None
     labels: tuple[str, ...] = ()
@@ -109,7 +112,8 @@ class Lanes(Box):
 
 @dataclass(frozen=True, eq=False)
 class Bar:
-    """In every lane a bar from `start`, `length` long, and from there to `end` another that says `rest` (a code, -1: none)."""
+    """In every lane a bar from `start`, `length` long, and from there to `end` another that says
+    `rest` (a code, -1: none)."""
 
     code: int | Array
     start: float | Array
@@ -120,7 +124,8 @@ class Bar:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What all lanes show together. `span` is what their whole width stands for; `unit` is its noun."""
+    """What all lanes show together. `span` is what their whole width stands for; `unit` is its
+    noun."""
 
     span: float
     bars: tuple[Bar, ...]
@@ -147,11 +152,11 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class Flame(Rows):
-    """Nested boxes above the time axis: box i is `depth[i]` rows down and lasts from frame `first[i]` until `last[i]` begins.
+    """Nested boxes above the time axis: box i is `depth[i]` rows down and lasts from frame
+    `first[i]` until `last[i]` begins.
 
-    With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`, its colour `code[i]`. Rows
-    are `pitch` high.
-    """
+    With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`,
+    its colour `code[i]`. Rows are `pitch` high."""
 
     depth: Array
     first: Array
@@ -164,10 +169,11 @@ class Flame(Rows):
 
 @dataclass(frozen=True, eq=False)
 class Tape(Box):
-    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the width that it lasts.
+    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the
+    width that it lasts.
 
-    Frames without one are no part of it. `span`, if not 0, is the cycles that the width stands for; `ends` as for `Lanes`.
-    """
+    Frames without one are no part of it. `span`, if not 0, is the cycles that the width stands for;
+    `ends` as for `Lanes`."""
 
     labels: tuple[str, ...] = ()
     span: float = 0
@@ -186,7 +192,8 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Curve(Box):
-    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if not 0, gets a line.
+    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if
+    not 0, gets a line.
 
     With `named` the labels of frames stand below it, as far as there is room."""
 
@@ -199,10 +206,11 @@ class Curve(Box):
 
 @dataclass(frozen=True, eq=False)
 class Stack(Box):
-    """Stacks side by side: the bars of a drawing (`Still.lanes`), one on the other. A line at `limit`, where it fits.
+    """Stacks side by side: the bars of a drawing (`Still.lanes`), one on the other. A line at
+    `limit`, where it fits.
 
-    Each stack has a line across at its `level`, where stacks are wide enough. `ends` are words below the first and the last.
-    """
+    Each stack has a line across at its `level`, where stacks are wide enough. `ends` are words
+    below the first and the last."""
 
     key: Array | None
     limit: float
@@ -214,10 +222,9 @@ class Stack(Box):
 class Tree(Rows):
     """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
 
-    `columns` are headings, `cells` the texts below them, row by row; `parts` are the pieces of the rows' bars from left to
-    right, thousandths of the longest by the number of their code. `open` says which rows show what is under them at first;
-    columns are `column` wide.
-    """
+    `columns` are headings, `cells` the texts below them, row by row; `parts` are the pieces of the
+    rows' bars from left to right, thousandths of the longest by the number of their code. `open`
+    says which rows show what is under them at first; columns are `column` wide."""
 
     depth: Array
     labels: tuple[str, ...]
@@ -232,7 +239,9 @@ class Tree(Rows):
     def visible(self) -> list[int]:
         """The rows that show at first."""
         found, hidden = [], 0  # rows deeper than `hidden` are folded away, if it is not 0
-        for row, (depth, opened) in enumerate(zip(self.depth.tolist(), self.open.tolist(), strict=True)):
+        for row, (depth, opened) in enumerate(
+            zip(self.depth.tolist(), self.open.tolist(), strict=True)
+        ):
             if hidden and depth >= hidden:
                 continue
             found.append(row)
@@ -247,11 +256,12 @@ class Tree(Rows):
 
 @dataclass(frozen=True, eq=False)
 class Trend(Box):
-    """A line through the middles of places, one for each of `labels`, at `heights`, or where there is none -1.
+    """A line through the middles of places, one for each of `labels`, at `heights`, or where there
+    is none -1.
 
-    Under it, from the bottom up, stand its `parts`, by the number of their code. `top` is the height of the box in words' and
-    numbers' measure, and `axis` says so; `foot` says what `labels` are. `marked` are words above places, (place, words), and
-    `told` is a sentence for each place.
+    Under it, from the bottom up, stand its `parts`, by the number of their code. `top` is the
+    height of the box in words' and numbers' measure, and `axis` says so; `foot` says what `labels`
+    are. `marked` are words above places, (place, words), and `told` is a sentence for each place.
     """
 
     top: float
@@ -266,12 +276,12 @@ class Trend(Box):
 
 @dataclass(frozen=True, eq=False)
 class Zoom(Box):
-    """A machine in several sizes, a frame each: a square of equal parts, the first of which is the size before, and its pipes.
+    """A machine in several sizes, a frame each: a square of equal parts, the first of which is the
+    size before, and its pipes.
 
-    Of each size its name and how many parts it has; of each pipe its `labels`, `figures` and the number of its code; and
-    `rates`, size by size, how wide each pipe is, in words, and `told`, a sentence; `Still.values` has that as "rate". `part`
-    and `first` are codes.
-    """
+    Of each size its name and how many parts it has; of each pipe its `labels`, `figures` and the
+    number of its code; and `rates`, size by size, how wide each pipe is, in words, and `told`, a
+    sentence; `Still.values` has that as "rate". `part` and `first` are codes."""
 
     names: tuple[str, ...]
     counts: tuple[int, ...]
@@ -286,11 +296,12 @@ class Zoom(Box):
 
 @dataclass(frozen=True, eq=False)
 class Matrix(Box):
-    """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column: senders across, receivers down.
+    """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column:
+    senders across, receivers down.
 
-    `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every column sends, which is drawn
-    above it, and the second what every row receives, beside it. `ticks` are the first tiles at equal distances.
-    """
+    `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every
+    column sends, which is drawn above it, and the second what every row receives, beside it.
+    `ticks` are the first tiles at equal distances."""
 
     bins: int
     tiles: int
@@ -300,7 +311,8 @@ class Matrix(Box):
 
 @dataclass(frozen=True, eq=False)
 class Partners(Placed):
-    """A tile of the matrix `of`, in the middle of those that it exchanges most with: the chosen one, else the busiest."""
+    """A tile of the matrix `of`, in the middle of those that it exchanges most with: the chosen
+    one, else the busiest."""
 
     width: float
     height: float
@@ -311,12 +323,12 @@ class Partners(Placed):
 class Board(Box):
     """Tiles as boxes, `across` to a row and `high` each, and in them `count` cells with numbers.
 
-    Box b is tile `tiles[b]`. Cell i stands in box `box[i]`, in its row `row[i]` (of one tensor, whose rim has the code
-    `rims[row]`), at place `place[i]` of at most `per[row]`. It is element `index[i]` of `names[named[i]]`, flat in `shapes`.
-    `left` (boxes x rows): elements of a row that are not drawn. A value has the code `steps` + how many of `bounds` are not
-    above it; what is not written has the code `unwritten`, and NaN the one after. `focus`: the cell that is meant if none
-    is chosen.
-    """
+    Box b is tile `tiles[b]`. Cell i stands in box `box[i]`, in its row `row[i]` (of one tensor,
+    whose rim has the code `rims[row]`), at place `place[i]` of at most `per[row]`. It is element
+    `index[i]` of `names[named[i]]`, flat in `shapes`. `left` (boxes x rows): elements of a row that
+    are not drawn. A value has the code `steps` + how many of `bounds` are not above it; what is not
+    written has the code `unwritten`, and NaN the one after. `focus`: the cell that is meant if none
+    is chosen."""
 
     tiles: tuple[int, ...]
     across: int
@@ -338,7 +350,11 @@ class Board(Box):
 
     def element(self, name: int, index: int) -> str:
         """An element by its name: u[3, 4]."""
-        place = ", ".join(f"{i}" for i in np.unravel_index(index, self.shapes[name])) if self.shapes[name] else ""
+        place = (
+            ", ".join(f"{i}" for i in np.unravel_index(index, self.shapes[name]))
+            if self.shapes[name]
+            else ""
+        )
         return f"{self.names[name]}[{place}]" if place else self.names[name]
 
 
@@ -359,16 +375,32 @@ class Trail(Aside):
     """The number of the chosen cell, over all frames."""
 
 
-Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Trend | Zoom | Matrix | Partners | Board | Aside
+Mark = (
+    Cells
+    | Lanes
+    | Flows
+    | Track
+    | Flame
+    | Tape
+    | Curve
+    | Stack
+    | Tree
+    | Trend
+    | Zoom
+    | Matrix
+    | Partners
+    | Board
+    | Aside
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
     """`size` bytes from one cell to `receivers`; on a board these are boxes, and -1 is the host.
 
-    On a board it is under way from cycle `begin` to `end` of its still, and carries `count` numbers, those of `cells` among
-    them: as they are in the frame, or with `after` as they are when the group of frames ends.
-    """
+    On a board it is under way from cycle `begin` to `end` of its still, and carries `count`
+    numbers, those of `cells` among them: as they are in the frame, or with `after` as they are when
+    the group of frames ends."""
 
     source: int
     receivers: Array
@@ -382,8 +414,9 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """What the cells of a mark hold, as words: `texts[first[i]]` at first. From frame `frame[k]` on, which ascends, cell
-    `cell[k]` holds `texts[value[k]]`. A text is a number as Python writes it, True or False, or "?" for what is not written."""
+    """What the cells of a mark hold, as words: `texts[first[i]]` at first. From frame `frame[k]`
+    on, which ascends, cell `cell[k]` holds `texts[value[k]]`. A text is a number as Python writes
+    it, True or False, or "?" for what is not written."""
 
     texts: tuple[str, ...]
     first: Array
@@ -400,7 +433,8 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Origins:
-    """Where what is written into some cells of a board comes from: `how` quotes {name}, {index} and {tile}, one for each cell.
+    """Where what is written into some cells of a board comes from: `how` quotes {name}, {index} and
+    {tile}, one for each cell.
 
     With `element` name and index are an element's, else they are quoted as they are.
     """
@@ -415,16 +449,17 @@ class Origins:
 
 @dataclass(frozen=True, eq=False)
 class Still:
-    """One set of channels. A still of 0 cycles has no time; `source` numbers a text of the scene's `sources`, or is -1.
+    """One set of channels. A still of 0 cycles has no time; `source` numbers a text of the scene's
+    `sources`, or is -1.
 
-    `at` is the part of it that is over where a step, or a picture of the frame, stops. `about` says for a group (what, its
-    values) in place of `say` and `values`.
+    `at` is the part of it that is over where a step, or a picture of the frame, stops. `about` says
+    for a group (what, its values) in place of `say` and `values`.
 
-    `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`: for each group (number
-    of its drawing, from, to): the part that appears during the frame. `flows`: for each group its messages. `touches`: for
-    each board the cells that are read and those that are written. `origins`: where these come from. `values` are
-    arrays that `say` quotes for one cell: "{i}" is its number, "{name}" its value, "{-name}" what is left of the cycles.
-    """
+    `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`:
+    for each group (number of its drawing, from, to): the part that appears during the frame.
+    `flows`: for each group its messages. `touches`: for each board the cells that are read and
+    those that are written. `origins`: where these come from. `values` are arrays that `say` quotes
+    for one cell: "{i}" is its number, "{name}" its value, "{-name}" what is left of the cycles."""
 
     label: str
     note: str
@@ -445,12 +480,13 @@ class Still:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full: (headings, rows).
+    """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full:
+    (headings, rows).
 
-    `poster` is the frame that stands for the whole. `notes` say what was left out or put together. `group` is what a
-    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below. `data` is
-    what the scripts of a view need besides, by name: "link" says by what views of one report follow each other.
-    """
+    `poster` is the frame that stands for the whole. `notes` say what was left out or put together.
+    `group` is what a sequence of frames up to the next `first` one is called. `sources` are texts
+    of several lines, shown below. `data` is what the scripts of a view need besides, by name:
+    "link" says by what views of one report follow each other."""
 
     view: str
     title: str
@@ -471,7 +507,8 @@ class Scene:
 
     @cached_property
     def legend(self) -> list[int]:
-        """Of the codes that some part of the scene shows those with a letter, and those listed without one."""
+        """Of the codes that some part of the scene shows those with a letter, and those listed
+        without one."""
         found = {s.code for s in self.stills}
         for still in self.stills:
             for code, _, then in still.cells.values():
@@ -484,13 +521,20 @@ class Scene:
             found |= {int(code) for code in mark.parts} if isinstance(mark, Tree | Trend) else set()
             found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
             if isinstance(mark, Board):
-                found |= {*mark.rims, mark.unwritten, *range(mark.steps, mark.steps + len(mark.bounds) + 1)}
+                found |= {
+                    *mark.rims,
+                    mark.unwritten,
+                    *range(mark.steps, mark.steps + len(mark.bounds) + 1),
+                }
                 nan = any(text == "nan" for text in self.numbers[mark.name].texts)
                 found |= {mark.unwritten + 1} if nan else set()
-        return [i for i, code in enumerate(self.codes) if i in found and (code.letter or code.listed)]
+        return [
+            i for i, code in enumerate(self.codes) if i in found and (code.letter or code.listed)
+        ]
 
     def json(self) -> str:
-        """The scene as the player reads it: one line of ASCII that may stand inside a script element."""
+        """The scene as the player reads it: one line of ASCII that may stand inside a script
+        element."""
         data = {
             "v": VERSION,
             "view": self.view,
@@ -523,7 +567,8 @@ class Scene:
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """A name as a picture shows it: on one line, without characters that cannot be seen, shortened if need be."""
+    """A name as a picture shows it: on one line, without characters that cannot be seen, shortened
+    if need be."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
@@ -531,10 +576,15 @@ def label(text: object, longest: int = LONGEST_LABEL) -> str:
 def means(values: Array, count: int) -> Array:
     """int64[count]: the means of `count` equal parts of `values`, as they stand.
 
-    A value that lies in two parts has its share in each. Rounding keeps the sum: all parts are off by less than one together.
-    """
+    A value that lies in two parts has its share in each. Rounding keeps the sum: all parts are off
+    by less than one together."""
     part = len(values) / count
-    edges = np.interp(np.arange(count + 1) * part, np.arange(len(values) + 1), np.append(0, np.cumsum(values))) / part
+    edges = (
+        np.interp(
+            np.arange(count + 1) * part, np.arange(len(values) + 1), np.append(0, np.cumsum(values))
+        )
+        / part
+    )
     found: Array = np.diff(np.round(edges)).astype(np.int64)
     return found
 
@@ -562,7 +612,10 @@ def _mark(mark: Mark) -> dict[str, Any]:
         if isinstance(value, np.ndarray):
             found[name] = pack(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Series):
-            found[name] = [[s.name, s.code, pack(s.values), *([] if s.base is None else [pack(s.base)])] for s in value]
+            found[name] = [
+                [s.name, s.code, pack(s.values), *([] if s.base is None else [pack(s.base)])]
+                for s in value
+            ]
         elif isinstance(value, Mapping):
             found |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
         elif value not in (None, (), "") and value is not False:
@@ -571,7 +624,10 @@ def _mark(mark: Mark) -> dict[str, Any]:
 
 
 def _drawing(drawing: Drawing) -> list[Any]:
-    bars = [[_numbers(b.code), _numbers(b.start), _numbers(b.length), _numbers(b.end), b.rest] for b in drawing.bars]
+    bars = [
+        [_numbers(b.code), _numbers(b.start), _numbers(b.length), _numbers(b.end), b.rest]
+        for b in drawing.bars
+    ]
     return [_numbers(drawing.span), drawing.unit, bars]
 
 
@@ -589,14 +645,30 @@ def _still(still: Still) -> dict[str, Any]:
     if still.at != 1:
         found["at"] = round(still.at, 4)
     channels: dict[str, Mapping[str, Any]] = {
-        "cells": {k: [_numbers(code), _numbers(until), then] for k, (code, until, then) in still.cells.items()},
-        "lanes": {k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()},
+        "cells": {
+            k: [_numbers(code), _numbers(until), then]
+            for k, (code, until, then) in still.cells.items()
+        },
+        "lanes": {
+            k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()
+        },
         "flows": {k: [_message(m) for m in ms] for k, ms in still.flows.items()},
         "values": {k: pack(v) for k, v in still.values.items()},
-        "about": {k: [say, {n: pack(v) for n, v in values.items()}] for k, (say, values) in still.about.items()},
+        "about": {
+            k: [say, {n: pack(v) for n, v in values.items()}]
+            for k, (say, values) in still.about.items()
+        },
         "touches": {k: [_listed(some) for some in both] for k, both in still.touches.items()},
         "origins": {
-            k: [[o.how, int(o.element), len(o.cell), *(pack(v) for v in (o.cell, o.name, o.index, o.tile))] for o in some]
+            k: [
+                [
+                    o.how,
+                    int(o.element),
+                    len(o.cell),
+                    *(pack(v) for v in (o.cell, o.name, o.index, o.tile)),
+                ]
+                for o in some
+            ]
             for k, some in still.origins.items()
         },
     }
@@ -604,9 +676,14 @@ def _still(still: Still) -> dict[str, Any]:
 
 
 def _message(m: Message) -> list[Any]:
-    """Source, size, receivers; of one that carries numbers also begin, end, its cells, and whether they are those after."""
+    """Source, size, receivers; of one that carries numbers also begin, end, its cells, and whether
+    they are those after."""
     found = [m.source, m.size, _listed(m.receivers)]
-    return found if m.cells is None else [*found, _numbers(m.begin), _numbers(m.end), _listed(m.cells), int(m.after), m.count]
+    return (
+        found
+        if m.cells is None
+        else [*found, _numbers(m.begin), _numbers(m.end), _listed(m.cells), int(m.after), m.count]
+    )
 
 
 def _listed(some: Array) -> Any:

@@ -12,7 +12,8 @@ MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Rectangles of one code and of one height, or if `upright` of one width: float[n, 4] of x, y, width, height."""
+    """Rectangles of one code and of one height, or if `upright` of one width: float[n, 4] of x, y,
+    width, height."""
 
     code: int
     boxes: Array
@@ -32,7 +33,8 @@ class Raster:
 
 @dataclass(frozen=True)
 class Words:
-    """Text at its left end, middle or right end (`anchor`: "start", "middle", "end"); `ink`: "ink", "soft", or on a code."""
+    """Text at its left end, middle or right end (`anchor`: "start", "middle", "end"); `ink`: "ink",
+    "soft", or on a code."""
 
     x: float
     y: float
@@ -44,7 +46,8 @@ class Words:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve through a start, a control point and an end; with a head if it is an arrow. `role`: "ink", "line" or "paper"."""
+    """A curve through a start, a control point and an end; with a head if it is an arrow. `role`:
+    "ink", "line" or "paper"."""
 
     points: tuple[tuple[float, float], ...]
     width: float
@@ -54,7 +57,8 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """Straight lines through points, float[n, 2], in the colour of a code: an area if `filled`, else a line `width` thick."""
+    """Straight lines through points, float[n, 2], in the colour of a code: an area if `filled`,
+    else a line `width` thick."""
 
     code: int
     points: Array

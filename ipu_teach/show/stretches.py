@@ -1,8 +1,8 @@
-"""A run by time, in stretches at whose ends all IPUs wait for each other: a step of one IPU, or what several do meanwhile.
+"""A run by time, in stretches at whose ends all IPUs wait for each other: a step of one IPU, or
+what several do meanwhile.
 
-On one IPU every step is a stretch. On several each IPU goes through steps of its own within one, and those that are done wait
-for the last. What all do together is a stretch of one step.
-"""
+On one IPU every step is a stretch. On several each IPU goes through steps of its own within one,
+and those that are done wait for the last. What all do together is a stretch of one step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True)
 class Part:
-    """A step as an IPU does it by itself, or (None) all together: `start` counts from where the stretch begins."""
+    """A step as an IPU does it by itself, or (None) all together: `start` counts from where the
+    stretch begins."""
 
     step: int
     ipu: int | None
@@ -28,7 +29,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Stretch:
-    """`ends`: when each IPU is done with its parts; the last to be is `last`, and then the stretch is over."""
+    """`ends`: when each IPU is done with its parts; the last to be is `last`, and then the stretch
+    is over."""
 
     parts: tuple[Part, ...]
     ends: tuple[int, ...]
@@ -49,15 +51,18 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[Pa
     ipus, lasts = report.target.num_ipus, report.overlap.lasts[step].tolist()
     now = [0] * ipus if clocks is None else clocks
     together = ipus == 1 or bool(report.profile.external[step])
-    found = [Part(step, None, max(now), lasts[0])] if together else [
-        Part(step, ipu, now[ipu], lasts[ipu]) for ipu in range(ipus) if lasts[ipu]
-    ]  # fmt: skip
+    found = (
+        [Part(step, None, max(now), lasts[0])]
+        if together
+        else [Part(step, ipu, now[ipu], lasts[ipu]) for ipu in range(ipus) if lasts[ipu]]
+    )
     now[:] = [begin + more for begin, more in zip(now, lasts, strict=True)]
     return found
 
 
 def stretches(report: Report, steps: int) -> tuple[list[Stretch], Array]:
-    """(the stretches that differ; int64: which of them come, in order) of the first `steps` steps of a run."""
+    """(the stretches that differ; int64: which of them come, in order) of the first `steps` steps
+    of a run."""
     order = report.step_numbers[:steps]
     if report.target.num_ipus == 1:
         numbers, each = np.unique(order, return_inverse=True)
@@ -71,7 +76,9 @@ def stretches(report: Report, steps: int) -> tuple[list[Stretch], Array]:
         key = order[first:last].tobytes()
         if key not in found:
             clocks = [0] * report.target.num_ipus
-            listed = [part for step in order[first:last].tolist() for part in parts(report, step, clocks)]
+            listed = [
+                part for step in order[first:last].tolist() for part in parts(report, step, clocks)
+            ]
             found[key] = len(made)
             made.append(Stretch(tuple(listed), tuple(clocks)))
         which.append(found[key])
@@ -79,7 +86,8 @@ def stretches(report: Report, steps: int) -> tuple[list[Stretch], Array]:
 
 
 class LanesOf:
-    """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for, which share its tiles."""
+    """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
+    which share its tiles."""
 
     def __init__(self, report: Report, most: int) -> None:
         self.tiles, self.ipus = report.target.num_tiles, report.target.num_ipus
@@ -92,27 +100,48 @@ class LanesOf:
         """int64[lanes]: of each tile, or of many the quantiles of each IPU."""
         if not self.is_sorted:
             return per_tile
-        return np.concatenate([quantiles(own, self.per_ipu) for own in per_tile.reshape(self.ipus, -1)])
+        return np.concatenate(
+            [quantiles(own, self.per_ipu) for own in per_tile.reshape(self.ipus, -1)]
+        )
 
-    def drawing(self, report: Report, stretch: Stretch, codes: dict[str, int], wait: int) -> Drawing:
-        """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is the whole of it."""
+    def drawing(
+        self, report: Report, stretch: Stretch, codes: dict[str, int], wait: int
+    ) -> Drawing:
+        """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is
+        the whole of it."""
         bars: list[Bar] = []
         for part in stretch.parts:
             start = part.start
             for phase in report.phases(part.step, part.ipu):
-                bars += self._bars(phase, part.ipu, start, codes, wait, part.ipu in (None, stretch.last))
+                bars += self._bars(
+                    phase, part.ipu, start, codes, wait, part.ipu in (None, stretch.last)
+                )
                 start += phase.cycles
         for ipu, end in enumerate(stretch.ends if self.ipus > 1 else ()):
             if end < stretch.cycles:
-                bars.append(Bar(wait, end, np.where(self._ipu == ipu, stretch.cycles - end, 0), end))
+                bars.append(
+                    Bar(wait, end, np.where(self._ipu == ipu, stretch.cycles - end, 0), end)
+                )
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
-    def _bars(self, phase: Phase, ipu: int | None, start: int, codes: dict[str, int], wait: int, whole: bool) -> list[Bar]:
+    def _bars(
+        self,
+        phase: Phase,
+        ipu: int | None,
+        start: int,
+        codes: dict[str, int],
+        wait: int,
+        whole: bool,
+    ) -> list[Bar]:
         code, end = codes[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
         if ipu is None:
-            return [Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else wait)]
+            return [
+                Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else wait)
+            ]
         own = self._ipu == ipu
         idle = np.where(own, phase.cycles - busy, 0)
         found = [Bar(code, start, np.where(own, busy, 0), end)]
-        return found + [Bar(wait, start + np.where(own, busy, 0), idle, start + int(np.max(busy)))] * bool(idle.any())
+        return found + [
+            Bar(wait, start + np.where(own, busy, 0), idle, start + int(np.max(busy)))
+        ] * bool(idle.any())

@@ -31,7 +31,8 @@ STROKES = {
 
 
 def svg(scene: Scene, frame: int | None = None) -> str:
-    """The SVG source of a frame at its end. Left out, it is the poster: the chosen frame, with all of its superstep's lanes."""
+    """The SVG source of a frame at its end. Left out, it is the poster: the chosen frame, with all
+    of its superstep's lanes."""
     chosen = scene.poster if frame is None else frame
     shapes = [*paint(scene, chosen, whole=frame is None), *caption(scene, chosen)]
     shapes = [shape for shape in map(_visible, shapes) if shape is not None]
@@ -43,7 +44,8 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     body = "".join(_together(list(part), scene.codes) for _, part in groupby(shapes, _kind))
     height = _n(scene.height + caption_height(scene))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 '
+        f'{WIDTH} {height}">'
         f"<title>{escape(scene.title)}</title><style>{_style(scene.codes, used, inks, areas)}</style>"
         f"<defs>{patterns}{arrow}</defs>"
         f'<rect class="p" width="100%" height="100%" rx="4"/>{body}</svg>'
@@ -54,7 +56,8 @@ STROKE = {"ink": "k", "line": "l", "paper": "z"}  # classes of lines
 # What all patterns share.
 PATTERN = '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse"/>'
 ARROW = (
-    '<marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto">'
+    '<marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" '
+    'orient="auto">'
     '<path class="i" d="M0 0L6 3L0 6z"/></marker>'
 )
 
@@ -93,7 +96,10 @@ def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int
 
 def _pattern(number: int, code: Code) -> str:
     width = ' stroke-width="2"' if code.pattern == "." else ""
-    ground, stroke = f'<path class="c{number}" d="M0 0h6v6h-6z"/>', f'<path class="h" d="{STROKES[code.pattern]}"{width}/>'
+    ground, stroke = (
+        f'<path class="c{number}" d="M0 0h6v6h-6z"/>',
+        f'<path class="h" d="{STROKES[code.pattern]}"{width}/>',
+    )
     return f'<pattern id="h{number}" href="#h">{ground}{stroke}</pattern>'
 
 
@@ -105,7 +111,9 @@ def _kind(shape: Shape) -> object:
         case Boxes():
             return "boxes", shape.upright, _thick(shape)
         case Line():
-            return shape.role, shape.width if len(shape.points) == 2 and not shape.arrow else id(shape)
+            return shape.role, shape.width if len(shape.points) == 2 and not shape.arrow else id(
+                shape
+            )
         case Outline() if not shape.filled:
             return "outline", shape.code, shape.width
     return id(shape)
@@ -123,7 +131,9 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
         width = f'stroke-width="{_thick(first)}"'
         if len(shapes) == 1:
             return f'<path class="b{first.code}" {width} d="{_boxes(first)}"/>'
-        paths = "".join(f'<path class="b{b.code}" d="{_boxes(b)}"/>' for b in shapes if isinstance(b, Boxes))
+        paths = "".join(
+            f'<path class="b{b.code}" d="{_boxes(b)}"/>' for b in shapes if isinstance(b, Boxes)
+        )
         return f"<g {width}>{paths}</g>"
     if isinstance(first, Line) and len(shapes) > 1:
         d = "".join(_straight(line) for line in shapes if isinstance(line, Line))
@@ -134,20 +144,26 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     if not isinstance(first, Words):
         return _shape(first, codes)
     role = {"ink": "i", "soft": "s"}.get(str(first.ink), f"t{first.ink}")
-    role += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (" o" if isinstance(first.ink, int) else "")
+    role += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (
+        " o" if isinstance(first.ink, int) else ""
+    )
     size = "" if first.size == 12 else f' style="font-size:{_n(first.size)}px"'
-    words = groupby((w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w)))
+    words = groupby(
+        (w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w))
+    )
     return f'<g class="{role}"{size}>{"".join(_line(list(line)) for _, line in words)}</g>'
 
 
 def _line(words: list[Words]) -> str:
-    """Words on a line: several of one character are one element, which says where each character stands."""
+    """Words on a line: several of one character are one element, which says where each character
+    stands."""
     places, text = " ".join(_n(w.x) for w in words), "".join(w.text for w in words)
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
 
 
 def _boxes(shape: Boxes) -> str:
-    """The middles of boxes as a path, each from that end, and said from there or from the last, that is shorter."""
+    """The middles of boxes as a path, each from that end, and said from there or from the last,
+    that is shorter."""
     path, pen, stroke = "", (0.0, 0.0), "v" if shape.upright else "h"
     for x, y, w, h in np.round(shape.boxes, 1).tolist():
         (u, v), length = ((x + w / 2, y), h) if shape.upright else ((x, y + h / 2), w)
@@ -169,7 +185,9 @@ def _path(shape: Outline) -> str:
 
 def _straight(line: Line) -> str:
     (x, y), (to_x, to_y) = line.points
-    return f"M{_n(x)} {_n(y)}" + (f"H{_n(to_x)}" if _n(y) == _n(to_y) else f"L{_n(to_x)} {_n(to_y)}")
+    return f"M{_n(x)} {_n(y)}" + (
+        f"H{_n(to_x)}" if _n(y) == _n(to_y) else f"L{_n(to_x)} {_n(to_y)}"
+    )
 
 
 def _shape(shape: Shape, codes: Sequence[Code]) -> str:
@@ -179,14 +197,24 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
             paint = f'style="fill:url(#h{shape.code})"' if pattern else f'class="c{shape.code}"'
             return f'<path {paint} d="{_path(shape)}z"/>'
         case Raster():
-            box = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
+            box = (
+                f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" '
+                f'height="{_n(shape.height)}"'
+            )
             keep = 'preserveAspectRatio="none" style="image-rendering:pixelated"'
             images = ((name, raster_png(shape.codes, codes, name == "d")) for name in "wd")
             data = ((name, base64.b64encode(image).decode("ascii")) for name, image in images)
-            return "".join(f'<image class="{name}" {box} {keep} href="data:image/png;base64,{d}"/>' for name, d in data)
+            return "".join(
+                f'<image class="{name}" {box} {keep} href="data:image/png;base64,{d}"/>'
+                for name, d in data
+            )
         case Line():
             (x, y), *rest = shape.points
-            d = _straight(shape) if len(rest) == 1 else f"M{_n(x)} {_n(y)}Q" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
+            d = (
+                _straight(shape)
+                if len(rest) == 1
+                else f"M{_n(x)} {_n(y)}Q" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
+            )
             role, head = STROKE[shape.role], ' marker-end="url(#a)"' if shape.arrow else ""
             return f'<path class="{role}" stroke-width="{_n(shape.width)}" d="{d}"{head}/>'
         case Boxes() | Words():
@@ -196,7 +224,10 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
 def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
     """A raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
     found = np.unique(pixels)
-    colours = [(DARK if dark else LIGHT)["paper"] if c < 0 else codes[c].colour(dark) for c in found.tolist()]
+    colours = [
+        (DARK if dark else LIGHT)["paper"] if c < 0 else codes[c].colour(dark)
+        for c in found.tolist()
+    ]
     return indexed_png(np.searchsorted(found, pixels), colours)
 
 

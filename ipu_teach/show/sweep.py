@@ -1,7 +1,8 @@
-"""The view `sweep`: one program on several machines or in several forms, as a curve with the quickest and the slowest marked.
+"""The view `sweep`: one program on several machines or in several forms, as a curve with the
+quickest and the slowest marked.
 
-A line through the times of all runs; under it, where reports are held, each run as the average tile spends it. Modelled.
-"""
+A line through the times of all runs; under it, where reports are held, each run as the average tile
+spends it. Modelled."""
 
 from __future__ import annotations
 
@@ -30,31 +31,53 @@ PARTS = {
 }
 MOST = 64
 
-Run = tuple[str, str, Report | float | None]  # its value on the axis, its name, and what it took; None: it does not fit
+# its value on the axis, its name, and what it took; None: it does not fit
+Run = tuple[str, str, Report | float | None]
 
 
-def sweep(found: Sweep | Mapping[object, Report | float], *, parameter: str = "", unit: str = "modelled cycles") -> View:
-    """What `sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32: b})`.
+def sweep(
+    found: Sweep | Mapping[object, Report | float],
+    *,
+    parameter: str = "",
+    unit: str = "modelled cycles",
+) -> View:
+    """What `sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32:
+    b})`.
 
-    `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where all values are numbers, in
-    theirs. In place of reports there may be numbers, which are of `unit`. Up to 64 runs are shown. Raises `InvalidOptionError`
-    for something else, for nothing, and for a report in which nothing has run, unless the sweep says that it does not fit.
-    """
+    `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where
+    all values are numbers, in theirs. In place of reports there may be numbers, which are of
+    `unit`. Up to 64 runs are shown. Raises `InvalidOptionError` for something else, for nothing,
+    and for a report in which nothing has run, unless the sweep says that it does not fit."""
     runs: list[Run]
     if isinstance(found, Sweep):
-        rows = sorted(zip(found.num_tiles, found.reports, found.fits, strict=True), key=lambda row: row[0])
-        runs = [(f"{n:,}", counted(n, "tile"), report if fits and report.num_steps else None) for n, report, fits in rows]
+        rows = sorted(
+            zip(found.num_tiles, found.reports, found.fits, strict=True), key=lambda row: row[0]
+        )
+        runs = [
+            (f"{n:,}", counted(n, "tile"), report if fits and report.num_steps else None)
+            for n, report, fits in rows
+        ]
         parameter = parameter or "tiles"
     elif isinstance(found, Mapping):
         keys = list(found)
         if all(isinstance(key, Real) for key in keys):
             keys.sort()
-        runs = [(label(key, 24), label(f"{parameter} = {key}" if parameter else key, 40), _checked(found[key])) for key in keys]
+        runs = [
+            (
+                label(key, 24),
+                label(f"{parameter} = {key}" if parameter else key, 40),
+                _checked(found[key]),
+            )
+            for key in keys
+        ]
     else:
         raise InvalidOptionError(f"""show.sweep() was given {shown(found)}, which is no sweep.
-            next:  give it sweep(build, num_tiles=[…]), or reports by name: {{"16 rows": a, "32 rows": b}}.""")
+            next:  give it sweep(build, num_tiles=[…]), or reports by name:
+            {{"16 rows": a, "32 rows": b}}.""")
     if all(run is None for *_, run in runs[:MOST]):
-        raise InvalidOptionError("show.sweep() was given nothing that has run.", next_step="give it a report at least.")
+        raise InvalidOptionError(
+            "show.sweep() was given nothing that has run.", next_step="give it a report at least."
+        )
     notes = (f"The picture shows {MOST} of {len(runs):,}.",) * (len(runs) > MOST)
     return View(_scene(runs[:MOST], parameter, unit, notes))
 
@@ -75,11 +98,16 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
     times: Array = np.array([run if isinstance(run, float) else -1.0 for *_, run in runs])
     shares = np.zeros((len(runs), len(PARTS)))
     for i, report in reports.items():
-        times[i] = round(report.total_cycles * (1e9 / report.target.tile_clock_frequency if len(clocks) > 1 else 1))
+        times[i] = round(
+            report.total_cycles
+            * (1e9 / report.target.tile_clock_frequency if len(clocks) > 1 else 1)
+        )
         shares[i] = [report.proportions[name] for name in PARTS]
     ran = np.flatnonzero(times >= 0).tolist()
     best, worst = min(ran, key=times.__getitem__), max(ran, key=times.__getitem__)
-    parts = np.diff(np.round(np.cumsum(shares, axis=1) * times[:, None]).astype(np.int64), axis=1, prepend=0)
+    parts = np.diff(
+        np.round(np.cumsum(shares, axis=1) * times[:, None]).astype(np.int64), axis=1, prepend=0
+    )
     some = {i: name for i, name in enumerate(PARTS) if parts[:, i].any()}
     least, most, verb = ("quickest", "slowest", "long") if reports else ("least", "most", "much")
     said = {best: least, worst: most} if times[best] < times[worst] else {}
@@ -92,11 +120,16 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
             _figure(times[i]),
             *map("{:,}".format, parts[i].tolist()),
         )
-        told[i] = f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
+        told[i] = (
+            f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
+        )
     quick, slow = (f"{runs[i][1]}, {rows[i][1]}" for i in (best, worst))
     ratio = f", {times[worst] / times[best]:.2f} times as {verb}" if times[best] else ""
-    note = f"{least} {quick} {unit}; {most} {slow}{ratio}" if said else f"each {rows[best][1]} {unit}"
-    # Heights are whole numbers: those of reports their cycles, others ten thousandths of the largest.
+    note = (
+        f"{least} {quick} {unit}; {most} {slow}{ratio}" if said else f"each {rows[best][1]} {unit}"
+    )
+    # Heights are whole numbers: those of reports their cycles, others ten thousandths of the
+    # largest.
     longest = float(times[worst])
     top, scale = _above(longest), 1 if reports else 10_000 / (longest or 1)
     heights = np.where(times < 0, -1, np.round(times * scale)).astype(np.int64)
@@ -105,12 +138,26 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
     head, axis = "the line: whole runs" if some else "", f"to {_figure(top)} {unit}"
     place = ("runs", head, 34, 34, 652, 190, len(runs))
     trend = Trend(*place, top * scale, axis, parameter, values, heights, bars, marked, tuple(told))
-    columns, title = ("run", unit, *(PARTS if some else ())), f"{counted(len(runs), 'run')} side by side"
+    columns, title = (
+        ("run", unit, *(PARTS if some else ())),
+        f"{counted(len(runs), 'run')} side by side",
+    )
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, tuple(row[: len(columns)] for row in rows)
     stills = (Still("the runs", note, 0, 0, True),)
     frames, codes = np.zeros(1, np.int64), tuple(PARTS.values()) if some else (palette.PAPER,)
-    return Scene("sweep", title, f"{title}: {note}.", 262, codes, (trend,), stills, frames, table, notes=notes)
+    return Scene(
+        "sweep",
+        title,
+        f"{title}: {note}.",
+        262,
+        codes,
+        (trend,),
+        stills,
+        frames,
+        table,
+        notes=notes,
+    )
 
 
 def _above(most: float) -> float:

@@ -1,8 +1,9 @@
-"""The view `tile`: one tile opened up. Which worker runs which vertex when, what its memory holds, and its code line by line.
+"""The view `tile`: one tile opened up. Which worker runs which vertex when, what its memory holds,
+and its code line by line.
 
-A tile takes as long as its busiest worker, and a worker issues once in as many cycles as there are workers: tile time =
-6 x busiest worker. Who runs what comes from the schedule that the cycles come from.
-"""
+A tile takes as long as its busiest worker, and a worker issues once in as many cycles as there are
+workers: tile time = 6 x busiest worker. Who runs what comes from the schedule that the cycles come
+from."""
 
 from __future__ import annotations
 
@@ -27,16 +28,30 @@ from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-IDLE, MOVES = palette.REST.lettered("I", "no vertex: the slot idles"), palette.EXCHANGE.lettered("X", "moving edges into place")
-BASE = (*CODES, IDLE, palette.WAIT, MOVES, palette.VARIABLES, *palette.MEMORY.values(), palette.GAPS)
+IDLE, MOVES = (
+    palette.REST.lettered("I", "no vertex: the slot idles"),
+    palette.EXCHANGE.lettered("X", "moving edges into place"),
+)
+BASE = (
+    *CODES,
+    IDLE,
+    palette.WAIT,
+    MOVES,
+    palette.VARIABLES,
+    *palette.MEMORY.values(),
+    palette.GAPS,
+)
 HUES = [palette.HUES[i] for i in (1, 3, 4, 0, 5)]  # of codelets, as far as they go
-SAY = "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
+SAY = (
+    "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
+)
 MOST_STEPS, MOST_BLOCKS, MOST_CODELETS = 24, 12, 3
 
 
 class Held(NamedTuple):
-    """A vertex of the tile: its number in the compute set, group and row, tile cycles (-1: unknown), the worker that runs it
-    (-1: it has the tile to itself), and after how many tile cycles it starts."""
+    """A vertex of the tile: its number in the compute set, group and row, tile cycles (-1:
+    unknown), the worker that runs it (-1: it has the tile to itself), and after how many tile
+    cycles it starts."""
 
     number: int
     group: Group
@@ -47,39 +62,58 @@ class Held(NamedTuple):
 
 
 def tile(report: Report, tile: int | None = None, step: str | int | None = None) -> View:
-    """A tile, by its number, in the steps of a run in which it executes vertices, or in one of them.
+    """A tile, by its number, in the steps of a run in which it executes vertices, or in one of
+    them.
 
-    `step`: the name of a compute set, or the number of a compiled step. Left out, the picture begins with the step that costs
-    most, and `tile` is the slowest in it. Up to 24 steps are shown, those that cost most; the view says so. Raises
-    `InvalidOptionError` for what is no report, or one in which no vertex ran, `PoplarIndexError` for a tile that there is not.
-    """
+    `step`: the name of a compute set, or the number of a compiled step. Left out, the picture
+    begins with the step that costs most, and `tile` is the slowest in it. Up to 24 steps are shown,
+    those that cost most; the view says so. Raises `InvalidOptionError` for what is no report, or
+    one in which no vertex ran, `PoplarIndexError` for a tile that there is not."""
     model = model_of(report, "tile")
     begun = dict(zip(*np.unique(report.step_numbers, return_index=True), strict=True))
-    order = sorted(np.flatnonzero(report.executions).tolist(), key=lambda n: begun.get(n, report.num_steps))
+    order = sorted(
+        np.flatnonzero(report.executions).tolist(), key=lambda n: begun.get(n, report.num_steps)
+    )
     runs = {n: int(report.executions[n]) for n in order if model.compute_set(n) is not None}
     names = dict.fromkeys(report.step_cost(n).name for n in runs)
     steps = [n for n in runs if step is None or step in (n, report.step_cost(n).name)]
     if not steps:
-        asked = f"was asked for {shown(step)}, which no step of the run is" if runs else "was given a run without vertices"
+        asked = (
+            f"was asked for {shown(step)}, which no step of the run is"
+            if runs
+            else "was given a run without vertices"
+        )
         raise InvalidOptionError(f"""show.tile() {asked}.
             next:  {did_you_mean(step, names)}{f"there are {', '.join(names)}." if names else "execute a compute set."}""")
     costly = max(steps, key=lambda n: runs[n] * report.step_cost(n).compute_duration)
-    where = int(np.argmax(report.step_cost(costly).compute_cycles)) if tile is None else report.compilation.tiles[tile].number
+    where = (
+        int(np.argmax(report.step_cost(costly).compute_cycles))
+        if tile is None
+        else report.compilation.tiles[tile].number
+    )
     spent = {n: runs[n] * int(report.step_cost(n).compute_cycles[where]) for n in steps}
     taken = sorted((n for n in steps if spent[n]), key=lambda n: -spent[n])[:MOST_STEPS] or [costly]
     taken.sort(key=steps.index)
     first = taken.index(max(taken, key=lambda n: (n == costly, spent[n])))
     frames = {n: i for i, n in enumerate(taken)}
-    return View(linked(_scene(report, model, where, taken, first, len(steps)), report, (), frames, tile=where))
+    return View(
+        linked(
+            _scene(report, model, where, taken, first, len(steps)), report, (), frames, tile=where
+        )
+    )
 
 
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
-    """The vertices of a tile in a step, in the order in which they start; those that have it to themselves come last."""
+    """The vertices of a tile in a step, in the order in which they start; those that have it to
+    themselves come last."""
     found, workers = list[tuple[int, Group, int, int]](), model.target.num_worker_contexts
     for group, cycles in vertices(model, step):
         here = np.flatnonzero(group.table.tiles[group.rows] == tile)
         rows = group.rows[here].tolist()
-        found += [(int(group.table.order[r]), group, r, c) for r, c in zip(rows, cycles[here].tolist(), strict=True)]
+        found += [
+            (int(group.table.order[r]), group, r, c)
+            for r, c in zip(rows, cycles[here].tolist(), strict=True)
+        ]
     found.sort(key=lambda one: one[0])
     shared = [one for one in found if one[1].table.codelet.context == "worker"]
     known = np.array([max(0, one[3]) for one in shared], np.int64)
@@ -88,7 +122,16 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     for (number, group, row_, spent), worker, start in zip(
         shared, *(part.tolist() for part in shared_out(known, workers)), strict=True
     ):
-        held.append(Held(number, group, row_, workers * spent if spent > 0 else spent, worker, before + workers * start))
+        held.append(
+            Held(
+                number,
+                group,
+                row_,
+                workers * spent if spent > 0 else spent,
+                worker,
+                before + workers * start,
+            )
+        )
         end = max(end, held[-1].start + max(0, held[-1].cycles))
     for one in found:
         if one[1].table.codelet.context != "worker":
@@ -103,83 +146,190 @@ def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
     return before, sum(after)
 
 
-def _scene(report: Report, model: CostModel, tile: int, taken: list[int], first: int, of: int) -> Scene:
+def _scene(
+    report: Report, model: CostModel, tile: int, taken: list[int], first: int, of: int
+) -> Scene:
     steps, workers = {n: held_by(model, n, tile) for n in taken}, model.target.num_worker_contexts
     every = [one for held in steps.values() for one in held]
     used = list(dict.fromkeys(one.group.table.codelet for one in every))
     hues = [HUES[i % len(HUES)].lettered(f"{i + 1}", c.__name__) for i, c in enumerate(used)]
-    shades = (replace(hue, pattern=pattern, letter="" if pattern else hue.letter) for hue in hues for pattern in ("", "/"))
+    shades = (
+        replace(hue, pattern=pattern, letter="" if pattern else hue.letter)
+        for hue in hues
+        for pattern in ("", "/")
+    )
     names, codes, sizes = _blocks(report, tile)
     bytes_, limit = int(report.memory.held_per_tile[tile]), report.target.bytes_per_tile
-    drawings, stills = [Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")], list[Still]()
+    drawings, stills = (
+        [Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")],
+        list[Still](),
+    )
     table, numbers = list[tuple[str, ...]](), list[list[list[object]]]()
     for n, held in steps.items():
         cost = report.step_cost(n)
-        lanes = {"workers": (len(drawings), 0, cost.compute_duration), "memory": (0, sizes.max(), sizes.max())}
+        lanes = {
+            "workers": (len(drawings), 0, cost.compute_duration),
+            "memory": (0, sizes.max(), sizes.max()),
+        }
         by_worker = [[one for one in held if one.worker in (w, -1)] for w in range(workers)]
         busy = np.array([sum(max(0, one.cycles) for one in lane) for lane in by_worker])
         values = {"vertices": np.array(list(map(len, by_worker))), "busy": busy}
-        name, why_ = label(f"{cost.name} on tile {tile}", 60), _cause(cost, tile, held, by_worker, report.target)
-        stills.append(Still(name, why_, 0, cost.compute_duration, True, lanes=lanes, say=SAY, values=values))
+        name, why_ = (
+            label(f"{cost.name} on tile {tile}", 60),
+            _cause(cost, tile, held, by_worker, report.target),
+        )
+        stills.append(
+            Still(name, why_, 0, cost.compute_duration, True, lanes=lanes, say=SAY, values=values)
+        )
         drawings.append(_drawing(cost, tile, by_worker, used, report.target))
-        numbers.append([[len(lane), pack(np.array([one.number for one in lane], np.int64))] for lane in by_worker])
+        numbers.append(
+            [
+                [len(lane), pack(np.array([one.number for one in lane], np.int64))]
+                for lane in by_worker
+            ]
+        )
         for one in held:
-            spent, who = f"{one.cycles:,}" if one.cycles >= 0 else "no estimate", f"{one.worker}" if one.worker >= 0 else "all"
-            table.append((name, who, f"{one.number}", one.group.table.codelet.__name__, f"{one.start:,}", spent))
+            spent, who = (
+                f"{one.cycles:,}" if one.cycles >= 0 else "no estimate",
+                f"{one.worker}" if one.worker >= 0 else "all",
+            )
+            table.append(
+                (
+                    name,
+                    who,
+                    f"{one.number}",
+                    one.group.table.codelet.__name__,
+                    f"{one.start:,}",
+                    spent,
+                )
+            )
     rows, high, low = _code(model, used, every), 20.0 * min(workers, 12), 15.0 * len(names)
-    heading, labels = f"its memory: {bytes_:,} of {limit:,} bytes", tuple(f"worker {i}" for i in range(workers))
+    heading, labels = (
+        f"its memory: {bytes_:,} of {limit:,} bytes",
+        tuple(f"worker {i}" for i in range(workers)),
+    )
     marks: list[Mark] = [
         Lanes("workers", "its workers, in turn", 80, 34, 624, high, workers, labels=labels),
-        Lanes("memory", heading, 200, 80 + high, 504, low, len(names), labels=names, say="{label} bytes"),
-        *([tree("its code: a vertex of each codelet", COLUMNS, rows, 126 + high + low)] if rows else []),
+        Lanes(
+            "memory",
+            heading,
+            200,
+            80 + high,
+            504,
+            low,
+            len(names),
+            labels=names,
+            say="{label} bytes",
+        ),
+        *(
+            [tree("its code: a vertex of each codelet", COLUMNS, rows, 126 + high + low)]
+            if rows
+            else []
+        ),
     ]
-    left = [f"Of {of:,} steps the picture shows {len(taken)}, those that cost the tile most."] * (len(taken) < of)
+    left = [f"Of {of:,} steps the picture shows {len(taken)}, those that cost the tile most."] * (
+        len(taken) < of
+    )
     return Scene(
-        "tile", titled(report, f"tile {tile} of {report.target.num_tiles:,}"),
-        f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.", 136 + high + low + 20 * len(rows),
-        (*BASE, *shades), tuple(marks), tuple(stills), np.arange(len(taken)),
+        "tile",
+        titled(report, f"tile {tile} of {report.target.num_tiles:,}"),
+        f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.",
+        136 + high + low + 20 * len(rows),
+        (*BASE, *shades),
+        tuple(marks),
+        tuple(stills),
+        np.arange(len(taken)),
         (("step", "worker", "vertex", "codelet", "start", "cycles"), tuple(table)),
-        tuple(drawings), first, ("Cycles and bytes are modelled.", *left), "step", data={"vertices": numbers},
-    )  # fmt: skip
+        tuple(drawings),
+        first,
+        ("Cycles and bytes are modelled.", *left),
+        "step",
+        data={"vertices": numbers},
+    )
 
 
-def _drawing(cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target) -> Drawing:
-    """The slots of the workers until the slowest tile is done: the first vertices of all, the second ones, and so on."""
-    (before, after), own, span = _moves(cost, tile, target), int(cost.compute_cycles[tile]), cost.compute_duration
+def _drawing(
+    cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target
+) -> Drawing:
+    """The slots of the workers until the slowest tile is done: the first vertices of all, the
+    second ones, and so on."""
+    (before, after), own, span = (
+        _moves(cost, tile, target),
+        int(cost.compute_cycles[tile]),
+        cost.compute_duration,
+    )
     bars = [Bar(BASE.index(IDLE), 0, own, span, BASE.index(palette.WAIT) if own < span else -1)]
-    bars += [Bar(BASE.index(MOVES), start, length, 0) for start, length in ((0, before), (own - after, after)) if length]
+    bars += [
+        Bar(BASE.index(MOVES), start, length, 0)
+        for start, length in ((0, before), (own - after, after))
+        if length
+    ]
     for k in range(max(map(len, by_worker))):
         kth = [lane[k] if k < len(lane) else None for lane in by_worker]
-        shade = [len(BASE) + 2 * used.index(one.group.table.codelet) + k % 2 * (one.worker >= 0) if one else 0 for one in kth]
+        shade = [
+            len(BASE) + 2 * used.index(one.group.table.codelet) + k % 2 * (one.worker >= 0)
+            if one
+            else 0
+            for one in kth
+        ]
         start, length = (np.array([one[i] if one else 0 for one in kth]) for i in (5, 3))
         bars.append(Bar(np.array(shade), start, np.maximum(length, 0), 0))
     return Drawing(span, tuple(bars), "modelled cycles")
 
 
-def _cause(cost: StepCost, tile: int, held: list[Held], by_worker: list[list[Held]], target: Target) -> str:
+def _cause(
+    cost: StepCost, tile: int, held: list[Held], by_worker: list[list[Held]], target: Target
+) -> str:
     """Why the tile takes as long as it does."""
-    own, slowest, workers = int(cost.compute_cycles[tile]), int(np.argmax(cost.compute_cycles)), len(by_worker)
-    alone, moves = sum(max(0, one.cycles) for one in held if one.worker < 0), sum(_moves(cost, tile, target))
+    own, slowest, workers = (
+        int(cost.compute_cycles[tile]),
+        int(np.argmax(cost.compute_cycles)),
+        len(by_worker),
+    )
+    alone, moves = (
+        sum(max(0, one.cycles) for one in held if one.worker < 0),
+        sum(_moves(cost, tile, target)),
+    )
     each = (own - alone - moves) // workers
     parts = [f"{workers} x {each:,}, its busiest worker"] * bool(each)
     parts += [f"{alone:,} of vertices that have it to themselves"] * bool(alone)
     parts += [f"{moves:,} of moving edges into place"] * bool(moves)
     text = (
-        f"it takes {own:,} modelled cycles{' = ' * bool(parts)}{' + '.join(parts)}; {counted(len(held), 'vertex', 'vertices')}"
+        f"it takes {own:,} modelled cycles{' = ' * bool(parts)}{' + '.join(parts)}; "
+        f"{counted(len(held), 'vertex', 'vertices')}"
     )
     text += f" on {counted(workers, 'worker')}"
     free, missing = sum(not lane for lane in by_worker), sum(one.cycles < 0 for one in held)
-    text += f", {free} of them without one: {free} more of up to {each:,} cycles would take no longer" if each and free else ""
+    text += (
+        f", {free} of them without one: {free} more of up to {each:,} cycles would take no longer"
+        if each and free
+        else ""
+    )
     text += f"; {missing:,} have no estimate" if missing else ""
-    return text + (f"; it waits {cost.compute_duration - own:,} for tile {slowest}" if own < cost.compute_duration else "")
+    return text + (
+        f"; it waits {cost.compute_duration - own:,} for tile {slowest}"
+        if own < cost.compute_duration
+        else ""
+    )
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
-    """(names, codes, bytes) of what the tile holds at its fullest moment: its variables, then the rest by category."""
+    """(names, codes, bytes) of what the tile holds at its fullest moment: its variables, then the
+    rest by category."""
     memory, held = report.memory, list(report.memory.at_fullest(tile).items())
     blocks = [(name, palette.VARIABLES, size) for name, size in held[:MOST_BLOCKS]]
-    blocks.append((f"{len(held) - MOST_BLOCKS} more", palette.VARIABLES, sum(size for _, size in held[MOST_BLOCKS:])))
-    others = {c: size for c, size in memory.by_category(tile).items() if c not in (*memory.categories, VARIABLES)}
+    blocks.append(
+        (
+            f"{len(held) - MOST_BLOCKS} more",
+            palette.VARIABLES,
+            sum(size for _, size in held[MOST_BLOCKS:]),
+        )
+    )
+    others = {
+        c: size
+        for c, size in memory.by_category(tile).items()
+        if c not in (*memory.categories, VARIABLES)
+    }
     blocks += [(c.lower(), palette.MEMORY[c], size) for c, size in others.items()]
     blocks.append(("gaps", palette.GAPS, int(memory.gaps_per_tile[tile])))
     names, codes, sizes = zip(*([b for b in blocks if b[2]] or blocks[-1:]), strict=True)
@@ -189,7 +339,10 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
 
 def _code(model: CostModel, used: list[Any], held: list[Held]) -> list[Row]:
     """The codelets of the tile that take longest, each by that of its vertices which does."""
-    worst = [max((one for one in held if one.group.table.codelet is c), key=lambda one: one.cycles) for c in used]
+    worst = [
+        max((one for one in held if one.group.table.codelet is c), key=lambda one: one.cycles)
+        for c in used
+    ]
     rows: list[Row] = []
     for one in sorted(worst, key=lambda one: -one.cycles)[:MOST_CODELETS]:
         codelet, lines = one.group.table.codelet, line_cycles(one.group, one.row, model.target)

@@ -1,9 +1,8 @@
 """The view `tiles`: where each element of a tensor lives.
 
-Above, the elements of one view or of two, each with the number of its tile; below, the tiles and the bytes that they hold
-of what is shown. Pointing at an element lights its tile, and at a tile its elements; in two views of one variable the same
-element lights in both.
-"""
+Above, the elements of one view or of two, each with the number of its tile; below, the tiles and
+the bytes that they hold of what is shown. Pointing at an element lights its tile, and at a tile its
+elements; in two views of one variable the same element lights in both."""
 
 from __future__ import annotations
 
@@ -15,7 +14,19 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
 from ipu_teach.graph.tile_map import union
 from ipu_teach.show import palette
-from ipu_teach.show.scene import GAP, WIDTH, Bar, Cells, Drawing, Lanes, Scene, Still, label, number, quantiles
+from ipu_teach.show.scene import (
+    GAP,
+    WIDTH,
+    Bar,
+    Cells,
+    Drawing,
+    Lanes,
+    Scene,
+    Still,
+    label,
+    number,
+    quantiles,
+)
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -29,12 +40,13 @@ TILES = 190.0  # side of the square that holds the tiles
 
 
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
-    """Where the elements of `tensor` live, and beside it those of `other`, say another view of the same variable.
+    """Where the elements of `tensor` live, and beside it those of `other`, say another view of the
+    same variable.
 
-    A tensor of several dimensions is drawn with its last one across and the others down, one of one dimension in rows of 32.
-    More than 64 by 64 elements are drawn several to a cell, which shows the tile of the first. Raises `InvalidOptionError`
-    for something that is no tensor, is empty, or belongs to another graph than the first.
-    """
+    A tensor of several dimensions is drawn with its last one across and the others down, one of one
+    dimension in rows of 32. More than 64 by 64 elements are drawn several to a cell, which shows
+    the tile of the first. Raises `InvalidOptionError` for something that is no tensor, is empty, or
+    belongs to another graph than the first."""
     shown_ = [tensor] if other is None else [tensor, other]
     for one in shown_:
         if not isinstance(one, Tensor):
@@ -44,7 +56,10 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
             raise InvalidOptionError(f"""show.tiles() was given {shown(one)}, which has no elements.
                 next:  give it one that has some.""")
         if one.graph is not tensor.graph:
-            raise InvalidOptionError("show.tiles() was given tensors of two graphs.", next_step="show them in two pictures.")
+            raise InvalidOptionError(
+                "show.tiles() was given tensors of two graphs.",
+                next_step="show them in two pictures.",
+            )
     return View(_scene(shown_))
 
 
@@ -63,51 +78,119 @@ def _scene(tensors: list[Tensor]) -> Scene:
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
     held = np.where(sizes > 0, _code(numbers, each), REST)
-    across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(target.tiles_per_ipu)))
+    across, columns = (
+        int(np.ceil(np.sqrt(target.num_ipus))),
+        int(np.ceil(np.sqrt(target.tiles_per_ipu))),
+    )
     side = round(min(LARGEST, TILES / (across * columns + GAP * (across - 1))), 3)
     say, values = "tile {i}: {bytes} bytes", {"bytes": sizes}
-    heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
+    heading = counted(target.num_tiles, "tile") + (
+        f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else ""
+    )
     grid = Cells(
-        "tiles", heading, 16, height, side, columns, target.num_tiles, target.tiles_per_ipu, across, numbers, say=say,
+        "tiles",
+        heading,
+        16,
+        height,
+        side,
+        columns,
+        target.num_tiles,
+        target.tiles_per_ipu,
+        across,
+        numbers,
+        say=say,
         values=values,
-    )  # fmt: skip
+    )
     most = int(sizes.max())
     if target.num_tiles <= MOST_LANES:
-        lanes = Lanes("bytes", "bytes, tile by tile", 260, height, WIDTH - 276, TILES, target.num_tiles, numbers)
+        lanes = Lanes(
+            "bytes",
+            "bytes, tile by tile",
+            260,
+            height,
+            WIDTH - 276,
+            TILES,
+            target.num_tiles,
+            numbers,
+        )
         drawing = Drawing(most, (Bar(_code(numbers, each), 0, sizes, most),), "bytes")
     else:
         ranked = quantiles(sizes, MOST_LANES)
-        heading, ranks = "bytes of a tile, fullest first", "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
+        heading, ranks = (
+            "bytes of a tile, fullest first",
+            "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile",
+        )
         ends, shown = ("fullest", "emptiest"), {"bytes": ranked}
-        lanes = Lanes("bytes", heading, 300, height, WIDTH - 316, TILES, MOST_LANES, say=ranks, values=shown, ends=ends)
+        lanes = Lanes(
+            "bytes",
+            heading,
+            300,
+            height,
+            WIDTH - 316,
+            TILES,
+            MOST_LANES,
+            say=ranks,
+            values=shown,
+            ends=ends,
+        )
         drawing = Drawing(most, (Bar(BYTES, 0, ranked, most),), "bytes")
         notes.append(
-            f"The {MOST_LANES} lanes are the tiles sorted by bytes, {number(target.num_tiles / MOST_LANES)} to a lane."
+            f"The {MOST_LANES} lanes are the tiles sorted by bytes, "
+            f"{number(target.num_tiles / MOST_LANES)} to a lane."
         )
     still = Still(
-        " and ".join(_words(t) for t in tensors), _note(sizes), REST, 0, True, {**channels, "tiles": (held, 1, REST)},
-        {"bytes": (0, 0, most)}, values=values, say=say,
-    )  # fmt: skip
-    title = "Where " + " and ".join(_name(t) for t in tensors) + (" lives" if len(tensors) == 1 else " live")
+        " and ".join(_words(t) for t in tensors),
+        _note(sizes),
+        REST,
+        0,
+        True,
+        {**channels, "tiles": (held, 1, REST)},
+        {"bytes": (0, 0, most)},
+        values=values,
+        say=say,
+    )
+    title = (
+        "Where "
+        + " and ".join(_name(t) for t in tensors)
+        + (" lives" if len(tensors) == 1 else " live")
+    )
     return Scene(
-        "tiles", title, f"{title}: {still.label}; {still.note}", height + TILES + 12,
-        (palette.REST, palette.NOWHERE, palette.BYTES, *colours), (*panels, grid, lanes), (still,), np.zeros(1, np.int64),
-        _table(tensors), (drawing,), notes=tuple(notes),
-    )  # fmt: skip
+        "tiles",
+        title,
+        f"{title}: {still.label}; {still.note}",
+        height + TILES + 12,
+        (palette.REST, palette.NOWHERE, palette.BYTES, *colours),
+        (*panels, grid, lanes),
+        (still,),
+        np.zeros(1, np.int64),
+        _table(tensors),
+        (drawing,),
+        notes=tuple(notes),
+    )
 
 
-def _elements(tensor: Tensor, name: str, x: float, room: float, notes: list[str]) -> tuple[Cells, Array]:
+def _elements(
+    tensor: Tensor, name: str, x: float, room: float, notes: list[str]
+) -> tuple[Cells, Array]:
     """(the cells of a tensor's elements, the tile of each, -1 for none)."""
-    shape = tensor.shape if tensor.rank > 1 else (-(-tensor.num_elements // LINE), min(LINE, tensor.num_elements))
+    shape = (
+        tensor.shape
+        if tensor.rank > 1
+        else (-(-tensor.num_elements // LINE), min(LINE, tensor.num_elements))
+    )
     if tensor.num_elements > MOST_ACROSS**2 and tensor.rank <= 1:
         shape = (1, tensor.num_elements)
     rows, columns = prod(shape[:-1]), shape[-1]
     wide, tall = -(-columns // MOST_ACROSS), -(-rows // MOST_ACROSS)
     if wide * tall > 1:
         notes.append(
-            f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows the tile of the first."
+            f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and "
+            f"shows "
+            f"the tile of the first."
         )
-    chosen: Array = (np.arange(0, rows, tall)[:, None] * columns + np.arange(0, columns, wide)).reshape(-1)
+    chosen: Array = (
+        np.arange(0, rows, tall)[:, None] * columns + np.arange(0, columns, wide)
+    ).reshape(-1)
     chosen = chosen[chosen < tensor.num_elements]
     byte = (tensor.offset + _positions(tensor, chosen)) * tensor.dtype.size
     where = tensor.graph.tile_map().at(byte).astype(np.int64)
@@ -122,12 +205,26 @@ def _elements(tensor: Tensor, name: str, x: float, room: float, notes: list[str]
     values |= {"byte": byte - starts[tensor.graph.variable_map().at(byte)], "tile": where}
     labels = tuple("?" if t < 0 else f"{t}" for t in where.tolist()) if side >= 13 else ()
     return Cells(
-        name, _words(tensor), x, 34, side, across, len(chosen), len(chosen), 1, where, byte, labels, say, values
+        name,
+        _words(tensor),
+        x,
+        34,
+        side,
+        across,
+        len(chosen),
+        len(chosen),
+        1,
+        where,
+        byte,
+        labels,
+        say,
+        values,
     ), where
 
 
 def _positions(tensor: Tensor, chosen: Array) -> Array:
-    """Where the elements with these numbers, counted in the order of the view, lie relative to its first one."""
+    """Where the elements with these numbers, counted in the order of the view, lie relative to its
+    first one."""
     layout = tensor.layout
     if layout.strides is None:
         return layout.positions.reshape(-1)[chosen]
@@ -141,11 +238,15 @@ def _positions(tensor: Tensor, chosen: Array) -> Array:
 def bytes_by_tile(tensors: list[Tensor]) -> Array:
     """int64[tiles]: bytes of the memory behind the tensors on each tile, each byte once."""
     graph = tensors[0].graph
-    start, stop = (np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True))
+    start, stop = (
+        np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True)
+    )
     _, start, stop = union(np.zeros(len(start), np.int64), start, stop)
     _, start, stop, tile = graph.tile_map().split(start, stop)
     mapped = tile >= 0
-    return np.bincount(tile[mapped], (stop - start)[mapped], graph.target.num_tiles).astype(np.int64)
+    return np.bincount(tile[mapped], (stop - start)[mapped], graph.target.num_tiles).astype(
+        np.int64
+    )
 
 
 def _code(where: Array, each: int) -> Array:
@@ -153,15 +254,22 @@ def _code(where: Array, each: int) -> Array:
 
 
 def _name(tensor: Tensor) -> str:
-    """The tensor as a learner may have written it: its variable, and the view of it where one call says which."""
+    """The tensor as a learner may have written it: its variable, and the view of it where one call
+    says which."""
     graph, layout = tensor.graph, tensor.layout
     text = graph.describe(tensor).replace("'", "")
     first = tensor.offset * tensor.dtype.size
-    one = next((v for v in graph.variables if v.start <= first < v.start + prod(v.shape) * v.dtype.size), None)
+    one = next(
+        (v for v in graph.variables if v.start <= first < v.start + prod(v.shape) * v.dtype.size),
+        None,
+    )
     if one is None or layout.strides is None or text.endswith(" and others"):
         return label(text, 32)
     strides = tuple(prod(one.shape[i + 1 :]) for i in range(len(one.shape)))
-    skipped, whole = (first - one.start) // tensor.dtype.size, tensor.num_elements == prod(one.shape)
+    skipped, whole = (
+        (first - one.start) // tensor.dtype.size,
+        tensor.num_elements == prod(one.shape),
+    )
     if whole and (tensor.shape, layout.strides) == (one.shape, strides):
         how = ""
     elif whole and (tensor.shape, layout.strides) == (one.shape[::-1], strides[::-1]):
@@ -188,7 +296,10 @@ def _note(sizes: Array) -> str:
     if not holding:
         return "none of it is on a tile yet"
     fullest = int(np.argmax(sizes))
-    text = f"{total:,} bytes on {counted(holding, 'tile')}, the most {sizes[fullest]:,} on tile {fullest}"
+    text = (
+        f"{total:,} bytes on {counted(holding, 'tile')}, the most {sizes[fullest]:,} on tile "
+        f"{fullest}"
+    )
     least = int(sizes[sizes > 0].min())
     return text if least == sizes[fullest] else text + f", the least {least:,}"
 
@@ -197,4 +308,6 @@ def _table(tensors: list[Tensor]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
     each = [bytes_by_tile([t]) for t in tensors]
     some = np.flatnonzero(sum(each))
     names = tuple(f"bytes of {_name(t)}" for t in tensors)
-    return ("tile", *names), tuple((f"{t}", *(f"{sizes[t]:,}" for sizes in each)) for t in some.tolist())
+    return ("tile", *names), tuple(
+        (f"{t}", *(f"{sizes[t]:,}" for sizes in each)) for t in some.tolist()
+    )

@@ -1,11 +1,11 @@
 """The view `timeline`: the run on the axis of modelled time, to zoom into.
 
-Above, the programs as nested boxes, the outermost on top; below, a lane for each tile with what it does when; last the
-whole run, with the part that is shown. The words say what the chosen superstep is, and show the codelet that it executes.
+Above, the programs as nested boxes, the outermost on top; below, a lane for each tile with what it
+does when; last the whole run, with the part that is shown. The words say what the chosen superstep
+is, and show the codelet that it executes.
 
-On several IPUs a row for each has its steps and what it waits for. What is chosen then is a stretch: all that the IPUs do until
-they wait for each other.
-"""
+On several IPUs a row for each has its steps and what it waits for. What is chosen then is a
+stretch: all that the IPUs do until they wait for each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Span, Walk
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
-from ipu_teach.show.facts import checked, ipus_at_work, linked, numbered, sorted_lanes, sources, titled
+from ipu_teach.show.facts import (
+    checked,
+    ipus_at_work,
+    linked,
+    numbered,
+    sorted_lanes,
+    sources,
+    titled,
+)
 from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.scene import Flame, Scene, Still, Tape, Track, label, number
 from ipu_teach.show.stretches import LanesOf, stretches
@@ -38,24 +46,28 @@ WHICH = ("block_filter", "program_filter")
 
 
 def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which: Any) -> View:
-    """The run in `report` on the axis of modelled time, with the programs above it and the tiles below.
+    """The run in `report` on the axis of modelled time, with the programs above it and the tiles
+    below.
 
-    `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight profiling has them. `which`
-    picks them as in `report.execution.blocks`: `block_filter` and `program_filter`.
+    `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight
+    profiling has them. `which` picks them as in `report.execution.blocks`: `block_filter` and
+    `program_filter`.
 
-    Of several IPUs each has a row with its steps in place of the programs, up to 16 of them, and what is chosen is a stretch:
-    all that the IPUs do until they wait for each other.
+    Of several IPUs each has a row with its steps in place of the programs, up to 16 of them, and
+    what is chosen is a stretch: all that the IPUs do until they wait for each other.
 
-    Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB; more than 64 tiles share 64
-    lanes, in each phase sorted by their time, of which a lane shows a mean; programs nested more than 12 deep are shown up to
-    there. The view says so. Raises `InvalidOptionError` for something that is no report or has no step in it that takes time.
-    """
+    Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB;
+    more than 64 tiles share 64 lanes, in each phase sorted by their time, of which a lane shows a
+    mean; programs nested more than 12 deep are shown up to there. The view says so. Raises
+    `InvalidOptionError` for something that is no report or has no step in it that takes time."""
     checked(report, "timeline")
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
     steps = min(MOST_STEPS, len(report.step_numbers))
-    return fitting(lambda most: linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",)), steps)
+    return fitting(
+        lambda most: linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",)), steps
+    )
 
 
 def _short(place: Place) -> str:
@@ -84,7 +96,11 @@ class _Maker:
         texts: dict[str, int] = {}
         stills = tuple(self._still(place, texts) for place in range(len(self.stretches)))
         total = cycles[self.which]
-        blocks = None if self._tiles is None else Blocks(self.report, self._tiles, float(total.sum()), self._which)
+        blocks = (
+            None
+            if self._tiles is None
+            else Blocks(self.report, self._tiles, float(total.sum()), self._which)
+        )
         codes = STATES if blocks is None else tuple(dict.fromkeys((*STATES, *blocks.codes)))
         if blocks is None and self.several:
             flame = self._rows(np.append(0, np.cumsum(total)))
@@ -97,11 +113,27 @@ class _Maker:
         count = self.lanes.count
         high = max(100.0, min(230.0, 15.0 * count))
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
-        ends = ("IPU 0", f"IPU {self.report.target.num_ipus - 1}") if self.several else ("slowest", "fastest")
-        tape = Tape("tiles", self._heading(), X, top, WIDTH, high, count, labels, ends=ends if self.lanes.is_sorted else ())
+        ends = (
+            ("IPU 0", f"IPU {self.report.target.num_ipus - 1}")
+            if self.several
+            else ("slowest", "fastest")
+        )
+        tape = Tape(
+            "tiles",
+            self._heading(),
+            X,
+            top,
+            WIDTH,
+            high,
+            count,
+            labels,
+            ends=ends if self.lanes.is_sorted else (),
+        )
         return Scene(
             "timeline",
-            titled(self.report, f"{counted(self.report.num_steps, 'superstep')} on the axis of time"),
+            titled(
+                self.report, f"{counted(self.report.num_steps, 'superstep')} on the axis of time"
+            ),
             self._sentence() + (f" {blocks.sentence()}" if blocks is not None else ""),
             top + high + 34 + 16 + 24,
             codes,
@@ -109,8 +141,19 @@ class _Maker:
             stills,
             self.which.astype(np.int64),
             self._table() if blocks is None else blocks.table(),
-            tuple(self.lanes.drawing(self.report, stretch, STATE, WAIT) for stretch in self.stretches),
-            int(np.argmax(total * (1 + np.array([s.code == STATE[COMPUTE] for s in stills])[self.which] * (1 + total.sum())))),
+            tuple(
+                self.lanes.drawing(self.report, stretch, STATE, WAIT) for stretch in self.stretches
+            ),
+            int(
+                np.argmax(
+                    total
+                    * (
+                        1
+                        + np.array([s.code == STATE[COMPUTE] for s in stills])[self.which]
+                        * (1 + total.sum())
+                    )
+                )
+            ),
             tuple(self._notes(blocks)),
             "stretch" if self.several else "superstep",
             tuple(texts),
@@ -126,10 +169,25 @@ class _Maker:
         depth, first, last = (np.array(part, np.int64) for part in fields)
         title_, code = np.array(of, np.int64), np.array(codes, np.int64)
         heading = "the programs, nested"
-        return Flame("programs", heading, X, 34, WIDTH, PITCH, len(spans), depth, first, last, title_, tuple(names), code)
+        return Flame(
+            "programs",
+            heading,
+            X,
+            34,
+            WIDTH,
+            PITCH,
+            len(spans),
+            depth,
+            first,
+            last,
+            title_,
+            tuple(names),
+            code,
+        )
 
     def _rows(self, begins: Array) -> Flame:
-        """A row for each IPU: its steps, and for which other IPU it waits. `begins`: of each stretch of the run, in order."""
+        """A row for each IPU: its steps, and for which other IPU it waits. `begins`: of each
+        stretch of the run, in order."""
         ipus, names = min(MOST_IPUS, self.report.target.num_ipus), dict[str, int]()
         boxes: list[tuple[int, float, float, int, int]] = []  # (row, from, to, title, code)
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
@@ -139,23 +197,51 @@ class _Maker:
                 for ipu in range(ipus) if part.ipu is None else (part.ipu,):
                     title = label(f"IPU {ipu}: {cost.name or cost.kind}", 48)
                     at = begin + part.start
-                    boxes += [(ipu, at, at + part.cycles, names.setdefault(title, len(names)), code)] * bool(part.cycles)
+                    boxes += [
+                        (ipu, at, at + part.cycles, names.setdefault(title, len(names)), code)
+                    ] * bool(part.cycles)
             for ipu, end in enumerate(stretch.ends):
                 if end < stretch.cycles:
                     title = f"IPU {ipu} waits for IPU {stretch.last}"
-                    boxes.append((ipu, begin + end, begin + stretch.cycles, names.setdefault(title, len(names)), WAIT))
-        columns = [np.array(column, np.int64) for column in zip(*(box for box in boxes if box[0] < ipus), strict=True)]
+                    boxes.append(
+                        (
+                            ipu,
+                            begin + end,
+                            begin + stretch.cycles,
+                            names.setdefault(title, len(names)),
+                            WAIT,
+                        )
+                    )
+        columns = [
+            np.array(column, np.int64)
+            for column in zip(*(box for box in boxes if box[0] < ipus), strict=True)
+        ]
         row, first, last, title_, code_ = columns
         heading = "the IPUs, each with its steps"
         return Flame(
-            "programs", heading, X, 34, WIDTH, PITCH, len(row), row, first, last, title_, tuple(names), code_, timed=True
-        )  # fmt: skip
+            "programs",
+            heading,
+            X,
+            34,
+            WIDTH,
+            PITCH,
+            len(row),
+            row,
+            first,
+            last,
+            title_,
+            tuple(names),
+            code_,
+            timed=True,
+        )
 
     def _code(self, step: int, ipu: int | None = None) -> int:
         """The colour of a step: that of its longest phase."""
         if (step, ipu) not in self._codes:
             phases = self.report.phases(step, ipu)
-            self._codes[step, ipu] = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
+            self._codes[step, ipu] = (
+                STATE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
+            )
         return self._codes[step, ipu]
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:
@@ -177,8 +263,13 @@ class _Maker:
         note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
-            tile, equal = int(np.argmax(compute.busy)), not own and compute.busy.min() == compute.busy.max()
-            note += "; all tiles compute equally long" if equal else f"; tile {tile} computes longest"
+            tile, equal = (
+                int(np.argmax(compute.busy)),
+                not own and compute.busy.min() == compute.busy.max(),
+            )
+            note += (
+                "; all tiles compute equally long" if equal else f"; tile {tile} computes longest"
+            )
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
         return Still(
@@ -194,9 +285,12 @@ class _Maker:
         )
 
     def _meanwhile(self, place: int, texts: dict[str, int]) -> Still:
-        """What several IPUs do in a stretch; the codelet that is shown is of the longest step of the last of them."""
+        """What several IPUs do in a stretch; the codelet that is shown is of the longest step of
+        the last of them."""
         stretch, values, said = self.stretches[place], dict[str, Array](), []
-        phases = [phase for part in stretch.parts for phase in self.report.phases(part.step, part.ipu)]
+        phases = [
+            phase for part in stretch.parts for phase in self.report.phases(part.step, part.ipu)
+        ]
         for kind in (COMPUTE, EXCHANGE):
             busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
             if busy:
@@ -207,7 +301,9 @@ class _Maker:
         note, text, code = "takes no time", "", REST
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
-            note = ", ".join(f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS]))
+            note = ", ".join(
+                f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS])
+            )
             note = f"at work are {note}; the last is IPU {stretch.last}, longest with {name}"
             methods = sources(self.report, longest.step)
             text = "\n\n".join(numbered(name, source) for name, source in methods)
@@ -216,7 +312,17 @@ class _Maker:
         source = texts.setdefault(text, len(texts)) if text else -1
         where = {"tiles": (place, 0, stretch.cycles)}
         say = self._say(said, "stretch")
-        return Still(title, note, code, stretch.cycles, True, lanes=where, values=values, say=say, source=source)
+        return Still(
+            title,
+            note,
+            code,
+            stretch.cycles,
+            True,
+            lanes=where,
+            values=values,
+            say=say,
+            source=source,
+        )
 
     def _say(self, said: list[str], where: str) -> str:
         lane = "lane {i} of the sorted tiles: " if self.lanes.is_sorted else "tile {i}: "
@@ -225,22 +331,36 @@ class _Maker:
     def _heading(self) -> str:
         if not self.lanes.is_sorted:
             return "the tiles, each by its number"
-        return f"{self.lanes.tiles:,} tiles in {self.lanes.count} lanes, slowest first" + ", IPU by IPU" * self.several
+        return (
+            f"{self.lanes.tiles:,} tiles in {self.lanes.count} lanes, slowest first"
+            + ", IPU by IPU" * self.several
+        )
 
     def _notes(self, blocks: Blocks | None) -> list[str]:
         notes = []
         if blocks is not None and blocks.missing:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
         if self.steps < self.report.num_steps:
-            notes.append(f"The picture shows the first {self.steps:,} of {self.report.num_steps:,} supersteps.")
+            notes.append(
+                f"The picture shows the first {self.steps:,} of {self.report.num_steps:,} "
+                f"supersteps."
+            )
         ipus = self.report.target.num_ipus
         if self.lanes.is_sorted:
             notes.append(sorted_lanes(self.lanes.count, self.lanes.tiles, ipus))
         if self.several:
-            notes.append("The strip of the whole run shows in each stretch the IPU that takes longest; the rows show them all.")
+            notes.append(
+                "The strip of the whole run shows in each stretch the IPU that takes longest; "
+                "the "
+                "rows show them all."
+            )
         if self.several and blocks is None and ipus > MOST_IPUS:
             notes.append(f"The rows are those of the first {MOST_IPUS} of {ipus} IPUs.")
-        if blocks is None and not self.several and any(s.place.depth >= MOST_ROWS for s in self.walk.spans):
+        if (
+            blocks is None
+            and not self.several
+            and any(s.place.depth >= MOST_ROWS for s in self.walk.spans)
+        ):
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
         return notes
 
@@ -248,13 +368,19 @@ class _Maker:
         report = self.report
         if self.several:
             return (
-                f"A run of {counted(report.num_steps, 'superstep')} on {counted(report.target.num_tiles, 'tile')} of "
-                f"{report.target.num_ipus} IPUs, {number(report.total_cycles)} modelled cycles. {ipus_at_work(report)}"
+                f"A run of {counted(report.num_steps, 'superstep')} on "
+                f"{counted(report.target.num_tiles, 'tile')} of "
+                f"{report.target.num_ipus} IPUs, {number(report.total_cycles)} modelled cycles. "
+                f"{ipus_at_work(report)}"
             )
-        runs = np.bincount(np.searchsorted(self.numbers, report.step_numbers[: self.steps]), minlength=len(self.numbers))
+        runs = np.bincount(
+            np.searchsorted(self.numbers, report.step_numbers[: self.steps]),
+            minlength=len(self.numbers),
+        )
         spent = {
-            n: r * report.step_cost(n).cycles for n, r in zip(self.numbers.tolist(), runs.tolist(), strict=True)
-        }  # fmt: skip
+            n: r * report.step_cost(n).cycles
+            for n, r in zip(self.numbers.tolist(), runs.tolist(), strict=True)
+        }
         worst = max(spent, key=lambda n: spent[n])
         cost = report.step_cost(worst)
         name = label(f"{cost.kind} {cost.name}".strip(), 48)
@@ -262,18 +388,32 @@ class _Maker:
         first = "" if self.steps == report.num_steps else f" In the first {self.steps:,}, most"
         most = first or " Most"
         return (
-            f"A run of {counted(report.num_steps, 'superstep')} on {counted(report.target.num_tiles, 'tile')}, "
+            f"A run of {counted(report.num_steps, 'superstep')} on "
+            f"{counted(report.target.num_tiles, 'tile')}, "
             f"{number(report.total_cycles)} modelled cycles.{most} of the time goes to {name}: "
-            f"{number(spent[worst])} in {counted(times, 'superstep')}, {100 * spent[worst] / sum(spent.values()):.1f} %."
+            f"{number(spent[worst])} in {counted(times, 'superstep')}, "
+            f"{100 * spent[worst] / sum(spent.values()):.1f} %."
         )
 
     def _table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         report = self.report
-        runs = np.bincount(np.searchsorted(self.numbers, report.step_numbers[: self.steps]), minlength=len(self.numbers))
+        runs = np.bincount(
+            np.searchsorted(self.numbers, report.step_numbers[: self.steps]),
+            minlength=len(self.numbers),
+        )
         rows = []
         for step, times in zip(self.numbers.tolist(), runs.tolist(), strict=True):
             cost = report.step_cost(step)
             names = ", ".join(dict.fromkeys(name for name, _ in sources(report, step)))
             name = label(cost.name, 48)
-            rows.append((cost.kind, name, f"{times:,}", number(cost.cycles), number(times * cost.cycles), names))
+            rows.append(
+                (
+                    cost.kind,
+                    name,
+                    f"{times:,}",
+                    number(cost.cycles),
+                    number(times * cost.cycles),
+                    names,
+                )
+            )
         return ("kind", "name", "runs", "cycles of one", "cycles of all", "codelets"), tuple(rows)

@@ -1,4 +1,5 @@
-"""A line over stacked parts, as shapes: for the renderers that draw stills. static/sweep.js draws the same."""
+"""A line over stacked parts, as shapes: for the renderers that draw stills. static/sweep.js draws
+the same."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def paint_trend(mark: Trend) -> Iterator[Shape]:
     for code, part in mark.parts.items():
         high, below = part * scale, below + part * scale
         seen = high > 0
-        boxes = np.stack((middle - wide / 2, bottom - below, np.full(mark.count, wide), high), axis=1)
+        boxes = np.stack(
+            (middle - wide / 2, bottom - below, np.full(mark.count, wide), high), axis=1
+        )
         yield Boxes(int(code), boxes[seen], upright=True)
     points = list(zip(middle.tolist(), (bottom - mark.heights * scale).tolist(), strict=True))
     for k in np.flatnonzero(there[1:] & there[:-1]).tolist():
@@ -41,7 +44,14 @@ def paint_trend(mark: Trend) -> Iterator[Shape]:
         yield Words(x, y, words, 11, "middle")
     each = -(-int(LETTER * max(map(len, mark.labels)) + 8) // max(1, int(pitch)))
     for k in range(0, mark.count, max(1, each)):
-        yield Words(_within(mark, points[k][0], mark.labels[k]), bottom + 14, mark.labels[k], 11, "middle", "soft")
+        yield Words(
+            _within(mark, points[k][0], mark.labels[k]),
+            bottom + 14,
+            mark.labels[k],
+            11,
+            "middle",
+            "soft",
+        )
     yield Words(mark.x + mark.width, bottom + 29, mark.foot, 12, "end", "soft")
 
 

@@ -1,4 +1,5 @@
-"""The view `turns`: what the loops of one vertex did, turn by turn, and which turn wrote an element."""
+"""The view `turns`: what the loops of one vertex did, turn by turn, and which turn wrote an
+element."""
 
 from __future__ import annotations
 
@@ -23,34 +24,49 @@ MOST_ROWS = 60
 
 
 @overload
-def turns(what: type[Vertex] | Observed, element: Any = None, target: Target | None = None, /, **values: Any) -> View: ...
+def turns(
+    what: type[Vertex] | Observed,
+    element: Any = None,
+    target: Target | None = None,
+    /,
+    **values: Any,
+) -> View: ...
 
 
 @overload
-def turns(what: Recording, vertex: VertexRef | tuple[str, int], element: Any = None, /, *, step: int | None = None) -> View: ...
+def turns(
+    what: Recording,
+    vertex: VertexRef | tuple[str, int],
+    element: Any = None,
+    /,
+    *,
+    step: int | None = None,
+) -> View: ...
 
 
 def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) -> View:
-    """The turns of the loops of one vertex: the values of its variables at the end of each, what it stored, and its cycles.
+    """The turns of the loops of one vertex: the values of its variables at the end of each, what it
+    stored, and its cycles.
 
-    `what`: a vertex class, which runs on `values` as in `observe` (`target`: the machine whose prices count), or what `observe`
-    returned. `element`: which turns wrote it is marked; the name of a field, (name, index, …), or an index in the one field
-    that is written. 60 turns are shown, those that wrote it among them; the view says so.
+    `what`: a vertex class, which runs on `values` as in `observe` (`target`: the machine whose
+    prices count), or what `observe` returned. `element`: which turns wrote it is marked; the name
+    of a field, (name, index, …), or an index in the one field that is written. 60 turns are shown,
+    those that wrote it among them; the view says so.
 
-    Or a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The recording has all that it reads and writes;
-    `vertex` is what `add_vertex` returned, or (name of a compute set, its number there); `step` is a number of the report's
-    steps, left out the last that executed it.
+    Or a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The recording has all
+    that it reads and writes; `vertex` is what `add_vertex` returned, or (name of a compute set, its
+    number there); `step` is a number of the report's steps, left out the last that executed it.
 
-    Raises `InvalidOptionError` for what has no turns, for an element that no turn wrote, and for a vertex that did not run or
-    was not recorded; `UnknownFieldError`; and what `observe` raises.
-    """
+    Raises `InvalidOptionError` for what has no turns, for an element that no turn wrote, and for a
+    vertex that did not run or was not recorded; `UnknownFieldError`; and what `observe` raises."""
     run, report = None, what.report if isinstance(what, Recording) else None
     if isinstance(what, Recording):
         run = ran(what, element, **values)
         what, element = run.seen, target
     if isinstance(what, Report):
         raise InvalidOptionError("""show.turns() was given a report, which holds no values.
-            next:  recording = engine.record(…) what the vertex reads and writes, run, then show.turns(recording, vertex).""")
+            next:  recording = engine.record(…) what the vertex reads and writes, run, then
+            show.turns(recording, vertex).""")
     if not isinstance(what, Observed) and not (isinstance(what, type) and issubclass(what, Vertex)):
         raise InvalidOptionError(f"""show.turns() was given {shown(what)}, which is no vertex class.
             next:  give a class and values of its fields, or what observe() returned.""")
@@ -58,7 +74,8 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     name = seen.codelet.__name__
     if not seen.turns:
         raise InvalidOptionError(f"""No loop of {name} was seen to turn.
-            next:  print(observe({name}, …)) says what its lines cost; turns are those of loops over elements.""")
+            next:  print(observe({name}, …)) says what its lines cost; turns are those of loops over
+            elements.""")
     place, wrote = ("", list[Turn]()) if element is None else _wrote(seen, element)
     first = next((i for i, turn in enumerate(seen.turns) if turn in wrote), 0)
     start = max(0, min(first - MOST_ROWS // 2, len(seen.turns) - MOST_ROWS))
@@ -66,20 +83,43 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     rows = list[Row]()
     for turn in seen.turns[start : start + MOST_ROWS]:
         cells = (f"{turn.line.number}", number(turn.cycles))
-        rows.append((turn.depth, f"{turn.number}: {told(turn)}", cells, turn.cycles / (longest or 1), int(turn in wrote)))
-    cost = f"{number(seen.cycles)} modelled cycles" if seen.cycles >= 0 else "no estimate of its cycles"
+        rows.append(
+            (
+                turn.depth,
+                f"{turn.number}: {told(turn)}",
+                cells,
+                turn.cycles / (longest or 1),
+                int(turn in wrote),
+            )
+        )
+    cost = (
+        f"{number(seen.cycles)} modelled cycles"
+        if seen.cycles >= 0
+        else "no estimate of its cycles"
+    )
     who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
     sentence = f"{who}, {cost}, {counted(seen.turned, 'turn')} of its loops."
     if wrote:
         turn = max(wrote, key=lambda one: one.depth)  # not the loops around it
         sentence += (
-            f" Turn {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, wrote {place}: {told(turn)}."
+            f" Turn {turn.number:,} of line {turn.line.number}, "
+            f"{turn.line.text.rstrip(':')}, wrote {place}: {told(turn)}."
         )
     if len(rows) < seen.turned:
-        sentence += f" Shown are turns {start + 1:,} to {start + len(rows):,}, in the order in which they began."
+        sentence += (
+            f" Shown are turns {start + 1:,} to {start + len(rows):,}, in the order in "
+            f"which they began."
+        )
     places = {True: place, False: ""}
     cells_of = (
-        (f"{t.number}", f"{t.line.method} {t.line.number}", number(t.cycles), told(t), places[t in wrote]) for t in seen.turns
+        (
+            f"{t.number}",
+            f"{t.line.method} {t.line.number}",
+            number(t.cycles),
+            told(t),
+            places[t in wrote],
+        )
+        for t in seen.turns
     )
     table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
     mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows, 34)
@@ -91,14 +131,17 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
 
 def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
     """(the element in words, the turns that wrote it)."""
-    fields = [name for name, field in seen.codelet.fields.items() if field.kind in ("output", "inout")]
+    fields = [
+        name for name, field in seen.codelet.fields.items() if field.kind in ("output", "inout")
+    ]
     given = element if isinstance(element, tuple) else (element,)
     if given and isinstance(given[0], str):
         field, *index = given
     elif len(fields) == 1:
         field, index = fields[0], list(given)
     else:
-        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, and {seen.codelet.__name__} has
+        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, and
+            {seen.codelet.__name__} has
             {counted(len(fields), "field")} that it writes.
             next:  say in which: ("NAME", {shown(element)}).""")
     if field not in seen.codelet.fields:
@@ -106,8 +149,17 @@ def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
     place = field + (f"[{', '.join(map(str, index))}]" if index else "")
     wrote = seen.wrote(field, *index)
     if not wrote:
-        stored = dict.fromkeys(str(one) for turn in seen.turns for one in turn.stored.get(field, ()) if one != ())
-        those = f"those that were written are {', '.join([*stored][:8])}{', …' if len(stored) > 8 else ''}." if stored else ""
+        stored = dict.fromkeys(
+            str(one) for turn in seen.turns for one in turn.stored.get(field, ()) if one != ()
+        )
+        those = (
+            (
+                f"those that were written are "
+                f"{', '.join([*stored][:8])}{', …' if len(stored) > 8 else ''}."
+            )
+            if stored
+            else ""
+        )
         raise InvalidOptionError(f"""No turn of a loop of {seen.codelet.__name__} wrote {place}.
             next:  {those or f"no turn wrote {field} at all: look at the lines outside of the loops."}""")
     return place, wrote

@@ -1,8 +1,9 @@
-"""A scene in a notebook: a sentence, a picture with a table, and where scripts may run, the live player.
+"""A scene in a notebook: a sentence, a picture with a table, and where scripts may run, the live
+player.
 
-The HTML is one element. Its picture is an `<img>` that needs no script and no trust, and works with no kernel and no
-network; the script beside it puts the player in its place. Nothing in it changes from run to run.
-"""
+The HTML is one element. Its picture is an `<img>` that needs no script and no trust, and works with
+no kernel and no network; the script beside it puts the player in its place. Nothing in it changes
+from run to run."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
 def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> View:
-    """The view of what `scene_of` makes of at most so many parts: of half as many while it is too large, down to `least`."""
+    """The view of what `scene_of` makes of at most so many parts: of half as many while it is too
+    large, down to `least`."""
     while True:
         scene = scene_of(most)
         if len(scene.json()) <= MOST_BYTES or most < least:
@@ -35,7 +37,8 @@ def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> Vie
 
 @flagged
 class View:
-    """A picture of a program or a run. A notebook shows it as the last value of a cell; `repr` says it in a sentence.
+    """A picture of a program or a run. A notebook shows it as the last value of a cell; `repr` says
+    it in a sentence.
 
     `text`: what `repr` says instead."""
 
@@ -67,25 +70,41 @@ class View:
             f'<img src="data:image/svg+xml;base64,{poster}" alt="{escape(self.alt, quote=True)}" '
             'style="max-width:100%;height:auto">'
         )
-        return f'<div class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script(self.scene)}</div>'
+        return (
+            f"<div "
+            f'class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script(self.scene)}</div>'
+        )
 
-    def save(self, path: str | Path, *, frame: int | None = None, width: int | None = None, dark: bool = False) -> Path:
-        """Write the picture: html (live, one file), svg, png, pdf (frame number `frame`, else the poster) or gif (all frames).
+    def save(
+        self,
+        path: str | Path,
+        *,
+        frame: int | None = None,
+        width: int | None = None,
+        dark: bool = False,
+    ) -> Path:
+        """Write the picture: html (live, one file), svg, png, pdf (frame number `frame`, else the
+        poster) or gif (all frames).
 
-        The ending of `path` decides. png, pdf and gif are drawn by matplotlib: `width` is that of a png (1,080 if left out) or
-        a gif (720) in pixels, and `dark` takes the colours of a dark page. html and svg follow their reader's. Returns the
-        path. Raises `InvalidOptionError`.
-        """
+        The ending of `path` decides. png, pdf and gif are drawn by matplotlib: `width` is that of a
+        png (1,080 if left out) or a gif (720) in pixels, and `dark` takes the colours of a dark
+        page. html and svg follow their reader's. Returns the path. Raises `InvalidOptionError`."""
         target = Path(path)
         ending = target.suffix.lower().lstrip(".")
         if ending not in FORMATS:
-            raise InvalidOptionError(f"""save() was given {shown(str(path))}, whose ending says no format.
-                next:  {did_you_mean(ending, FORMATS)}End it with one of {", ".join("." + f for f in FORMATS)}.""")
+            raise InvalidOptionError(f"""save() was given {shown(str(path))}, whose ending says no
+                format.
+                next:  {did_you_mean(ending, FORMATS)}End it with one of
+                {", ".join("." + f for f in FORMATS)}.""")
         count = len(self.scene.frames)
-        if frame is not None and (isinstance(frame, bool) or not isinstance(frame, int) or not 0 <= frame < count):
+        if frame is not None and (
+            isinstance(frame, bool) or not isinstance(frame, int) or not 0 <= frame < count
+        ):
             raise InvalidOptionError(f"""save() was asked for frame {shown(frame)}.
                 next:  give a whole number from 0 to {count - 1:,}.""")
-        if width is not None and (isinstance(width, bool) or not isinstance(width, int) or not 100 <= width <= 10_000):
+        if width is not None and (
+            isinstance(width, bool) or not isinstance(width, int) or not 100 <= width <= 10_000
+        ):
             raise InvalidOptionError(f"""save() was asked for a width of {shown(width)}.
                 next:  give a whole number of pixels from 100 to 10,000.""")
         if ending == "html":
@@ -95,15 +114,29 @@ class View:
         else:
             from ipu_teach.show import mpl
 
-            mpl.write(self.scene, target, ending, frame, width or (WIDTH if ending == "gif" else 1080), dark)
+            mpl.write(
+                self.scene,
+                target,
+                ending,
+                frame,
+                width or (WIDTH if ending == "gif" else 1080),
+                dark,
+            )
         return target
 
 
 def page(view: View) -> str:
     """A whole HTML page with the view in it."""
-    metas = ('charset="utf-8"', 'name="viewport" content="width=device-width"', 'name="color-scheme" content="light dark"')
+    metas = (
+        'charset="utf-8"',
+        'name="viewport" content="width=device-width"',
+        'name="color-scheme" content="light dark"',
+    )
     head = "".join(f"<meta {m}>" for m in metas) + f"<title>{escape(view.scene.title)}</title>"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{view._repr_html_()}</main></body></html>\n'
+    return (
+        f"<!doctype html><html "
+        f'lang="en"><head>{head}</head><body><main>{view._repr_html_()}</main></body></html>\n'
+    )
 
 
 def table(scene: Scene) -> str:
@@ -113,8 +146,14 @@ def table(scene: Scene) -> str:
     """
     headings, rows = scene.table
     head = "".join(f'<th scope="col">{escape(h)}' for h in headings)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in rows[:MOST_ROWS])
-    more = [f"{len(rows) - MOST_ROWS:,} more rows are in the view's data."] if len(rows) > MOST_ROWS else []
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in rows[:MOST_ROWS]
+    )
+    more = (
+        [f"{len(rows) - MOST_ROWS:,} more rows are in the view's data."]
+        if len(rows) > MOST_ROWS
+        else []
+    )
     notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *more))
     cells = f"<table><thead><tr>{head}<tbody>{body}</table>"
     return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
@@ -127,7 +166,8 @@ OPEN = """<script>(async(r,d,z)=>{const t=new Response(new Blob([Uint8Array.from
 
 
 def script(scene: Scene) -> str:
-    """The element that brings a scene to life: the data, the compressed script, and what unpacks it."""
+    """The element that brings a scene to life: the data, the compressed script, and what unpacks
+    it."""
     return f'{OPEN}{scene.json()},"{base64.b64encode(compressed(scene.view)).decode("ascii")}")</script>'
 
 

@@ -1,4 +1,5 @@
-"""A machine and its pipes, as shapes: for the renderers that draw stills. static/machine.js draws the same."""
+"""A machine and its pipes, as shapes: for the renderers that draw stills. static/machine.js draws
+the same."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import numpy as np
 from ipu_teach.show.scene import Still, Zoom, label
 from ipu_teach.show.shapes import LETTER, Boxes, Line, Shape, Words
 
-SIDE, SLOT, THICK = 232.0, 58.0, 24.0  # of the square of the parts; height of a pipe with its words; its most width
+# of the square of the parts; height of a pipe with its words; its most width
+SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 SMALLEST = 3.0  # a part that is smaller than this is one of many
 
 
@@ -17,18 +19,27 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
     """The parts of one size, the first of them opened up, and the pipes beside them."""
     yield Words(mark.x, mark.y - 8, mark.names[level], ink="soft")
     yield from _parts(mark, level, mark.x, mark.y, SIDE)
-    left, right, most = mark.x + SIDE + 14, mark.x + mark.width, max(1, int(still.values["rate"].max()))
+    left, right, most = (
+        mark.x + SIDE + 14,
+        mark.x + mark.width,
+        max(1, int(still.values["rate"].max())),
+    )
     for i, (name, rate) in enumerate(zip(mark.labels, still.values["rate"].tolist(), strict=True)):
         top = mark.y + SLOT * i
         yield Words(left, top + 11, f"{name} {mark.rates[level * len(mark.labels) + i]}")
         if rate:
             wide = max(1.0, THICK * rate / most)
-            yield Boxes(mark.codes[i], np.array([[left - 14, top + 28 - wide / 2, right - left + 14, wide]]))
-            yield Words(left, top + 52, label(mark.figures[i], int((right - left) / LETTER)), 11, ink="soft")
+            yield Boxes(
+                mark.codes[i], np.array([[left - 14, top + 28 - wide / 2, right - left + 14, wide]])
+            )
+            yield Words(
+                left, top + 52, label(mark.figures[i], int((right - left) / LETTER)), 11, ink="soft"
+            )
 
 
 def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[Shape]:
-    """A square of equal parts, row by row, with lines of paper between them; in the first one its own, while that is large."""
+    """A square of equal parts, row by row, with lines of paper between them; in the first one its
+    own, while that is large."""
     count, columns = mark.counts[level], int(np.ceil(np.sqrt(mark.counts[level])))
     full, rest, cell = *divmod(count, columns), side / columns
     yield Boxes(mark.part, np.array([[x, y, side, full * cell]]))

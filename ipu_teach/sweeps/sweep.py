@@ -7,8 +7,8 @@
 
     sweep(build, num_tiles=[13, 46, 184, 1472])
 
-A report can be costed again at other rates (`report.what_if`), but another number of tiles means another placement. So the
-learner's own function builds the program for each.
+A report can be costed again at other rates (`report.what_if`), but another number of tiles means
+another placement. So the learner's own function builds the program for each.
 """
 
 from __future__ import annotations
@@ -30,16 +30,26 @@ from ipu_teach.outcomes import check_travels, outcomes
 from ipu_teach.report import Report
 from ipu_teach.report.html import tabled
 
-COLUMNS = ("tiles", "modelled cycles", "time", "compute", "exchange", "sync", "host", "fullest tile", "speed-up")
+COLUMNS = (
+    "tiles",
+    "modelled cycles",
+    "time",
+    "compute",
+    "exchange",
+    "sync",
+    "host",
+    "fullest tile",
+    "speed-up",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
     """What `sweep` found: `num_tiles` and `reports`, one for each, and a table of them.
 
-    Where a program does not fit, its report is that of the compiled program, in which nothing has run, and `fits` says so.
-    Numbers of tiles with which `build` failed are not among them: `failed` has the error of each, by the number. Nor are those
-    that Ctrl-C left undone: `left`.
+    Where a program does not fit, its report is that of the compiled program, in which nothing has
+    run, and `fits` says so. Numbers of tiles with which `build` failed are not among them: `failed`
+    has the error of each, by the number. Nor are those that Ctrl-C left undone: `left`.
     """
 
     num_tiles: tuple[int, ...]
@@ -55,8 +65,13 @@ class Sweep:
         return iter(zip(self.num_tiles, self.reports, strict=True))
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table, a row for each number of tiles, as text under `COLUMNS`. Speed-up: against the first that ran."""
-        ran = [report for report, fits in zip(self.reports, self.fits, strict=True) if fits and report.num_steps]
+        """The table, a row for each number of tiles, as text under `COLUMNS`. Speed-up: against the
+        first that ran."""
+        ran = [
+            report
+            for report, fits in zip(self.reports, self.fits, strict=True)
+            if fits and report.num_steps
+        ]
         first = ran[0].total_seconds if ran else 0.0
         return [self._row(i, first) for i in range(len(self))]
 
@@ -84,18 +99,26 @@ class Sweep:
     def __repr__(self) -> str:
         rows = [COLUMNS, *self.rows()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
         return "\n".join([*lines, *self._missing()])
 
     def _missing(self) -> list[str]:
         """A line on each number of tiles that has no row."""
-        said = [(count, f"{type(error).__name__}: {error}".split("\n")[0]) for count, error in self.failed.items()]
+        said = [
+            (count, f"{type(error).__name__}: {error}".split("\n")[0])
+            for count, error in self.failed.items()
+        ]
         lines = [f"{counted(count, 'tile')} failed: {text}" for count, text in said]
         return lines + [f"stopped before {count:,} tiles were done" for count in self.left]
 
     def _repr_html_(self) -> str:
         words = "Modelled; compute, exchange and sync are averages over the tiles, in cycles"
-        return tabled(COLUMNS, self.rows(), words) + "".join(f"<p>{escape(line)}</p>" for line in self._missing())
+        return tabled(COLUMNS, self.rows(), words) + "".join(
+            f"<p>{escape(line)}</p>" for line in self._missing()
+        )
 
 
 @flagged
@@ -108,24 +131,32 @@ def sweep(
     executor: Executor | None = None,
     **fields: Any,
 ) -> Sweep:
-    """Build, compile and run a program for each number of tiles, and return a `Sweep`: its `reports`, and a table.
+    """Build, compile and run a program for each number of tiles, and return a `Sweep`: its
+    `reports`, and a table.
 
-    `build(device)` is called with a device of that many tiles on each IPU. It returns `(graph, program)`, an `Engine`, an
-    `Executable`, or a `Report`. Program 0 is run, unless the engine has run already; a program with streams returns its
-    engine, with the streams connected. `version` and `fields` describe the machine, as for `IPUModel`. `progress` shows a
-    bar. A program that does not fit into the memory of the tiles is a row that says so; one that fails in another way is in
-    `failed`, and Ctrl-C returns what is done.
+    `build(device)` is called with a device of that many tiles on each IPU. It returns `(graph,
+    program)`, an `Engine`, an `Executable`, or a `Report`. Program 0 is run, unless the engine has
+    run already; a program with streams returns its engine, with the streams connected. `version`
+    and `fields` describe the machine, as for `IPUModel`. `progress` shows a bar. A program that
+    does not fit into the memory of the tiles is a row that says so; one that fails in another way
+    is in `failed`, and Ctrl-C returns what is done.
 
-    `executor`: any of `concurrent.futures`, on which the machines run side by side; a process pool, or the
-    `client.get_executor()` of a Dask client. What goes to another process must be picklable: `build` stands in a file that is
-    imported, and Dask takes one from a notebook, too. Reports come back as from a file (`Report.open`).
+    `executor`: any of `concurrent.futures`, on which the machines run side by side; a process pool,
+    or the `client.get_executor()` of a Dask client. What goes to another process must be picklable:
+    `build` stands in a file that is imported, and Dask takes one from a notebook, too. Reports come
+    back as from a file (`Report.open`).
 
-    Raises `InvalidOptionError` for a bad argument, and what `build` and the engine raise if it fails for every number.
+    Raises `InvalidOptionError` for a bad argument, and what `build` and the engine raise if it
+    fails for every number.
     """
     if not callable(build):
         raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is no function.
             next:  give a function of a device that returns (graph, program) or an Engine.""")
-    counts = list(num_tiles) if isinstance(num_tiles, Iterable) and not isinstance(num_tiles, (str, bytes)) else []
+    counts = (
+        list(num_tiles)
+        if isinstance(num_tiles, Iterable) and not isinstance(num_tiles, (str, bytes))
+        else []
+    )
     if not counts or not all(is_whole(n) and n > 0 for n in counts):
         raise InvalidOptionError(f"""sweep() was given the numbers of tiles {shown(num_tiles)}.
             next:  give a list of whole numbers, 1 or more: num_tiles=[13, 46, 1472].""")
@@ -134,17 +165,35 @@ def sweep(
     counts = [int(count) for count in counts]
     points = [(f"{count:,} tiles", count) for count in counts]
     found = list(
-        zip(counts, outcomes(partial(_ran, build, version, fields), points, executor, "sweep", not progress), strict=True)
+        zip(
+            counts,
+            outcomes(
+                partial(_ran, build, version, fields), points, executor, "sweep", not progress
+            ),
+            strict=True,
+        )
     )
-    done = [(count, *outcome.value) for count, outcome in found if outcome is not None and outcome.error is None]
-    failed = {count: outcome.error for count, outcome in found if outcome is not None and outcome.error is not None}
+    done = [
+        (count, *outcome.value)
+        for count, outcome in found
+        if outcome is not None and outcome.error is None
+    ]
+    failed = {
+        count: outcome.error
+        for count, outcome in found
+        if outcome is not None and outcome.error is not None
+    }
     if not done:
         raise next(iter(failed.values()), KeyboardInterrupt())
     ran, reports, fits = zip(*done, strict=True)
-    return Sweep(ran, reports, fits, failed, tuple(count for count, outcome in found if outcome is None))
+    return Sweep(
+        ran, reports, fits, failed, tuple(count for count, outcome in found if outcome is None)
+    )
 
 
-def _ran(build: Callable[[Device], Any], version: str, fields: Mapping[str, Any], count: int) -> tuple[Report, bool]:
+def _ran(
+    build: Callable[[Device], Any], version: str, fields: Mapping[str, Any], count: int
+) -> tuple[Report, bool]:
     """The report of a machine of so many tiles, and whether the program fits."""
     device = IPUModel(version, **{**fields, "tiles_per_ipu": count}).create_device()
     try:
@@ -157,7 +206,8 @@ def _ran(build: Callable[[Device], Any], version: str, fields: Mapping[str, Any]
 
 def _report(built: Any, device: Device) -> Report:
     if isinstance(built, tuple) and len(built) == 2:
-        built = Engine(*built, {"debug.allowOutOfMemory": True})  # loading fails then, with the report
+        # loading fails then, with the report
+        built = Engine(*built, {"debug.allowOutOfMemory": True})
     elif isinstance(built, Executable):
         built = Engine(built)
     if isinstance(built, Engine):

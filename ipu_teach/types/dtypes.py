@@ -1,11 +1,11 @@
 """The element types of the machine: FLOAT, HALF, INT, and the rest.
 
-A dtype is a class that is never instantiated. `FLOAT.numpy` is the numpy dtype that holds its values, `FLOAT.size` its
-size in bytes. Each is also a descriptor, so that a vertex may declare plain state as `bias: FLOAT` and type checkers
-know that `self.bias` is a number.
+A dtype is a class that is never instantiated. `FLOAT.numpy` is the numpy dtype that holds its
+values, `FLOAT.size` its size in bytes. Each is also a descriptor, so that a vertex may declare
+plain state as `bias: FLOAT` and type checkers know that `self.bias` is a number.
 
-There is no double precision on a tile. Sizes: the Poplar API's type sizes, https://docs.graphcore.ai, "Types".
-"""
+There is no double precision on a tile. Sizes: the Poplar API's type sizes,
+https://docs.graphcore.ai, "Types"."""
 
 from __future__ import annotations
 
@@ -16,8 +16,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ipu_teach.errors import IPUTeachError, PoplarTypeError, TensorCreationError, TensorMetadataError, shown
-from ipu_teach.types.quarter import LARGEST_SCALE, LEAST_SCALE, NAN_CODE, QuarterFormat, QuarterMetadata, to_quarter
+from ipu_teach.errors import (
+    IPUTeachError,
+    PoplarTypeError,
+    TensorCreationError,
+    TensorMetadataError,
+    shown,
+)
+from ipu_teach.types.quarter import (
+    LARGEST_SCALE,
+    LEAST_SCALE,
+    NAN_CODE,
+    QuarterFormat,
+    QuarterMetadata,
+    to_quarter,
+)
 from ipu_teach.types.rounding import Array
 
 
@@ -29,7 +42,8 @@ class _DTypeMeta(type):
 
     def __call__(cls, *args: object, **kwargs: object) -> Any:
         raise PoplarTypeError(f"""{cls.__name__} is a dtype and is never instantiated.
-            next:  pass the class itself, as in graph.add_variable({cls.__name__}, (4,)); for a host value use numpy.""")
+            next:  pass the class itself, as in graph.add_variable({cls.__name__}, (4,)); for a host
+            value use numpy.""")
 
 
 class DType(metaclass=_DTypeMeta):
@@ -38,7 +52,8 @@ class DType(metaclass=_DTypeMeta):
     numpy: ClassVar[np.dtype[Any]] = np.dtype(np.uint8)
     size: ClassVar[int] = 1
 
-    # For type checkers only: a vertex class replaces its annotated names with the descriptors of graph/vertex.py.
+    # For type checkers only: a vertex class replaces its annotated names with the descriptors of
+    # graph/vertex.py.
     def __get__(self, vertex: object, owner: type) -> Any: ...
     def __set__(self, vertex: object, value: Any) -> None: ...
 
@@ -133,18 +148,23 @@ class _QuarterMeta(_DTypeMeta):
     def __getitem__(cls, given: Any) -> type[QUARTER]:
         if isinstance(given, QuarterMetadata):
             return _quarter(given)
-        return _quarter(QuarterMetadata(*given) if isinstance(given, tuple) and len(given) <= 2 else QuarterMetadata(given))
+        return _quarter(
+            QuarterMetadata(*given)
+            if isinstance(given, tuple) and len(given) <= 2
+            else QuarterMetadata(given)
+        )
 
 
 class QUARTER(DType, metaclass=_QuarterMeta):
-    """An 8-bit float, 1 byte. It needs a format and a scale: `QUARTER[QuarterFormat.F143, -2]`, or `QUARTER[metadata]`.
+    """An 8-bit float, 1 byte. It needs a format and a scale: `QUARTER[QuarterFormat.F143, -2]`, or
+    `QUARTER[metadata]`.
 
-    In Poplar they are metadata that go beside each tensor, and may change while a program runs; here they are a part of the
-    dtype, so that tensors of different formats or scales have different dtypes, and no copy confuses them. Graphs hold,
-    copy and stream such tensors; to compute, convert them to HALF or FLOAT with `popops.cast`.
-    On the host they are codes, uint8: `from_quarter(codes, tensor.get_metadata())` gives the numbers. Where the host gives
-    values, uint8 arrays are taken as codes and anything else as numbers, rounded to nearest.
-    """
+    In Poplar they are metadata that go beside each tensor, and may change while a program runs;
+    here they are a part of the dtype, so that tensors of different formats or scales have different
+    dtypes, and no copy confuses them. Graphs hold, copy and stream such tensors; to compute,
+    convert them to HALF or FLOAT with `popops.cast`. On the host they are codes, uint8:
+    `from_quarter(codes, tensor.get_metadata())` gives the numbers. Where the host gives values,
+    uint8 arrays are taken as codes and anything else as numbers, rounded to nearest."""
 
     numpy = np.dtype(np.uint8)
     size = 1
@@ -153,34 +173,53 @@ class QUARTER(DType, metaclass=_QuarterMeta):
 
 @cache
 def _quarter(metadata: QuarterMetadata) -> type[QUARTER]:
-    made: Any = _QuarterMeta(f"QUARTER[{metadata.format.name}, {metadata.scale}]", (QUARTER,), {"metadata": metadata})
+    made: Any = _QuarterMeta(
+        f"QUARTER[{metadata.format.name}, {metadata.scale}]", (QUARTER,), {"metadata": metadata}
+    )
     result: type[QUARTER] = made
     return result
 
 
 ALL: tuple[type[DType], ...] = (
-    FLOAT, HALF, BOOL, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, SHORT, UNSIGNED_SHORT, INT, UNSIGNED_INT, LONGLONG,
+    FLOAT,
+    HALF,
+    BOOL,
+    CHAR,
+    SIGNED_CHAR,
+    UNSIGNED_CHAR,
+    SHORT,
+    UNSIGNED_SHORT,
+    INT,
+    UNSIGNED_INT,
+    LONGLONG,
     UNSIGNED_LONGLONG,
-)  # fmt: skip
+)
 
 
 def as_dtype(given: object, what: str) -> type[DType]:
-    """`given` if it is one of the kit's dtypes; else `PoplarTypeError` that suggests the one meant. `what` names the place."""
+    """`given` if it is one of the kit's dtypes; else `PoplarTypeError` that suggests the one meant.
+    `what` names the place."""
     if given is QUARTER:
         raise PoplarTypeError(f"""{what} was given QUARTER without a format and a scale.
-            next:  write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and numbers times 2**0.""")
+            next:  write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and
+            numbers times 2**0.""")
     if isinstance(given, type) and issubclass(given, DType) and given is not DType:
         return given
-    raise PoplarTypeError(f"{what} was given the element type {shown(given)}.", next_step=_meant(given))
+    raise PoplarTypeError(
+        f"{what} was given the element type {shown(given)}.", next_step=_meant(given)
+    )
 
 
 def dtype_named(name: str) -> type[DType] | None:
-    """The dtype that prints as `name`, such as "FLOAT" or "QUARTER[F143, -2]"; None if there is none."""
+    """The dtype that prints as `name`, such as "FLOAT" or "QUARTER[F143, -2]"; None if there is
+    none."""
     found = re.fullmatch(r"QUARTER\[(F143|F152), (-?[0-9]{1,2})\]", name)
     if found is None:
         return next((t for t in ALL if t.__name__ == name), None)
     scale = int(found[2])
-    return QUARTER[QuarterFormat[found[1]], scale] if LEAST_SCALE <= scale <= LARGEST_SCALE else None
+    return (
+        QUARTER[QuarterFormat[found[1]], scale] if LEAST_SCALE <= scale <= LARGEST_SCALE else None
+    )
 
 
 def _meant(given: object) -> str:
@@ -203,7 +242,8 @@ def _meant(given: object) -> str:
 
 
 def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
-    """Format and scale of an 8-bit dtype. Raises `TensorMetadataError`, which names `where`, for other dtypes."""
+    """Format and scale of an 8-bit dtype. Raises `TensorMetadataError`, which names `where`, for
+    other dtypes."""
     if issubclass(dtype, QUARTER):
         return dtype.metadata
     raise TensorMetadataError(f"""{dtype} has no metadata.
@@ -220,13 +260,17 @@ def poison(dtype: type[DType]) -> Any:
     return True if dtype is BOOL else np.iinfo(dtype.numpy).min
 
 
-def to_host_array(values: ArrayLike, dtype: type[DType], what: str, error: type[IPUTeachError] = TensorCreationError) -> Array:
+def to_host_array(
+    values: ArrayLike,
+    dtype: type[DType],
+    what: str,
+    error: type[IPUTeachError] = TensorCreationError,
+) -> Array:
     """`values` as a new numpy array of `dtype`, refusing what the dtype cannot hold.
 
-    Floats are rounded to nearest when a narrower float type is asked for; for a QUARTER, uint8 values are codes already.
-    Integers must fit; a float is never
-    silently cut to an integer, nor turned into infinity. Raises `error`, which names `what`.
-    """
+    Floats are rounded to nearest when a narrower float type is asked for; for a QUARTER, uint8
+    values are codes already. Integers must fit; a float is never silently cut to an integer, nor
+    turned into infinity. Raises `error`, which names `what`."""
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, MemoryError):
@@ -235,10 +279,13 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str, error: type[
     want = dtype.numpy
     if array.dtype == want or array.size == 0:
         return array.astype(want)
-    huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)  # whole numbers beyond 64 bits
+    # whole numbers beyond 64 bits
+    huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)
     if array.dtype.kind not in "buif" and not huge:
         odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is no number"
-        raise error(f"{what}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds.")
+        raise error(
+            f"{what}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds."
+        )
     result, unfit = _converted(array, dtype, huge)
     if unfit.any():
         number = int(np.flatnonzero(unfit)[0])
@@ -255,7 +302,9 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
     want = dtype.numpy
     with np.errstate(all="ignore"):
         if huge and (want.kind == "f" or issubclass(dtype, QUARTER)):
-            array = np.array([float(max(-(2**999), min(2**999, v))) for v in array.flat]).reshape(array.shape)
+            array = np.array([float(max(-(2**999), min(2**999, v))) for v in array.flat]).reshape(
+                array.shape
+            )
         if issubclass(dtype, QUARTER):
             codes = to_quarter(array, dtype.metadata)
             return codes, (codes == NAN_CODE) & ~np.isnan(array)
@@ -267,7 +316,12 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
         bounds = np.iinfo(want)
         outside = (array < bounds.min) | (array > bounds.max)
         if array.dtype.kind == "f":  # bounds.max + 1 is a float, bounds.max of 64 bits is none
-            outside = (array < bounds.min) | (array >= float(bounds.max + 1)) | ~np.isfinite(array) | (array != np.trunc(array))
+            outside = (
+                (array < bounds.min)
+                | (array >= float(bounds.max + 1))
+                | ~np.isfinite(array)
+                | (array != np.trunc(array))
+            )
         return np.where(outside, 0, array).astype(want), outside
 
 

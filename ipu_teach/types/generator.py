@@ -1,12 +1,14 @@
 """xoroshiro128aox, the random number generator that every worker of the chip has in hardware.
 
-A state is 128 bits, two uint64 (s0, s1) on an array's last axis; in front of it may stand any axes, such as (tile, worker),
-each with a stream of its own. Functions that draw advance the state in place.
+A state is 128 bits, two uint64 (s0, s1) on an array's last axis; in front of it may stand any axes,
+such as (tile, worker), each with a stream of its own. Functions that draw advance the state in
+place.
 
 The generator, its three shifts and its output function are published: James Hanlon, "The hardware
-pseudorandom number generator of the Graphcore IPU" (2022), with the code in jameshanlon/prng-testing. How a seed becomes a
-state: the register $PRNG_SEED in graphcore/ipu_assembly_support. How bits become a uniform or a normal number is not
-published for the hardware; what stands here is said at each function.
+pseudorandom number generator of the Graphcore IPU" (2022), with the code in
+jameshanlon/prng-testing. How a seed becomes a state: the register $PRNG_SEED in
+graphcore/ipu_assembly_support. How bits become a uniform or a normal number is not published for
+the hardware; what stands here is said at each function.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _MOST_LOOPED = 64  # draws of one stream beyond which its pieces are drawn side 
 
 
 def seeded(value: ArrayLike) -> Array:
-    """The state that a worker has after `value` (whole numbers of 32 bits, any shape) was put into $PRNG_SEED."""
+    """The state that a worker has after `value` (whole numbers of 32 bits, any shape) was put into
+    $PRNG_SEED."""
     low = np.asarray(value, np.uint32).astype(np.uint64)
     mask = np.uint64(0xFFFF_FFFF)
     inverse = ~low & mask
@@ -39,27 +42,32 @@ def seeded(value: ArrayLike) -> Array:
 
 
 def worker_states(seed: int, tiles: int, workers: int) -> Array:
-    """States for all workers of a machine: uint64 (tiles, workers, 2). `workers`: of one tile, six on every IPU.
+    """States for all workers of a machine: uint64 (tiles, workers, 2). `workers`: of one tile, six
+    on every IPU.
 
-    Worker w of tile t starts (workers t + w) * 2**64 draws behind the first, so that no two streams meet and the stream of
-    a worker does not depend on how many tiles there are. That is this kit's choice; PopLibs' is not published.
+    Worker w of tile t starts (workers t + w) * 2**64 draws behind the first, so that no two streams
+    meet and the stream of a worker does not depend on how many tiles there are. That is this kit's
+    choice; PopLibs' is not published.
     """
     first = advance(seeded(seed), WARM_UP)
     return _spaced(first, 1 << STREAM_BITS, tiles * workers).reshape(tiles, workers, 2)
 
 
 def keyed(*keys: ArrayLike) -> Array:
-    """A state for each combination of keys: whole numbers of at most 64 bits, broadcast against each other.
+    """A state for each combination of keys: whole numbers of at most 64 bits, broadcast against
+    each other.
 
-    For streams that are found by what they are for, not by a worker. Each key in turn is added to the bits so far and mixed
-    by SplitMix64 (Steele, Lea and Flood, 2014), whose next two words are the state, as Vigna advises for this family.
+    For streams that are found by what they are for, not by a worker. Each key in turn is added to
+    the bits so far and mixed by SplitMix64 (Steele, Lea and Flood, 2014), whose next two words are
+    the state, as Vigna advises for this family.
     """
     bits = key(*keys)
     return np.stack([_mixed(bits), _mixed(bits + _GOLDEN)], -1)
 
 
 def key(*keys: ArrayLike) -> Array:
-    """The bits that `keys` are mixed to: uint64, of the shape they have together, at least one axis."""
+    """The bits that `keys` are mixed to: uint64, of the shape they have together, at least one
+    axis."""
     bits: Array = np.zeros(1, np.uint64)
     for part in keys:
         bits = _mixed(bits + np.asarray(part).astype(np.uint64))
@@ -67,10 +75,12 @@ def key(*keys: ArrayLike) -> Array:
 
 
 def counted(keys: Array, first: ArrayLike, count: int) -> Array:
-    """`count` words of 32 bits for each key, from its stream's 64-bit word number `first` on: uint32 (..., count).
+    """`count` words of 32 bits for each key, from its stream's 64-bit word number `first` on:
+    uint32 (..., count).
 
-    Word i of a key is SplitMix64's after i steps from it, its low half first. So a word is found by its number alone,
-    whoever draws it. `keys`: uint64 of any shape, as `key` makes them; `first`: one number, or one for each key.
+    Word i of a key is SplitMix64's after i steps from it, its low half first. So a word is found by
+    its number alone, whoever draws it. `keys`: uint64 of any shape, as `key` makes them; `first`:
+    one number, or one for each key.
     """
     steps = np.arange(-(-count // 2), dtype=np.uint64)
     bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + steps * _GOLDEN
@@ -78,7 +88,8 @@ def counted(keys: Array, first: ArrayLike, count: int) -> Array:
 
 
 def advance(state: Array, steps: int) -> Array:
-    """The states that `steps` draws lead to, 0 to 2**128 - 1 of them, without drawing. `state` stays as it is."""
+    """The states that `steps` draws lead to, 0 to 2**128 - 1 of them, without drawing. `state`
+    stays as it is."""
     for bit in range(steps.bit_length()):
         if steps >> bit & 1:
             state = _apply(_doubled(bit), state)
@@ -97,11 +108,12 @@ def draw(state: Array, count: int) -> Array:
 
 
 def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.0) -> Array:
-    """The next `count` numbers of every stream, evenly distributed from `low` to below `high`: float32 (..., count).
+    """The next `count` numbers of every stream, evenly distributed from `low` to below `high`:
+    float32 (..., count).
 
-    Two numbers a word, its low half first, as in jameshanlon/prng-testing. Each is the upper 24 of 32 bits, which single
-    precision holds exactly; how the hardware rounds is not published. Where `high - low` is no power of two, the result
-    is rounded and may be `high`.
+    Two numbers a word, its low half first, as in jameshanlon/prng-testing. Each is the upper 24 of
+    32 bits, which single precision holds exactly; how the hardware rounds is not published. Where
+    `high - low` is no power of two, the result is rounded and may be `high`.
     """
     halves = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
     fraction = (halves >> 8).astype(np.float32) * np.float32(2.0**-24)
@@ -110,11 +122,13 @@ def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.
 
 
 def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike = 1.0) -> Array:
-    """The next `count` numbers of every stream, close to normally distributed: float32 (..., count).
+    """The next `count` numbers of every stream, close to normally distributed: float32 (...,
+    count).
 
-    A word gives one number: the sum of its lowest twelve groups of 5 bits, less 186, divided by 32. So it is a multiple of
-    1/32 from -5.8125 to 5.8125 with a standard deviation of sqrt(1023) / 32 = 0.9995. That is how an early PopLibs stands in
-    for the hardware's f32v2grand (found by text search in copies of poprand's codelets), and says that it is no exact model.
+    A word gives one number: the sum of its lowest twelve groups of 5 bits, less 186, divided by 32.
+    So it is a multiple of 1/32 from -5.8125 to 5.8125 with a standard deviation of sqrt(1023) / 32
+    = 0.9995. That is how an early PopLibs stands in for the hardware's f32v2grand (found by text
+    search in copies of poprand's codelets), and says that it is no exact model.
     """
     words = draw(state, count)
     total = np.zeros(words.shape, np.int64)
@@ -128,9 +142,9 @@ def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike
 def bernoulli(state: Array, count: int, probability: ArrayLike) -> Array:
     """The next `count` answers of every stream, each true with `probability`: bool (..., count).
 
-    A word gives four, from its 16-bit parts: true where one is below probability * 65536, rounded to a whole number. So the
-    chip's f16v4rmask keeps elements (graphcore/ipu_assembly_support); which part is for which element is not published,
-    here the lowest is first.
+    A word gives four, from its 16-bit parts: true where one is below probability * 65536, rounded
+    to a whole number. So the chip's f16v4rmask keeps elements (graphcore/ipu_assembly_support);
+    which part is for which element is not published, here the lowest is first.
     """
     parts = draw(state, -(-count // 4)).astype("<u8").view("<u2")[..., :count]
     answers: Array = parts < np.rint(np.multiply(probability, 65536)).astype(np.uint32)
@@ -145,7 +159,10 @@ def _mixed(bits: Array) -> Array:
     """SplitMix64's word for each state."""
     mixed: Array = bits + _GOLDEN
     shifted = mixed >> 30
-    for factor, shift in ((np.uint64(0xBF58_476D_1CE4_E5B9), 27), (np.uint64(0x94D0_49BB_1331_11EB), 31)):
+    for factor, shift in (
+        (np.uint64(0xBF58_476D_1CE4_E5B9), 27),
+        (np.uint64(0x94D0_49BB_1331_11EB), 31),
+    ):
         mixed ^= shifted
         mixed *= factor
         np.right_shift(mixed, shift, out=shifted)
@@ -170,8 +187,9 @@ def _rotated(words: Array, by: int) -> Array:
     return rotated
 
 
-# A draw is linear in the bits of the state, if its output is left aside: a matrix over {0, 1}, whose powers skip ahead. A
-# matrix is kept as the 128 states that the single bits lead to, uint64 (128, 2).
+# A draw is linear in the bits of the state, if its output is left aside: a matrix over {0, 1},
+# whose powers skip ahead. A matrix is kept as the 128 states that the single bits lead to, uint64
+# (128, 2).
 
 
 @cache
@@ -188,7 +206,9 @@ def _doubled(bit: int) -> Array:
 
 def _apply(matrix: Array, state: Array) -> Array:
     """Where `matrix` leads each state."""
-    bits = (state[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).reshape(*state.shape[:-1], 128)
+    bits = (state[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).reshape(
+        *state.shape[:-1], 128
+    )
     xor: Any = np.bitwise_xor  # whose type stubs differ from release to release
     result: Array = xor.reduce(bits[..., None] * matrix, axis=-2)
     return result

@@ -1,14 +1,14 @@
 """The 8-bit floats of the chip: one byte a number, and for each tensor a format and a scale.
 
-F143 has 4 exponent bits, 3 after the point, and bias 8: numbers from 2**-10 to 240. F152 has 5, 2 and 16: from 2**-17 to
-57,344. A byte stands for its number times 2**scale, with a scale from -32 to 31. There is one zero, no infinity, and the
-byte 0x80, elsewhere minus zero, is the one NaN. Negative numbers that round to zero become that zero. A number that is too
-large becomes NaN, or the largest where the chip's bit NANOO is off; infinities and NaN become NaN either way. Only the IPU21
+F143 has 4 exponent bits, 3 after the point, and bias 8: numbers from 2**-10 to 240. F152 has 5, 2
+and 16: from 2**-17 to 57,344. A byte stands for its number times 2**scale, with a scale from -32 to
+31. There is one zero, no infinity, and the byte 0x80, elsewhere minus zero, is the one NaN.
+Negative numbers that round to zero become that zero. A number that is too large becomes NaN, or the
+largest where the chip's bit NANOO is off; infinities and NaN become NaN either way. Only the IPU21
 has them in hardware.
 
-Sources: graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp; osmarks/ipu-stack, docs/FP8.md. The same codes are
-known elsewhere as float8_e4m3fnuz and float8_e5m2fnuz.
-"""
+Sources: graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp; osmarks/ipu-stack,
+docs/FP8.md. The same codes are known elsewhere as float8_e4m3fnuz and float8_e5m2fnuz."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ _GRIDS = {
 
 @dataclass(frozen=True)
 class QuarterMetadata:
-    """What the bytes of an 8-bit tensor mean: a format, and the power of two by which they are scaled.
+    """What the bytes of an 8-bit tensor mean: a format, and the power of two by which they are
+    scaled.
 
-    A byte stands for its number times 2**scale. (PopART's `log2_scale` has the other sign: it multiplies before the cast.)
-    Raises `TensorMetadataError` for a scale that is no whole number from -32 to 31.
-    """
+    A byte stands for its number times 2**scale. (PopART's `log2_scale` has the other sign: it
+    multiplies before the cast.) Raises `TensorMetadataError` for a scale that is no whole number
+    from -32 to 31."""
 
     format: QuarterFormat = QuarterFormat.F143
     scale: int = 0
@@ -58,11 +59,13 @@ class QuarterMetadata:
     def __post_init__(self) -> None:
         whole = isinstance(self.scale, (int, np.integer)) and not isinstance(self.scale, bool)
         if not isinstance(self.format, QuarterFormat):
-            raise TensorMetadataError(f"""QuarterMetadata() was given the format {shown(self.format)}.
+            raise TensorMetadataError(f"""QuarterMetadata() was given the format
+                {shown(self.format)}.
                 next:  give QuarterFormat.F143 or QuarterFormat.F152.""")
         if not whole or not LEAST_SCALE <= self.scale <= LARGEST_SCALE:
             raise TensorMetadataError(f"""QuarterMetadata() was given the scale {shown(self.scale)}.
-                next:  give a whole number from {LEAST_SCALE} to {LARGEST_SCALE}; a byte stands for its number times
+                next:  give a whole number from {LEAST_SCALE} to {LARGEST_SCALE}; a byte stands for
+                its number times
                 2**scale.""")
         object.__setattr__(self, "scale", int(self.scale))
 
@@ -71,16 +74,22 @@ class QuarterMetadata:
 
 
 def to_quarter(
-    values: ArrayLike, metadata: QuarterMetadata, *, words: Array | None = None, overflow: Overflow = Overflow.NAN
+    values: ArrayLike,
+    metadata: QuarterMetadata,
+    *,
+    words: Array | None = None,
+    overflow: Overflow = Overflow.NAN,
 ) -> NDArray[np.uint8]:
-    """`values` (numbers of any shape) as bytes of the same shape, each value / 2**scale rounded once.
+    """`values` (numbers of any shape) as bytes of the same shape, each value / 2**scale rounded
+    once.
 
-    To the nearest, ties to even; with `words` (uint32, one random word for each value) stochastically, see `Grid.round`.
-    `overflow` is NAN or SATURATE: the format has no infinity, and INFINITY raises `TensorMetadataError`. Halves are looked
-    up in a table of all 65,536, made at first use.
-    """
+    To the nearest, ties to even; with `words` (uint32, one random word for each value)
+    stochastically, see `Grid.round`. `overflow` is NAN or SATURATE: the format has no infinity, and
+    INFINITY raises `TensorMetadataError`. Halves are looked up in a table of all 65,536, made at
+    first use."""
     if overflow is Overflow.INFINITY:
-        raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float has.
+        raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float
+            has.
             next:  use Overflow.NAN or Overflow.SATURATE.""")
     given = np.asarray(values)
     if given.dtype == np.float16 and words is None:
@@ -103,23 +112,33 @@ def numbers(format: QuarterFormat) -> Array:
     exponent, mantissa = code >> grid.mantissa_bits, code & (1 << grid.mantissa_bits) - 1
     normal = exponent > 0
     steps = mantissa + (normal << grid.mantissa_bits)
-    positive = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - 1 + grid.least_exponent - grid.mantissa_bits)
+    positive = np.ldexp(
+        steps.astype(np.float64),
+        np.maximum(exponent, 1) - 1 + grid.least_exponent - grid.mantissa_bits,
+    )
     result: Array = np.concatenate([positive, -positive])
     result[NAN_CODE] = np.nan
     result.flags.writeable = False
     return result
 
 
-def _codes(values: Array, metadata: QuarterMetadata, words: Array | None, overflow: Overflow) -> NDArray[np.uint8]:
+def _codes(
+    values: Array, metadata: QuarterMetadata, words: Array | None, overflow: Overflow
+) -> NDArray[np.uint8]:
     grid = metadata.format.grid
     with np.errstate(invalid="ignore", over="ignore"):
         rounded = grid.round(np.ldexp(np.asarray(values, np.float64), -metadata.scale), words)
     beyond = ~np.isfinite(rounded)
     magnitude = np.where(beyond, grid.largest, np.abs(rounded))
     smallest = 2.0**grid.least_exponent
-    # A normal number's exponent and mantissa stand side by side in float64 too; smaller numbers are counted in steps.
-    normal = (magnitude.view(np.int64) >> (52 - grid.mantissa_bits)) - (1022 + grid.least_exponent << grid.mantissa_bits)
-    steps = np.ldexp(np.minimum(magnitude, smallest), grid.mantissa_bits - grid.least_exponent).astype(np.int64)
+    # A normal number's exponent and mantissa stand side by side in float64 too; smaller numbers are
+    # counted in steps.
+    normal = (magnitude.view(np.int64) >> (52 - grid.mantissa_bits)) - (
+        1022 + grid.least_exponent << grid.mantissa_bits
+    )
+    steps = np.ldexp(
+        np.minimum(magnitude, smallest), grid.mantissa_bits - grid.least_exponent
+    ).astype(np.int64)
     code = np.where(magnitude < smallest, steps, normal)
     code |= np.where(np.signbit(rounded) & (code > 0), 0x80, 0)
     becomes_nan = beyond & ~np.isfinite(values) if overflow is Overflow.SATURATE else beyond

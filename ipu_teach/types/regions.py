@@ -1,4 +1,5 @@
-"""Arrays that are the regions of a vertex, where they are not quite like numpy's: unsigned integers, and ONE_PTR."""
+"""Arrays that are the regions of a vertex, where they are not quite like numpy's: unsigned
+integers, and ONE_PTR."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from ipu_teach.errors import CodeletError
 
 
 def to_unsigned(values: Any, dtype: np.dtype[Any]) -> Any:
-    """`values` as a place for unsigned integers takes them: floats are cut towards 0, and their lowest bits kept.
+    """`values` as a place for unsigned integers takes them: floats are cut towards 0, and their
+    lowest bits kept.
 
-    NaN is 0, and so is what 64 bits do not hold, from -2**63 to 2**64. numpy leaves that to the processor, whose instructions
-    for one number and for several differ. What is no float is returned as it is.
-    """
+    NaN is 0, and so is what 64 bits do not hold, from -2**63 to 2**64. numpy leaves that to the
+    processor, whose instructions for one number and for several differ. What is no float is
+    returned as it is."""
     given = np.asarray(values)
     if given.dtype.kind != "f":
         return values
@@ -51,21 +53,24 @@ class OnePtrArray(Sized, np.ndarray[Any, np.dtype[Any]]):
 
 
 class UnsignedArray(OnePtrArray):
-    """An array, and views of it, that takes floats as `to_unsigned` says. It tells its length unless it is ONE_PTR."""
+    """An array, and views of it, that takes floats as `to_unsigned` says. It tells its length
+    unless it is ONE_PTR."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, to_unsigned(value, self.dtype))
 
 
 def unsigned(region: Any) -> Any:
-    """A region of unsigned integers, or a list of them, such that what is stored in it becomes what the machine has there."""
+    """A region of unsigned integers, or a list of them, such that what is stored in it becomes what
+    the machine has there."""
     if isinstance(region, list):
         return type(region)(unsigned(part) for part in region)
     return region.view(UnsignedArray) if isinstance(region, np.ndarray) else region
 
 
 def without_size(region: Any, name: str) -> Any:
-    """`region` such that asking for its length raises. `name`: the field, as the error is to call it."""
+    """`region` such that asking for its length raises. `name`: the field, as the error is to call
+    it."""
     if isinstance(region, np.ndarray) and not isinstance(region, OnePtrArray):
         region = region.view(OnePtrArray)
     region.without_size = name
@@ -74,5 +79,7 @@ def without_size(region: Any, name: str) -> Any:
 
 def no_size(name: str) -> CodeletError:
     """The error for asking a ONE_PTR field for its length."""
-    return CodeletError(f"""{name} is laid out as ONE_PTR, a pointer without a length: len() and loops over it do not work.
-        next:  give the length in a state field and index with it, or leave the layout out (SPAN).""")
+    return CodeletError(f"""{name} is laid out as ONE_PTR, a pointer without a length: len() and
+        loops over it do not work.
+        next:  give the length in a state field and index with it, or leave the layout out
+        (SPAN).""")

@@ -42,7 +42,9 @@ FLAGS = (
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """Chromium, driven by Playwright."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install -e .[e2e]")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="Playwright is missing: pip install -e .[e2e]"
+    )
     if CHROMIUM is None:
         pytest.skip("Chromium is missing")
     with playwright.sync_playwright() as driver:
@@ -59,7 +61,9 @@ def page(chromium: Any) -> Iterator[Any]:
     opened.set_default_timeout(20_000)
     opened.errors = []
     opened.on("pageerror", lambda error: opened.errors.append(str(error)))
-    opened.route("**/*", lambda route: route.continue_() if _is_here(route.request.url) else route.abort())
+    opened.route(
+        "**/*", lambda route: route.continue_() if _is_here(route.request.url) else route.abort()
+    )
     yield opened
     context.close()
     assert opened.errors == []
@@ -72,7 +76,9 @@ def _is_here(url: str) -> bool:
 def violations(page: Any) -> list[Any]:
     """What axe-core finds inside our outputs: [rule, the elements]."""
     page.add_script_tag(path=os.environ["IPU_TEACH_AXE"])
-    script = "axe.run('.ipu-view').then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+    script = (
+        "axe.run('.ipu-view').then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+    )
     found: list[Any] = page.evaluate(script)
     return found
 
@@ -90,8 +96,14 @@ class Lab:
 
     def write(self, name: str, cells: list[str], outputs: list[list[Any]] | None = None) -> Path:
         """A notebook of code cells, with outputs where they are given."""
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(source) for source in cells]
+        )
+        notebook.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
         for cell, stored in zip(notebook.cells, outputs or [], strict=False):
             cell.outputs, cell.execution_count = stored, 1
         path = self.folder / name
@@ -102,20 +114,30 @@ class Lab:
         """Open the notebook and wait until its kernel is there, and idle."""
         page.goto(f"{self.address}/lab/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-Cell")
-        # The notebook says idle before it has a kernel too; each cell that is run then asks which one to take.
-        page.wait_for_function(f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}.status === 'idle'", timeout=90_000)
+        # The notebook says idle before it has a kernel too; each cell that is run then asks which
+        # one to take.
+        page.wait_for_function(
+            f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}.status === 'idle'",
+            timeout=90_000,
+        )
 
     def run(self, page: Any, what: str = "Run All Cells") -> None:
-        """Choose an entry of the menu Run, and wait until every cell in sight has been run that will be.
+        """Choose an entry of the menu Run, and wait until every cell in sight has been run that
+        will be.
 
-        What is asked of a kernel that has only just come up may be lost; then it is asked again, as a person would.
+        What is asked of a kernel that has only just come up may be lost; then it is asked again, as
+        a person would.
         """
         for _ in range(3):
             page.get_by_role("menuitem", name="Run", exact=True).click()
             page.get_by_text(what, exact=True).click()
             with suppress(TIMEOUT):
-                page.wait_for_function(f"() => {PROMPTS}.some(p => /[*\\d]/.test(p.textContent))", timeout=5_000)
-                page.wait_for_function(f"() => !{PROMPTS}.some(p => /[*]/.test(p.textContent))", timeout=90_000)
+                page.wait_for_function(
+                    f"() => {PROMPTS}.some(p => /[*\\d]/.test(p.textContent))", timeout=5_000
+                )
+                page.wait_for_function(
+                    f"() => !{PROMPTS}.some(p => /[*]/.test(p.textContent))", timeout=90_000
+                )
             if page.evaluate(f"{PROMPTS}.some(p => /\\d/.test(p.textContent))"):
                 return
         pytest.fail("no cell was run")
@@ -124,7 +146,9 @@ class Lab:
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """JupyterLab with an empty home."""
-    pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install -e .[e2e]")
+    pytest.importorskip(
+        "playwright.sync_api", reason="Playwright is missing: pip install -e .[e2e]"
+    )
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
     port = free_port()
     env = os.environ | {
@@ -136,7 +160,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     options = ["--no-browser", "--allow-root", f"--port={port}"]
-    options += ["--IdentityProvider.token=", "--ServerApp.password=", "--LabApp.expose_app_in_browser=True"]
+    options += [
+        "--IdentityProvider.token=",
+        "--ServerApp.password=",
+        "--LabApp.expose_app_in_browser=True",
+    ]
     with (home / "log").open("w") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={folder}"],

@@ -8,17 +8,41 @@ import numpy as np
 
 from bench.browser import Total
 from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Output, Report, Tensor, Vertex
-from ipu_teach.program import Block, Call, Copy, Execute, If, Program, Repeat, RepeatWhileTrue, Sequence, Switch
+from ipu_teach.program import (
+    Block,
+    Call,
+    Copy,
+    Execute,
+    If,
+    Program,
+    Repeat,
+    RepeatWhileTrue,
+    Sequence,
+    Switch,
+)
 from ipu_teach.show.scene import Lanes, Scene, Tape
 from ipu_teach.types import Array
 
 
-def uneven(tiles: int = 13, rows: int = 26, repeats: int = 3, name: str = "total", called: str | None = None) -> Report:
-    """Rows of different lengths are summed; the sums go to other tiles, and a vector from one tile to all."""
+def uneven(
+    tiles: int = 13,
+    rows: int = 26,
+    repeats: int = 3,
+    name: str = "total",
+    called: str | None = None,
+) -> Report:
+    """Rows of different lengths are summed; the sums go to other tiles, and a vector from one tile
+    to all."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
-    matrix, sums = graph.add_variable(FLOAT, (rows, 64), "matrix"), graph.add_variable(FLOAT, (rows,), "sums")
-    vector, totals = graph.add_variable(FLOAT, (64,), "vector"), graph.add_variable(FLOAT, (tiles,), "totals")
+    matrix, sums = (
+        graph.add_variable(FLOAT, (rows, 64), "matrix"),
+        graph.add_variable(FLOAT, (rows,), "sums"),
+    )
+    vector, totals = (
+        graph.add_variable(FLOAT, (64,), "vector"),
+        graph.add_variable(FLOAT, (tiles,), "totals"),
+    )
     graph.set_tile_mapping(vector, 0)
     graph.set_initial_value(vector, 1.0)
     first, second = graph.add_compute_set(name), graph.add_compute_set("everywhere")
@@ -30,17 +54,29 @@ def uneven(tiles: int = 13, rows: int = 26, repeats: int = 3, name: str = "total
         graph.set_tile_mapping(vertex, tile)
     for tile in range(tiles):
         graph.set_tile_mapping(totals[tile], tile)
-        graph.set_tile_mapping(graph.add_vertex(second, Total, values=vector, out=totals[tile]), tile)
+        graph.set_tile_mapping(
+            graph.add_vertex(second, Total, values=vector, out=totals[tile]), tile
+        )
     stream = graph.add_host_to_device_fifo("rows", FLOAT, rows * 64)
     body = Sequence(Execute(first), Execute(second))
-    return _run(graph, device, Sequence(Copy(stream, matrix), Repeat(repeats, body)), np.ones(rows * 64, np.float32), called)
+    return _run(
+        graph,
+        device,
+        Sequence(Copy(stream, matrix), Repeat(repeats, body)),
+        np.ones(rows * 64, np.float32),
+        called,
+    )
 
 
 def some_wait(tiles: int) -> Report:
-    """Every third tile sums a row, which takes a while; the others wait. A row goes to its neighbour before."""
+    """Every third tile sums a row, which takes a while; the others wait. A row goes to its
+    neighbour before."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
-    rows, sums = graph.add_variable(FLOAT, (tiles, 1200), "rows"), graph.add_variable(FLOAT, (tiles,), "sums")
+    rows, sums = (
+        graph.add_variable(FLOAT, (tiles, 1200), "rows"),
+        graph.add_variable(FLOAT, (tiles,), "sums"),
+    )
     graph.set_initial_value(rows, 1.0)
     work = graph.add_compute_set("some work")
     for tile in range(tiles):
@@ -57,7 +93,8 @@ def some_wait(tiles: int) -> Report:
 
 @dataclass(frozen=True)
 class Seen:
-    """A phase on a picture, in units of the drawing, and the share of it that waits as the words say."""
+    """A phase on a picture, in units of the drawing, and the share of it that waits as the words
+    say."""
 
     left: float
     right: float
@@ -76,16 +113,23 @@ def the_wait(scene: Scene, view: str) -> Seen:
     lengths = np.broadcast_to(bar.length, mark.count)
     start = float(bar.start)
     share = 1 - float(lengths.mean()) / (bar.end - start)
-    return Seen(mark.x + start * scale, mark.x + bar.end * scale, mark.y, mark.y + mark.height, share)
+    return Seen(
+        mark.x + start * scale, mark.x + bar.end * scale, mark.y, mark.y + mark.height, share
+    )
 
 
-def waiting_seen(pixels: Array, scene: Scene, where: Seen, scale: float, dark: bool = False) -> float:
-    """The share of a part of a picture (float[height, width, 3], 0 to 1) that has the colour of waiting.
+def waiting_seen(
+    pixels: Array, scene: Scene, where: Seen, scale: float, dark: bool = False
+) -> float:
+    """The share of a part of a picture (float[height, width, 3], 0 to 1) that has the colour of
+    waiting.
 
-    A pattern darkens some pixels of a colour, so a pixel has that code whose line from itself to darker is nearest.
+    A pattern darkens some pixels of a colour, so a pixel has that code whose line from itself to
+    darker is nearest.
     """
     part = pixels[
-        round(where.top * scale) : round(where.bottom * scale), round(where.left * scale) : round(where.right * scale)
+        round(where.top * scale) : round(where.bottom * scale),
+        round(where.left * scale) : round(where.right * scale),
     ]
     flat = part.reshape(-1, 3)
     codes = [c for c in scene.codes if c.name in ("waiting", "compute")]
@@ -122,17 +166,23 @@ class Note(Vertex):
 
 
 def branching(start: int = 5, outer: int = 2) -> tuple[Report, dict[str, int]]:
-    """A program with every kind of node; and how often each of its compute sets ran, as the device itself counted."""
+    """A program with every kind of node; and how often each of its compute sets ran, as the device
+    itself counted."""
     device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
     graph = Graph(device.target)
     state = {name: graph.add_variable(INT, (), name) for name in ("count", "left", "odd", "first")}
-    notes = {name: graph.add_variable(INT, (), name) for name in ("even", "uneven", "zero", "one", "always", "called")}
+    notes = {
+        name: graph.add_variable(INT, (), name)
+        for name in ("even", "uneven", "zero", "one", "always", "called")
+    }
     sets = {name: Execute(graph.add_compute_set(name)) for name in ("down", *notes)}
     for variable in (*state.values(), *notes.values()):
         graph.set_tile_mapping(variable, 1)
         graph.set_initial_value(variable, 0)
     graph.set_initial_value(state["first"], start)
-    down = graph.add_vertex(sets["down"].compute_set, Down, **{n: state[n] for n in ("count", "left", "odd")})
+    down = graph.add_vertex(
+        sets["down"].compute_set, Down, **{n: state[n] for n in ("count", "left", "odd")}
+    )
     graph.set_tile_mapping(down, 1)
     for name, value in notes.items():
         graph.set_tile_mapping(graph.add_vertex(sets[name].compute_set, Note, value=value), 1)
@@ -144,14 +194,19 @@ def branching(start: int = 5, outer: int = 2) -> tuple[Report, dict[str, int]]:
         If(state["odd"], Call(function)),
     )
     loop = RepeatWhileTrue(sets["down"], state["left"], body)
-    engine = Engine(graph, Repeat(outer, Sequence(Copy(state["first"], state["count"]), Block(loop, "the loop"))))
+    engine = Engine(
+        graph,
+        Repeat(outer, Sequence(Copy(state["first"], state["count"]), Block(loop, "the loop"))),
+    )
     engine.load(device)
     engine.run()
     counted = {name: int(engine.read_tensor(name)) for name in notes}
     return engine.report, counted
 
 
-def _run(graph: Graph, device: object, program: Program, values: object, called: str | None = None) -> Report:
+def _run(
+    graph: Graph, device: object, program: Program, values: object, called: str | None = None
+) -> Report:
     engine = Engine(graph, program)
     engine.load(device)  # type: ignore[arg-type]
     engine.connect_stream("rows", values)  # type: ignore[arg-type]

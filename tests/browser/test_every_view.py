@@ -33,14 +33,18 @@ VIEWS: dict[str, Callable[[], View]] = {
     "timeline": lambda: show.timeline(programs.uneven()),
     "timeline of blocks": lambda: show.timeline(programs.branching()[0], blocks=1),
     "balance": lambda: show.balance(programs.some_wait(64)),
-    "balance with causes": lambda: show.balance(programs.uneven(), why=programs.uneven().why("waiting")),
+    "balance with causes": lambda: show.balance(
+        programs.uneven(), why=programs.uneven().why("waiting")
+    ),
     "exchange": lambda: show.exchange(programs.uneven()),
     "memory": lambda: show.memory(programs.uneven()),
     "liveness": lambda: show.liveness(programs.uneven()),
     "liveness of two": lambda: show.liveness(programs.uneven(), programs.branching()[0]),
     "program": lambda: show.program(programs.branching()[0]),
     "tiles": lambda: show.tiles(programs.by_rows()),
-    "sweep": lambda: show.sweep({"13 rows": programs.uneven(rows=13), "39 rows": programs.uneven(rows=39)}),
+    "sweep": lambda: show.sweep(
+        {"13 rows": programs.uneven(rows=13), "39 rows": programs.uneven(rows=39)}
+    ),
     "host": lambda: show.host(programs.uneven()),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "machine": lambda: show.machine(IPUModel("ipu2").create_device()),
@@ -64,7 +68,9 @@ def kept_vertex() -> tuple[Recording, VertexRef]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     every = [(name, *page) for name in (*VIEWS, *BESIDES) for page in PAGES]
     spread = [(name, *PAGES[i % len(PAGES)]) for i, name in enumerate(VIEWS)]
-    metafunc.parametrize(("name", "width", "scheme"), every if metafunc.config.getoption("--browser-all") else spread)
+    metafunc.parametrize(
+        ("name", "width", "scheme"), every if metafunc.config.getoption("--browser-all") else spread
+    )
 
 
 def at(page: Any) -> float:
@@ -91,7 +97,10 @@ def test_a_view_can_be_used(page: Any, tmp_path: Path, name: str, width: int, sc
     picture = page.locator(".ipu-live > canvas").screenshot()
     press(page, "ArrowDown")
     said = page.locator(".ipu-live p.soft").first
-    assert not said.inner_text().startswith("Point at a part") and page.locator(".ipu-live > canvas").screenshot() != picture
+    assert (
+        not said.inner_text().startswith("Point at a part")
+        and page.locator(".ipu-live > canvas").screenshot() != picture
+    )
     press(page, "Escape")
     assert said.inner_text().startswith("Point at a part")
     if count > 1:
@@ -120,7 +129,10 @@ def it_plays(page: Any, stops: list[float]) -> None:
     press(page, "Home", " ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 0.05")
     press(page, " ")
-    assert not page.evaluate("document.querySelector('.ipu-live').ipuPlayer.playing") and 0 < at(page) <= count
+    assert (
+        not page.evaluate("document.querySelector('.ipu-live').ipuPlayer.playing")
+        and 0 < at(page) <= count
+    )
     reduce_motion(page)
     press(page, "Home", " ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 0")

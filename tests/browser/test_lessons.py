@@ -1,4 +1,5 @@
-"""Lessons in JupyterLab as a learner meets them: an exercise solved by typing, the verdicts, and both themes."""
+"""Lessons in JupyterLab as a learner meets them: an exercise solved by typing, the verdicts, and
+both themes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ import pytest
 
 from .conftest import ROOT, Lab, violations
 
-LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs", "07_mnist_logistic_regression")
+LESSONS = (
+    "01_bulk_synchronous_parallel",
+    "02_variables_mapping_programs",
+    "07_mnist_logistic_regression",
+)
 WRONG = "    graph.set_tile_mapping(tensor, 0)"
 RIGHT = """    tiles, flat = graph.target.num_tiles, tensor.flatten()
     grains = -(-tensor.num_elements // grain)
@@ -49,7 +54,9 @@ def test_an_exercise_is_solved_by_typing(lab: Lab, page: Any) -> None:
         page.keyboard.press("Control+Enter")
 
     def says(text: str) -> None:
-        page.wait_for_function("text => document.body.innerText.includes(text)", arg=text, timeout=60_000)
+        page.wait_for_function(
+            "text => document.body.innerText.includes(text)", arg=text, timeout=60_000
+        )
 
     gap.scroll_into_view_if_needed()
     gap.locator(".cm-content").click()
@@ -93,7 +100,10 @@ def waiting_share(work):
 for _ in range(3):
     verdict = check("01.3", waiting_share)
 verdict"""
-SLOWEST, SHARE = "slowest = max(work)", "return 1 - sum(work) / (len(work) * slowest) if slowest else 0"
+SLOWEST, SHARE = (
+    "slowest = max(work)",
+    "return 1 - sum(work) / (len(work) * slowest) if slowest else 0",
+)
 
 
 def test_a_puzzle_is_solved_with_the_keyboard_alone(lab: Lab, page: Any) -> None:
@@ -105,16 +115,28 @@ def test_a_puzzle_is_solved_with_the_keyboard_alone(lab: Lab, page: Any) -> None
     lines = page.get_by_role("listbox", name="lines of the answer")
     lines.wait_for()
     assert page.locator(".ipu-view.stored").is_hidden()  # the text form makes room for the list
-    assert 'puzzle("01.3") has the lines of a right answer' in page.locator(".jp-OutputArea").first.inner_text()
+    assert (
+        'puzzle("01.3") has the lines of a right answer'
+        in page.locator(".jp-OutputArea").first.inner_text()
+    )
 
     def texts() -> list[str]:
-        return [str(name) for name in page.evaluate("[...document.querySelectorAll('[role=option]')].map(o => o.ariaLabel)")]
+        return [
+            str(name)
+            for name in page.evaluate(
+                "[...document.querySelectorAll('[role=option]')].map(o => o.ariaLabel)"
+            )
+        ]
 
     def choose(line: str) -> None:
         page.keyboard.press("Home")
         for _ in range(next(i for i, text in enumerate(texts()) if text.startswith(f"{line},"))):
             page.keyboard.press("ArrowDown")
-        assert page.locator('[role=option][aria-selected="true"]').get_attribute("aria-label").startswith(line)
+        assert (
+            page.locator('[role=option][aria-selected="true"]')
+            .get_attribute("aria-label")
+            .startswith(line)
+        )
 
     lines.focus()
     for line in ("slowest = sum(work)", SHARE):  # a line of a wrong answer, and then the return
@@ -137,6 +159,9 @@ def test_a_puzzle_is_solved_with_the_keyboard_alone(lab: Lab, page: Any) -> None
     page.get_by_text("0 of 5 exercises solved, 1 with help").wait_for()
     if "IPU_TEACH_AXE" in os.environ:
         for theme, light in (("Dark", "false"), ("Light", "true")):
-            page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {theme}'}})")
+            page.evaluate(
+                f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab "
+                f"{theme}'}})"
+            )
             page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
             assert violations(page) == []

@@ -18,7 +18,9 @@ from .test_views_more import press
 def together(page: Any, folder: Path, views: list[View]) -> list[Any]:
     """The players of several views on one page, in order."""
     text = "".join(view._repr_html_() for view in views)
-    (folder / "page.html").write_text(f'<!doctype html><html lang="en"><title>views</title><body>{text}', encoding="utf-8")
+    (folder / "page.html").write_text(
+        f'<!doctype html><html lang="en"><title>views</title><body>{text}', encoding="utf-8"
+    )
     page.set_viewport_size({"width": 1000, "height": 1400})
     page.goto((folder / "page.html").as_uri())
     page.wait_for_function(f"document.querySelectorAll('.ipu-live').length === {len(views)}")
@@ -38,12 +40,22 @@ def every(report: Report) -> dict[str, View]:
 def test_views_go_to_the_same_superstep_and_tile(page: Any, tmp_path: Path) -> None:
     report, other = programs.uneven(), programs.uneven(rows=39)
     views = every(report)
-    boxes = dict(zip([*views, "other"], together(page, tmp_path, [*views.values(), show.bsp(other)]), strict=True))
+    boxes = dict(
+        zip(
+            [*views, "other"],
+            together(page, tmp_path, [*views.values(), show.bsp(other)]),
+            strict=True,
+        )
+    )
     stranger = words_of(boxes["other"])
-    page.evaluate("heard = []; document.addEventListener('ipu-select', e => heard.push([e.detail.tile, e.detail.cycle]))")
+    page.evaluate(
+        "heard = []; document.addEventListener('ipu-select', e => heard.push([e.detail.tile, "
+        "e.detail.cycle]))"
+    )
     starts = [step.start for step in report.steps()]
     boxes["timeline"].focus()
-    press(page, "Home", *["ArrowRight"] * 5)  # at the end of superstep 5: "total" for the second time... counted from 1
+    # at the end of superstep 5: "total" for the second time... counted from 1
+    press(page, "Home", *["ArrowRight"] * 5)
     assert words_of(boxes["bsp"])[0].startswith("Superstep 5 of 7, phase 1 of ")
     name = f"{report.steps()[4].kind} {report.steps()[4].name}"
     assert words_of(boxes["balance"])[0].startswith(f"Superstep 5 of 7. {name}")
@@ -72,7 +84,9 @@ def test_a_view_that_plays_takes_the_others_along(page: Any, tmp_path: Path) -> 
     first, second = together(page, tmp_path, [show.bsp(report), show.timeline(report)])
     first.focus()
     press(page, "Home", " ")
-    page.wait_for_function("[...document.querySelectorAll('.ipu-live')].every(b => b.ipuPlayer.at > 1)")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.ipu-live')].every(b => b.ipuPlayer.at > 1)"
+    )
     press(page, " ")
     second.focus()
     press(page, " ")
@@ -89,7 +103,9 @@ def test_lanes_that_are_no_tiles_follow_no_tile(page: Any, tmp_path: Path, tiles
     bsp.focus()
     press(page, "ArrowDown")
     assert words_of(bsp)[1].startswith("tile 0: ")
-    assert words_of(timeline)[1].startswith("tile 0: " if tiles == 64 else "Point at a part of the picture")
+    assert words_of(timeline)[1].startswith(
+        "tile 0: " if tiles == 64 else "Point at a part of the picture"
+    )
 
 
 def test_what_is_about_one_tile_tells_of_it_and_goes_along(page: Any, tmp_path: Path) -> None:
@@ -107,7 +123,9 @@ def test_what_is_about_one_tile_tells_of_it_and_goes_along(page: Any, tmp_path: 
     assert words_of(other)[0].startswith("Superstep 3 of 6, ")  # in which the vertex ran
     bsp.focus()
     press(page, "Home", *["PageDown"] * 3)
-    assert ". everywhere on tile 1" in words_of(tile)[0] and words_of(code)[1].startswith("Total, level 1: ")
+    assert ". everywhere on tile 1" in words_of(tile)[0] and words_of(code)[1].startswith(
+        "Total, level 1: "
+    )
     code.focus()
     press(page, "Escape", "Home")  # its first row: where Total runs first
     assert words_of(bsp)[0].startswith("Superstep 2 of 7, ")

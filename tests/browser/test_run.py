@@ -1,4 +1,5 @@
-"""`show.run` in a browser: numbers on the canvas are those of a plain loop, forwards and backwards, by keys alone."""
+"""`show.run` in a browser: numbers on the canvas are those of a plain loop, forwards and backwards,
+by keys alone."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def shown(value: float) -> str:
     return "?" if value != value else f"{float(Context(4, ROUND_HALF_UP).create_decimal(value)):g}"
 
 
-def test_every_tile_holds_what_a_plain_loop_gives_both_ways(page: Any, tmp_path: Path, recording: Recording) -> None:
+def test_every_tile_holds_what_a_plain_loop_gives_both_ways(
+    page: Any, tmp_path: Path, recording: Recording
+) -> None:
     open_view(page, tmp_path, recording)
     expected = by_hand(4)
 
@@ -91,12 +94,16 @@ def test_every_tile_holds_what_a_plain_loop_gives_both_ways(page: Any, tmp_path:
         check(step)
     for step in range(6, -1, -1):
         press(page, "PageUp", "ArrowLeft")
-        assert "change: " in status(page) and status(page).startswith(f"Superstep {step + 1} of 8, ")
+        assert "change: " in status(page) and status(page).startswith(
+            f"Superstep {step + 1} of 8, "
+        )
         if step % 3 == 0:
             check(step)
 
 
-def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(page: Any, tmp_path: Path) -> None:
+def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(
+    page: Any, tmp_path: Path
+) -> None:
     made, _, _ = halo()
     open_view(page, tmp_path, made)
     while "exchange: Copy" not in status(page) or "host" in status(page):
@@ -121,12 +128,16 @@ def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(p
         press(page, "ArrowDown")
         if said(page).startswith("sum"):
             break
-    assert said(page) == ("sum on tile 0: -1.25, since superstep 3, written by vertex 0 of Sums on tile 2.")
+    assert said(page) == (
+        "sum on tile 0: -1.25, since superstep 3, written by vertex 0 of Sums on tile 2."
+    )
     code = page.locator(".ipu-live pre")
     assert "Sums.compute" in code.inner_text() and "add_vertex" in code.inner_text()
 
 
-def test_a_number_that_a_joined_copy_brought_says_where_it_is_from(page: Any, tmp_path: Path) -> None:
+def test_a_number_that_a_joined_copy_brought_says_where_it_is_from(
+    page: Any, tmp_path: Path
+) -> None:
     open_view(page, tmp_path, joined())
     press(page, "End")
     told = {}
@@ -134,10 +145,15 @@ def test_a_number_that_a_joined_copy_brought_says_where_it_is_from(page: Any, tm
         press(page, "ArrowDown")
         told[said(page).split(" ")[0]] = said(page)
     assert told["b[0]"] == "b[0] on tile 3: 0.75, since superstep 1, copied from a[0] on tile 1."
-    assert told["sum"] == "sum on tile 2: 3.0, since superstep 1, written by vertex 0 of Sums on tile 2."
+    assert (
+        told["sum"]
+        == "sum on tile 2: 3.0, since superstep 1, written by vertex 0 of Sums on tile 2."
+    )
 
 
-def test_it_plays_stops_where_it_is_told_and_goes_anywhere(page: Any, tmp_path: Path, recording: Recording) -> None:
+def test_it_plays_stops_where_it_is_told_and_goes_anywhere(
+    page: Any, tmp_path: Path, recording: Recording
+) -> None:
     stops = open_view(page, tmp_path, recording)
     frames = len(stops) - 1
     press(page, "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown")
@@ -148,7 +164,9 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(page: Any, tmp_path: 
     page.locator(".ipu-live").focus()
     press(page, "+", "+", " ")
     page.wait_for_function("!document.querySelector('.ipu-live').ipuPlayer.playing", timeout=60_000)
-    assert status(page).startswith(f"Superstep {expected + 1} of 8, ") and "change: Copy" in status(page)
+    assert status(page).startswith(f"Superstep {expected + 1} of 8, ") and "change: Copy" in status(
+        page
+    )
     assert float(said(page).split(": ")[1].split(",")[0]) == by_hand(4)[expected][0][4] < 1.2
     page.get_by_label("Stop when the watched cell, or any").select_option("never")
     page.get_by_role("button", name="Last change").click()
@@ -157,17 +175,22 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(page: Any, tmp_path: 
     assert status(page).startswith("Superstep 4 of 8, ")
     page.locator(".ipu-live").focus()
     press(page, "r")
-    assert status(page).startswith("Superstep 6 of 8, ") and story(page).startswith("Round 3 of 4 of this step.")
+    assert status(page).startswith("Superstep 6 of 8, ") and story(page).startswith(
+        "Round 3 of 4 of this step."
+    )
     page.locator(".ipu-live input[type=range]").fill("3")
     assert place(page) == pytest.approx(stops[3], abs=1e-4)
     page.locator(".ipu-live").focus()
     press(page, "Escape", " ")
-    page.wait_for_function(f"document.querySelector('.ipu-live').ipuPlayer.at === {frames}", timeout=60_000)
+    page.wait_for_function(
+        f"document.querySelector('.ipu-live').ipuPlayer.at === {frames}", timeout=60_000
+    )
     assert not playing(page)
     reduce_motion(page)
     press(page, "Home", " ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 1")
-    assert min(abs(place(page) - stop) for stop in stops) < 1e-4  # from still to still: messages stand half way
+    # from still to still: messages stand half way
+    assert min(abs(place(page) - stop) for stop in stops) < 1e-4
     press(page, " ")
     page.emulate_media(reduced_motion="no-preference")
     press(page, "Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown")
@@ -210,8 +233,12 @@ def test_it_fits_the_page_and_axe_finds_nothing(
         assert violations(page) == []
 
 
-def test_a_large_board_draws_fast_enough_and_says_what_it_leaves_out(page: Any, tmp_path: Path) -> None:
+def test_a_large_board_draws_fast_enough_and_says_what_it_leaves_out(
+    page: Any, tmp_path: Path
+) -> None:
     open_view(page, tmp_path, large(40, 400, 3), 380)
-    assert "elements on these tiles" in page.locator(".ipu-live").inner_text() or "+" in "".join(words(page))
+    assert "elements on these tiles" in page.locator(".ipu-live").inner_text() or "+" in "".join(
+        words(page)
+    )
     press(page, "ArrowRight", "ArrowRight")
     assert "exchange: Execute add" in status(page)

@@ -1,4 +1,5 @@
-"""The views in JupyterLab and in exported pages: what is on screen, under the mouse and under the keys."""
+"""The views in JupyterLab and in exported pages: what is on screen, under the mouse and under the
+keys."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ from ipu_teach.show.scene import number
 from . import programs
 from .conftest import ROOT, Lab, violations
 
-SETUP = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom ipu_teach import show\nfrom tests.browser import programs"
+SETUP = (
+    f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom ipu_teach import show\nfrom "
+    "tests.browser import programs"
+)
 BSP = "show.bsp(programs.uneven())"
 TILES = "matrix = programs.by_rows()\nshow.tiles(matrix, matrix.transpose())"
 HOSTILE = "<script>hacked = 1</script> \"quotes\" 'more' & 😀 " + "long " * 2_000
@@ -35,7 +39,9 @@ def place(page: Any) -> float:
 
 def mark(page: Any, name: str) -> dict[str, float]:
     """A mark as it is placed on the page."""
-    found: dict[str, float] = page.evaluate("name => document.querySelector('.ipu-live').ipuPlayer.marks[name]", name)
+    found: dict[str, float] = page.evaluate(
+        "name => document.querySelector('.ipu-live').ipuPlayer.marks[name]", name
+    )
     return found
 
 
@@ -78,7 +84,8 @@ def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     page.keyboard.press("PageUp")
     assert place(page) == firsts[-2] + 1
     page.keyboard.press("PageDown")
-    assert place(page) == pytest.approx(stops[firsts[-1]], abs=1e-4)  # the last phase of the superstep before, an exchange
+    # the last phase of the superstep before, an exchange
+    assert place(page) == pytest.approx(stops[firsts[-1]], abs=1e-4)
 
     # Buttons say the same.
     page.get_by_role("button", name="Step", exact=True).click()
@@ -105,7 +112,9 @@ def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     page.wait_for_timeout(300)
     assert place(page) == stopped
     page.keyboard.press(" ")
-    page.wait_for_function(f"document.querySelector('.ipu-live').ipuPlayer.at === {frames}", timeout=60_000)
+    page.wait_for_function(
+        f"document.querySelector('.ipu-live').ipuPlayer.at === {frames}", timeout=60_000
+    )
     assert not playing(page)
 
     # The slider goes anywhere, and so does a click on the strip of the whole run.
@@ -149,7 +158,10 @@ def test_the_numbers_on_screen_are_those_of_the_report(lab: Lab, page: Any) -> N
     for tile in range(13):
         page.keyboard.press("ArrowDown")
         busy = int(cost.compute_cycles[tile])
-        expected = f"tile {tile}: compute, {busy:,} modelled cycles, then waits {cost.compute_duration - busy:,}"
+        expected = (
+            f"tile {tile}: compute, {busy:,} modelled cycles, then waits "
+            f"{cost.compute_duration - busy:,}"
+        )
         assert page.locator(".ipu-live p.soft").first.inner_text() == expected
     page.locator(".ipu-view summary").first.click()
     text = page.locator(".ipu-view table").first.inner_text()
@@ -165,7 +177,8 @@ def seen(png: bytes) -> Any:
 
 @pytest.mark.parametrize("tiles", [13, 64, 1472])
 def test_pictures_have_the_shares_that_the_words_say(page: Any, tmp_path: Path, tiles: int) -> None:
-    """Live, and as SVG: of the computing, the part of the lanes that waits is what the sentence below says."""
+    """Live, and as SVG: of the computing, the part of the lanes that waits is what the sentence
+    below says."""
     view = show.bsp(programs.some_wait(tiles))
     scene, where = view.scene, programs.the_wait(view.scene, "bsp")
     page.set_viewport_size({"width": 736, "height": 1400})
@@ -175,7 +188,9 @@ def test_pictures_have_the_shares_that_the_words_say(page: Any, tmp_path: Path, 
     said = re.search(r"([\d.]+) % of the tiles' time is waiting", status(page))
     assert said and where.waiting == pytest.approx(float(said[1]) / 100, abs=0.003)
     live = seen(page.locator(".ipu-live > canvas").screenshot())
-    assert programs.waiting_seen(live, scene, where, live.shape[1] / 720) == pytest.approx(where.waiting, abs=0.02)
+    assert programs.waiting_seen(live, scene, where, live.shape[1] / 720) == pytest.approx(
+        where.waiting, abs=0.02
+    )
     view.save(tmp_path / "view.svg", frame=len(scene.frames) - 1)
     (tmp_path / "large.html").write_text('<body style="margin:0"><img src="view.svg" width="2880">')
     page.set_viewport_size({"width": 2880, "height": 2000})
@@ -183,7 +198,9 @@ def test_pictures_have_the_shares_that_the_words_say(page: Any, tmp_path: Path, 
         page.emulate_media(color_scheme="dark" if dark else "light")
         page.goto((tmp_path / "large.html").as_uri())
         drawn = seen(page.screenshot())
-        assert programs.waiting_seen(drawn, scene, where, 4, dark) == pytest.approx(where.waiting, abs=0.02)
+        assert programs.waiting_seen(drawn, scene, where, 4, dark) == pytest.approx(
+            where.waiting, abs=0.02
+        )
 
 
 @pytest.mark.parametrize("width", [1280, 380])
@@ -194,7 +211,8 @@ def test_nothing_moves_while_it_plays(page: Any, tmp_path: Path, width: int) -> 
     page.keyboard.press("Home")
     page.wait_for_timeout(100)
     where = (
-        "[...document.querySelectorAll('.ipu-live canvas, .ipu-live button, summary')].map(n => n.getBoundingClientRect().top)"
+        "[...document.querySelectorAll('.ipu-live canvas, .ipu-live button, summary')].map(n => "
+        "n.getBoundingClientRect().top)"
     )
     places = page.evaluate(where)
     for _ in range(8):
@@ -218,7 +236,10 @@ def test_two_runs_go_one_after_the_other(page: Any, tmp_path: Path) -> None:
     assert "first report: Execute total" in status(page)
     first = view.scene.stills[1].about["first report"][1]["busy"][0]
     said = page.locator(".ipu-live p.soft").first.inner_text()
-    assert said == f"tile 0 of the first report: {first:,} modelled cycles of compute in this superstep"
+    assert (
+        said
+        == f"tile 0 of the first report: {first:,} modelled cycles of compute in this superstep"
+    )
 
 
 def test_an_element_lights_its_tile(lab: Lab, page: Any) -> None:
@@ -237,7 +258,9 @@ def test_an_element_lights_its_tile(lab: Lab, page: Any) -> None:
 
 
 def test_an_exported_page_plays_with_no_kernel_and_no_network(page: Any, tmp_path: Path) -> None:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in (SETUP, BSP, TILES)])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(s) for s in (SETUP, BSP, TILES)]
+    )
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     exported, _ = HTMLExporter().from_notebook_node(notebook)
     path = tmp_path / "page.html"
@@ -254,7 +277,9 @@ def test_an_exported_page_plays_with_no_kernel_and_no_network(page: Any, tmp_pat
 def test_an_untrusted_notebook_shows_a_picture(lab: Lab, page: Any) -> None:
     view = show.bsp(programs.uneven())
     output = nbformat.v4.new_output(
-        "execute_result", {"text/html": view._repr_html_(), "text/plain": repr(view)}, execution_count=1
+        "execute_result",
+        {"text/html": view._repr_html_(), "text/plain": repr(view)},
+        execution_count=1,
     )
     lab.write("foreign.ipynb", [BSP], [[output]])
     lab.open(page, "foreign.ipynb")
@@ -270,7 +295,9 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
     if "IPU_TEACH_AXE" not in os.environ:
         pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
     page.emulate_media(color_scheme="dark" if dark else "light")
-    for which, view in enumerate((show.bsp(programs.uneven(name=HOSTILE)), show.tiles(programs.by_rows(HOSTILE)))):
+    for which, view in enumerate(
+        (show.bsp(programs.uneven(name=HOSTILE)), show.tiles(programs.by_rows(HOSTILE)))
+    ):
         path = view.save(tmp_path / f"{which}.html")
         page.goto(path.as_uri())
         page.locator(".ipu-live").wait_for()
@@ -281,12 +308,17 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
 
 
 def test_sliders_make_the_picture_anew(lab: Lab, page: Any) -> None:
-    build = "def build(rows):\n    return show.bsp(programs.uneven(rows=rows))\nshow.explore(build, rows=(13, 39, 13))"
+    build = (
+        "def build(rows):\n    return show.bsp(programs.uneven(rows=rows))\nshow.explore(build, "
+        "rows=(13, 39, 13))"
+    )
     lab.write("explore.ipynb", [SETUP, build])
     lab.open(page, "explore.ipynb")
     lab.run(page)
     page.wait_for_selector(".widget-slider, .widget-hslider")
-    page.wait_for_function("[...document.querySelectorAll('.ipu-live')].filter(b => b.offsetParent).length === 1")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.ipu-live')].filter(b => b.offsetParent).length === 1"
+    )
     handle = page.locator(".widget-hslider [role=slider], .widget-slider [role=slider]").first
     for rows in (13, 26, 39):
         scene = show.bsp(programs.uneven(rows=rows)).scene

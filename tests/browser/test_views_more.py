@@ -59,7 +59,8 @@ def opened(page: Any, tmp_path: Path) -> Opener:
     """Opens a view as a page of its own, with the focus on it."""
 
     def open_view(view: View) -> Any:
-        page.set_viewport_size({"width": 736, "height": 1400})  # the picture is as wide as its scene
+        # the picture is as wide as its scene
+        page.set_viewport_size({"width": 736, "height": 1400})
         page.goto(view.save(tmp_path / "view.html").as_uri())
         page.locator(".ipu-live").focus()
         return page.locator(".ipu-live > canvas")
@@ -71,13 +72,17 @@ def point(canvas: Any, x: float, y: float, act: str = "hover") -> None:
     getattr(canvas, act)(position={"x": x, "y": y})
 
 
-# --- timeline ---------------------------------------------------------------------------------------------------------
+# --- timeline -------------------------------------------------------------------------------------
 
 
 def window(page: Any) -> list[float]:
     """The cycles that are shown, [from, to]; the whole run is []."""
     shown = next(w for w in words(page) if w == "the whole run" or w.startswith("cycles "))
-    return [float(part.replace(",", "")) for part in shown.removeprefix("cycles ").split(" to ")] if " to " in shown else []
+    return (
+        [float(part.replace(",", "")) for part in shown.removeprefix("cycles ").split(" to ")]
+        if " to " in shown
+        else []
+    )
 
 
 def test_the_timeline_zooms_and_pans_by_keys_and_buttons(page: Any, opened: Opener) -> None:
@@ -116,7 +121,10 @@ def test_the_mouse_moves_and_zooms_the_timeline(page: Any, opened: Opener) -> No
     tape = scene.marks[1]
     assert isinstance(tape, Tape)
     rim = canvas.bounding_box()
-    at = (rim["x"] + rim["width"] * (tape.x + tape.width / 2) / 720, rim["y"] + rim["width"] * (tape.y + 20) / 720)
+    at = (
+        rim["x"] + rim["width"] * (tape.x + tape.width / 2) / 720,
+        rim["y"] + rim["width"] * (tape.y + 20) / 720,
+    )
     page.mouse.move(*at)
     page.keyboard.down("Control")
     page.mouse.wheel(0, -200)
@@ -131,7 +139,12 @@ def test_the_mouse_moves_and_zooms_the_timeline(page: Any, opened: Opener) -> No
     assert window(page)[0] > before[0] + 100
     press(page, "0")
     step = report.steps()[4]
-    point(canvas, tape.x + (step.start + step.cycles / 2) / report.total_cycles * tape.width, tape.y + 30, "click")
+    point(
+        canvas,
+        tape.x + (step.start + step.cycles / 2) / report.total_cycles * tape.width,
+        tape.y + 30,
+        "click",
+    )
     assert place(page) == 5 and f"{step.kind} {step.name}" in status(page)
 
 
@@ -146,13 +159,17 @@ def test_the_timeline_says_numbers_and_shows_the_codelet(page: Any, opened: Open
         press(page, "ArrowDown")
         first, last = int(flame.first[i]), int(flame.last[i])
         name = flame.names[int(flame.title[i])]
-        assert said(page).startswith(f"{name}: {number(round(starts[last] - starts[first], 1))} modelled cycles, from ")
+        assert said(page).startswith(
+            f"{name}: {number(round(starts[last] - starts[first], 1))} modelled cycles, from "
+        )
     press(page, "ArrowDown")
     source = page.locator(".ipu-live pre")
     press(page, "Home")
     assert source.is_hidden()  # a copy has no codelet
     press(page, "ArrowRight", "ArrowRight")
-    assert source.inner_text() == scene.sources[0] and source.inner_text().startswith("Total.compute")
+    assert source.inner_text() == scene.sources[0] and source.inner_text().startswith(
+        "Total.compute"
+    )
     profile = next(c for c in report.compute_sets if c.name == "total")
     assert said(page).startswith(f"tile 0: {profile.cycles_per_tile[0]:,} cycles of compute")
     assert "codelet Total.compute" in status(page)
@@ -165,11 +182,17 @@ def test_the_blocks_of_a_tile_one_by_one(page: Any, opened: Opener) -> None:
     assert "the blocks on tile 1" in words(page)
     for block in blocks[:4]:
         press(page, "ArrowDown")
-        cycles, start, end = number(block.cycles), number(block.cycles_from), number(block.cycles_to)
+        cycles, start, end = (
+            number(block.cycles),
+            number(block.cycles_from),
+            number(block.cycles_to),
+        )
         assert said(page) == f"{block.name}: {cycles} modelled cycles, from {start} to {end}."
 
 
-def test_the_rows_of_two_ipus_say_what_each_does_and_for_which_it_waits(page: Any, opened: Opener) -> None:
+def test_the_rows_of_two_ipus_say_what_each_does_and_for_which_it_waits(
+    page: Any, opened: Opener
+) -> None:
     opened(show.timeline(two_ipus()))
     assert "the IPUs, each with its steps" in words(page)
     told = []
@@ -186,7 +209,7 @@ def test_the_rows_of_two_ipus_say_what_each_does_and_for_which_it_waits(page: An
     assert "z shows one stretch" in (page.locator(".ipu-live").get_attribute("aria-label") or "")
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
@@ -196,8 +219,13 @@ def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
     ledger = report.memory
     for tile in range(13):
         press(page, "ArrowDown")
-        used, always = ledger.bytes_per_tile[tile] + ledger.gaps_per_tile[tile], ledger.always_live_bytes_per_tile[tile]
-        assert said(page).startswith(f"tile {tile}: {used:,} of 638,976 bytes, {always:,} of them always live; ")
+        used, always = (
+            ledger.bytes_per_tile[tile] + ledger.gaps_per_tile[tile],
+            ledger.always_live_bytes_per_tile[tile],
+        )
+        assert said(page).startswith(
+            f"tile {tile}: {used:,} of 638,976 bytes, {always:,} of them always live; "
+        )
         assert f"stacks {ledger.by_category(tile)['Stacks']:,}" in said(page)
     stack = scene.marks[-1]
     assert isinstance(stack, Stack)
@@ -220,13 +248,22 @@ def test_the_variables_of_the_chosen_tile_stand_below(page: Any, opened: Opener)
 
     def listed() -> tuple[str, dict[str, int]]:
         head, *lines = pre.inner_text().splitlines()
-        return head, {name: int(size.replace(",", "")) for size, name in (line.split(maxsplit=1) for line in lines)}
+        return head, {
+            name: int(size.replace(",", ""))
+            for size, name in (line.split(maxsplit=1) for line in lines)
+        }
 
     fullest = int(report.memory.held_per_tile.argmax())
-    assert listed() == (f"Variables of tile {fullest} at its fullest moment, bytes:", report.memory.at_fullest(fullest))
+    assert listed() == (
+        f"Variables of tile {fullest} at its fullest moment, bytes:",
+        report.memory.at_fullest(fullest),
+    )
     for tile in range(13):
         press(page, "ArrowDown")
-        assert listed() == (f"Variables of tile {tile} at its fullest moment, bytes:", report.memory.at_fullest(tile))
+        assert listed() == (
+            f"Variables of tile {tile} at its fullest moment, bytes:",
+            report.memory.at_fullest(tile),
+        )
 
 
 def calls(page: Any, name: str) -> list[list[float]]:
@@ -249,13 +286,25 @@ def test_stacks_of_a_whole_chip_stay_in_their_place(page: Any, opened: Opener) -
     assert isinstance(stack, Stack)
     opened(view)
     parts = [
-        box for box in calls(page, "fillRect") if box[0] >= stack.x and box[1] < stack.y + stack.height < box[1] + box[3] + 1
+        box
+        for box in calls(page, "fillRect")
+        if box[0] >= stack.x and box[1] < stack.y + stack.height < box[1] + box[3] + 1
     ]
-    tops = [box[1] for box in calls(page, "fillRect") if box[2] == pytest.approx(stack.width / stack.count)]
+    tops = [
+        box[1]
+        for box in calls(page, "fillRect")
+        if box[2] == pytest.approx(stack.width / stack.count)
+    ]
     assert parts and min(tops) >= stack.y
-    total = sum(box[3] for box in calls(page, "fillRect") if box[2] == pytest.approx(stack.width / stack.count) and box[3] > 0)
+    total = sum(
+        box[3]
+        for box in calls(page, "fillRect")
+        if box[2] == pytest.approx(stack.width / stack.count) and box[3] > 0
+    )
     mean = view.scene.stills[0].values["total"].mean()
-    assert total / stack.count == pytest.approx(mean * stack.height / view.scene.drawings[2].span, rel=0.01)
+    assert total / stack.count == pytest.approx(
+        mean * stack.height / view.scene.drawings[2].span, rel=0.01
+    )
 
 
 def test_what_has_no_partner_lights_alone(page: Any, opened: Opener) -> None:
@@ -284,12 +333,15 @@ def test_gaps_can_be_left_out(page: Any, opened: Opener) -> None:
     every = len(calls(page, "fillRect"))
     page.locator(".ipu-live").focus()
     press(page, "g")
-    assert button.get_attribute("aria-pressed") == "false" and len(calls(page, "fillRect")) == every - 13
+    assert (
+        button.get_attribute("aria-pressed") == "false"
+        and len(calls(page, "fillRect")) == every - 13
+    )
     button.click()
     assert button.get_attribute("aria-pressed") == "true" and len(calls(page, "fillRect")) == every
 
 
-# --- liveness ---------------------------------------------------------------------------------------------------------
+# --- liveness -------------------------------------------------------------------------------------
 
 
 def test_liveness_goes_step_by_step(page: Any, opened: Opener) -> None:
@@ -325,7 +377,9 @@ def test_the_list_below_has_what_is_live_at_the_pointed_step(page: Any, opened: 
     assert isinstance(curve, Curve)
 
     def listed(step: int) -> list[str]:
-        rows = sorted((v for v in report.variables.live_at(step) if v.bytes), key=lambda v: -v.bytes)
+        rows = sorted(
+            (v for v in report.variables.live_at(step) if v.bytes), key=lambda v: -v.bytes
+        )
         return [f"{v.bytes:,} {v.name}{', always' * v.always_live}" for v in rows]
 
     for step in range(3):
@@ -345,7 +399,7 @@ def test_two_reports_have_no_button_for_what_is_always_live(page: Any, opened: O
     assert "a: " in status(page) and "b: " in status(page)
 
 
-# --- program ----------------------------------------------------------------------------------------------------------
+# --- program --------------------------------------------------------------------------------------
 
 
 def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None:
@@ -362,7 +416,9 @@ def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None
 
     everything = seen()
     press(page, "ArrowDown")
-    assert said(page).startswith("Repeat 2, level 1: runs 1, modelled cycles ") and said(page).endswith("21 below.")
+    assert said(page).startswith("Repeat 2, level 1: runs 1, modelled cycles ") and said(
+        page
+    ).endswith("21 below.")
     press(page, "ArrowLeft")
     assert "folded, 21 below" in said(page) and seen() == ["Repeat 2"]
     assert canvas.bounding_box()["height"] < high
@@ -387,7 +443,7 @@ def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None
     assert f"runs {runs['Execute always']}" in said(page)
 
 
-# --- balance ----------------------------------------------------------------------------------------------------------
+# --- balance --------------------------------------------------------------------------------------
 
 
 def test_the_balance_goes_from_worst_to_next_worst(page: Any, opened: Opener) -> None:
@@ -395,7 +451,8 @@ def test_the_balance_goes_from_worst_to_next_worst(page: Any, opened: Opener) ->
     view = show.balance(report)
     canvas = opened(view)
     lost = {
-        int(row["waiting"].replace(".", "").split()[0]) * float(row["cycles"].replace(",", "")): row["name"]
+        int(row["waiting"].replace(".", "").split()[0])
+        * float(row["cycles"].replace(",", "")): row["name"]
         for row in view.data
     }
     worst = [lost[key] for key in sorted(lost, reverse=True)]
@@ -413,7 +470,7 @@ def test_the_balance_goes_from_worst_to_next_worst(page: Any, opened: Opener) ->
     assert said(page).startswith(f"{most} tile")
 
 
-# --- exchange ---------------------------------------------------------------------------------------------------------
+# --- exchange -------------------------------------------------------------------------------------
 
 
 def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
@@ -426,7 +483,10 @@ def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
     assert "broadcast, tile 0 sends to 12 tiles" in status(page)
     side = matrix.width / 13
     point(canvas, matrix.x + 0.5 * side, matrix.y + 4.5 * side)
-    assert said(page) == "From tile 0 to tile 4: 256 bytes in 1 message. In all, 0 sends 256 and 4 receives 256 bytes."
+    assert (
+        said(page)
+        == "From tile 0 to tile 4: 256 bytes in 1 message. In all, 0 sends 256 and 4 receives 256 bytes."
+    )
     assert "bytes between tile 4 and others" in words(page) and "256 in" in words(page)
     point(canvas, matrix.x + 3.5 * side, matrix.y + 4.5 * side)
     assert said(page).startswith("From tile 3 to tile 4: nothing. ")
@@ -440,7 +500,7 @@ def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
     assert said(page).startswith(f"From tile {int(np.argmax(sent)) + 1} to tile {row}: ")
 
 
-# --- everywhere -------------------------------------------------------------------------------------------------------
+# --- everywhere -----------------------------------------------------------------------------------
 
 
 SMALLEST = """() => {
@@ -456,17 +516,30 @@ SMALLEST = """() => {
 
 
 @pytest.mark.parametrize("width", [380, 600, 1280])
-def test_words_are_legible_at_any_width_and_panels_apart(page: Any, tmp_path: Path, width: int) -> None:
+def test_words_are_legible_at_any_width_and_panels_apart(
+    page: Any, tmp_path: Path, width: int
+) -> None:
     """A unit of the drawing is a pixel, no word is smaller than 11 of them, and nothing hangs over the edge."""
-    report, larger, matrix = programs.uneven(), programs.uneven(tiles=64, rows=128), programs.by_rows()
+    report, larger, matrix = (
+        programs.uneven(),
+        programs.uneven(tiles=64, rows=128),
+        programs.by_rows(),
+    )
     page.set_viewport_size({"width": width, "height": 1400})
     views = [getattr(show, name)(report) for name in (*NAMES, "bsp", "exchange")]
-    views += [show.tiles(matrix, matrix.transpose()), show.bsp(larger), show.memory(larger), show.balance(larger)]
+    views += [
+        show.tiles(matrix, matrix.transpose()),
+        show.bsp(larger),
+        show.memory(larger),
+        show.balance(larger),
+    ]
     for made in views:
         page.goto(made.save(tmp_path / "view.html").as_uri())
         canvas = page.locator(".ipu-live > canvas")
         canvas.wait_for()
-        script = "(() => { const p = document.querySelector('.ipu-live').ipuPlayer; return p.size; })()"
+        script = (
+            "(() => { const p = document.querySelector('.ipu-live').ipuPlayer; return p.size; })()"
+        )
         wide, high = page.evaluate(script)
         rim = canvas.bounding_box()
         assert (rim["width"], rim["height"]) == pytest.approx((wide, high), abs=1.5)
@@ -480,7 +553,9 @@ def test_words_are_legible_at_any_width_and_panels_apart(page: Any, tmp_path: Pa
         boxes = [p for p in places if all(isinstance(v, (int, float)) for v in p)]
         assert all(x >= 0 and x + w <= wide and y + h <= high for x, y, w, h in boxes)
         for i, (x, y, w, h) in enumerate(boxes):
-            assert not any(x < u + a and u < x + w and y < v + b and v < y + h for u, v, a, b in boxes[i + 1 :])
+            assert not any(
+                x < u + a and u < x + w and y < v + b and v < y + h for u, v, a, b in boxes[i + 1 :]
+            )
 
 
 def test_in_jupyterlab(lab: Lab, page: Any) -> None:
@@ -494,20 +569,32 @@ def test_in_jupyterlab(lab: Lab, page: Any) -> None:
         box = boxes.nth(i)
         assert page.locator(".ipu-view > img").nth(i).is_hidden()
         box.focus()  # the keys are the view's: JupyterLab's own would insert, cut and run cells
-        press(page, *"abxddymz+-0", "Enter", "Home", "End", "ArrowDown", "ArrowUp", "Shift+ArrowLeft")
+        press(
+            page, *"abxddymz+-0", "Enter", "Home", "End", "ArrowDown", "ArrowUp", "Shift+ArrowLeft"
+        )
         assert page.locator(".jp-Notebook .jp-Cell").count() == cells
         press(page, "Escape")
         words_ = box.locator("p.soft").first.inner_text()
-        assert words_.startswith("Point at a part of the picture, or press up and down, for its numbers.")
+        assert words_.startswith(
+            "Point at a part of the picture, or press up and down, for its numbers."
+        )
         label = box.get_attribute("aria-label")
-        assert label and label.startswith(f"{getattr(show, name)(programs.uneven()).scene.title}. Keys: ")
+        assert label and label.startswith(
+            f"{getattr(show, name)(programs.uneven()).scene.title}. Keys: "
+        )
 
 
 def test_an_untrusted_notebook_shows_pictures(lab: Lab, page: Any) -> None:
     report = programs.uneven()
     views = [getattr(show, name)(report) for name in NAMES]
     outputs = [
-        [nbformat.v4.new_output("execute_result", {"text/html": v._repr_html_(), "text/plain": repr(v)}, execution_count=1)]
+        [
+            nbformat.v4.new_output(
+                "execute_result",
+                {"text/html": v._repr_html_(), "text/plain": repr(v)},
+                execution_count=1,
+            )
+        ]
         for v in views
     ]
     lab.write("foreign_more.ipynb", ["pass"] * 4, outputs)
@@ -517,7 +604,9 @@ def test_an_untrusted_notebook_shows_pictures(lab: Lab, page: Any) -> None:
     page.wait_for_function("document.querySelectorAll('.jp-OutputArea img').length === 4")
     assert page.locator(".ipu-live").count() == 0
     assert [pictures.nth(i).get_attribute("alt") for i in range(4)] == [repr(v) for v in views]
-    assert page.evaluate("[...document.querySelectorAll('.jp-OutputArea img')].every(i => i.naturalWidth === 720)")
+    assert page.evaluate(
+        "[...document.querySelectorAll('.jp-OutputArea img')].every(i => i.naturalWidth === 720)"
+    )
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -536,7 +625,7 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
         assert violations(page) == [], name
 
 
-# --- a tile, lines and turns ------------------------------------------------------------------------------------------
+# --- a tile, lines and turns ----------------------------------------------------------------------
 
 
 def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
@@ -546,21 +635,31 @@ def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
     canvas = opened(made)
     assert place(page) == scene.poster + 1
     for still in scene.stills[scene.poster :]:
-        assert status(page).split(". ", 1)[1] == f"{still.label}, {still.cycles:,} modelled cycles; {still.note}."
+        assert (
+            status(page).split(". ", 1)[1]
+            == f"{still.label}, {still.cycles:,} modelled cycles; {still.note}."
+        )
         press(page, "ArrowRight")
     press(page, "Home")
     assert page.evaluate("document.querySelector('.ipu-live').ipuPlayer.at") == 0
     press(page, " ")
-    page.wait_for_function("(() => { const p = document.querySelector('.ipu-live').ipuPlayer; return p.at > 0.1; })()")
+    page.wait_for_function(
+        "(() => { const p = document.querySelector('.ipu-live').ipuPlayer; return p.at > 0.1; })()"
+    )
     press(page, " ", "Home", "ArrowRight", "ArrowDown")
     still = scene.stills[0]
-    assert said(page) == f"worker 0 runs {still.values['vertices'][0]} of the vertices, and is at work " + (
+    assert said(
+        page
+    ) == f"worker 0 runs {still.values['vertices'][0]} of the vertices, and is at work " + (
         f"{still.values['busy'][0]:,} modelled cycles of the tile"
     )
     workers, span = scene.mark("workers"), scene.drawings[still.lanes["workers"][0]].span
     assert isinstance(workers, Lanes)
-    for row in (one for one in made.data if one["step"] == still.label and one["worker"] in ("0", "1")):
-        press(page, "Escape", ".", *["ArrowDown", "."] * int(row["worker"]))  # the first vertex of the worker
+    for row in (
+        one for one in made.data if one["step"] == still.label and one["worker"] in ("0", "1")
+    ):
+        # the first vertex of the worker
+        press(page, "Escape", ".", *["ArrowDown", "."] * int(row["worker"]))
         start, cycles = (int(row[name].replace(",", "")) for name in ("start", "cycles"))
         told = f"worker {row['worker']}, vertex {row['vertex']} of {row['codelet']}: {cycles:,} of the tile's modelled cycles"
         assert said(page) == f"{told}, from {start:,} to {start + cycles:,}."
@@ -587,7 +686,10 @@ def test_lanes_in_pairs_say_whose_they_are(page: Any, opened: Opener) -> None:
     for lane in (6, 7):  # the last superstep is one of the second run
         point(canvas, tape.x + 20, tape.y + (lane + 0.5) * tape.height / tape.count)
         spent = f"{busy[lane]:,}" if lane % 2 else "none"
-        assert said(page) == f"tile 3 {'ab'[lane % 2]}: {spent} modelled cycles of compute in this superstep"
+        assert (
+            said(page)
+            == f"tile 3 {'ab'[lane % 2]}: {spent} modelled cycles of compute in this superstep"
+        )
 
 
 @pytest.mark.parametrize("width", [380, 1280])
@@ -598,7 +700,10 @@ def test_lines_and_turns_by_keys(page: Any, opened: Opener, width: int) -> None:
     for number_of, row in enumerate(made.data[:5]):
         press(page, "ArrowDown")
         told = said(page)
-        assert told.startswith(f"{' '.join(row['line'].split())}, level ") and f"compiled {row['compiled']}" in told, number_of
+        assert (
+            told.startswith(f"{' '.join(row['line'].split())}, level ")
+            and f"compiled {row['compiled']}" in told
+        ), number_of
     drawn = words(page)
     assert {row["share"] for row in made.data} <= set(drawn) and "52" in drawn
     assert not any(word.endswith("…") for word in drawn)
@@ -618,7 +723,11 @@ def test_axe_finds_nothing_in_a_tile_and_its_code(page: Any, tmp_path: Path, dar
         pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
     page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
     report = ran(name=HOSTILE)
-    for made in (show.tile(report), show.code(report, Mixed), show.turns(Prefix, 2, x=[1, 2, 3, 4], y=4)):
+    for made in (
+        show.tile(report),
+        show.code(report, Mixed),
+        show.turns(Prefix, 2, x=[1, 2, 3, 4], y=4),
+    ):
         page.goto(made.save(tmp_path / "a.html").as_uri())
         page.locator(".ipu-live").wait_for()
         page.locator("summary").click()

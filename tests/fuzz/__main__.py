@@ -1,14 +1,17 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --tests N | --files [--count N]] [--seed S]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --tests N | --files
+[--count N]] [--seed S]
     [--compiled]
 
-Random graphs, layouts, codelets and programs run on every way of the engine and on the judge: values, what is defined, races,
-bytes and cycles. Each tenth program is spoiled, and must end with an error of the kit. With --codelets loops over elements are
-drawn anew, and run by CPython (and by numba) and in the plain vertex loop. The first that differs is made smaller, line by
-line, and printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on random programs
-and machines: sums, whole cycles, nothing besides makes a step faster, and merged copies change no value. With --tests the
-random tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and hostile files are
-given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that
-names it; nothing is lost, and nothing in it is run. Ctrl-C ends it with what was done.
+Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
+values, what is defined, races, bytes and cycles. Each tenth program is spoiled, and must end with
+an error of the kit. With --codelets loops over elements are drawn anew, and run by CPython (and by
+numba) and in the plain vertex loop. The first that differs is made smaller, line by line, and
+printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on
+random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
+copies change no value. With --tests the random tests of the suite run, by turns, each on the draws
+of a seed of its own. With --files damaged and hostile files are given to all that read one, within
+4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
+nothing is lost, and nothing in it is run. Ctrl-C ends it with what was done.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from fuzz import commands, compare, costs, files, loops, pool, shrink, suite, wr
 EACH = 4000  # of so many files one goes to a command
 MEMORY = 4 << 30  # bytes that reading damaged files may take
 
-One = Callable[[int], tuple[str, str]]  # from a seed: how it ended, and what is wrong in words, "" if nothing
+# from a seed: how it ended, and what is wrong in words, "" if nothing
+One = Callable[[int], tuple[str, str]]
 
 
 def tried(lines: list[str], ways: list[str], spoiled: bool = False) -> compare.Wrong | None:
@@ -44,25 +48,39 @@ def tried(lines: list[str], ways: list[str], spoiled: bool = False) -> compare.W
 
 
 def smaller(lines: list[str], wrong: compare.Wrong, ways: list[str], spoiled: bool = False) -> str:
-    """A failing program, made as small as it gets, as code with the text of the codelets that were drawn for it."""
+    """A failing program, made as small as it gets, as code with the text of the codelets that were
+    drawn for it."""
 
     def fails(rest: list[str]) -> bool:
         found = tried(rest, ways, spoiled)
         return found is not None and found.kind == wrong.kind
 
     least = shrink.smallest(lines, fails)
-    used = {entry.name: entry.source for entry in pool.POOL if entry.source and any(f"{entry.name}," in line for line in least)}
+    used = {
+        entry.name: entry.source
+        for entry in pool.POOL
+        if entry.source and any(f"{entry.name}," in line for line in least)
+    }
     text = (tried(least, ways, spoiled) or wrong).text.replace("\n", "\n# ")
-    return "\n".join([*(f"# {name}:\n{source}" for name, source in used.items()), *least, f"# {text}"])
+    return "\n".join(
+        [*(f"# {name}:\n{source}" for name, source in used.items()), *least, f"# {text}"]
+    )
 
 
 def one_program(seed: int, compiled: bool) -> tuple[str, str]:
     """Program number `seed`, on its ways."""
     lines, spoiled = writer.program(seed)
-    ways = ["batched", "vertex_loop", Random(seed).choice(["shuffled", "threads"]), *([compare.COMPILED] if compiled else [])]
+    ways = [
+        "batched",
+        "vertex_loop",
+        Random(seed).choice(["shuffled", "threads"]),
+        *([compare.COMPILED] if compiled else []),
+    ]
     ended, wrong = compare.difference(lines, *ways, spoiled=spoiled)
     ended = ended.partition(":")[0] or "to its end"
-    return f"{ended}, spoiled" if spoiled else ended, "" if wrong is None else smaller(lines, wrong, ways, spoiled)
+    return f"{ended}, spoiled" if spoiled else ended, "" if wrong is None else smaller(
+        lines, wrong, ways, spoiled
+    )
 
 
 def one_codelet(seed: int, compiled: bool) -> tuple[str, str]:
@@ -89,7 +107,8 @@ def one_cost(seed: int, compiled: bool) -> tuple[str, str]:
 
 
 def one_file(seed: int, kit: Path) -> tuple[str, str]:
-    """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of the kit."""
+    """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of
+    the kit."""
     if seed % EACH == 0:
         return commands.one_command(seed // EACH, kit)
     kinds = list(files.PARSERS)
@@ -113,7 +132,8 @@ KINDS = {
 
 
 def run(one: One, noun: str, first: int, most: float, seconds: float, fault: str = SMALLEST) -> int:
-    """Let `one` have a seed after the other, from `first` on; `fault` says what went wrong. Returns the exit status."""
+    """Let `one` have a seed after the other, from `first` on; `fault` says what went wrong. Returns
+    the exit status."""
     found: Counter[str] = Counter()
     begin, seed, told = time.monotonic(), first, 0.0
     try:
@@ -132,7 +152,10 @@ def run(one: One, noun: str, first: int, most: float, seconds: float, fault: str
         pass
     ends = ", ".join(f"{count:,} {name}" for name, count in found.most_common())
     pace = (seed - first) / max(time.monotonic() - begin, 1e-9)
-    print(f"\n{seed - first:,} {noun} from seed {first}, {pace:.1f} a second: {ends}; none {fault.partition(';')[0]}")
+    print(
+        f"\n{seed - first:,} {noun} from seed {first}, {pace:.1f} a second: {ends}; none "
+        f"{fault.partition(';')[0]}"
+    )
     return 0
 
 
@@ -147,16 +170,43 @@ def limit_memory() -> None:
 def main() -> int:
     text = (__doc__ or "").split("\n\n")[1]
     parser = argparse.ArgumentParser(prog="run.py fuzz", description=text)
-    parser.add_argument("--minutes", type=float, default=None, help="how long (1, or until as many have run as are wanted)")
-    parser.add_argument("--seed", type=int, default=None, help="of the first; the next has the next (by the clock)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=None,
+        help="how long (1, or until as many have run as are wanted)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=None, help="of the first; the next has the next (by the clock)"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--graphs", type=int, default=None, help="run so many programs")
-    what.add_argument("--codelets", type=int, default=None, help="run so many loops over elements instead")
-    what.add_argument("--costs", type=int, default=None, help="try the laws of the model of time on so many programs instead")
-    what.add_argument("--tests", type=int, default=None, help="run the suite's random tests on so many seeds instead")
-    what.add_argument("--files", action="store_true", help="give damaged and hostile files to all that read one instead")
-    parser.add_argument("--count", type=int, default=None, help="with --files: so many of each kind of file")
-    parser.add_argument("--compiled", action="store_true", help="compile every loop too; the first time takes long")
+    what.add_argument(
+        "--codelets", type=int, default=None, help="run so many loops over elements instead"
+    )
+    what.add_argument(
+        "--costs",
+        type=int,
+        default=None,
+        help="try the laws of the model of time on so many programs instead",
+    )
+    what.add_argument(
+        "--tests",
+        type=int,
+        default=None,
+        help="run the suite's random tests on so many seeds instead",
+    )
+    what.add_argument(
+        "--files",
+        action="store_true",
+        help="give damaged and hostile files to all that read one instead",
+    )
+    parser.add_argument(
+        "--count", type=int, default=None, help="with --files: so many of each kind of file"
+    )
+    parser.add_argument(
+        "--compiled", action="store_true", help="compile every loop too; the first time takes long"
+    )
     options = parser.parse_args()
     first = int(time.time()) * 1000 if options.seed is None else options.seed
     count = None if options.count is None else options.count * len(files.PARSERS)
@@ -170,7 +220,9 @@ def main() -> int:
         if options.files:
             limit_memory()
             kit = commands.course(Path(cache) / "kit")
-            return run(lambda seed: one_file(seed, kit), "files", first, until, seconds, "went wrong")
+            return run(
+                lambda seed: one_file(seed, kit), "files", first, until, seconds, "went wrong"
+            )
         if options.codelets is not None:
             os.environ["IPU_TEACH_CACHE"] = cache  # nobody will run these loops again
         return run(lambda seed: one(seed, options.compiled), noun, first, until, seconds, fault)

@@ -1,4 +1,5 @@
-"""Damaged files given to the commands of `ipu-teach`, each in a process of its own, from a copy of the kit."""
+"""Damaged files given to the commands of `ipu-teach`, each in a process of its own, from a copy of
+the kit."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from fuzz import files
 LONGEST = 120  # seconds for one command; `run` starts a kernel
 PERMITTED = (0, 1, 2)  # ways to end that are a command's own
 
-# The kind of file, where it goes, the words of the command, and what of its words must be in what it says if it refuses.
+# The kind of file, where it goes, the words of the command, and what of its words must be in what
+# it says if it refuses.
 COMMANDS: list[tuple[str, str, list[str]]] = [
     ("digits", "datasets/digits8.npz", ["doctor"]),
     ("IDX", f"data/mnist/{files.IMAGES}.gz", ["doctor"]),
@@ -24,7 +26,8 @@ COMMANDS: list[tuple[str, str, list[str]]] = [
     ("solved notebook", "own.ipynb", ["run", "own.ipynb"]),
     ("learner's notebook", "notebooks/01_x.ipynb", ["learner", "--check"]),
     ("learner's notebook", "notebooks/01_x.ipynb", ["learner"]),
-    ("learner's copy", "work/01_x.ipynb", ["lab", "01", "--version"]),  # which JupyterLab says instead of opening a browser
+    # which JupyterLab says instead of opening a browser
+    ("learner's copy", "work/01_x.ipynb", ["lab", "01", "--version"]),
     ("learner's copy", "work/01_x.ipynb", ["reset", "01", "--progress"]),
     ("progress", "work/progress.json", ["reset", "01", "--progress"]),
     ("progress", "class/ada/progress.json", ["class", "class"]),
@@ -38,17 +41,29 @@ COMMANDS: list[tuple[str, str, list[str]]] = [
 
 
 def course(folder: Path) -> Path:
-    """A copy of the kit in `folder`, with one lesson: notebooks and digits of a checkout are where its package lies."""
-    shutil.copytree(files.ROOT / "ipu_teach", folder / "ipu_teach", ignore=shutil.ignore_patterns("__pycache__"))
+    """A copy of the kit in `folder`, with one lesson: notebooks and digits of a checkout are where
+    its package lies."""
+    shutil.copytree(
+        files.ROOT / "ipu_teach", folder / "ipu_teach", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (folder / "pyproject.toml").write_bytes((files.ROOT / "pyproject.toml").read_bytes())
     return folder
 
 
 def one_command(seed: int, kit: Path) -> tuple[str, str]:
-    """Command and mutant number `seed`, with `kit` as `course` made it: how it ended, and what is wrong with that."""
+    """Command and mutant number `seed`, with `kit` as `course` made it: how it ended, and what is
+    wrong with that."""
     kind, path, words = COMMANDS[seed % len(COMMANDS)]
     content = files.PARSERS[kind][1](Random(seed))
-    for made in ("notebooks", "datasets", "data", "work", "class", "run.ipureport.json", "own.ipynb"):
+    for made in (
+        "notebooks",
+        "datasets",
+        "data",
+        "work",
+        "class",
+        "run.ipureport.json",
+        "own.ipynb",
+    ):
         shutil.rmtree(kit / made, ignore_errors=True)
         (kit / made).unlink(missing_ok=True)
     (kit / "work").mkdir()
@@ -62,11 +77,20 @@ def one_command(seed: int, kit: Path) -> tuple[str, str]:
         (kit / other).parent.mkdir(parents=True, exist_ok=True)
         (kit / other).write_bytes(text)
     target = (kit / "notebooks/01_x.ipynb").read_bytes()
-    env = {**os.environ, "IPU_TEACH_WORK": str(kit / "work"), "IPU_TEACH_DATA": str(kit / "data"), "PYTHONPATH": str(kit)}
+    env = {
+        **os.environ,
+        "IPU_TEACH_WORK": str(kit / "work"),
+        "IPU_TEACH_DATA": str(kit / "data"),
+        "PYTHONPATH": str(kit),
+    }
     ended, wrong = f"{words[0]} of {kind}", ""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "ipu_teach", *words], cwd=kit, env=env, capture_output=True, timeout=LONGEST
+            [sys.executable, "-m", "ipu_teach", *words],
+            cwd=kit,
+            env=env,
+            capture_output=True,
+            timeout=LONGEST,
         )
     except subprocess.TimeoutExpired:
         return ended, f"{' '.join(words)}, seed {seed}: takes more than {LONGEST} s"
@@ -74,14 +98,24 @@ def one_command(seed: int, kit: Path) -> tuple[str, str]:
     ended += f" ended with {done.returncode}"
     name = re.escape(Path(path).name)
     if "Traceback" in said or done.returncode not in PERMITTED:
-        wrong = "ends with a traceback" if "Traceback" in said else "ends otherwise than a command does"
+        wrong = (
+            "ends with a traceback" if "Traceback" in said else "ends otherwise than a command does"
+        )
     elif done.returncode and words[0] != "run" and not re.search(rf"{name}|ada|MNIST", said):
         wrong = "does not name the file"
     elif (kit / files.MARK).exists() and words[0] != "run":
         wrong = "what stands in the file was run"
-    elif words == ["learner"] and done.returncode and (kit / "notebooks/01_x.ipynb").read_bytes() != target:
+    elif (
+        words == ["learner"]
+        and done.returncode
+        and (kit / "notebooks/01_x.ipynb").read_bytes() != target
+    ):
         wrong = "the learner's notebook was overwritten"
-    elif path.startswith(("work", "class")) and "progress" not in path and not _kept(kit / path.partition("/")[0], content):
+    elif (
+        path.startswith(("work", "class"))
+        and "progress" not in path
+        and not _kept(kit / path.partition("/")[0], content)
+    ):
         wrong = "what the learner had made is gone"
     shutil.rmtree(kit / files.MARK, ignore_errors=True)
     return ended, wrong and f"{' '.join(words)}, seed {seed}: {wrong}\n{said[-1500:]}"

@@ -29,7 +29,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "shuffled": {"shuffle": 5},
     "threads": {"threads": 3},
 }
-COMPILED = "compiled"  # as batched, with loops over elements compiled from the start: some seconds for each codelet, once
+# as batched, with loops over elements compiled from the start: some seconds for each codelet, once
+COMPILED = "compiled"
 
 
 class Outcome(NamedTuple):
@@ -69,7 +70,9 @@ def escaped(error: Exception) -> bool:
 
 
 def judged(names: dict[str, Any]) -> Outcome:
-    judge = Judge(names["graph"], {handle: cycle(arrays) for handle, arrays in names["feeds"].items()})
+    judge = Judge(
+        names["graph"], {handle: cycle(arrays) for handle, arrays in names["feeds"].items()}
+    )
     judge.run(names["program"])
     values = {name: judge.read(tensor) for name, tensor in tensors(names)}
     return Outcome("", values, judge.drains, [received for _, received in judge.steps])
@@ -84,16 +87,26 @@ def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> O
             engine.connect_stream(handle, cycle(names["feeds"][handle]))
         else:
             drains[handle] = received = []
-            engine.connect_stream(handle, lambda array, received=received: received.append(array.copy()))
+            engine.connect_stream(
+                handle, lambda array, received=received: received.append(array.copy())
+            )
     engine.run()
     report = engine.report
     costs = [report.step_cost(number) for number in report.step_numbers.tolist()]
     moved = [
-        np.add.reduce([t.received for t in cost.exchange]).tolist() for cost in costs if cost.exchange and not cost.host_bytes
+        np.add.reduce([t.received for t in cost.exchange]).tolist()
+        for cost in costs
+        if cost.exchange and not cost.host_bytes
     ]
     values = {name: engine.read_tensor(name) for name, _ in tensors(names)}
     kept = {handle: arrays for handle, arrays in drains.items() if arrays}
-    return Outcome("", values, kept, [{t: n for t, n in enumerate(step) if n} for step in moved], [c.cycles for c in costs])
+    return Outcome(
+        "",
+        values,
+        kept,
+        [{t: n for t, n in enumerate(step) if n} for step in moved],
+        [c.cycles for c in costs],
+    )
 
 
 @contextmanager
@@ -114,7 +127,11 @@ def ran_by(way: str, names: dict[str, Any], executable: Executable) -> Outcome:
 
 
 def tensors(names: dict[str, Any]) -> list[tuple[str, Tensor]]:
-    return [(name, value) for name, value in names.items() if name[0] == "t" and isinstance(value, Tensor)]
+    return [
+        (name, value)
+        for name, value in names.items()
+        if name[0] == "t" and isinstance(value, Tensor)
+    ]
 
 
 class Wrong(NamedTuple):
@@ -142,20 +159,36 @@ def difference(lines: list[str], *ways: str, spoiled: bool = False) -> tuple[str
         right = stopped(lambda: judged(names))
         try:
             executable, merged = (
-                compile_graph(names["graph"], names["program"], strict={"estimates": False}, merge_copies=merge)
+                compile_graph(
+                    names["graph"],
+                    names["program"],
+                    strict={"estimates": False},
+                    merge_copies=merge,
+                )
                 for merge in (False, True)
             )
         except Exception as error:
             if spoiled or escaped(error):
                 return _refused(error, spoiled)
-            found = {"compiling": Outcome("CodeletError" if isinstance(error, CodeletError) else type(error).__name__)}
+            found = {
+                "compiling": Outcome(
+                    "CodeletError" if isinstance(error, CodeletError) else type(error).__name__
+                )
+            }
         else:
             found = {way: stopped(lambda way=way: ran_by(way, names, executable)) for way in ways}
-            # What copies bring together is counted once, so that of merged ones values alone are compared.
+            # What copies bring together is counted once, so that of merged ones values alone are
+            # compared.
             plain = next(iter(found.values()))
-            came = stopped(lambda: ran(names, merged, {}))._replace(received=plain.received, cycles=plain.cycles)
-            # What a copy brings ahead of a compute set it reads there, too: of two mistakes its own is then told first.
-            both = came.error == "UninitialisedReadError" and plain.error in ("ComputeSetRaceError", "CodeletError")
+            came = stopped(lambda: ran(names, merged, {}))._replace(
+                received=plain.received, cycles=plain.cycles
+            )
+            # What a copy brings ahead of a compute set it reads there, too: of two mistakes its own
+            # is then told first.
+            both = came.error == "UninitialisedReadError" and plain.error in (
+                "ComputeSetRaceError",
+                "CodeletError",
+            )
             found["merged"] = came._replace(error=plain.error) if both else came
     first = next(iter(found.values()), right)
     for way, came in found.items():
@@ -171,7 +204,9 @@ def difference(lines: list[str], *ways: str, spoiled: bool = False) -> tuple[str
 def leaving(error: Exception) -> Wrong | None:
     """What is wrong with an error, if it is not the kit's own and came from there."""
     return (
-        Wrong(f"{type(error).__name__} leaves the kit", "".join(traceback.format_exception(error))) if escaped(error) else None
+        Wrong(f"{type(error).__name__} leaves the kit", "".join(traceback.format_exception(error)))
+        if escaped(error)
+        else None
     )
 
 
@@ -195,10 +230,13 @@ def _difference(right: Outcome, came: Outcome) -> Wrong | None:
         return None
     for name in differences(came.values, right.values):
         return Wrong(
-            "values", f"values of {name}: {came.values[name].tolist()}, and by the judge {right.values[name].tolist()}"
+            "values",
+            f"values of {name}: {came.values[name].tolist()}, and by the judge {right.values[name].tolist()}",
         )
     if came.drains.keys() != right.drains.keys():
-        return Wrong("streams", f"streams: {list(came.drains)}, and by the judge {list(right.drains)}")
+        return Wrong(
+            "streams", f"streams: {list(came.drains)}, and by the judge {list(right.drains)}"
+        )
     for handle, arrays in came.drains.items():
         expected = right.drains[handle]
         if len(arrays) != len(expected) or not all(map(graphs.same_bits, arrays, expected)):

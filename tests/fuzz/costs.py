@@ -20,16 +20,35 @@ from ipu_teach.cost.memory import at_most
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 
 QUICK: dict[str, Any] = {
-    "exchange_bytes_per_cycle": 16, "host_bytes_per_second": 50e9, "link_bytes_per_cycle": 1e6, "rail_bytes_per_cycle": 1e6,
-    "memcpy_bytes_per_cycle": 32, "min_ipu_sync_delay": 0, "auto_sync_delay": 0, "relative_sync_delay": "NO_DELAY",
-    "global_sync_cycles": 0, "exchange_latency_cycles": 0, "exchange_cycles_per_row": 0, "exchange_setup_instructions": 0,
-    "shared_bus_speedup": 4, "data_path_width": 256, "global_sync_seconds_per_hop": 0.0,
-}  # fmt: skip
+    "exchange_bytes_per_cycle": 16,
+    "host_bytes_per_second": 50e9,
+    "link_bytes_per_cycle": 1e6,
+    "rail_bytes_per_cycle": 1e6,
+    "memcpy_bytes_per_cycle": 32,
+    "min_ipu_sync_delay": 0,
+    "auto_sync_delay": 0,
+    "relative_sync_delay": "NO_DELAY",
+    "global_sync_cycles": 0,
+    "exchange_latency_cycles": 0,
+    "exchange_cycles_per_row": 0,
+    "exchange_setup_instructions": 0,
+    "shared_bus_speedup": 4,
+    "data_path_width": 256,
+    "global_sync_seconds_per_hop": 0.0,
+}
 LARGE = {  # each makes one part of a tile's memory the most of it
-    "data_path_width": 10**7, "worker_stack_bytes": 10**6, "supervisor_stack_bytes": 10**6, "pointer_bytes": 10**6,
-    "vertex_code_bytes": 10**6, "instruction_bytes": 10**6, "control_code_bytes_per_step": 10**7, "host_packet_bytes": 1,
-    "host_packet_header_bytes": 10**6, "exchange_setup_instructions": 10**6, "exchange_send_words": 1,
-}  # fmt: skip
+    "data_path_width": 10**7,
+    "worker_stack_bytes": 10**6,
+    "supervisor_stack_bytes": 10**6,
+    "pointer_bytes": 10**6,
+    "vertex_code_bytes": 10**6,
+    "instruction_bytes": 10**6,
+    "control_code_bytes_per_step": 10**7,
+    "host_packet_bytes": 1,
+    "host_packet_header_bytes": 10**6,
+    "exchange_setup_instructions": 10**6,
+    "exchange_send_words": 1,
+}
 
 
 def some_machine(rng: Random) -> Device:
@@ -54,7 +73,8 @@ def broken(seed: int) -> Iterator[str]:
     space = Space(some_machine(rng), rng)
     for _ in range(rng.randint(1, 4)):
         space.variable(
-            rng.choice([FLOAT, FLOAT, HALF, INT, BOOL]), [rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))]
+            rng.choice([FLOAT, FLOAT, HALF, INT, BOOL]),
+            [rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))],
         )
     sets = [random_superstep(rng, space, most=3) for _ in range(rng.randint(1, 2))]
     parts: list[Program] = [random_copy(rng, space)[0] for _ in range(rng.randrange(6))]
@@ -70,8 +90,13 @@ def broken(seed: int) -> Iterator[str]:
 
 def _slower(space: Space, pairs: list[tuple[str, Program, Program]]) -> Iterator[str]:
     """Of pairs of programs of one step each, the second with something besides: where that is faster."""
-    executable = compile_graph(space.graph, [program for _, *pair in pairs for program in pair], strict=False)
-    costs = [executable.cost.step(next(program.leaves()).step) for program in executable.compiled.programs]
+    executable = compile_graph(
+        space.graph, [program for _, *pair in pairs for program in pair], strict=False
+    )
+    costs = [
+        executable.cost.step(next(program.leaves()).step)
+        for program in executable.compiled.programs
+    ]
     for (what, *_), less, more in zip(pairs, costs[::2], costs[1::2], strict=True):
         for name in ("cycles", "exchange_duration", "global_exchange_cycles", "compute_duration"):
             if getattr(more, name) < getattr(less, name):
@@ -86,7 +111,8 @@ def _without_last(space: Space, step: Any) -> tuple[Program, Program]:
 
 
 def _longer(rng: Random, x: View, y: View, step: int) -> tuple[Program, Program]:
-    a, b, n = rng.randrange(6), rng.randrange(6), rng.randint(1, 15)  # so that the longest ends within the 60 elements
+    # so that the longest ends within the 60 elements
+    a, b, n = rng.randrange(6), rng.randrange(6), rng.randint(1, 15)
     both = (slice(a, a + step * size, step) for size in (n, n + rng.randint(1, 3)))
     return tuple(  # type: ignore[return-value]
         Copy(x[part].tensor, y[slice(b, b + part.stop - part.start, step)].tensor) for part in both
@@ -103,7 +129,9 @@ def _further_receiver(rng: Random, x: View, y: list[View]) -> tuple[Program, Pro
 def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
     into = space.variable(FLOAT, (rng.randint(1, 9),))
     stream = space.graph.add_host_to_device_fifo("in", FLOAT, into.tensor.num_elements)
-    program = Sequence(parts[0], Copy(stream, into.tensor), Repeat(rng.randint(1, 3), Sequence(*parts)))
+    program = Sequence(
+        parts[0], Copy(stream, into.tensor), Repeat(rng.randint(1, 3), Sequence(*parts))
+    )
     memories, reports = [], []
     for merge in (True, False):
         executable = compile_graph(space.graph, program, merge_copies=merge, strict=False)
@@ -114,7 +142,9 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
         engine.run()
         memories.append({name: engine.read_tensor(name).tobytes() for name in space.variables})
         reports.append(engine.report)
-    yield from (f"merging changes {name}" for name in memories[0] if memories[0][name] != memories[1][name])
+    yield from (
+        f"merging changes {name}" for name in memories[0] if memories[0][name] != memories[1][name]
+    )
     for report in reports:
         yield from _sums(report)
     name = rng.choice(sorted(QUICK))
@@ -133,21 +163,43 @@ def _overfull(cost: CostModel) -> Iterator[str]:
 
 def _quicker(report: Report, name: str) -> Report:
     now = getattr(report.target, name)
-    return report.what_if(**{name: QUICK[name] if isinstance(now, str) or QUICK[name] < now else max(now, QUICK[name])})
+    return report.what_if(
+        **{
+            name: QUICK[name]
+            if isinstance(now, str) or QUICK[name] < now
+            else max(now, QUICK[name])
+        }
+    )
 
 
 def _sums(report: Report) -> Iterator[str]:
     each = [step.cycles for step in report.steps()]
-    low, high = (sum(each), sum(each)) if report.target.num_ipus == 1 else (max(each, default=0), sum(each))
+    low, high = (
+        (sum(each), sum(each)) if report.target.num_ipus == 1 else (max(each, default=0), sum(each))
+    )
     if not low <= report.total_cycles <= high:
         yield f"a total of {report.total_cycles} for steps of {each}"
     for step in report.steps():
-        yield from (f"{step.name!r} has {name} {value}" for name, value in _numbers(step.cost) if not _counts(value))
+        yield from (
+            f"{step.name!r} has {name} {value}"
+            for name, value in _numbers(step.cost)
+            if not _counts(value)
+        )
 
 
 def _numbers(cost: StepCost) -> Iterator[tuple[str, Any]]:
-    for name in ("sync_cycles", "exchange_duration", "global_exchange_cycles", "compute_duration", "host_cycles", "cycles",
-                 "exchange_cycles", "compute_cycles", "active_cycles", "host_bytes"):  # fmt: skip
+    for name in (
+        "sync_cycles",
+        "exchange_duration",
+        "global_exchange_cycles",
+        "compute_duration",
+        "host_cycles",
+        "cycles",
+        "exchange_cycles",
+        "compute_cycles",
+        "active_cycles",
+        "host_bytes",
+    ):
         yield name, getattr(cost, name)
     for traffic in cost.exchange:
         yield from vars(traffic).items()

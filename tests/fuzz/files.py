@@ -29,7 +29,17 @@ import numpy as np
 from codelets import Sum
 from damage import lied, parts, whole
 
-from ipu_teach import FLOAT, Engine, Executable, Graph, IPUModel, Report, cli, datasets, print_profile_summary
+from ipu_teach import (
+    FLOAT,
+    Engine,
+    Executable,
+    Graph,
+    IPUModel,
+    Report,
+    cli,
+    datasets,
+    print_profile_summary,
+)
 from ipu_teach.classroom import board, roster
 from ipu_teach.classroom.fresh import begin_afresh
 from ipu_teach.errors import IPUTeachError
@@ -40,9 +50,43 @@ ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 60  # seconds for one file, on a busy machine too
 MARK = "was_run"  # the file that code in a mutant would make
 HOSTILE: list[Any] = [
-    *(-1, 0, 1, 2, 10**6, 2**31, 2**40, 2**63, 2**70, 1.5, 1e400, None, True, "", "x", "=", "u1", "FLOAT", "code", [], {}),
-    *([1], [[]], [None], ["x", 1], {"x": 1}, ["=", 3, 2**27], [2**40] * 2, "\ud800", "\0", "a\nb", "<<<<<<< HEAD\n=======\n"),
-]  # fmt: skip
+    *(
+        -1,
+        0,
+        1,
+        2,
+        10**6,
+        2**31,
+        2**40,
+        2**63,
+        2**70,
+        1.5,
+        1e400,
+        None,
+        True,
+        "",
+        "x",
+        "=",
+        "u1",
+        "FLOAT",
+        "code",
+        [],
+        {},
+    ),
+    *(
+        [1],
+        [[]],
+        [None],
+        ["x", 1],
+        {"x": 1},
+        ["=", 3, 2**27],
+        [2**40] * 2,
+        "\ud800",
+        "\0",
+        "a\nb",
+        "<<<<<<< HEAD\n=======\n",
+    ),
+]
 
 
 class Hung(BaseException):
@@ -69,14 +113,35 @@ def bitten(data: bytes, rng: Random) -> bytes:
             case 4:
                 made[at:at] = rng.randbytes(rng.randrange(most))
             case _:
-                made[at : at + 4] = rng.choice([b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x01\0\0\0"])
+                made[at : at + 4] = rng.choice(
+                    [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x01\0\0\0"]
+                )
     return bytes(made)
 
 
 NONSENSE = [
-    *("[" * 100_000, '{"a":' * 900 + "1" + "}" * 900, "[" * 400 + "]" * 400, "NaN", "1e400", "9" * 5000),
-    *('"\\ud800"', '"\\u0000"', "null", "[]", "{}", "//", "<<<<<<< HEAD", '"\\', "\0", "\ufeff", "-"),
-]  # fmt: skip
+    *(
+        "[" * 100_000,
+        '{"a":' * 900 + "1" + "}" * 900,
+        "[" * 400 + "]" * 400,
+        "NaN",
+        "1e400",
+        "9" * 5000,
+    ),
+    *(
+        '"\\ud800"',
+        '"\\u0000"',
+        "null",
+        "[]",
+        "{}",
+        "//",
+        "<<<<<<< HEAD",
+        '"\\',
+        "\0",
+        "\ufeff",
+        "-",
+    ),
+]
 
 
 def misspelt(text: str, rng: Random) -> bytes:
@@ -107,7 +172,9 @@ def damaged_file(data: bytes, rng: Random) -> bytes:
     header, arrays = parts(data)
     if arrays and rng.randrange(4) == 0:
         name = rng.choice(list(arrays))
-        arrays[name] = rng.choice([bitten(arrays[name], rng), claims((2**50,), "<i8"), claims((0,), "|O") + explosive()])
+        arrays[name] = rng.choice(
+            [bitten(arrays[name], rng), claims((2**50,), "<i8"), claims((0,), "|O") + explosive()]
+        )
     text = damaged_json(header, rng).decode("utf-8", "replace")
     return whole(text, arrays, rng.choice([zipfile.ZIP_STORED] * 4 + [zipfile.ZIP_DEFLATED]))
 
@@ -161,24 +228,44 @@ def damaged_digits(rng: Random) -> bytes:
         lambda: old[: rng.randrange(len(old))],
         lambda: np.concatenate([old, old[: rng.choice([1, len(old)])]]),
         lambda: old.reshape(rng.choice([(-1, 1), (1, -1), (-1,)])),
-        lambda: old.astype(rng.choice(["f4", "f8", "i8", "u8", "c16", "?", "S3", "U2", "M8[s]", "i1"])),
+        lambda: old.astype(
+            rng.choice(["f4", "f8", "i8", "u8", "c16", "?", "S3", "U2", "M8[s]", "i1"])
+        ),
         lambda: np.full_like(old, rng.choice([0, 10, 17, 255])),
-        lambda: np.where(rng.randrange(len(old)) == np.arange(old.size).reshape(old.shape), rng.choice([10, 99, 200]), old),
+        lambda: np.where(
+            rng.randrange(len(old)) == np.arange(old.size).reshape(old.shape),
+            rng.choice([10, 99, 200]),
+            old,
+        ),
         lambda: old[::-1],
         lambda: rng.choice(list(digits().values())),
         lambda: np.zeros(rng.choice([(), (0,), (1,) * 32])),
         lambda: old.astype([("a", old.dtype)]),
     ]
     arrays[name] = np.asarray(rng.choice(odd)())
-    members = {f"{key}.npy": member(array) for key, array in (arrays if rng.randrange(2) else digits()).items()}
+    members = {
+        f"{key}.npy": member(array)
+        for key, array in (arrays if rng.randrange(2) else digits()).items()
+    }
     way = rng.randrange(8)
     if way == 0:
-        huge = [(2**40,), (2**62, 2**62), (1797, 8, 2**30), (-1,), (2**70,), (297, 1.5), (True,), (10**9,)]
-        members[f"{name}.npy"] = claims(rng.choice(huge), rng.choice(["|u1", "<f8", "|O", "<U99999", "V9"])) + bytes(
-            rng.randrange(99)
-        )  # type: ignore[arg-type]
+        huge = [
+            (2**40,),
+            (2**62, 2**62),
+            (1797, 8, 2**30),
+            (-1,),
+            (2**70,),
+            (297, 1.5),
+            (True,),
+            (10**9,),
+        ]
+        members[f"{name}.npy"] = claims(
+            rng.choice(huge), rng.choice(["|u1", "<f8", "|O", "<U99999", "V9"])
+        ) + bytes(rng.randrange(99))  # type: ignore[arg-type]
     elif way == 1:
-        members[f"{name}.npy"] = rng.choice([explosive(), claims((1797, 8, 8), "|O") + explosive(), b"", b"no array"])
+        members[f"{name}.npy"] = rng.choice(
+            [explosive(), claims((1797, 8, 8), "|O") + explosive(), b"", b"no array"]
+        )
     elif way == 2:
         members[f"{name}.npy"] = bitten(members[f"{name}.npy"], rng)
     elif way == 3:
@@ -192,10 +279,14 @@ def damaged_digits(rng: Random) -> bytes:
     data = bytearray(out.getvalue())
     way = rng.randrange(10)
     if way == 0:  # said to be encrypted, packed in a way that nobody knows, or of another size
-        offset, content = rng.choice([(6, b"\1\0"), (8, b"\x63\0"), (22, b"\xff\xff\xff\x7f"), (18, b"\xff\xff\xff\x7f")])
+        offset, content = rng.choice(
+            [(6, b"\1\0"), (8, b"\x63\0"), (22, b"\xff\xff\xff\x7f"), (18, b"\xff\xff\xff\x7f")]
+        )
         for sign, shift in (b"PK\3\4", 0), (b"PK\1\2", 2):
             for hit in list(re.finditer(re.escape(sign), bytes(data))):
-                data[hit.start() + offset + shift : hit.start() + offset + shift + len(content)] = content
+                data[hit.start() + offset + shift : hit.start() + offset + shift + len(content)] = (
+                    content
+                )
     elif way == 1:
         return bitten(bytes(data), rng)
     elif way == 2 and rng.randrange(20) == 0:
@@ -210,14 +301,24 @@ def zip_bomb(name: str) -> bytes:
     packed, long = compressed_zeros(), zlib.crc32(bytes(64 << 20))
     fields = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 33, long, len(packed), 64 << 20, len(name), 0)
     local = b"PK\3\4" + fields + name.encode() + packed
-    central = b"PK\1\2" + struct.pack("<H", 20) + fields + struct.pack("<HHHII", 0, 0, 0, 0, 0) + name.encode()
+    central = (
+        b"PK\1\2"
+        + struct.pack("<H", 20)
+        + fields
+        + struct.pack("<HHHII", 0, 0, 0, 0, 0)
+        + name.encode()
+    )
     end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
     return local + central + end
 
 
 def idx(array: np.ndarray[Any, Any]) -> bytes:
     """An IDX file of unsigned bytes."""
-    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes()
+    return (
+        bytes([0, 0, 8, array.ndim])
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.astype(np.uint8).tobytes()
+    )
 
 
 IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
@@ -225,11 +326,17 @@ IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 
 def damaged_idx(rng: Random) -> bytes:
     """Images of a small MNIST: packed or not, with another header, other values, or other bytes."""
-    shape = rng.choice([(20, 28, 28)] * 3 + [(19, 28, 28), (20, 28), (20, 27, 28), (0, 28, 28), (1,) * 32])
+    shape = rng.choice(
+        [(20, 28, 28)] * 3 + [(19, 28, 28), (20, 28), (20, 27, 28), (0, 28, 28), (1,) * 32]
+    )
     data = idx(np.zeros(shape))
     if rng.randrange(2):
         at = rng.randrange(4 * len(shape) + 4)
-        data = data[:at] + rng.choice([b"\xff", b"\0", b"\x0d", b"\x7f\xff\xff\xff", b"\3"]) + data[at + 1 :]
+        data = (
+            data[:at]
+            + rng.choice([b"\xff", b"\0", b"\x0d", b"\x7f\xff\xff\xff", b"\3"])
+            + data[at + 1 :]
+        )
     if rng.randrange(2):
         data = gzip.compress(data + (bytes(rng.choice([0, 1, 1 << 20]))), 1)
     return bitten(data, rng) if rng.randrange(3) else data
@@ -248,24 +355,51 @@ def cell(kind: str, source: Any, **besides: Any) -> dict[str, Any]:
     }
 
 
-GAP = "def f(x):\n    # BEGIN SOLUTION 01.1: return it\n    y = x\n    return y\n    # END SOLUTION\n"
+GAP = (
+    "def f(x):\n    # BEGIN SOLUTION 01.1: return it\n    y = x\n    return y\n    # END SOLUTION\n"
+)
 SOLVED = {
     "cells": [
         cell("markdown", ["# A lesson\n", "of few words"]),
-        cell("code", f"import os\nos.mkdir({MARK!r})", outputs=[{"output_type": "stream", "name": "stdout", "text": ["1\n"]}]),
+        cell(
+            "code",
+            f"import os\nos.mkdir({MARK!r})",
+            outputs=[{"output_type": "stream", "name": "stdout", "text": ["1\n"]}],
+        ),
         cell("code", GAP.splitlines(keepends=True)),
         cell("code", ['check("01.1", f)']),
         cell("markdown", "The end."),
     ],
-    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    "metadata": {
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
+    },
     "nbformat": 4,
     "nbformat_minor": 5,
 }
 SPOILT_LINES = [
-    *("    # BEGIN SOLUTION 01.2: again", "# END SOLUTION", "# BEGIN SOLUTION", "<<<<<<< ours", "=======", ">>>>>>> theirs"),
-    *("def (", "    ", "x = '", "\0", "\ud800", "é = \ud83d", "(" * 300, "-" * 5000 + "1", "%matplotlib", "return", "\t1"),
+    *(
+        "    # BEGIN SOLUTION 01.2: again",
+        "# END SOLUTION",
+        "# BEGIN SOLUTION",
+        "<<<<<<< ours",
+        "=======",
+        ">>>>>>> theirs",
+    ),
+    *(
+        "def (",
+        "    ",
+        "x = '",
+        "\0",
+        "\ud800",
+        "é = \ud83d",
+        "(" * 300,
+        "-" * 5000 + "1",
+        "%matplotlib",
+        "return",
+        "\t1",
+    ),
     *("class C:", "x = 1" * 9999),
-]  # fmt: skip
+]
 
 
 def damaged_notebook(rng: Random) -> bytes:
@@ -289,7 +423,9 @@ def good_notebook() -> bytes:
 
 def edited(rng: Random) -> bytes:
     """A learner's copy after a day's work: cells deleted, split, of another kind, doubled, merged, moved, filled."""
-    book = json.loads(rng.choice(sorted((ROOT / "notebooks").glob("0*.ipynb"))).read_text(encoding="utf-8"))
+    book = json.loads(
+        rng.choice(sorted((ROOT / "notebooks").glob("0*.ipynb"))).read_text(encoding="utf-8")
+    )
     cells = book["cells"]
     for _ in range(rng.randrange(1, 12)):
         at = rng.randrange(len(cells))
@@ -299,28 +435,47 @@ def edited(rng: Random) -> bytes:
             case 0 if len(cells) > 1:
                 del cells[at]
             case 1:
-                cells[at : at + 1] = [{**cells[at], "source": source[:cut]}, {**cells[at], "source": source[cut:]}]
+                cells[at : at + 1] = [
+                    {**cells[at], "source": source[:cut]},
+                    {**cells[at], "source": source[cut:]},
+                ]
             case 2:
                 cells[at] = cell(rng.choice(["code", "markdown", "raw"]), source)
             case 3:
-                cells.insert(rng.randrange(len(cells) + 1), cells[at])  # its id too, as some editors do
+                # its id too, as some editors do
+                cells.insert(rng.randrange(len(cells) + 1), cells[at])
             case 4:
-                cells[at : at + 2] = [{**cells[at], "source": "\n".join("".join(one["source"]) for one in cells[at : at + 2])}]
+                cells[at : at + 2] = [
+                    {
+                        **cells[at],
+                        "source": "\n".join("".join(one["source"]) for one in cells[at : at + 2]),
+                    }
+                ]
             case 5:
                 cells.append(cells.pop(at))
             case _:
-                cells[at] = {**cells[at], "source": source[:cut] + rng.choice(SPOILT_LINES[6:]) + source[cut:]}
+                cells[at] = {
+                    **cells[at],
+                    "source": source[:cut] + rng.choice(SPOILT_LINES[6:]) + source[cut:],
+                }
     return json.dumps(book).encode()
 
 
 RECORDS: dict[str, Any] = {
     "01.0": {"prediction": [250]},
     "01.1": {
-        "state": "not yet", "attempts": 4, "kinds": {"not yet": 3, "error": 1}, "said": {"too small": 2}, "hints": 1,
-        "shared": {"line": "01.1 digest 1f0c2a77d3b9, code 8e4d0f2b61aa", "code": f"__import__('os').mkdir({MARK!r})"},
+        "state": "not yet",
+        "attempts": 4,
+        "kinds": {"not yet": 3, "error": 1},
+        "said": {"too small": 2},
+        "hints": 1,
+        "shared": {
+            "line": "01.1 digest 1f0c2a77d3b9, code 8e4d0f2b61aa",
+            "code": f"__import__('os').mkdir({MARK!r})",
+        },
     },
     "02.1": {"state": "solved", "attempts": 1, "kinds": {"passed": 1}},
-}  # fmt: skip
+}
 PROGRESS = {"format": 1, "name": "Ada", "records": RECORDS}
 
 
@@ -328,7 +483,10 @@ PROGRESS = {"format": 1, "name": "Ada", "records": RECORDS}
 def compiled() -> tuple[bytes, bytes]:
     """A small report and a small executable."""
     graph = Graph(IPUModel(tiles_per_ipu=2).create_device().target)
-    values, out = graph.add_variable(FLOAT, (4, 3), "values"), graph.add_variable(FLOAT, (4,), "out")
+    values, out = (
+        graph.add_variable(FLOAT, (4, 3), "values"),
+        graph.add_variable(FLOAT, (4,), "out"),
+    )
     cs = graph.add_compute_set("sums")
     for row in range(4):
         graph.set_tile_mapping(values[row], row % 2)
@@ -349,7 +507,11 @@ def read_digits(file: Path) -> None:
     """As every lesson that trains does."""
     with mock.patch.object(datasets, "_DIGITS_FILE", file):
         found = datasets.digits()
-    assert found.train_images.shape == (1500, 28, 28) and found.test_images.shape == (297, 28, 28), "wrong shape"
+    assert found.train_images.shape == (1500, 28, 28) and found.test_images.shape == (
+        297,
+        28,
+        28,
+    ), "wrong shape"
     assert found.train_labels.max() <= 9 and len(found.test_labels) == 297, "wrong labels"
 
 
@@ -373,10 +535,14 @@ def read_solved(file: Path) -> None:
             learner.write()
             assert learner.check() == 0, "what was just written is refused"
     except IPUTeachError:
-        assert target.read_bytes() == before or json.loads(target.read_bytes()), "the learner's notebook is lost"
+        assert target.read_bytes() == before or json.loads(target.read_bytes()), (
+            "the learner's notebook is lost"
+        )
         raise
     finally:
-        assert not [p for p in target.parent.iterdir() if p.name.endswith(".part")], "half a file is left"
+        assert not [p for p in target.parent.iterdir() if p.name.endswith(".part")], (
+            "half a file is left"
+        )
 
 
 def read_learners(file: Path) -> None:
@@ -435,14 +601,18 @@ def read_progress(file: Path) -> None:
     hint_of = now["records"].pop("01.1")
     old = was["records"].pop("01.1", {})
     assert now == was, "records of other exercises are lost"
-    assert not isinstance(old, dict) or {**old, "hints": 0} == {**hint_of, "hints": 0}, "the record of the exercise is lost"
+    assert not isinstance(old, dict) or {**old, "hints": 0} == {**hint_of, "hints": 0}, (
+        "the record of the exercise is lost"
+    )
 
 
 def read_report(file: Path) -> None:
     """As `ipu-teach report` does."""
     report = Report.open(file)
     if report.target.num_tiles < 1000 and report.num_steps < 1000:
-        print_profile_summary(report, show_execution_steps=True, show_var_storage=True, file=io.StringIO())
+        print_profile_summary(
+            report, show_execution_steps=True, show_var_storage=True, file=io.StringIO()
+        )
         report.insights()
         report.digest()
 
@@ -452,7 +622,8 @@ def read_executable(file: Path) -> None:
     repr(Executable.load(file, codelets=[Sum]))
 
 
-Parser = tuple[str, Callable[[Random], bytes], Callable[[Path], None]]  # the file's path, a mutant, and who reads it
+# the file's path, a mutant, and who reads it
+Parser = tuple[str, Callable[[Random], bytes], Callable[[Path], None]]
 PARSERS: dict[str, Parser] = {
     "digits": ("digits8.npz", damaged_digits, read_digits),
     "IDX": (f"{IMAGES}.gz", damaged_idx, read_images),
@@ -499,7 +670,10 @@ def one_file(name: str, seed: int, folder: Path) -> tuple[str, str]:
                 read(file)
         except IPUTeachError as error:
             ended = f"{name} refused"
-            if not re.search(rf"{re.escape(file.name)}|exercise|of 01\.1", str(error)) or not error.next_step:
+            if (
+                not re.search(rf"{re.escape(file.name)}|exercise|of 01\.1", str(error))
+                or not error.next_step
+            ):
                 wrong = f"does not name the file, or what to do: {error}"
         except Hung:
             wrong = f"takes more than {LONGEST} s"
@@ -511,4 +685,7 @@ def one_file(name: str, seed: int, folder: Path) -> tuple[str, str]:
             os.chdir(here)
     if (folder / MARK).exists():
         wrong = "what stands in the file was run"
-    return ended, wrong and f"{name}, {len(content):,} bytes beginning with {content[:60]!r}: {wrong}"
+    return (
+        ended,
+        wrong and f"{name}, {len(content):,} bytes beginning with {content[:60]!r}: {wrong}",
+    )

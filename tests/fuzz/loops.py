@@ -1,4 +1,5 @@
-"""Random codelets of branches and loops, each drawn anew: by CPython and by numba, against the plain vertex loop."""
+"""Random codelets of branches and loops, each drawn anew: by CPython and by numba, against the
+plain vertex loop."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ DEVICE = IPUModel(tiles_per_ipu=3).create_device()
 
 
 class Ran(NamedTuple):
-    """The error that stopped it, "" if none, or what there is in memory and what is written, and the cycles."""
+    """The error that stopped it, "" if none, or what there is in memory and what is written, and
+    the cycles."""
 
     error: str
     values: dict[str, Any] = {}
@@ -30,7 +32,9 @@ class Ran(NamedTuple):
 def source_of(seed: int) -> str:
     """The text of the codelet number `seed`."""
     rng = Random(seed)
-    return random_branching(rng, rng.choice([FLOAT, FLOAT, HALF, INT]), rng.randint(1, 3), _size(seed))[1]
+    return random_branching(
+        rng, rng.choice([FLOAT, FLOAT, HALF, INT]), rng.randint(1, 3), _size(seed)
+    )[1]
 
 
 def _size(seed: int) -> int:
@@ -38,15 +42,23 @@ def _size(seed: int) -> int:
 
 
 def difference(source: str, seed: int, *ways: str) -> tuple[str, Wrong | None]:
-    """(how vertices of this codelet run, or the error that stops them; what differs from the plain loop)."""
+    """(how vertices of this codelet run, or the error that stops them; what differs from the plain
+    loop)."""
     codelet, rng = branching(source), Random(seed)
     space, count = Space(DEVICE, rng), rng.choice([1, 2, 7, 40])
     shapes: dict[str, tuple[int, ...]] = {"n": (_size(seed),), "": ()}
     declared = codelet.fields
-    fields = {n: regions(rng, space, declared[n].dtype, shapes[s], count, declared[n].written) for n, s in BRANCHING.items()}
+    fields = {
+        n: regions(rng, space, declared[n].dtype, shapes[s], count, declared[n].written)
+        for n, s in BRANCHING.items()
+    }
     compute_set = space.graph.add_compute_set()
     for i in range(count):
-        add(space, compute_set, Placed(codelet, rng.randrange(3), {name: [views[i]] for name, views in fields.items()}))
+        add(
+            space,
+            compute_set,
+            Placed(codelet, rng.randrange(3), {name: [views[i]] for name, views in fields.items()}),
+        )
     program = Repeat(2, Execute(compute_set))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -77,13 +89,26 @@ def _ran(executable: Executable, space: Space, **how: Any) -> Ran:
     assert machine is not None and machine._defined is not None
     written = {"what is written": machine._defined.defined.view(np.uint8) != 0}
     report = engine.report
-    cycles = report.total_cycles, report.cycles_by_codelet(), report.compute_cycles_per_tile.tolist()
+    cycles = (
+        report.total_cycles,
+        report.cycles_by_codelet(),
+        report.compute_cycles_per_tile.tolist(),
+    )
     return Ran("", {name: engine.read_tensor(name) for name in space.variables} | written, cycles)
 
 
 def _wrong(came: Ran, right: Ran) -> str:
     if came.error != right.error or "leaves the kit" in came.error:
-        return f"stopped: by {came.error or 'nothing'}, the plain loop by {right.error or 'nothing'}"
+        return (
+            f"stopped: by {came.error or 'nothing'}, the plain loop by {right.error or 'nothing'}"
+        )
     for name in differences(came.values, right.values):
-        return f"values: {name}: {came.values[name].tolist()}, and in the plain loop {right.values[name].tolist()}"
-    return "" if came.cycles == right.cycles else f"cycles: {came.cycles}, and in the plain loop {right.cycles}"
+        return (
+            f"values: {name}: {came.values[name].tolist()}, and in the plain loop "
+            f"{right.values[name].tolist()}"
+        )
+    return (
+        ""
+        if came.cycles == right.cycles
+        else f"cycles: {came.cycles}, and in the plain loop {right.cycles}"
+    )

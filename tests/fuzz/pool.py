@@ -1,4 +1,5 @@
-"""The codelets that random programs are made of: those of the other tests, and some hundreds drawn once from a seed."""
+"""The codelets that random programs are made of: those of the other tests, and some hundreds drawn
+once from a seed."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from ipu_teach import BOOL, FLOAT, HALF, INT, InOut, Input, MultiVertex, Output,
 from ipu_teach.types import DType
 
 DRAWN = 120  # of each of the two kinds
-SEED = 20  # of the codelets, which are the same in every run: another seed makes other programs of them
+# of the codelets, which are the same in every run: another seed makes other programs of them
+SEED = 20
 
 
 class Workers(MultiVertex):
@@ -87,7 +89,8 @@ class CountDown(Vertex):
 class Entry(NamedTuple):
     """A codelet under the name that programs have for it, and how large its fields are.
 
-    Of a field: "" is one element, "n" and "k" are lengths that a vertex's fields share, "kn" a matrix. `sizes`: what n may be.
+    Of a field: "" is one element, "n" and "k" are lengths that a vertex's fields share, "kn" a
+    matrix. `sizes`: what n may be.
     """
 
     name: str
@@ -98,7 +101,9 @@ class Entry(NamedTuple):
 
 
 def _by_hand(codelet: type[Vertex]) -> Entry:
-    fields = {name: ("", "n", "kn")[f.depth] for name, f in codelet.fields.items() if f.kind != "state"}
+    fields = {
+        name: ("", "n", "kn")[f.depth] for name, f in codelet.fields.items() if f.kind != "state"
+    }
     sizes = (0, 1, 2, 3, 5, 8, 13) if codelet in MAY_BE_EMPTY else (2, 3, 5, 8, 13)
     return Entry(codelet.__name__, codelet, "", fields, sizes)
 
@@ -116,14 +121,26 @@ def _drawn(number: int) -> Entry:
 
 
 def _works(entry: Entry) -> bool:
-    """Whether a codelet that was drawn runs at all: some mix types that numpy refuses to mix, whatever the numbers are."""
+    """Whether a codelet that was drawn runs at all: some mix types that numpy refuses to mix,
+    whatever the numbers are."""
     n = entry.sizes[-1]
     shapes: dict[str, tuple[int, ...]] = {"": (), "n": (n,), "k": (2,), "kn": (2, n)}
     kinds = {name: entry.codelet.fields[name].kind for name in entry.fields}
-    given = {name: np.ones(shapes[size]) for name, size in entry.fields.items() if kinds[name] != "output"}
-    outputs = {name: shapes[size] for name, size in entry.fields.items() if kinds[name] == "output" and size}
+    given = {
+        name: np.ones(shapes[size])
+        for name, size in entry.fields.items()
+        if kinds[name] != "output"
+    }
+    outputs = {
+        name: shapes[size]
+        for name, size in entry.fields.items()
+        if kinds[name] == "output" and size
+    }
     try:
-        entry.codelet.call(**given, **{name: shape[0] if len(shape) == 1 else shape for name, shape in outputs.items()})
+        entry.codelet.call(
+            **given,
+            **{name: shape[0] if len(shape) == 1 else shape for name, shape in outputs.items()},
+        )
     except TypeError:
         return False
     except Exception:  # these numbers do not suit it

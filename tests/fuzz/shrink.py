@@ -9,7 +9,8 @@ ASSIGNED = re.compile(r"(\w+) = ")
 
 
 def smallest(lines: list[str], fails: Callable[[list[str]], bool]) -> list[str]:
-    """`lines` with as many left out as may be, in larger pieces first, so that `fails` still says true of the rest.
+    """`lines` with as many left out as may be, in larger pieces first, so that `fails` still says
+    true of the rest.
 
     With a line that names something go those that use the name. Ctrl-C ends it with what it has.
     """
@@ -26,10 +27,16 @@ def _shorter(lines: list[str], fails: Callable[[list[str]], bool]) -> Iterator[l
     while size:
         start, shorter = 0, False
         while start < len(lines):
-            names = {found.group(1) for line in lines[start : start + size] if (found := ASSIGNED.match(line))}
+            names = {
+                found.group(1)
+                for line in lines[start : start + size]
+                if (found := ASSIGNED.match(line))
+            }
             rest = lines[:start] + lines[start + size :]
             without = [line for line in rest if names.isdisjoint(re.findall(r"\w+", line))]
-            found = next((some for some in (without, rest) if len(some) < len(lines) and fails(some)), None)
+            found = next(
+                (some for some in (without, rest) if len(some) < len(lines) and fails(some)), None
+            )
             if found is None:
                 start += size
             else:

@@ -1,4 +1,5 @@
-"""The suite's own random tests, on as many seeds as one likes: hypothesis draws some dozens of each."""
+"""The suite's own random tests, on as many seeds as one likes: hypothesis draws some dozens of
+each."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ def random_tests() -> dict[str, Test]:
         if "st.randoms(" in file.read_text(encoding="utf-8"):
             for name, test in vars(importlib.import_module(file.stem)).items():
                 inner = getattr(getattr(test, "hypothesis", None), "inner_test", None)
-                if inner and test.__module__ == file.stem and list(inspect.signature(inner).parameters) == ["rng"]:
+                if (
+                    inner
+                    and test.__module__ == file.stem
+                    and list(inspect.signature(inner).parameters) == ["rng"]
+                ):
                     found[f"{file.name}::{name}"] = inner
     return found
 
@@ -38,7 +43,11 @@ def one_test(seed: int) -> tuple[str, str]:
     names = list(random_tests())
     name = names[seed % len(names)]
     try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        with (
+            warnings.catch_warnings(),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+        ):
             warnings.simplefilter("ignore")
             random_tests()[name](Random(seed))
     except (UnsatisfiedAssumption, pytest.skip.Exception):

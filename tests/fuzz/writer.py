@@ -1,4 +1,5 @@
-"""A random program as the lines of code that build it, so that it can be made smaller line by line and printed."""
+"""A random program as the lines of code that build it, so that it can be made smaller line by line
+and printed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,24 @@ from ipu_teach.types import Array
 
 TYPES = ("FLOAT", "FLOAT", "HALF", "INT", "BOOL", "UNSIGNED_INT", "SHORT", "UNSIGNED_CHAR")
 ARGUMENT = re.compile(r"(?<![\w'.])(-?\d+|[A-Z]+|True|False|[tscvpr]\d+)(?![\w'(])")
-MISFITS = ("-1", "0", "1", "7", "40", "1.5", "None", "'x'", "[]", "(2, 3)", "np.nan", "True", "FLOAT", "INT", "graph", "Vertex")
+MISFITS = (
+    "-1",
+    "0",
+    "1",
+    "7",
+    "40",
+    "1.5",
+    "None",
+    "'x'",
+    "[]",
+    "(2, 3)",
+    "np.nan",
+    "True",
+    "FLOAT",
+    "INT",
+    "graph",
+    "Vertex",
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +57,11 @@ class View:
         return joined([self, other], dim)
 
     def reshaped(self, shape: tuple[int, ...]) -> View:
-        return self if shape == self.ids.shape else View(f"{self.text}.reshape({shape})", self.ids.reshape(shape))
+        return (
+            self
+            if shape == self.ids.shape
+            else View(f"{self.text}.reshape({shape})", self.ids.reshape(shape))
+        )
 
 
 def _index(key: Any) -> str:
@@ -52,11 +74,15 @@ def _index(key: Any) -> str:
 
 
 def joined(views: Sequence[View], dim: int) -> View:
-    return View(f"concat([{', '.join(v.text for v in views)}], {dim})", np.concatenate([v.ids for v in views], dim))
+    return View(
+        f"concat([{', '.join(v.text for v in views)}], {dim})",
+        np.concatenate([v.ids for v in views], dim),
+    )
 
 
 class Writer:
-    """Writes one program. `lines` build `device`, `graph`, `program`, and the dict `feeds` of what goes into its streams."""
+    """Writes one program. `lines` build `device`, `graph`, `program`, and the dict `feeds` of what
+    goes into its streams."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)
@@ -72,7 +98,10 @@ class Writer:
         self.careful = rng.random() < 0.85  # no races
         self.sure = rng.random() < 0.6  # everything has a value from the start
         for _ in range(rng.randint(1, 4)):
-            self.variable(rng.choice(TYPES), tuple(rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))))
+            self.variable(
+                rng.choice(TYPES),
+                tuple(rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))),
+            )
         self.add("program = Sequence()")
         for _ in range(rng.randint(1, 3)):
             self.part("program", 2)
@@ -96,7 +125,10 @@ class Writer:
         for _ in range(rng.randrange(3) if count else 0):
             self.add(f"graph.set_tile_mapping({self.view(view).text}, {rng.randrange(self.tiles)})")
         if self.sure or rng.random() < 0.85:
-            self.add(f"graph.set_initial_value({name}, random_values(Random({rng.randrange(1000)}), {dtype}, {shape}))")
+            self.add(
+                f"graph.set_initial_value({name}, random_values(Random({rng.randrange(1000)}), "
+                f"{dtype}, {shape}))"
+            )
         self.known.setdefault(dtype, []).append(view)
         return view
 
@@ -104,7 +136,8 @@ class Writer:
         return random_view(self.rng, view)
 
     def region(self, dtype: str, shape: tuple[int, ...], avoid: set[int]) -> View:
-        """Some elements in this shape, none of them in `avoid`: of what there is, or of a new variable."""
+        """Some elements in this shape, none of them in `avoid`: of what there is, or of a new
+        variable."""
         size, rng = int(np.prod(shape, dtype=int)), self.rng
         for _ in range(2 if self.known.get(dtype) else 0):
             flat = self.view(rng.choice(self.known[dtype])).flat()
@@ -126,7 +159,13 @@ class Writer:
             return self.variable(dtype, shape)[(slice(None, None, -1),)]
         if way == 3 and shape and shape[0] > 1:
             cut = rng.randrange(1, shape[0])
-            return joined([self.variable(dtype, (cut, *shape[1:])), self.variable(dtype, (shape[0] - cut, *shape[1:]))], 0)
+            return joined(
+                [
+                    self.variable(dtype, (cut, *shape[1:])),
+                    self.variable(dtype, (shape[0] - cut, *shape[1:])),
+                ],
+                0,
+            )
         return self.variable(dtype, shape)
 
     # What runs
@@ -155,10 +194,18 @@ class Writer:
             body = self.body(depth)
             self.add(f"{into}.add(Repeat({rng.randrange(4)}, {body}))")
         elif kind == 9:
-            first, second, flag = self.body(depth), self.body(depth), self.single("BOOL", rng.random() < 0.5)
+            first, second, flag = (
+                self.body(depth),
+                self.body(depth),
+                self.single("BOOL", rng.random() < 0.5),
+            )
             self.add(f"{into}.add(If({flag}, {first}, {second}))")
         elif kind == 10:
-            first, second, control = self.body(depth), self.body(depth), self.single("INT", rng.randrange(3))
+            first, second, control = (
+                self.body(depth),
+                self.body(depth),
+                self.single("INT", rng.randrange(3)),
+            )
             made = rng.choice(["Switch", "Switch.switch_with_bounds_checking"])
             self.add(f"{into}.add({made}({control}, [(0, {first}), (1, {second})]))")
         else:
@@ -185,9 +232,16 @@ class Writer:
         return name
 
     def loop(self, into: str, depth: int) -> None:
-        left, more, down = self.single("INT", self.rng.randint(0, 3)), self.single("INT", 1), self.name("c")
+        left, more, down = (
+            self.single("INT", self.rng.randint(0, 3)),
+            self.single("INT", 1),
+            self.name("c"),
+        )
         self.add(f"{down} = graph.add_compute_set({down!r})")
-        self.add(f"graph.set_tile_mapping(graph.add_vertex({down}, CountDown, left={left}, more={more}), 0)")
+        self.add(
+            f"graph.set_tile_mapping(graph.add_vertex({down}, CountDown, left={left}, "
+            f"more={more}), 0)"
+        )
         if self.rng.random() < 0.8:
             self.add(f"{into}.add(RepeatWhileTrue(Execute({down}), {more}, {self.body(depth)}))")
             return
@@ -200,13 +254,26 @@ class Writer:
         tensor = self.region(dtype, (self.rng.randint(1, 9),), set())
         name, size = self.name("f"), tensor.ids.size
         if self.rng.random() < 0.5:
-            self.add(f"feeds[{name!r}] = [random_values(Random(seed), {dtype}, ({size},)) for seed in range(3)]")
-            self.add(f"{into}.add(Copy(graph.add_host_to_device_fifo({name!r}, {dtype}, {size}), {tensor.text}))")
+            self.add(
+                f"feeds[{name!r}] = [random_values(Random(seed), {dtype}, ({size},)) for seed in "
+                "range(3)]"
+            )
+            self.add(
+                f"{into}.add(Copy(graph.add_host_to_device_fifo({name!r}, {dtype}, {size}), "
+                f"{tensor.text}))"
+            )
         else:
-            self.add(f"{into}.add(Copy({tensor.text}, graph.add_device_to_host_fifo({name!r}, {dtype}, {size})))")
+            self.add(
+                f"{into}.add(Copy({tensor.text}, graph.add_device_to_host_fifo({name!r}, {dtype}, "
+                f"{size})))"
+            )
 
     def rows(self, into: str) -> None:
-        dtype, name, rows = self.rng.choice(list(self.known)), self.name("r"), self.rng.randint(1, 2)
+        dtype, name, rows = (
+            self.rng.choice(list(self.known)),
+            self.name("r"),
+            self.rng.randint(1, 2),
+        )
         buffer = f"graph.add_remote_buffer({name!r}, {dtype}, 3, 4)"
         offset = self.single("UNSIGNED_INT", self.rng.choice([0, 1, 3, 4]))
         there, back = (self.region(dtype, (3 * rows,), set()).text for _ in range(2))
@@ -222,21 +289,39 @@ class Writer:
         written: set[int] = set()
         for _ in range(self.rng.randint(1, 3)):
             entry = self.rng.choice(POOL)
-            n, k = self.rng.choice(entry.sizes), 6 if entry.name == "Workers" else self.rng.randint(1, 3)
+            n, k = (
+                self.rng.choice(entry.sizes),
+                6 if entry.name == "Workers" else self.rng.randint(1, 3),
+            )
             for _ in range(self.rng.choice([1, 1, 2, 5])):
-                self.vertex(name, entry, {"": (), "n": (n,), "k": (k,), "kn": (k, n)}, read, written)
+                self.vertex(
+                    name, entry, {"": (), "n": (n,), "k": (k,), "kn": (k, n)}, read, written
+                )
         return name
 
     def vertex(
-        self, compute_set: str, entry: Entry, shapes: dict[str, tuple[int, ...]], read: set[int], written: set[int]
+        self,
+        compute_set: str,
+        entry: Entry,
+        shapes: dict[str, tuple[int, ...]],
+        read: set[int],
+        written: set[int],
     ) -> None:
         edges = []
         for name, size in entry.fields.items():
-            field, touched = entry.codelet.fields[name], written if entry.codelet.fields[name].written else read
+            field, touched = (
+                entry.codelet.fields[name],
+                written if entry.codelet.fields[name].written else read,
+            )
             avoid = (written | read if field.written else written) if self.careful else set()
             if entry.name in LISTS and size == "kn":
-                parts = [self.region(field.dtype.__name__, (self.rng.randrange(4),), avoid) for _ in range(2)]
-                parts = parts[:1] if set(parts[0].ids.tolist()) & set(parts[1].ids.tolist()) else parts
+                parts = [
+                    self.region(field.dtype.__name__, (self.rng.randrange(4),), avoid)
+                    for _ in range(2)
+                ]
+                parts = (
+                    parts[:1] if set(parts[0].ids.tolist()) & set(parts[1].ids.tolist()) else parts
+                )
                 edges.append(f"{name}=[{', '.join(part.text for part in parts)}]")
             else:
                 parts = [self.region(field.dtype.__name__, shapes[size], avoid)]
@@ -256,12 +341,22 @@ def program(seed: int) -> tuple[list[str], bool]:
 
 
 def spoiled(lines: list[str], rng: Random) -> list[str]:
-    """A program with one or two arguments that do not belong where they stand. What makes a loop end stays."""
+    """A program with one or two arguments that do not belong where they stand. What makes a loop
+    end stays."""
     lines = list(lines)
     kept = ("random_", "RepeatWhile", "CountDown")
     for _ in range(rng.randint(1, 2)):
-        places = [(i, m) for i, line in enumerate(lines) if not any(map(line.count, kept)) for m in ARGUMENT.finditer(line, 4)]
+        places = [
+            (i, m)
+            for i, line in enumerate(lines)
+            if not any(map(line.count, kept))
+            for m in ARGUMENT.finditer(line, 4)
+        ]
         number, found = rng.choice(places)
         others = [m.group() for _, m in places if not m.group().isdecimal()]
-        lines[number] = lines[number][: found.start()] + rng.choice([*MISFITS, *others[:9]]) + lines[number][found.end() :]
+        lines[number] = (
+            lines[number][: found.start()]
+            + rng.choice([*MISFITS, *others[:9]])
+            + lines[number][found.end() :]
+        )
     return lines

@@ -38,7 +38,9 @@ Seen = dict[str, list[tuple[int, Answer]]]  # by learner: step, and what came of
 MARK = "a_name_of_hers = 2 * 21"  # is there at the end, or the kernel is another one
 
 
-async def lesson(one: Learner, plan: list[Step], pace: float, seen: list[tuple[int, Answer]]) -> None:
+async def lesson(
+    one: Learner, plan: list[Step], pace: float, seen: list[tuple[int, Answer]]
+) -> None:
     """Go through a lesson; what each step came to goes into `seen`."""
     await one.run(MARK)
     for number, step in enumerate(plan):
@@ -85,7 +87,9 @@ async def bomb(room: Room, pace: float) -> float:
     began = time.monotonic()
     answer = await one.run(BOMB)
     said = answer.outputs[-1].get("ename", "") if answer.outputs else ""
-    print(f"the bomb: {said or answer.status} after {answer.seconds:.1f} s, {one.kernels_lost} of her kernels lost")
+    print(
+        f"the bomb: {said or answer.status} after {answer.seconds:.1f} s, {one.kernels_lost} of her kernels lost"
+    )
     await one.leave()
     return began
 
@@ -97,10 +101,14 @@ async def whole(given: argparse.Namespace, room: Room) -> bool:
     print(f"{os.cpu_count()} cores, {loaded()}, {free_memory():.1f} GB of memory free")
     print(f"the hub is up after {await room.start():.1f} s")
     base = await alone(room, plan, given.pace)
-    print(f"alone, {ALONE} times: {sum(map(median, base.values())):.1f} s of waiting for {len(plan)} cells, {loaded()}")
+    print(
+        f"alone, {ALONE} times: {sum(map(median, base.values())):.1f} s of waiting for {len(plan)} cells, {loaded()}"
+    )
     learners, waits = await arrivals(room, given.learners, given.pace)
     middle, last = quantile(waits, 0.5), max(waits)
-    print(f"{len(learners)} come at once: a server after {middle:.0f} s, the last after {last:.0f} s, {loaded()}")
+    print(
+        f"{len(learners)} come at once: a server after {middle:.0f} s, the last after {last:.0f} s, {loaded()}"
+    )
     seen: Seen = {one.name: [] for one in learners}
     began, starts = time.monotonic(), random.Random(1)
 
@@ -114,21 +122,29 @@ async def whole(given: argparse.Namespace, room: Room) -> bool:
         await asyncio.sleep(15 * minutes / given.pace)  # a quarter of the lesson
         blast = await bomb(room, given.pace)
         near = [
-            (step, answer.seconds) for name in seen for step, answer in seen[name] if answer.began + answer.seconds >= blast
+            (step, answer.seconds)
+            for name in seen
+            for step, answer in seen[name]
+            if answer.began + answer.seconds >= blast
         ]
         if near:
             print(f"  cells of the others meanwhile: {told(compared(base, near))}")
-        await asyncio.sleep(max(30 * minutes / given.pace - (time.monotonic() - began), 0))  # half of it
+        # half of it
+        await asyncio.sleep(max(30 * minutes / given.pace - (time.monotonic() - began), 0))
         before = [one.reopened for one in learners]
         print(f"the hub restarts: it is back after {await room.restart():.1f} s", end="")
         await asyncio.sleep(10)
         broke = sum(one.reopened > count for one, count in zip(learners, before, strict=True))
         again = sum(one.repeated for one in learners)
-        print(f"; {broke} learners' lines broke and were opened again, {again} cells were run a second time")
+        print(
+            f"; {broke} learners' lines broke and were opened again, {again} cells were run a second time"
+        )
     for task in busy:
         await task
     took = time.monotonic() - began
-    print(f"lesson {LESSON}, {minutes:.0f} minutes of people at {given.pace:g} times their pace: {took:.0f} s, {loaded()}")
+    print(
+        f"lesson {LESSON}, {minutes:.0f} minutes of people at {given.pace:g} times their pace: {took:.0f} s, {loaded()}"
+    )
     return await verdict(room, learners, seen, plan, base)
 
 
@@ -156,23 +172,39 @@ async def verdict(
     same = [(await one.run("a_name_of_hers")).text.strip() == "42" for one in learners]
     kept = [(await one.stored())["cells"] == one.notebook["cells"] for one in learners]
     lost = sum(one.kernels_lost > 0 or not alive for one, alive in zip(learners, same, strict=True))
-    print(f"cells: {told(cells)}; {', '.join(f'{count} {state}' for state, count in states.most_common())}")
+    print(
+        f"cells: {told(cells)}; {', '.join(f'{count} {state}' for state, count in states.most_common())}"
+    )
     step, factor = cells.worst_cell
-    print(f"  slowest beside itself alone: cell {plan[step].cell}, {factor:.1f} times at its own 95th percentile")
+    print(
+        f"  slowest beside itself alone: cell {plan[step].cell}, {factor:.1f} times at its own 95th percentile"
+    )
     done = [solved_by(room, one) for one in learners]
     kept_out = await shut_out(room, learners[0])
     print(f"the class page is {'refused' if kept_out else 'SHOWN'} to a learner and to a stranger")
-    print(f"kernels lost: {lost}; notebooks as they were saved: {kept.count(True)} of {len(kept)}; ", end="")
+    print(
+        f"kernels lost: {lost}; notebooks as they were saved: {kept.count(True)} of {len(kept)}; ",
+        end="",
+    )
     print(f"exercises solved: {min(done)} to {max(done)} by each")
     memory = room.memory()
     each = [memory.get(one.name, 0.0) for one in learners]
     rest = sum(memory.values()) - sum(each)
     print(
-        f"memory: {quantile(each, 0.5):.0f} MB a learner, {max(each):.0f} at most; hub, proxy, services {rest:.0f} MB;", end=" "
+        f"memory: {quantile(each, 0.5):.0f} MB a learner, {max(each):.0f} at most; hub, proxy, services {rest:.0f} MB;",
+        end=" ",
     )
     print(f"address space of a process {room.address_space():.2f} GB at most")
-    met = kept_out and lost == 0 and all(kept) and cells.times[1] <= GOAL and states["ok"] == len(answers)
-    print(f"the goal, no kernel and nothing saved lost, and {GOAL:g} times at most, is {'met' if met else 'missed'}")
+    met = (
+        kept_out
+        and lost == 0
+        and all(kept)
+        and cells.times[1] <= GOAL
+        and states["ok"] == len(answers)
+    )
+    print(
+        f"the goal, no kernel and nothing saved lost, and {GOAL:g} times at most, is {'met' if met else 'missed'}"
+    )
     return met
 
 
@@ -184,7 +216,9 @@ def loaded() -> str:
 def told(cells: Cells) -> str:
     """What cells took, in words."""
     both = zip(cells.seconds, cells.times, strict=True)
-    middle, high, longest = (f"{seconds:.2f} s ({times:.1f} times alone)" for seconds, times in both)
+    middle, high, longest = (
+        f"{seconds:.2f} s ({times:.1f} times alone)" for seconds, times in both
+    )
     return f"{cells.answers} answers, the middle one {middle}, 95th percentile {high}, longest {longest}"
 
 
@@ -194,18 +228,37 @@ def solved_by(room: Room, one: Learner) -> int:
         data = read(room.homes / one.name / "work" / FILE)
     except (OSError, NoProgress):
         return 0
-    return sum(record.get("state") in DONE[:2] for record in data["records"].values() if isinstance(record, dict))
+    return sum(
+        record.get("state") in DONE[:2]
+        for record in data["records"].values()
+        if isinstance(record, dict)
+    )
 
 
 def main(words: list[str]) -> int:
     """Do what the words ask; 0 where the goal was met, 1 where it was missed, 2 where the hub cannot run here."""
     parser = argparse.ArgumentParser(
-        prog="python3 run.py hub", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python3 run.py hub",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("--learners", type=int, default=30, choices=range(1, 101), metavar="N", help="1 to 100; 30 unless told")
-    parser.add_argument("--pace", type=float, default=10.0, help="times the pace of people; 10 unless told")
-    parser.add_argument("--memory", default="", help="limit of a process, as 2G, instead of the configuration's")
-    parser.add_argument("--trouble", action="store_true", help="with a memory bomb, and a restart of the hub")
+    parser.add_argument(
+        "--learners",
+        type=int,
+        default=30,
+        choices=range(1, 101),
+        metavar="N",
+        help="1 to 100; 30 unless told",
+    )
+    parser.add_argument(
+        "--pace", type=float, default=10.0, help="times the pace of people; 10 unless told"
+    )
+    parser.add_argument(
+        "--memory", default="", help="limit of a process, as 2G, instead of the configuration's"
+    )
+    parser.add_argument(
+        "--trouble", action="store_true", help="with a memory bomb, and a restart of the hub"
+    )
     return held(parser.parse_args(words), whole)
 
 

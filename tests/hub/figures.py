@@ -18,9 +18,11 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True)
 class Cells:
-    """Answers of a class: seconds and times alone of the middle one, of the 95th percentile and of the worst.
+    """Answers of a class: seconds and times alone of the middle one, of the 95th percentile and of
+    the worst.
 
-    `worst_cell` is the step whose own 95th percentile is furthest from what it takes alone, and that factor.
+    `worst_cell` is the step whose own 95th percentile is furthest from what it takes alone, and
+    that factor.
     """
 
     answers: int
@@ -30,7 +32,8 @@ class Cells:
 
 
 def compared(alone: Mapping[int, Sequence[float]], seen: Iterable[tuple[int, float]]) -> Cells:
-    """Seconds of each step in a class, beside the median of the seconds that the same step took alone."""
+    """Seconds of each step in a class, beside the median of the seconds that the same step took
+    alone."""
     base = {step: median(seconds) for step, seconds in alone.items()}
     pairs = list(seen)
     ratios = defaultdict(list)

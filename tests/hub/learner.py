@@ -1,4 +1,5 @@
-"""A scripted learner: she comes to the hub, opens a lesson, and runs cells over the kernels' own websocket protocol."""
+"""A scripted learner: she comes to the hub, opens a lesson, and runs cells over the kernels' own
+websocket protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ LARGEST = 64 << 20  # bytes of a message
 
 @dataclass
 class Asked:
-    """A cell that runs: what came of it so far. It is done when the kernel has replied, and said that it is idle again."""
+    """A cell that runs: what came of it so far. It is done when the kernel has replied, and said
+    that it is idle again."""
 
     done: asyncio.Future[str]
     outputs: list[dict[str, Any]]
@@ -40,7 +42,8 @@ class Asked:
 
 @dataclass
 class Answer:
-    """What a cell came to: when it began, seconds, its outputs, and "ok", "error", or what became of the kernel."""
+    """What a cell came to: when it began, seconds, its outputs, and "ok", "error", or what became
+    of the kernel."""
 
     began: float
     seconds: float
@@ -52,7 +55,11 @@ class Answer:
         """All that the outputs say in plain text."""
         parts = []
         for output in self.outputs:
-            said = output.get("text") or output.get("data", {}).get("text/plain") or output.get("evalue", "")
+            said = (
+                output.get("text")
+                or output.get("data", {}).get("text/plain")
+                or output.get("evalue", "")
+            )
             parts.append(said if isinstance(said, str) else "".join(said))
         return "\n".join(parts)
 
@@ -74,17 +81,21 @@ class Learner:
         self._asked: dict[str, Asked] = {}
         self._saved = 0.0
 
-    # --- she comes, and goes -----------------------------------------------------------------------------------------
+    # --- she comes, and goes ----------------------------------------------------------------------
 
     async def arrive(self) -> float:
         """Log in, and wait for the server; seconds until the lessons are listed."""
         began = time.monotonic()
         await self.room.ask("POST", f"/users/{self.name}")
-        self.token = (await self.room.ask("POST", f"/users/{self.name}/tokens", {"note": "scripted"}))["token"]
+        self.token = (
+            await self.room.ask("POST", f"/users/{self.name}/tokens", {"note": "scripted"})
+        )["token"]
         await self.room.ask("POST", f"/users/{self.name}/server")
         while not (await self.room.ask("GET", f"/users/{self.name}")).get("server"):
             if time.monotonic() - began > ARRIVAL:
-                raise TimeoutError(f"the server of {self.name} did not come up within {ARRIVAL:.0f} s")
+                raise TimeoutError(
+                    f"the server of {self.name} did not come up within {ARRIVAL:.0f} s"
+                )
             await asyncio.sleep(0.5)
         await self._server("GET", "/api/contents/")
         return time.monotonic() - began
@@ -118,7 +129,7 @@ class Learner:
                 await self._server("DELETE", f"/api/kernels/{self._kernel}")
             self._kernel = ""
 
-    # --- what she does -----------------------------------------------------------------------------------------------
+    # --- what she does ----------------------------------------------------------------------------
 
     async def run(self, code: str, cell: int | None = None) -> Answer:
         """Run code, in the cell of that number if one is given, and save when it is time."""
@@ -136,8 +147,18 @@ class Learner:
         """Ask the kernel once, and wait for what comes of it."""
         message = uuid.uuid4().hex
         asked = self._asked[message] = Asked(asyncio.get_running_loop().create_future(), [])
-        await self._send("execute_request", message, {"code": code, "silent": False, "store_history": True,
-                         "user_expressions": {}, "allow_stdin": False, "stop_on_error": True})  # fmt: skip
+        await self._send(
+            "execute_request",
+            message,
+            {
+                "code": code,
+                "silent": False,
+                "store_history": True,
+                "user_expressions": {},
+                "allow_stdin": False,
+                "stop_on_error": True,
+            },
+        )
         await asyncio.wait([asked.done], timeout=LONGEST)
         asked.settle("no answer")
         del self._asked[message]
@@ -158,11 +179,13 @@ class Learner:
 
     async def stored(self) -> dict[str, Any]:
         """The notebook as it lies on the server."""
-        found = await self._server("GET", f"/api/contents/{quote(self.file)}?type=notebook&content=1")
+        found = await self._server(
+            "GET", f"/api/contents/{quote(self.file)}?type=notebook&content=1"
+        )
         content: dict[str, Any] = found["content"]
         return content
 
-    # --- the protocol ------------------------------------------------------------------------------------------------
+    # --- the protocol -----------------------------------------------------------------------------
 
     async def _server(self, method: str, path: str, body: Any = None) -> Any:
         return await fetch(method, f"{self.room.url}/user/{self.name}{path}", self.token, body)
@@ -170,15 +193,31 @@ class Learner:
     async def _connect(self) -> None:
         address = f"ws{self.room.url[4:]}/user/{self.name}/api/kernels/{self._kernel}/channels?session_id={self._session}"
         request = HTTPRequest(
-            address, headers={"Authorization": f"token {self.token}"}, connect_timeout=120, request_timeout=120
+            address,
+            headers={"Authorization": f"token {self.token}"},
+            connect_timeout=120,
+            request_timeout=120,
         )
         self._socket = await websocket_connect(request, max_message_size=LARGEST)
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen())
 
     async def _send(self, kind: str, message: str, content: dict[str, Any]) -> None:
-        header = {"msg_id": message, "username": self.name, "session": self._session, "msg_type": kind, "version": "5.3"}
-        whole = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell", "buffers": []}
+        header = {
+            "msg_id": message,
+            "username": self.name,
+            "session": self._session,
+            "msg_type": kind,
+            "version": "5.3",
+        }
+        whole = {
+            "header": header,
+            "parent_header": {},
+            "metadata": {},
+            "content": content,
+            "channel": "shell",
+            "buffers": [],
+        }
         while self._listening is not None and not self._listening.done():
             try:
                 assert self._socket is not None
@@ -208,7 +247,8 @@ class Learner:
             self._noticing = asyncio.create_task(self._notice())
 
     async def _notice(self) -> None:
-        """See, after a line broke, which cell went into the broken one: it says nothing, and a person runs it again."""
+        """See, after a line broke, which cell went into the broken one: it says nothing, and a
+        person runs it again."""
         await asyncio.sleep(SILENCE)
         for asked in self._asked.values():
             if not asked.heard:
@@ -216,7 +256,9 @@ class Learner:
 
     async def _there(self) -> bool:
         """Whether her server still has the kernel."""
-        return self._kernel in [kernel["id"] for kernel in await self._server("GET", "/api/kernels")]
+        return self._kernel in [
+            kernel["id"] for kernel in await self._server("GET", "/api/kernels")
+        ]
 
     def _lose(self) -> None:
         self.kernels_lost += 1
@@ -225,7 +267,11 @@ class Learner:
 
     def _hear(self, message: dict[str, Any]) -> None:
         kind, content = message.get("msg_type"), message.get("content", {})
-        if kind == "status" and content.get("execution_state") in ("restarting", "autorestarting", "dead"):
+        if kind == "status" and content.get("execution_state") in (
+            "restarting",
+            "autorestarting",
+            "dead",
+        ):
             self._lose()
         waiting = self._asked.get(message.get("parent_header", {}).get("msg_id", ""))
         if waiting is None:
@@ -237,11 +283,25 @@ class Learner:
         elif kind == "status":
             waiting.idle = content["execution_state"] == "idle"
         elif kind == "stream":
-            outputs.append({"output_type": "stream", "name": content["name"], "text": content["text"]})
+            outputs.append(
+                {"output_type": "stream", "name": content["name"], "text": content["text"]}
+            )
         elif kind in ("execute_result", "display_data"):
             output = {"output_type": kind, "data": content["data"], "metadata": content["metadata"]}
-            outputs.append(output | ({"execution_count": content["execution_count"]} if kind == "execute_result" else {}))
+            outputs.append(
+                output
+                | (
+                    {"execution_count": content["execution_count"]}
+                    if kind == "execute_result"
+                    else {}
+                )
+            )
         elif kind == "error":
-            outputs.append({"output_type": "error", **{name: content[name] for name in ("ename", "evalue", "traceback")}})
+            outputs.append(
+                {
+                    "output_type": "error",
+                    **{name: content[name] for name in ("ename", "evalue", "traceback")},
+                }
+            )
         if waiting.replied and waiting.idle:
             waiting.settle(waiting.replied)

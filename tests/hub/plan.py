@@ -40,7 +40,11 @@ def solved(lesson: str) -> Path:
 
 def exercises(lesson: str) -> tuple[str, ...]:
     """The exercises of a lesson, in order."""
-    return next(tuple(one.name for one in found.exercises) for found in catalogue() if found.number == lesson)
+    return next(
+        tuple(one.name for one in found.exercises)
+        for found in catalogue()
+        if found.number == lesson
+    )
 
 
 def wrongs(exercise: str) -> list[str]:

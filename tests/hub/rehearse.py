@@ -64,16 +64,27 @@ class Slot:
 
 def timetable(page: str, title: str = "Half a day") -> list[Slot]:
     """The rows of the timetable under a title, from the text of docs/workshop.md."""
-    rows = re.findall(r"^\| (\d+) \| (\d\d)?", page.split(f"## {title}\n")[1].split("\n## ")[0], re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d+) \| (\d\d)?", page.split(f"## {title}\n")[1].split("\n## ")[0], re.MULTILINE
+    )
     minutes = [int(minute) for minute, _ in rows]
-    return [Slot(*pair, lesson) for *pair, lesson in zip(minutes, minutes[1:], (row[1] for row in rows), strict=False)]
+    return [
+        Slot(*pair, lesson)
+        for *pair, lesson in zip(minutes, minutes[1:], (row[1] for row in rows), strict=False)
+    ]
 
 
 def taken(lesson: str, kind: Kind) -> Iterator[Step]:
     """What a learner of a kind does in a lesson: the exercises of the day; of others she runs the cells and leaves the gaps."""
-    blank = [source_of(cell) for cell in read_notebook(ROOT / "notebooks" / solved(lesson).name)["cells"]]
+    blank = [
+        source_of(cell) for cell in read_notebook(ROOT / "notebooks" / solved(lesson).name)["cells"]
+    ]
     wanted = TAKEN[lesson] + (AHEAD.get(lesson, ()) if kind.slowness < 1 else ())
-    doing = [step for step in steps(lesson, kind.wrong_first) if step.exercise in (*wanted, "") or step.right]
+    doing = [
+        step
+        for step in steps(lesson, kind.wrong_first)
+        if step.exercise in (*wanted, "") or step.right
+    ]
     last = max(number for number, step in enumerate(doing) if step.exercise == wanted[-1])
     for step in doing[: last + 1]:
         if step.exercise in (*wanted, ""):
@@ -89,7 +100,9 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
     await room.start()
     learners = [(Learner(room, kind.name, given.pace), kind) for kind in KINDS]
     waits = await asyncio.gather(*(one.arrive() for one, _ in learners))
-    print(f"load average {os.getloadavg()[0]:.1f}; servers after {', '.join(f'{wait:.0f}' for wait in waits)} s")
+    print(
+        f"load average {os.getloadavg()[0]:.1f}; servers after {', '.join(f'{wait:.0f}' for wait in waits)} s"
+    )
     eye = Eye(room, given.pictures)
     began, space = time.monotonic(), 0.0
 
@@ -125,14 +138,20 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
                 print(f"minute {slot.begin}, lesson {slot.lesson}: {'; '.join(said)}")
             elif slot.begin:  # a break, or the end
                 await until((slot.begin + slot.end) / 2)
-                print(f"\nminute {slot.begin}, the class page:\n\n{text(tables(called([str(room.homes)])))}\n")
+                print(
+                    f"\nminute {slot.begin}, the class page:\n\n{text(tables(called([str(room.homes)])))}\n"
+                )
                 await eye.look(f"minute{slot.begin:03}")
     finally:
         await eye.shut()
     lost = sum(one.kernels_lost for one, _ in learners)
     quick = called([str(room.homes)]).learners[0]
-    open_still = [name for names in TAKEN.values() for name in names if quick.state(name) != "solved"]
-    print(f"kernels lost: {lost}; of the day's exercises {quick.name} has open: {', '.join(open_still) or 'none'}")
+    open_still = [
+        name for names in TAKEN.values() for name in names if quick.state(name) != "solved"
+    ]
+    print(
+        f"kernels lost: {lost}; of the day's exercises {quick.name} has open: {', '.join(open_still) or 'none'}"
+    )
     pictures = given.pictures if eye.saw else "none, Playwright or Chromium is missing"
     print(f"address space of a process {space:.2f} GB at most")
     print(f"load average {os.getloadavg()[0]:.1f}; pictures: {pictures}")
@@ -167,7 +186,9 @@ class Eye:
         if self._page is not None or not chromium:
             return
         self._playwright = await async_playwright().start()
-        browser = await self._playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = await self._playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         self._page = await browser.new_page()
         await self._page.goto(f"{self.room.url}/hub/login?next=/services/class/")
         await self._page.fill("#username_input", "instructor")
@@ -183,10 +204,19 @@ class Eye:
 def main(words: list[str]) -> int:
     """Do what the words ask; 0 where all went well, 1 where not, 2 where the hub cannot run here."""
     parser = argparse.ArgumentParser(prog="python3 run.py rehearsal", description=__doc__)
-    parser.add_argument("--pace", type=float, default=20.0, help="times the pace of people; 20 unless told: twelve minutes")
-    parser.add_argument("--memory", default="", help="limit of a process, as 2G, instead of the configuration's")
+    parser.add_argument(
+        "--pace",
+        type=float,
+        default=20.0,
+        help="times the pace of people; 20 unless told: twelve minutes",
+    )
+    parser.add_argument(
+        "--memory", default="", help="limit of a process, as 2G, instead of the configuration's"
+    )
     folder = Path(tempfile.gettempdir()) / "ipu_teach_rehearsal"
-    parser.add_argument("--pictures", type=Path, default=folder, help=f"where pictures go; {folder} unless told")
+    parser.add_argument(
+        "--pictures", type=Path, default=folder, help=f"where pictures go; {folder} unless told"
+    )
     return held(parser.parse_args(words), half_day)
 
 

@@ -33,7 +33,8 @@ START = 120.0  # seconds for the hub to come up
 LIMIT = 30 * 60.0  # seconds for all of it
 AWAY = (OSError, HTTPClientError)  # what a request meets while the hub or its proxy is not there
 
-# What the scripted clients need beside the real configuration: somebody who may bring learners and take them away.
+# What the scripted clients need beside the real configuration: somebody who may bring learners and
+# take them away.
 ADDED = """load_subconfig({config!r})
 c.JupyterHub.services.append({{"name": "clients", "api_token": {token!r}}})
 c.JupyterHub.load_roles.append(
@@ -64,7 +65,14 @@ next:  {install_line("ipu_teach[hub]")}""")
         config = self.folder / "config.py"
         config.write_text(ADDED.format(config=str(CONFIG), token=self.token), encoding="utf-8")
         self.class_page = f"http://127.0.0.1:{class_page}"
-        self._command = [sys.executable, "-m", "jupyterhub", "-f", str(config), f"--JupyterHub.hub_port={hub}"]
+        self._command = [
+            sys.executable,
+            "-m",
+            "jupyterhub",
+            "-f",
+            str(config),
+            f"--JupyterHub.hub_port={hub}",
+        ]
         self._command.append(f"--ConfigurableHTTPProxy.api_url=http://127.0.0.1:{api}")
         self._command += [f"--Spawner.mem_limit={memory}"] if memory else []
         self._env = dict(
@@ -77,18 +85,25 @@ next:  {install_line("ipu_teach[hub]")}""")
         )
         self._process: subprocess.Popen[bytes] | None = None
 
-    # --- the process -------------------------------------------------------------------------------------------------
+    # --- the process ------------------------------------------------------------------------------
 
     async def start(self) -> float:
         """Start the hub; seconds until it answered."""
         began = time.monotonic()
         with open(self.folder / "hub.log", "ab") as log:
             self._process = subprocess.Popen(
-                self._command, env=self._env, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+                self._command,
+                env=self._env,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         while time.monotonic() - began < START:
             if self._process.poll() is not None:
-                raise NotHere(f"the hub ended with status {self._process.returncode}:\n{self.last_words()}")
+                raise NotHere(
+                    f"the hub ended with status {self._process.returncode}:\n{self.last_words()}"
+                )
             with suppress(*AWAY):
                 await self.ask("GET", "/")
                 return time.monotonic() - began
@@ -119,9 +134,13 @@ next:  {install_line("ipu_teach[hub]")}""")
 
     def last_words(self) -> str:
         """The end of what the hub said."""
-        return "\n".join((self.folder / "hub.log").read_text(encoding="utf-8", errors="replace").splitlines()[-12:])
+        return "\n".join(
+            (self.folder / "hub.log")
+            .read_text(encoding="utf-8", errors="replace")
+            .splitlines()[-12:]
+        )
 
-    # --- what it started ---------------------------------------------------------------------------------------------
+    # --- what it started --------------------------------------------------------------------------
 
     def processes(self) -> Iterator[tuple[int, str]]:
         """(process, learner) of all that runs in this room; learner "" for the hub, its proxy and its services."""
@@ -149,11 +168,20 @@ next:  {install_line("ipu_teach[hub]")}""")
         largest = 0
         for pid, learner in self.processes():
             with suppress(OSError):
-                lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines() if learner else []
-                largest = max([largest, *(int(line.split()[1]) for line in lines if line.startswith("VmPeak:"))])
+                lines = (
+                    Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+                    if learner
+                    else []
+                )
+                largest = max(
+                    [
+                        largest,
+                        *(int(line.split()[1]) for line in lines if line.startswith("VmPeak:")),
+                    ]
+                )
         return largest / 2**20
 
-    # --- what it is asked --------------------------------------------------------------------------------------------
+    # --- what it is asked -------------------------------------------------------------------------
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The hub's own API, as somebody who may bring learners; what it answers."""
@@ -164,7 +192,12 @@ async def fetch(method: str, url: str, token: str, body: Any = None, timeout: fl
     """One request; its answer read as JSON, None where there is none."""
     text = json.dumps(body) if body is not None else ("" if method in ("POST", "PUT") else None)
     request = HTTPRequest(
-        url, method, {"Authorization": f"token {token}"}, text, request_timeout=timeout, connect_timeout=timeout
+        url,
+        method,
+        {"Authorization": f"token {token}"},
+        text,
+        request_timeout=timeout,
+        connect_timeout=timeout,
     )
     answer: HTTPResponse = await AsyncHTTPClient().fetch(request)
     return json.loads(answer.body) if answer.body else None
@@ -173,7 +206,11 @@ async def fetch(method: str, url: str, token: str, body: Any = None, timeout: fl
 async def status_of(url: str, token: str) -> int:
     """The status that a page answers with, redirections not followed; without a token as a stranger."""
     headers = {"Authorization": f"token {token}"} if token else {}
-    return (await AsyncHTTPClient().fetch(HTTPRequest(url, headers=headers, follow_redirects=False), raise_error=False)).code
+    return (
+        await AsyncHTTPClient().fetch(
+            HTTPRequest(url, headers=headers, follow_redirects=False), raise_error=False
+        )
+    ).code
 
 
 def free_ports(number: int) -> list[int]:
@@ -198,7 +235,8 @@ def held(given: Namespace, whole: Callable[[Namespace, Room], Awaitable[bool]]) 
     """Run `whole` in a room of its own, within `LIMIT`; the exit status. Whatever happens, the room is cleared."""
     room = None
     sys.stdout.reconfigure(line_buffering=True)  # a figure is seen when it is there, in a file too
-    # What a service manager or a closed terminal sends is to end it as Ctrl-C does, or processes would stay.
+    # What a service manager or a closed terminal sends is to end it as Ctrl-C does, or processes
+    # would stay.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -208,7 +246,10 @@ def held(given: Namespace, whole: Callable[[Namespace, Room], Awaitable[bool]]) 
         print(why, file=sys.stderr)
         return 2
     except (asyncio.TimeoutError, KeyboardInterrupt) as stopped:
-        print("stopped" if isinstance(stopped, KeyboardInterrupt) else f"no end within {LIMIT:.0f} s", file=sys.stderr)
+        print(
+            "stopped" if isinstance(stopped, KeyboardInterrupt) else f"no end within {LIMIT:.0f} s",
+            file=sys.stderr,
+        )
         return 130 if isinstance(stopped, KeyboardInterrupt) else 1
     finally:
         if room is not None:

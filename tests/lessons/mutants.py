@@ -18,16 +18,35 @@ from copy import deepcopy
 from typing import Any
 
 OPERATORS = {
-    ast.Add: (ast.Sub,), ast.Sub: (ast.Add,), ast.Mult: (ast.Add,), ast.FloorDiv: (ast.Div,), ast.Div: (ast.Mult,),
-    ast.Mod: (ast.FloorDiv,), ast.MatMult: (ast.Mult,),
-}  # fmt: skip
-BOUNDS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
-TURNED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.MatMult)  # operators whose operands have an order
-NAMES = {"max": "min", "RepeatWhileTrue": "RepeatWhileFalse", "add_in_place": "sub_in_place", "SUCCESS": "NOT_AVAILABLE"}
+    ast.Add: (ast.Sub,),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.Add,),
+    ast.FloorDiv: (ast.Div,),
+    ast.Div: (ast.Mult,),
+    ast.Mod: (ast.FloorDiv,),
+    ast.MatMult: (ast.Mult,),
+}
+BOUNDS = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+# operators whose operands have an order
+TURNED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.MatMult)
+NAMES = {
+    "max": "min",
+    "RepeatWhileTrue": "RepeatWhileFalse",
+    "add_in_place": "sub_in_place",
+    "SUCCESS": "NOT_AVAILABLE",
+}
 NAMES |= {other: name for name, other in NAMES.items()}
 VIEWS = ("transpose", "flatten", "T")
 
-# What survives and may, by exercise: the line as it was damaged, and why it is no fault of the check.
+# What survives and may, by exercise: the line as it was damaged, and why it is no fault of the
+# check.
 HARMLESS = {
     "01.1": {
         "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_out, bytes_in, strict=True)))": "it takes "
@@ -84,7 +103,12 @@ HARMLESS = {
     "04.3": {"graph.set_tile_mapping(vertex, i // TILES)": "any tile will do"},
     "04.4": {
         f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7.5, {b}9.0, {c}3.25, {d}4.0]):": "these rows find all faults, too"
-        for a, b, c, d in (("", "-", "-", "-"), ("-", "", "-", "-"), ("-", "-", "", "-"), ("-", "-", "-", ""))
+        for a, b, c, d in (
+            ("", "-", "-", "-"),
+            ("-", "", "-", "-"),
+            ("-", "-", "", "-"),
+            ("-", "-", "-", ""),
+        )
     },
     "04.5": {
         f"once = {once}": "a cycle of twelve is near enough"
@@ -126,7 +150,9 @@ HARMLESS = {
         "powers = np.exp(scores - scores.min(axis=1, keepdims=True))": "softmax does not mind what is added to a row",
         "powers = np.exp(scores - scores.max(keepdims=True))": "softmax does not mind what is added to a row",
     },
-    "07.2": {"fetch = Sequence(Copy(digits, labels), Copy(pixels, images))": "images and labels do not need each other"},
+    "07.2": {
+        "fetch = Sequence(Copy(digits, labels), Copy(pixels, images))": "images and labels do not need each other"
+    },
 }
 
 
@@ -139,7 +165,10 @@ def _does_something(node: ast.AST) -> bool:
     """Whether it is a call, a += or an assignment to an element: a statement without which the rest still runs."""
     call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     return (
-        call or isinstance(node, ast.AugAssign) or isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript)
+        call
+        or isinstance(node, ast.AugAssign)
+        or isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Subscript)
     )
 
 
@@ -190,8 +219,13 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     for name in ("body", "orelse"):
         block = getattr(node, name, None)
         for i in range(len(block) - 1 if isinstance(block, list) else 0):
-            if all(isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) for s in block[i : i + 2]):
-                yield "programs swapped", _with(node, **{name: [*block[:i], block[i + 1], block[i], *block[i + 2 :]]})
+            if all(
+                isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) for s in block[i : i + 2]
+            ):
+                yield (
+                    "programs swapped",
+                    _with(node, **{name: [*block[:i], block[i + 1], block[i], *block[i + 2 :]]}),
+                )
 
 
 def _changed_call(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
@@ -208,7 +242,12 @@ def _changed_call(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
     if called in ("range", "Repeat"):
         for i, argument in enumerate(node.args[: 1 if called == "Repeat" else None]):
             for amount in (1, -1):
-                yield "bound", _with(node, args=[*node.args[:i], _plus(argument, amount), *node.args[i + 1 :]])
+                yield (
+                    "bound",
+                    _with(
+                        node, args=[*node.args[:i], _plus(argument, amount), *node.args[i + 1 :]]
+                    ),
+                )
     for i in range(len(node.keywords)):
         yield "left out", _with(node, keywords=node.keywords[:i] + node.keywords[i + 1 :])
 
@@ -229,8 +268,14 @@ def damaged(source: str) -> Iterator[tuple[str, str, str]]:
             tree = ast.parse(source)
             node = list(ast.walk(tree))[place]
             kind, other = list(changes(node))[which]
-            code = ast.unparse(ast.fix_missing_locations(_Replace(node, deepcopy(other)).visit(tree)))
-            changed = [line for line, before in zip(code.splitlines(), whole, strict=False) if line != before]
+            code = ast.unparse(
+                ast.fix_missing_locations(_Replace(node, deepcopy(other)).visit(tree))
+            )
+            changed = [
+                line
+                for line, before in zip(code.splitlines(), whole, strict=False)
+                if line != before
+            ]
             if changed or code.splitlines() != whole:
                 yield kind, changed[0].strip() if changed else "", code
 
@@ -260,7 +305,9 @@ def main(words: list[str]) -> int:
     tried, faults = Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["IPU_TEACH_WORK"] = folder
-        for name in [exercise.name for exercise in EXERCISES if not words or exercise.name in words]:
+        for name in [
+            exercise.name for exercise in EXERCISES if not words or exercise.name in words
+        ]:
             counts, passed = survivors(name, definitions(name[:2]))
             tried += counts
             print(f"{name}: {counts.total()} tried, {len(passed)} survive", flush=True)

@@ -30,11 +30,22 @@ PATHS = {
     "the whole path": ("00", "01", "02", "03", "04", "tiny", "05", "06", "07"),
 }
 MODULES: dict[str, ModuleType] = {
-    "popops": popops, "poplin": poplin, "popnn": popnn, "poprand": poprand, "poputil": poputil, "expr": popops.expr,
+    "popops": popops,
+    "poplin": poplin,
+    "popnn": popnn,
+    "poprand": poprand,
+    "poputil": poputil,
+    "expr": popops.expr,
     "show": show,
-}  # fmt: skip
-OF_OBJECTS = {name for kind in (Engine, Graph, Report, Target, Tensor) for name in dir(kind) if not name.startswith("_")}
-OF_OBJECTS = OF_OBJECTS - {"T", "index"} | {"add"}  # T and index are those of arrays and lists in the answers; add a Sequence's
+}
+OF_OBJECTS = {
+    name
+    for kind in (Engine, Graph, Report, Target, Tensor)
+    for name in dir(kind)
+    if not name.startswith("_")
+}
+# T and index are those of arrays and lists in the answers; add a Sequence's
+OF_OBJECTS = OF_OBJECTS - {"T", "index"} | {"add"}
 BY_THEMSELVES = {
     name
     for module in (ipu_teach, program)
@@ -48,7 +59,10 @@ Cell = tuple[str, int, str]  # lesson, number of the cell, and what it shows as 
 
 def path_of(lesson: str) -> Path | None:
     """The solved notebook of a lesson; None for one that is not written yet."""
-    return next(iter(SOLUTIONS.glob(f"{lesson}_*.ipynb")), next(iter(SOLUTIONS.glob(f"{lesson}.ipynb")), None))
+    return next(
+        iter(SOLUTIONS.glob(f"{lesson}_*.ipynb")),
+        next(iter(SOLUTIONS.glob(f"{lesson}.ipynb")), None),
+    )
 
 
 @cache
@@ -56,13 +70,18 @@ def cells_of(lesson: str) -> tuple[Cell, ...]:
     """What the cells of a lesson show as code, as a learner gets them."""
     path = path_of(lesson)
     cells = learners_form(read_notebook(path))["cells"] if path else []
-    shown = [code_in(source_of(c)) if c["cell_type"] == "markdown" else without_imports(source_of(c)) for c in cells]
+    shown = [
+        code_in(source_of(c)) if c["cell_type"] == "markdown" else without_imports(source_of(c))
+        for c in cells
+    ]
     return tuple((lesson, number, text) for number, text in enumerate(shown))
 
 
 def code_in(text: str) -> str:
     """What stands as code in a text: between backticks, and in indented lines."""
-    return "\n".join(re.findall(r"`+([^`]+)`+", text) + re.findall(r"^ {4}(?! *[*>-] )(.+)", text, re.MULTILINE))
+    return "\n".join(
+        re.findall(r"`+([^`]+)`+", text) + re.findall(r"^ {4}(?! *[*>-] )(.+)", text, re.MULTILINE)
+    )
 
 
 def without_imports(source: str) -> str:
@@ -70,7 +89,9 @@ def without_imports(source: str) -> str:
     lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (
+                (node.end_lineno or node.lineno) - node.lineno + 1
+            )
     return "\n".join(lines)
 
 
@@ -109,7 +130,11 @@ def introduced(path: tuple[str, ...]) -> Iterator[tuple[str, str, Cell | None]]:
     before: list[Cell] = []
     for lesson in path:
         file = path_of(lesson)
-        solved = [source_of(c) if c["cell_type"] == "code" else "" for c in read_notebook(file)["cells"]] if file else []
+        solved = (
+            [source_of(c) if c["cell_type"] == "code" else "" for c in read_notebook(file)["cells"]]
+            if file
+            else []
+        )
         for cell, source in zip(cells_of(lesson), solved, strict=True):
             before.append(cell)
             for exercise, name in sorted(set(needs(source))):
@@ -131,7 +156,9 @@ def main() -> int:
         print(f"{title}: {', '.join(path)}")
         for exercise, name, cell in introduced(path):
             holes += cell is None
-            print(f"  {exercise}  {name:<32}{f'{cell[0]}, cell {cell[1]}' if cell else 'NOT SHOWN'}")
+            print(
+                f"  {exercise}  {name:<32}{f'{cell[0]}, cell {cell[1]}' if cell else 'NOT SHOWN'}"
+            )
     return 1 if holes else 0
 
 

@@ -1,4 +1,5 @@
-"""Predictions of earlier lessons come back, with other numbers, and a run of the engine answers them."""
+"""Predictions of earlier lessons come back, with other numbers, and a run of the engine answers
+them."""
 
 from __future__ import annotations
 
@@ -40,26 +41,33 @@ def test_the_engine_answers_what_is_asked(question: Any, seed: int | None) -> No
 def test_it_is_asked_until_it_is_answered_and_then_compared() -> None:
     asked = repr(predict("02.0 again", ...))
     assert asked == (
-        "02.0 again: what a transpose moves, once it is copied\n"
-        "  asked: a is a FLOAT matrix of 12 rows and 8 columns, with row i on tile i. b has 8 rows and 12\n"
-        "         columns, and its row i lies on tile i too. How many bytes travel between tiles in\n"
-        "         Copy(a.transpose(), b)?\n"
-        "  next:  put your guess in place of the dots (your guess: a whole number from 0 on)."
+        "02.0 again: what a transpose moves, once it is copied\n  asked: a is a FLOAT matrix of 12 "
+        "rows and 8 columns, with row i on tile i. b has 8 rows and 12\n         columns, and its "
+        "row i lies on tile i too. How many bytes travel between tiles in\n         "
+        "Copy(a.transpose(), b)?\n  next:  put your guess in place of the dots (your guess: a "
+        "whole number from 0 on)."
     )
     assert repr(predict("02.0 again")) == asked and learned().record("02.0 again") == {}
     first = repr(predict("02.0 again", 100))
     # 12 x 8 elements of 4 bytes, but for 8 on the diagonal.
-    assert "compared" in first and "  you guessed: 100 bytes\n  it is:       352 bytes\n  why:" in first
-    assert repr(predict("02.0 again", 352)) == repr(predict("02.0 again", ...)) == first  # the first guess stays
+    assert (
+        "compared" in first
+        and "  you guessed: 100 bytes\n  it is:       352 bytes\n  why:" in first
+    )
+    # the first guess stays
+    assert repr(predict("02.0 again", 352)) == repr(predict("02.0 again", ...)) == first
     assert learned().record("02.0 again") == {"prediction": [100]}
-    assert "as you guessed" in repr(predict("01.0 again", by_hand("01.0 again", find_question("01.0 again").drawn().asks)[0]))
+    assert "as you guessed" in repr(
+        predict("01.0 again", by_hand("01.0 again", find_question("01.0 again").drawn().asks)[0])
+    )
 
 
 def test_wrong_calls_say_what_to_do() -> None:
     with pytest.raises(AnswerKindError) as caught:
         predict("01.0 again", actual=5)
-    assert (
-        str(caught.value) == "Prediction 01.0 again was given what it is.\n  next:  leave actual out: here the machine answers."
+    assert str(caught.value) == (
+        "Prediction 01.0 again was given what it is.\n  next:  leave actual out: here the "
+        "machine answers."
     )
     with pytest.raises(AnswerKindError, match="Prediction 01.3 again was given 5"):
         predict("01.3 again", 5)
@@ -83,7 +91,10 @@ def test_they_come_two_lessons_on_and_are_counted_apart(monkeypatch: pytest.Monk
     text = repr(progress("03"))
     assert text.splitlines()[0] == "0 of 0 exercises solved; 1 of 2 asked again"
     assert [line.split("  ")[0] for line in text.splitlines()[2:]] == ["01.0 again", "01.3 again"]
-    assert repr(progress()).splitlines()[0] == "0 of 10 exercises solved; 1 of 3 predictions made; 1 of 3 asked again"
+    assert (
+        repr(progress()).splitlines()[0]
+        == "0 of 10 exercises solved; 1 of 3 predictions made; 1 of 3 asked again"
+    )
     assert "asked again" not in repr(progress("01"))
     learned().forget("01")
     assert "0 of 2 asked again" in repr(progress("03"))

@@ -29,7 +29,13 @@ BALANCE = "01.2"  # an exercise with a cost
 
 def record(state: str, refused: int = 0, why: str = "", **more: Any) -> dict[str, Any]:
     said = {why: refused} if why else {}
-    return {"state": state, "attempts": refused + (state == "solved"), "kinds": {"not yet": refused}, "said": said, **more}
+    return {
+        "state": state,
+        "attempts": refused + (state == "solved"),
+        "kinds": {"not yet": refused},
+        "said": said,
+        **more,
+    }
 
 
 @pytest.fixture
@@ -39,7 +45,9 @@ def learner(tmp_path: Path) -> Callable[..., Path]:
     def write(folder: str, records: object, **more: object) -> Path:
         work = tmp_path / "homes" / folder / "kit" / "work"
         work.mkdir(parents=True)
-        (work / FILE).write_text(json.dumps({"format": 1, "records": records, **more}), encoding="utf-8")
+        (work / FILE).write_text(
+            json.dumps({"format": 1, "records": records, **more}), encoding="utf-8"
+        )
         return work
 
     return write
@@ -47,9 +55,20 @@ def learner(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def homes(tmp_path: Path, learner: Callable[..., Path]) -> str:
-    learner("ada", {"00.0": {"prediction": [1]}, "00.1": record("solved", 1, "a MB is no MiB."), "01.1": record("not yet", 1)})
+    learner(
+        "ada",
+        {
+            "00.0": {"prediction": [1]},
+            "00.1": record("solved", 1, "a MB is no MiB."),
+            "01.1": record("not yet", 1),
+        },
+    )
     learner("ben", {"00.1": record("not yet", 4, "a MB is no MiB.")})
-    learner("u3", {"00.1": record("solved"), "00.3": record("not yet", 3, "the rest was left.")}, name="Cleo")
+    learner(
+        "u3",
+        {"00.1": record("solved"), "00.3": record("not yet", 3, "the rest was left.")},
+        name="Cleo",
+    )
     return str(tmp_path / "homes")
 
 
@@ -67,13 +86,25 @@ def test_who_is_where(homes: str) -> None:
 
 def test_what_stops_most_comes_first_with_its_most_frequent_reason(homes: str) -> None:
     first, second, third = hurdles(called([homes]))
-    assert (first.exercise.name, first.tried, first.solved, first.stuck, first.attempts) == ("00.1", 3, 2, 1, 1.5)
+    assert (first.exercise.name, first.tried, first.solved, first.stuck, first.attempts) == (
+        "00.1",
+        3,
+        2,
+        1,
+        1.5,
+    )
     assert (first.reason, first.times) == ("a MB is no MiB.", 5)
-    assert (second.exercise.name, second.stuck, third.exercise.name, third.stuck) == ("00.3", 1, "01.1", 0)
+    assert (second.exercise.name, second.stuck, third.exercise.name, third.stuck) == (
+        "00.3",
+        1,
+        "01.1",
+        0,
+    )
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(10, "just now"), (330, "5 min ago"), (3 * 3600, "3 h ago"), (5 * 86400 + 60, "5 days ago")]
+    ("seconds", "said"),
+    [(10, "just now"), (330, "5 min ago"), (3 * 3600, "3 h ago"), (5 * 86400 + 60, "5 days ago")],
 )
 def test_how_long_ago_the_last_try_was(homes: str, seconds: float, said: str) -> None:
     then = time.time() - seconds
@@ -81,15 +112,20 @@ def test_how_long_ago_the_last_try_was(homes: str, seconds: float, said: str) ->
     assert {row[0]: row[-1] for row in tables(called([homes]))[0][2]}["ben"] == said
 
 
-def test_files_that_were_sent_in_are_named_by_their_names(tmp_path: Path, learner: Callable[..., Path]) -> None:
+def test_files_that_were_sent_in_are_named_by_their_names(
+    tmp_path: Path, learner: Callable[..., Path]
+) -> None:
     work = learner("ada", {"00.1": record("solved")})
     (tmp_path / "dan.json").write_bytes((work / FILE).read_bytes())
     (tmp_path / "notes.json").write_text("[1, 2]", encoding="utf-8")  # some other file
     names = [one.name for one in called([str(tmp_path)]).learners]
     assert names == ["dan", "homes"]  # the folder below the one that was given
     assert [one.name for one in called([str(work)]).learners] == ["kit"]
-    assert [one.name for one in called([str(work / FILE), str(tmp_path / "dan.json")]).learners] == ["dan", "progress"]
-    assert len(called([str(work), str(work / FILE)]).learners) == 1  # one file, however it is reached
+    assert [
+        one.name for one in called([str(work / FILE), str(tmp_path / "dan.json")]).learners
+    ] == ["dan", "progress"]
+    # one file, however it is reached
+    assert len(called([str(work), str(work / FILE)]).learners) == 1
 
 
 def test_two_of_one_name_are_told_apart(learner: Callable[..., Path], tmp_path: Path) -> None:
@@ -99,27 +135,48 @@ def test_two_of_one_name_are_told_apart(learner: Callable[..., Path], tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\xff", b"[]", b'{"format": 1, "records": 3}', b"[" * 100_000, b'{"format": 1, "records": {"a": NaN}}']
+    "content",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"format": 1, "records": 3}',
+        b"[" * 100_000,
+        b'{"format": 1, "records": {"a": NaN}}',
+    ],
 )
 def test_a_damaged_file_is_named_and_left_as_it_is(homes: str, content: bytes) -> None:
     file = Path(homes, "ben", "kit", "work", FILE)
     file.write_bytes(content)
     roster = called([homes])
-    assert [one.name for one in roster.learners] == ["ada", "Cleo"] and roster.unread == ((file, "damaged"),)
+    assert [one.name for one in roster.learners] == ["ada", "Cleo"] and roster.unread == (
+        (file, "damaged"),
+    )
     assert file.read_bytes() == content and len(list(file.parent.iterdir())) == 1
     assert "Could not be read, and was left as it is" in text(tables(roster))
 
 
 ODD: list[dict[str, Any]] = [
     {"00.1": 7, "00.2": None, "99.9": {"state": "solved"}},
-    {"00.1": {"state": ["solved"], "attempts": -3, "kinds": [], "said": {"x": "y"}, "shared": {"line": 4}, "hints": 1e99}},
+    {
+        "00.1": {
+            "state": ["solved"],
+            "attempts": -3,
+            "kinds": [],
+            "said": {"x": "y"},
+            "shared": {"line": 4},
+            "hints": 1e99,
+        }
+    },
     {"00.1": {"state": "not yet", "kinds": {"not yet": 10**30}, "said": {"\x1b[31mred\n": 2}}},
     {BALANCE: {"shared": {"line": "\x00", "code": ""}}},
 ]
 
 
 @pytest.mark.parametrize("records", ODD)
-def test_what_was_edited_by_hand_does_no_harm(learner: Callable[..., Path], tmp_path: Path, records: object) -> None:
+def test_what_was_edited_by_hand_does_no_harm(
+    learner: Callable[..., Path], tmp_path: Path, records: object
+) -> None:
     learner("ada\x1b[2J", records, name="<b>\x07Ada" + "a" * 99)
     roster = called([str(tmp_path / "homes")])
     shown = text(tables(roster, ladder.climbed(roster)))
@@ -127,18 +184,29 @@ def test_what_was_edited_by_hand_does_no_harm(learner: Callable[..., Path], tmp_
     assert "<b>" in shown
 
 
-def test_a_table_for_a_spreadsheet(homes: str, learner: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_for_a_spreadsheet(
+    homes: str, learner: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     learner("=1+1", {"00.1": record("solved", hints=2)})
     assert cli.main(["class", homes, "--csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["learner"] for row in rows] == ["'=1+1", "ada", "ada", "ben", "Cleo", "Cleo"]
-    assert (rows[0]["state"], rows[0]["attempts"], rows[0]["hints"], rows[3]["refusals"]) == ("solved", "1", "2", "4")
+    assert (rows[0]["state"], rows[0]["attempts"], rows[0]["hints"], rows[3]["refusals"]) == (
+        "solved",
+        "1",
+        "2",
+        "4",
+    )
 
 
 def test_the_command_prints_the_tables(homes: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["class", homes]) == 0
     printed = capsys.readouterr().out
-    assert "3 learners, 2 stuck" in printed and "What stops most people" in printed and "a MB is no MiB. (5)" in printed
+    assert (
+        "3 learners, 2 stuck" in printed
+        and "What stops most people" in printed
+        and "a MB is no MiB. (5)" in printed
+    )
 
 
 def test_a_folder_without_learners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,10 +214,12 @@ def test_a_folder_without_learners(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "There is no progress of any learner in" in capsys.readouterr().err
     assert cli.main(["class", str(tmp_path / "nowhere")]) == 2
     said = capsys.readouterr().err
-    assert "There is no folder" in said and "give folders, or progress files, that are there." in said
+    assert (
+        "There is no folder" in said and "give folders, or progress files, that are there." in said
+    )
 
 
-# --- names and the ladder ---------------------------------------------------------------------------------------------
+# --- names and the ladder -------------------------------------------------------------------------
 
 
 def test_a_learner_gives_a_name(fresh_desk: Path) -> None:
@@ -161,7 +231,9 @@ def test_a_learner_gives_a_name(fresh_desk: Path) -> None:
 def test_what_is_no_name(fresh_desk: Path, name: Any) -> None:
     from ipu_teach.errors import LessonError
 
-    with pytest.raises(LessonError, match=r"was given the name[\s\S]*give one line of text, at most 60 characters"):
+    with pytest.raises(
+        LessonError, match=r"was given the name[\s\S]*give one line of text, at most 60 characters"
+    ):
         progress(name=name)
 
 
@@ -181,7 +253,10 @@ def test_running_again_says_whose_turn_it_is_on_a_terminal_alone(
 
 
 def test_shared_answers_are_run_again_before_they_count(
-    fresh_desk: Path, tmp_path: Path, learner: Callable[..., Path], solution: Callable[[str], tuple[Any, ...]]
+    fresh_desk: Path,
+    tmp_path: Path,
+    learner: Callable[..., Path],
+    solution: Callable[[str], tuple[Any, ...]],
 ) -> None:
     (answer,) = solution(BALANCE)
     assert check(BALANCE, answer)
@@ -189,29 +264,64 @@ def test_shared_answers_are_run_again_before_they_count(
     kept = json.loads((fresh_desk / FILE).read_text(encoding="utf-8"))["records"][BALANCE]["shared"]
     cost = re.findall(r"^01\.2 (\d+) modelled cycles", kept["line"])[0]
     learner("ada", {BALANCE: record("solved", shared=kept)})
-    learner("boaster", {BALANCE: record("solved", shared=kept | {"line": kept["line"].replace(cost, "1")})})
-    learner("other", {BALANCE: record("solved", shared={"line": kept["line"].replace("01.2", "01.1"), "code": kept["code"]})})
-    learner("ended", {BALANCE: record("solved", shared=kept | {"code": "def f(jobs, tiles):\n    raise SystemExit"})})
-    learner("helped", {BALANCE: record("solved", shared=kept | {"code": "def f(jobs, tiles):\n    return helper(jobs)"})})
+    learner(
+        "boaster",
+        {BALANCE: record("solved", shared=kept | {"line": kept["line"].replace(cost, "1")})},
+    )
+    learner(
+        "other",
+        {
+            BALANCE: record(
+                "solved",
+                shared={"line": kept["line"].replace("01.2", "01.1"), "code": kept["code"]},
+            )
+        },
+    )
+    learner(
+        "ended",
+        {
+            BALANCE: record(
+                "solved", shared=kept | {"code": "def f(jobs, tiles):\n    raise SystemExit"}
+            )
+        },
+    )
+    learner(
+        "helped",
+        {
+            BALANCE: record(
+                "solved", shared=kept | {"code": "def f(jobs, tiles):\n    return helper(jobs)"}
+            )
+        },
+    )
     rungs = ladder.climbed(called([str(tmp_path / "homes")]))
-    assert [(rung.name, rung.holds) for rung in rungs][0] == ("ada", True) and sum(rung.holds for rung in rungs) == 1
+    assert [(rung.name, rung.holds) for rung in rungs][0] == ("ada", True) and sum(
+        rung.holds for rung in rungs
+    ) == 1
     why = {rung.name: rung.why for rung in rungs}
     assert f"1 modelled cycles was said, {cost} modelled cycles came" in why["boaster"]
-    assert why["other"] == "the line is one of 01.1" and why["helped"] == "its code needs helper, of another cell"
+    assert (
+        why["other"] == "the line is one of 01.1"
+        and why["helped"] == "its code needs helper, of another cell"
+    )
     assert "does not pass" in why["ended"]
 
 
 def test_a_replay_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ladder, "LIMIT", 0.01)
-    assert ladder._replay("01.2 1 x, digest 000000000000, code 000000000000", "0") == "no end within 0 seconds"
+    assert (
+        ladder._replay("01.2 1 x, digest 000000000000, code 000000000000", "0")
+        == "no end within 0 seconds"
+    )
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def page() -> Iterator[int]:
-    server = serve.ThreadingHTTPServer((serve.HOST, 0), serve._handler(lambda: "<p>who is where</p>"))
+    server = serve.ThreadingHTTPServer(
+        (serve.HOST, 0), serve._handler(lambda: "<p>who is where</p>")
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server.server_port
     server.shutdown()
@@ -229,7 +339,12 @@ def got(port: int, path: str, host: str = "localhost") -> tuple[int, str]:
 
 def test_the_page_shows_the_tables_and_can_be_paused(page: int) -> None:
     status, body = got(page, "/")
-    assert status == 200 and "<p>who is where</p>" in body and 'id="pause"' in body and 'lang="en"' in body
+    assert (
+        status == 200
+        and "<p>who is where</p>" in body
+        and 'id="pause"' in body
+        and 'lang="en"' in body
+    )
     assert got(page, "/table") == (200, "<p>who is where</p>")
 
 
@@ -254,10 +369,17 @@ def test_a_long_reason_ends_at_a_word(tmp_path: Path, monkeypatch: pytest.Monkey
     assert reason.endswith(" …") and len(reason) <= 30
 
 
-def test_the_page_waits_for_the_first_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_waits_for_the_first_learner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown: list[str] = []
-    monkeypatch.setattr("ipu_teach.classroom.command.serve", lambda body, port: shown.append(serve.table(body)) or 0)
-    assert cli.main(["class", str(tmp_path), "--serve"]) == 0 and "There is no progress of any learner" in shown[0]
+    monkeypatch.setattr(
+        "ipu_teach.classroom.command.serve", lambda body, port: shown.append(serve.table(body)) or 0
+    )
+    assert (
+        cli.main(["class", str(tmp_path), "--serve"]) == 0
+        and "There is no progress of any learner" in shown[0]
+    )
     assert cli.main(["class", str(tmp_path / "nowhere"), "--serve"]) == 2
 
 
@@ -269,20 +391,27 @@ def test_names_in_the_page_are_escaped(learner: Callable[..., Path], tmp_path: P
     assert "<img" not in found and "<script" not in found and "&lt;img src=x&gt;" in found
 
 
-# --- a second group ---------------------------------------------------------------------------------------------------
+# --- a second group -------------------------------------------------------------------------------
 
 
-def test_a_fresh_start_sets_aside_and_throws_nothing_away(homes: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fresh_start_sets_aside_and_throws_nothing_away(
+    homes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     work = Path(homes, "ada", "kit", "work")
     (work / "01_mine.ipynb").write_text("mine", encoding="utf-8")
     (work / ".jupyter").mkdir()
     before = (work / FILE).read_bytes()
     assert cli.main(["class", homes, "--fresh"]) == 0
-    assert "nothing was moved; --yes sets aside the work of 3 learners" in capsys.readouterr().out and (work / FILE).exists()
+    assert (
+        "nothing was moved; --yes sets aside the work of 3 learners" in capsys.readouterr().out
+        and (work / FILE).exists()
+    )
     assert cli.main(["class", homes, "--fresh", "--yes"]) == 0
     (aside,) = work.glob("before-*")
     assert sorted(path.name for path in work.iterdir()) == [".jupyter", aside.name]
-    assert (aside / FILE).read_bytes() == before and (aside / "01_mine.ipynb").read_text(encoding="utf-8") == "mine"
+    assert (aside / FILE).read_bytes() == before and (aside / "01_mine.ipynb").read_text(
+        encoding="utf-8"
+    ) == "mine"
     assert cli.main(["class", homes]) == 2  # a new group has done nothing yet
     assert cli.main(["class", homes, "--fresh", "--yes"]) == 2
     assert "There is no progress of any learner" in capsys.readouterr().err

@@ -52,7 +52,7 @@ class Tags(HTMLParser):
         self.text += data
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
+# --- check ----------------------------------------------------------------------------------------
 
 
 def test_a_verdict_as_text() -> None:
@@ -65,7 +65,9 @@ def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", blank)) == (
         '01.1 The time of a superstep: not attempted\n  next: fill the gap; hint("01.1") helps.'
     )
-    assert repr(check("01.1", lambda work, i, o, sync: sync + -(-max(*i, *o) // 4) + sum(work))) == (
+    assert repr(
+        check("01.1", lambda work, i, o, sync: sync + -(-max(*i, *o) // 4) + sum(work))
+    ) == (
         "01.1 The time of a superstep: not yet\n"
         "  tried:    <lambda>([479, 25, 113], [198, 68, 504], [891, 198, 543], 138)\n"
         "  came:     978\n"  # 138 + ceil(891 / 4) + 479 + 25 + 113
@@ -81,8 +83,14 @@ def test_an_answers_own_error_is_a_verdict_with_its_line() -> None:
         return work["sync"]
 
     text = repr(check("01.1", broken))
-    assert "error in the answer" in text and "TypeError: list indices must be integers or slices, not str" in text
-    assert re.search(r'line: +test_desk\.py, line \d+: return work\["sync"\]', text) and "Traceback" not in text
+    assert (
+        "error in the answer" in text
+        and "TypeError: list indices must be integers or slices, not str" in text
+    )
+    assert (
+        re.search(r'line: +test_desk\.py, line \d+: return work\["sync"\]', text)
+        and "Traceback" not in text
+    )
 
 
 def test_an_error_of_the_kit_keeps_its_advice(names_of: Callable[[str], Names]) -> None:
@@ -104,14 +112,21 @@ def test_stopping_a_check_stops_it() -> None:
 
 
 def test_a_verdict_as_html_says_the_same() -> None:
-    for verdict in (check("01.1", right), check("01.1", lambda *a: "<b>&"), check("01.2", lambda jobs, tiles: [0] * len(jobs))):
+    for verdict in (
+        check("01.1", right),
+        check("01.1", lambda *a: "<b>&"),
+        check("01.2", lambda jobs, tiles: [0] * len(jobs)),
+    ):
         html = verdict._repr_html_()
         parsed = Tags(html)
-        assert parsed.open == [] and html.startswith('<div class="ipu-view" role="group" aria-label="')
+        assert parsed.open == [] and html.startswith(
+            '<div class="ipu-view" role="group" aria-label="'
+        )
         words = "".join(parsed.text.split())
         for label, text in verdict.rows:
             assert label in words and "".join(text.split()) in words
-        assert "<b>&" not in html and not re.search(r"(?<!-)color:(?!inherit)", html)  # the page's own colours, light or dark
+        # the page's own colours, light or dark
+        assert "<b>&" not in html and not re.search(r"(?<!-)color:(?!inherit)", html)
         hidden = [a for a in parsed.attributes if a.get("aria-hidden") == "true"]
         assert hidden, "signs and bars are for the eye only; their words stand beside them"
 
@@ -121,12 +136,19 @@ def test_a_cost_shows_its_budget_and_the_bar_between() -> None:
     budget, yours = (line for line in text.splitlines() if "|" in line)
     assert budget.count("#") < yours.count("#") == 30 and "% over" in yours and "over" not in budget
     assert "modelled cycles" in budget and "modelled cycles" in yours
-    assert repr(Panel("x", bars=Bars(0, 8, "bytes"))).endswith(f"  yours:  |{'#' * 30}| 8 bytes, over")
+    assert repr(Panel("x", bars=Bars(0, 8, "bytes"))).endswith(
+        f"  yours:  |{'#' * 30}| 8 bytes, over"
+    )
     assert "| 9 bytes, 10 % under" in repr(Panel("x", bars=Bars(10, 9, "bytes")))
-    edges = [re.findall("border-left-color:(#......)", check("01.1", answer)._repr_html_()) for answer in (right, blank, len)]
+    edges = [
+        re.findall("border-left-color:(#......)", check("01.1", answer)._repr_html_())
+        for answer in (right, blank, len)
+    ]
     assert len(edges[0]) == len(edges[2]) == 1 and edges[0] != edges[2] and edges[1] == []
     assert f"|{' ' * 30}| 0 bytes" in repr(Panel("x", bars=Bars(0, 0, "bytes")))
-    assert "width:50%" in Bars(10, 20, "bytes").html() and "100 % over" in Bars(10, 20, "bytes").html()
+    assert (
+        "width:50%" in Bars(10, 20, "bytes").html() and "100 % over" in Bars(10, 20, "bytes").html()
+    )
 
 
 def test_attempts_are_counted_and_solved_stays_solved() -> None:
@@ -135,17 +157,28 @@ def test_attempts_are_counted_and_solved_stays_solved() -> None:
     check("01.1", lambda *a: 0)
     once = learned().record("01.1")
     (why,) = once.pop("said")
-    assert why.startswith("the work is missing") and once == {"attempts": 1, "state": "not yet", "kinds": {"not yet": 1}}
+    assert why.startswith("the work is missing") and once == {
+        "attempts": 1,
+        "state": "not yet",
+        "kinds": {"not yet": 1},
+    }
     check("01.1", right)
     check("01.1", lambda *a: 0)
     check("01.1", lambda *a: 1 / 0)
     kinds = {"passed": 1, "not yet": 2, "error in the answer": 1}
     said = {why: 2, "ZeroDivisionError": 1}
-    assert learned().record("01.1") == {"attempts": 4, "state": "solved", "kinds": kinds, "said": said}
+    assert learned().record("01.1") == {
+        "attempts": 4,
+        "state": "solved",
+        "kinds": kinds,
+        "said": said,
+    }
 
 
 def test_records_that_were_edited_by_hand_do_no_harm() -> None:
-    learned().change("01.1", lambda r: r.update(attempts="many", hints=-3, prediction={}, state=[], kinds=[3]))
+    learned().change(
+        "01.1", lambda r: r.update(attempts="many", hints=-3, prediction={}, state=[], kinds=[3])
+    )
     learned().change("01.3", lambda r: r.update(prediction=["x", None]))
     check("01.1", right)
     assert "hint 1 of 3" in repr(hint("01.1"))
@@ -200,16 +233,24 @@ def test_tolerance_is_scaled_to_the_answer() -> None:
     assert difference(1e-12, 2e-12) and not difference(1e12 + 1, 1e12)
     assert not difference(np.float32(0.1), 0.1) and difference(0.1001, 0.1)
     assert difference([1e-9, 0], [0.0, 0]) and not difference([1, 1e-9], [1.0, 0])
-    assert difference(617.0005, 617) == "617.0005" and not difference(617.0, 617)  # whole numbers are exact
+    # whole numbers are exact
+    assert difference(617.0005, 617) == "617.0005" and not difference(617.0, 617)
     for right in (Fraction(3, 4), np.array(0.75), np.float32(0.75), np.array([0.75])[0]):
         assert not difference(right, 0.75)
-    coarser = np.float16(1 / 3), np.float32(1 / 3)  # what FLOAT rounds to passes, and what HALF does not
+    # what FLOAT rounds to passes, and what HALF does not
+    coarser = np.float16(1 / 3), np.float32(1 / 3)
     assert [bool(difference(mine, 1 / 3)) for mine in coarser] == [True, False]
     assert difference([1, 2, 4], [1, 2, 3]) == "4 at 2, not 3"
     assert difference([[1, 2], [3, 5]], np.array([[1, 2], [3, 4]])) == "5 at (1, 1), not 4"
     assert difference([1, 2], [1, 2, 3]) == "2 numbers, not 3"
-    assert "not a row of numbers" in difference(Graph(IPUModel("ipu2").create_device()).add_variable(FLOAT, 1), [1])
-    assert difference(0, 0.0) == "" and difference("a", "a") == "" and difference("a", "b") == "'b'".replace("b", "a")
+    assert "not a row of numbers" in difference(
+        Graph(IPUModel("ipu2").create_device()).add_variable(FLOAT, 1), [1]
+    )
+    assert (
+        difference(0, 0.0) == ""
+        and difference("a", "a") == ""
+        and difference("a", "b") == "'b'".replace("b", "a")
+    )
 
 
 def test_a_suspect_must_explain_every_case() -> None:
@@ -233,61 +274,99 @@ def test_a_suspect_must_explain_every_case() -> None:
 
 def test_elements_of_a_check_are_distinct() -> None:
     """A wrong order must not pass."""
-    for work, bytes_in, bytes_out, _ in [c for name, c in lesson01._supersteps().items() if name.startswith("drawn")]:
-        assert len({*work}) == len(work) and len({*bytes_in}) == len(bytes_in) and len({*bytes_out}) == len(bytes_out)
+    for work, bytes_in, bytes_out, _ in [
+        c for name, c in lesson01._supersteps().items() if name.startswith("drawn")
+    ]:
+        assert (
+            len({*work}) == len(work)
+            and len({*bytes_in}) == len(bytes_in)
+            and len({*bytes_out}) == len(bytes_out)
+        )
     for name, (work,) in lesson01._workloads().items():
         assert len({*work}) == len(work) or not name.startswith("drawn")
 
 
-# --- wrong calls ------------------------------------------------------------------------------------------------------
+# --- wrong calls ----------------------------------------------------------------------------------
 
 LESSONS = ", ".join(lesson.number for lesson in catalogue())
 REFUSED = [
-    (lambda: check("1.1", right), UnknownExerciseError, f"""\
+    (
+        lambda: check("1.1", right),
+        UnknownExerciseError,
+        f"""\
 There is no exercise '1.1'.
-  next:  did you mean '01.1'? Names are text, as '00.1'; there are some for the lessons {LESSONS}."""),
-    (lambda: check(1.1, right), UnknownExerciseError, f"""\
+  next:  did you mean '01.1'? Names are text, as '00.1'; there are some for the lessons {LESSONS}.""",
+    ),
+    (
+        lambda: check(1.1, right),
+        UnknownExerciseError,
+        f"""\
 There is no exercise 1.1.
-  next:  did you mean '01.1'? Names are text, as '00.1'; there are some for the lessons {LESSONS}."""),  # type: ignore[arg-type]
+  next:  did you mean '01.1'? Names are text, as '00.1'; there are some for the lessons {LESSONS}.""",
+    ),  # type: ignore[arg-type]
     (lambda: hint("01.9"), UnknownExerciseError, "There is no exercise '01.9'."),
     (lambda: given(None), UnknownExerciseError, "There is no exercise None."),  # type: ignore[arg-type]
-    (lambda: check("01.0", 5), UnknownExerciseError, """\
+    (
+        lambda: check("01.0", 5),
+        UnknownExerciseError,
+        """\
 01.0 is a prediction, and check() is for the other kind.
-  next:  predict("01.0", …)."""),
-    (lambda: predict("01.1", 5), UnknownExerciseError, """\
+  next:  predict("01.0", …).""",
+    ),
+    (
+        lambda: predict("01.1", 5),
+        UnknownExerciseError,
+        """\
 01.1 is an exercise, and predict() is for the other kind.
-  next:  check("01.1", …)."""),
+  next:  check("01.1", …).""",
+    ),
     (lambda: predict("01.7", 5), UnknownExerciseError, "There is no prediction '01.7'."),
-    (lambda: predict("01.0", "long"), AnswerKindError, """\
+    (
+        lambda: predict("01.0", "long"),
+        AnswerKindError,
+        """\
 Prediction 01.0 was given 'long'.
   where: One slow tile
-  next:  give one value; the answer: a number from 0 on."""),
+  next:  give one value; the answer: a number from 0 on.""",
+    ),
     (lambda: predict("01.0", float("nan")), AnswerKindError, "Prediction 01.0 was given nan."),
     (lambda: predict("01.0", np.inf), AnswerKindError, "Prediction 01.0 was given inf."),
     (lambda: predict("01.0", 10**400), AnswerKindError, f"Prediction 01.0 was given 1{'0' * 78}…."),
     (lambda: predict("01.0", [1, 2]), AnswerKindError, "Prediction 01.0 was given [1, 2]."),
     (lambda: predict("01.0", True), AnswerKindError, "Prediction 01.0 was given True."),
-    (lambda: predict("01.3", 5), AnswerKindError, """\
+    (
+        lambda: predict("01.3", 5),
+        AnswerKindError,
+        """\
 Prediction 01.3 was given 5.
   where: The last tile, and the share of waiting
-  next:  give (tile, waiting share); tile: a whole number from 0 to 12 and waiting share: a number from 0 to 1."""),
+  next:  give (tile, waiting share); tile: a whole number from 0 to 12 and waiting share: a number from 0 to 1.""",
+    ),
     (lambda: predict("01.3", (13, 0.5)), AnswerKindError, "Prediction 01.3 was given (13, 0.5)."),
     (lambda: predict("01.3", (5, 40)), AnswerKindError, "Prediction 01.3 was given (5, 40)."),
-    (lambda: progress("09"), UnknownExerciseError, f"""\
+    (
+        lambda: progress("09"),
+        UnknownExerciseError,
+        f"""\
 There are no exercises for the lesson '09'.
-  next:  there are some for the lessons {LESSONS}."""),
-]  # fmt: skip
+  next:  there are some for the lessons {LESSONS}.""",
+    ),
+]
 
 
-@pytest.mark.parametrize(("call", "kind", "text"), REFUSED, ids=[text.splitlines()[0] for _, _, text in REFUSED])
-def test_calls_without_sense_say_what_to_do(call: Callable[[], Any], kind: type[LessonError], text: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "kind", "text"), REFUSED, ids=[text.splitlines()[0] for _, _, text in REFUSED]
+)
+def test_calls_without_sense_say_what_to_do(
+    call: Callable[[], Any], kind: type[LessonError], text: str
+) -> None:
     with pytest.raises(kind) as caught:
         call()
     said = str(caught.value)
     assert said == text if "\n" in text else said.splitlines()[0] == text
 
 
-# --- hint -------------------------------------------------------------------------------------------------------------
+# --- hint -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
@@ -297,12 +376,14 @@ def test_hints_come_one_at_a_time_and_are_remembered(exercise: Any) -> None:
         text = " ".join(repr(hint(exercise.name)).split())
         last = min(number, count)
         assert f"hint {last} of {count}" in text
-        assert [" ".join(step.split()) in text for step in exercise.hints] == [i < last for i in range(count)]
+        assert [" ".join(step.split()) in text for step in exercise.hints] == [
+            i < last for i in range(count)
+        ]
         assert ("that was the last" in text) == (last == count)
     assert learned().record(exercise.name)["hints"] == count
 
 
-# --- predict ----------------------------------------------------------------------------------------------------------
+# --- predict --------------------------------------------------------------------------------------
 
 
 def test_a_prediction_is_locked_and_compared() -> None:
@@ -315,7 +396,10 @@ def test_a_prediction_is_locked_and_compared() -> None:
         "  next:        now run it and see."
     )
     second = " ".join(repr(predict("01.3", (5, 0.5))).split())
-    assert "you guessed: tile 4, waiting share 0.25" in second and "a second guess would not be one" in second
+    assert (
+        "you guessed: tile 4, waiting share 0.25" in second
+        and "a second guess would not be one" in second
+    )
     assert "locked already" in repr(predict("01.3", (4, 0.25)))
     assert "you guessed: tile 4" in " ".join(repr(predict("01.3", ...)).split())
     compared = repr(predict("01.3", actual=(5, 0.54)))
@@ -340,7 +424,7 @@ def test_a_prediction_counts_for_being_made() -> None:
     assert row.split("One slow tile")[1].strip() == "✓ predicted"
 
 
-# --- given ------------------------------------------------------------------------------------------------------------
+# --- given ----------------------------------------------------------------------------------------
 
 
 def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,7 +443,9 @@ def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixt
     assert learned().record("01.1")["state"] == "solved"
 
 
-def test_an_answer_of_ones_own_counts_beside_what_the_lesson_gave(names_of: Callable[[str], Names]) -> None:
+def test_an_answer_of_ones_own_counts_beside_what_the_lesson_gave(
+    names_of: Callable[[str], Names],
+) -> None:
     graph = names_of("01")["graph"]
     handed = eval("given('01.5')", {**names_of("01"), "given": given})
     assert handed == ("thirds", 3, 4)
@@ -387,7 +473,7 @@ def test_given_without_the_solved_notebook(monkeypatch: pytest.MonkeyPatch, tmp_
         given("01.1")
 
 
-# --- progress ---------------------------------------------------------------------------------------------------------
+# --- progress -------------------------------------------------------------------------------------
 
 
 def test_progress_is_a_table() -> None:

@@ -60,7 +60,11 @@ def test_a_machine_that_holds_float64_leaves_nothing_behind() -> None:
         assert np.zeros(1, np.float16).dtype == np.float64
     assert wide_third == 1 / 3 and wide_third.dtype == np.float64
     assert np.array_equal(wide_there, np.full((2, 3), 0.1 * 0.1))
-    assert FLOAT.numpy == np.float32 and HALF.numpy == np.float16 and np.zeros(1, np.float16).dtype.itemsize == 2
+    assert (
+        FLOAT.numpy == np.float32
+        and HALF.numpy == np.float16
+        and np.zeros(1, np.float16).dtype.itemsize == 2
+    )
     again = thirds()
     assert again[0] == third and np.array_equal(again[1], there) and again[2] == cycles
 
@@ -87,16 +91,26 @@ def test_tolerances_of_programs_are_derived_too(name: str) -> None:
 
 
 @pytest.mark.parametrize("exercise", PRECISE, ids=lambda e: e.name)
-def test_a_tolerance_is_what_the_declared_type_needs_and_refuses_the_next_coarser(exercise: Any) -> None:
+def test_a_tolerance_is_what_the_declared_type_needs_and_refuses_the_next_coarser(
+    exercise: Any,
+) -> None:
     precision: Precision = exercise.precision
-    assert max(precision.losses(precision.dtype)) < precision.tolerance < max(precision.losses(COARSER[precision.dtype]))
+    assert (
+        max(precision.losses(precision.dtype))
+        < precision.tolerance
+        < max(precision.losses(COARSER[precision.dtype]))
+    )
 
     def answer_in(dtype: Any) -> Any:
         return lambda *case: precision.formula(*(np.array(part, dtype) for part in case))
 
-    assert check(exercise.name, answer_in(np.float64)) and check(exercise.name, answer_in(precision.dtype.numpy))
+    assert check(exercise.name, answer_in(np.float64)) and check(
+        exercise.name, answer_in(precision.dtype.numpy)
+    )
     coarse = COARSER[precision.dtype].numpy
-    refused = check(exercise.name, lambda *case: precision.formula(*(np.array(part, coarse) for part in case)))
+    refused = check(
+        exercise.name, lambda *case: precision.formula(*(np.array(part, coarse) for part in case))
+    )
     assert refused.kind is Kind.NOT_YET
 
 

@@ -45,7 +45,11 @@ def test_a_known_mistake_is_called_by_its_own_name(wrong: Wrong, names_of: Names
     assert verdict.kind.value == wrong.kind, text
     assert wrong.says in text, text
     assert not verdict and text.startswith(f"{wrong.exercise} ")
-    others = [other.about for other in WRONG if other.exercise == wrong.exercise and other is not wrong and other.says in text]
+    others = [
+        other.about
+        for other in WRONG
+        if other.exercise == wrong.exercise and other is not wrong and other.says in text
+    ]
     assert others == [], f"{wrong.about} is answered like {others}: {text}"
 
 
@@ -57,7 +61,10 @@ def test_right_answers_of_other_kinds_pass(right: Wrong, names_of: NamesOf) -> N
 
 @pytest.mark.parametrize("name", [e.name for e in EXERCISES])
 def test_every_exercise_has_enough_of_both(name: str) -> None:
-    assert sum(wrong.exercise == name for wrong in WRONG) >= 6 and sum(right.exercise == name for right in RIGHT) >= 3
+    assert (
+        sum(wrong.exercise == name for wrong in WRONG) >= 6
+        and sum(right.exercise == name for right in RIGHT) >= 3
+    )
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
@@ -65,7 +72,11 @@ def test_hints_go_on_step_by_step_and_leave_something_to_do(exercise: Exercise) 
     assert len(exercise.hints) >= 3 and len(set(exercise.hints)) == len(exercise.hints)
     (gap,) = gaps_in(reference(exercise.name).cell)
     statements = {"".join(line.split()) for line in gap.answer.splitlines()}
-    given_away = {s for s in statements if len(s) > 12 and any(s in "".join(hint.split()) for hint in exercise.hints)}
+    given_away = {
+        s
+        for s in statements
+        if len(s) > 12 and any(s in "".join(hint.split()) for hint in exercise.hints)
+    }
     assert len(given_away) <= len(statements) / 2
 
 
@@ -88,4 +99,6 @@ def test_a_verdict_that_names_an_element_opens_the_turn_that_wrote_it() -> None:
     assert rows["came"].startswith("in run 1, out[5]: ")
     call, end = rows["next"].split(" opens ")
     view = eval(call, {"show": show, "OneWrong": OneWrong})
-    assert end == "the turn that wrote it." and [i for i, row in enumerate(view.data) if row["wrote"]] == [5]
+    assert end == "the turn that wrote it." and [
+        i for i, row in enumerate(view.data) if row["wrote"]
+    ] == [5]

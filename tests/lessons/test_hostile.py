@@ -35,7 +35,9 @@ def refuse(*_: Any) -> Any:
 class Hostile:
     """Refuses everything that Python asks of an object."""
 
-    __repr__ = __str__ = __float__ = __int__ = __eq__ = __array__ = __len__ = __iter__ = __bool__ = __hash__ = refuse  # type: ignore[assignment]
+    __repr__ = __str__ = __float__ = __int__ = __eq__ = __array__ = __len__ = __iter__ = (
+        __bool__
+    ) = __hash__ = refuse  # type: ignore[assignment]
     __getattr__ = refuse
 
 
@@ -108,7 +110,10 @@ ODD = {
     "GeneratorExit": (raises(GeneratorExit()), "GeneratorExit"),
     "StopIteration": (raises(StopIteration()), "StopIteration"),
     "an error without words": (raises(Untold()), "came: Untold line: test_hostile.py"),
-    "an error of the kit, half made": (raises(ipu_teach.errors.PoplarError.__new__(ipu_teach.errors.PoplarError)), "judge"),
+    "an error of the kit, half made": (
+        raises(ipu_teach.errors.PoplarError.__new__(ipu_teach.errors.PoplarError)),
+        "judge",
+    ),
     "deep recursion": (deep, "RecursionError"),
     "hostile": (lambda *_: Hostile(), "no"),
     "nonsense": (lambda *_: Nonsense(), "<Nonsense>, which is no number"),
@@ -187,7 +192,9 @@ def the_checks_own_handle(graph: Graph, a: Any, b: Any) -> None:
         ("02.3", the_checks_own_handle, "b lies on one tile"),
     ],
 )
-def test_an_odd_program_gets_a_verdict(name: str, answer: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_odd_program_gets_a_verdict(
+    name: str, answer: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(judging, "LIMIT", 0.5 if "stopped" in says else 8)
     text = " ".join(repr(check(name, answer)).split())
     assert says in text
@@ -205,7 +212,7 @@ def test_names_with_quotes_in_the_lessons_own_graph(names_of: Callable[[str], Na
     assert check("01.5", ("a 'quoted' one", 0, 1), graph)
 
 
-# --- answers that come to no end --------------------------------------------------------------------------------------
+# --- answers that come to no end ------------------------------------------------------------------
 
 
 def turns(*_: Any) -> Any:
@@ -267,10 +274,21 @@ def endless_program(graph: Any, readings: Any, doubled: Any, pairs: Any, flipped
 
 @pytest.mark.parametrize(
     "answer",
-    [turns, calls, catches, catches_asleep, swallows, becomes_another, endless_repr, endless_program],
+    [
+        turns,
+        calls,
+        catches,
+        catches_asleep,
+        swallows,
+        becomes_another,
+        endless_repr,
+        endless_program,
+    ],
     ids=lambda f: f.__name__,
 )
-def test_what_has_no_end_is_stopped_and_spoils_nothing(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_end_is_stopped_and_spoils_nothing(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = "01.4" if answer is endless_program else "01.1"
     monkeypatch.setattr(judging, "LIMIT", 0.2)
     monkeypatch.setattr(watching, "AGAIN", (0.1, 0.1))
@@ -286,15 +304,21 @@ def test_what_has_no_end_is_stopped_and_spoils_nothing(answer: Any, monkeypatch:
     assert watching.within(8, lambda: 3) == 3
 
 
-def test_a_call_that_cannot_be_stopped_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_call_that_cannot_be_stopped_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(judging, "LIMIT", 0.1)
     monkeypatch.setattr(watching, "AGAIN", (0.05, 0.05))
     assert "it was stopped" in repr(check("01.1", lambda *_: time.sleep(1)))
     assert capsys.readouterr().err.count("Interrupt the kernel") == 1
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends this process what an interruption by hand sends")
-def test_a_call_that_cannot_be_stopped_is_interrupted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    os.name != "posix", reason="sends this process what an interruption by hand sends"
+)
+def test_a_call_that_cannot_be_stopped_is_interrupted_by_hand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A lock that nobody lets go: the interruption wakes it, and the check ends in its verdict."""
     monkeypatch.setattr(judging, "LIMIT", 0.1)
     monkeypatch.setattr(watching, "AGAIN", (0.05, 0.05))
@@ -308,7 +332,9 @@ def test_a_call_that_cannot_be_stopped_is_interrupted_by_hand(monkeypatch: pytes
     by_hand.join()
 
 
-def test_hostile_answers_in_a_notebooks_own_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_answers_in_a_notebooks_own_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nbclient = pytest.importorskip("nbclient", reason="the extra lab is not installed")
     nbformat = pytest.importorskip("nbformat", reason="the extra lab is not installed")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path))
@@ -322,14 +348,21 @@ def test_hostile_answers_in_a_notebooks_own_kernel(tmp_path: Path, monkeypatch: 
         "def right(work, i, o, sync): return sync + -(-max([*i, *o]) // 4) + max(work)\n"
         "judging.LIMIT = 8\ncheck('01.1', right)",
     ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in cells]
+    )
     nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     said = [" ".join(str(output) for output in cell.outputs) for cell in notebook.cells]
-    assert "after 0.3 seconds it was stopped" in said[1] and "after 0.3 seconds it was stopped" in said[4]
+    assert (
+        "after 0.3 seconds it was stopped" in said[1]
+        and "after 0.3 seconds it was stopped" in said[4]
+    )
     assert "exit() ends a program; an answer ends with `return`." in said[2]
     assert "01.1 The time of a superstep: " in said[3] and "passed" not in said[3]
     assert "Interrupt the kernel" in said[4] and "passed" in said[5]
-    assert not any(output.output_type == "error" for cell in notebook.cells for output in cell.outputs)
+    assert not any(
+        output.output_type == "error" for cell in notebook.cells for output in cell.outputs
+    )
 
 
 def test_no_exception_comes_late() -> None:
@@ -340,7 +373,10 @@ def test_no_exception_comes_late() -> None:
         try:
             while time.perf_counter() < end:
                 pass
-            watching.within(seconds, lambda end=end: [None for _ in iter(lambda: time.perf_counter() < end, False)])
+            watching.within(
+                seconds,
+                lambda end=end: [None for _ in iter(lambda: time.perf_counter() < end, False)],
+            )
         except watching.TooLong:
             pass
 
@@ -349,11 +385,18 @@ def test_all_of_it_is_over_within_ten_seconds() -> None:
     assert judging.LIMIT + sum(watching.AGAIN) + watching.BURST < 10
 
 
-# --- what is rebound --------------------------------------------------------------------------------------------------
+# --- what is rebound ------------------------------------------------------------------------------
 
 
 def test_what_an_answer_rebinds_is_put_back_before_it_is_judged() -> None:
-    was = (np.max, np.asarray, judging.difference, ipu_teach.Engine.run, builtins.max, Graph.add_vertex)
+    was = (
+        np.max,
+        np.asarray,
+        judging.difference,
+        ipu_teach.Engine.run,
+        builtins.max,
+        Graph.add_vertex,
+    )
 
     def patches(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
         np.max = np.asarray = lambda *_: 0  # type: ignore[assignment]
@@ -364,7 +407,14 @@ def test_what_an_answer_rebinds_is_put_back_before_it_is_judged() -> None:
         return 0
 
     assert "expected: " in repr(check("01.1", patches))
-    assert was == (np.max, np.asarray, judging.difference, ipu_teach.Engine.run, builtins.max, Graph.add_vertex)
+    assert was == (
+        np.max,
+        np.asarray,
+        judging.difference,
+        ipu_teach.Engine.run,
+        builtins.max,
+        Graph.add_vertex,
+    )
     assert np.geterr()["divide"] == "warn"
     assert check("01.1", right)
 
@@ -388,7 +438,10 @@ def test_an_answer_that_prints_is_heard_at_first(capsys: pytest.CaptureFixture[s
     *first, last = capsys.readouterr().out.splitlines()
     assert first == [f"line {line}" for line in range(5)] * (printed.MOST_LINES // 5)
     count = int(last.split()[2].replace(",", ""))
-    assert last == f"… and {count:,} more lines that your answer printed while it was checked" and count % 5 == 0
+    assert (
+        last == f"… and {count:,} more lines that your answer printed while it was checked"
+        and count % 5 == 0
+    )
 
 
 def test_a_line_without_end_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -397,7 +450,8 @@ def test_a_line_without_end_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
         print("y\nz")
     assert (
         capsys.readouterr().out
-        == "x" * printed.MOST_CHARACTERS + "\n… and 2 more lines that your answer printed while it was checked\n"
+        == "x" * printed.MOST_CHARACTERS
+        + "\n… and 2 more lines that your answer printed while it was checked\n"
     )
     with printed.first_lines():
         print("few", flush=True)

@@ -24,7 +24,7 @@ nbformat = pytest.importorskip("nbformat")
 NOTEBOOKS = shelf.NOTEBOOKS
 
 
-# --- gaps -------------------------------------------------------------------------------------------------------------
+# --- gaps -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,21 @@ NOTEBOOKS = shelf.NOTEBOOKS
             "def f(x):\n    # BEGIN SOLUTION 01.1: make y.\n    z = x\n    y = 2 * z\n    # END SOLUTION\n    return y",
             "def f(x):\n    # 01.1 Your turn: make y.\n    y = ...\n    return y",
         ),
-        ("# BEGIN SOLUTION 01.3: x?\nx = 4\n# END SOLUTION\nprint(x)", "# 01.3 Your turn: x?\nx = ...\nprint(x)"),
-        ("# BEGIN SOLUTION 01.3: x?\na = 1\nb, c = a, a\n# END SOLUTION\nb, c", "# 01.3 Your turn: x?\nb = ...\nc = ...\nb, c"),
+        (
+            "# BEGIN SOLUTION 01.3: x?\nx = 4\n# END SOLUTION\nprint(x)",
+            "# 01.3 Your turn: x?\nx = ...\nprint(x)",
+        ),
+        (
+            "# BEGIN SOLUTION 01.3: x?\na = 1\nb, c = a, a\n# END SOLUTION\nb, c",
+            "# 01.3 Your turn: x?\nb = ...\nc = ...\nb, c",
+        ),
         (
             "# BEGIN SOLUTION 01.1: f.\ndef f():\n    return 1\n# END SOLUTION\n\n"
             "x = 1\n# BEGIN SOLUTION 01.1: y.\ny = x\n# END SOLUTION\nf(y)",
             "# 01.1 Your turn: f.\nf = ...\n\nx = 1\n# 01.1 Your turn: y.\ny = ...\nf(y)",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_gap_leaves_running_code(solved: str, blank: str) -> None:
     assert blanked(solved) == blank
     compile(blank, "cell", "exec")
@@ -77,21 +83,33 @@ def test_marks_that_do_not_pair_are_refused(source: str, says: str) -> None:
 
 
 def test_names_that_a_cell_needs() -> None:
-    assert names_needed("import a.b as c\nfrom d import e\ndef f(g, *h):\n    i = [j for j in k]\n    return c + len(l)") == {
+    assert names_needed(
+        "import a.b as c\nfrom d import e\ndef f(g, *h):\n    i = [j for j in k]\n    return c + len(l)"
+    ) == {
         "k",
         "l",
     }
 
 
-# --- deriving ---------------------------------------------------------------------------------------------------------
+# --- deriving -------------------------------------------------------------------------------------
 
 
 def notebook(*sources: str) -> dict[str, Any]:
-    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "id": "text-00", "metadata": {}, "source": ["# Title"]}]
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "id": "text-00", "metadata": {}, "source": ["# Title"]}
+    ]
     for number, source in enumerate(sources, start=1):
         out = {"name": "stdout", "output_type": "stream", "text": [f"{number}\n"]}
-        cells.append({"cell_type": "code", "id": f"code-{number:02}", "metadata": {}, "execution_count": number,
-                      "outputs": [out], "source": source.splitlines(keepends=True)})  # fmt: skip
+        cells.append(
+            {
+                "cell_type": "code",
+                "id": f"code-{number:02}",
+                "metadata": {},
+                "execution_count": number,
+                "outputs": [out],
+                "source": source.splitlines(keepends=True),
+            }
+        )
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 
@@ -120,7 +138,9 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(shelf, "NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
     (tmp_path / "notebooks" / "solutions").mkdir(parents=True)
-    (tmp_path / "notebooks" / "solutions" / "01_x.ipynb").write_text(as_text(notebook("1", GAP, "x")), encoding="utf-8")
+    (tmp_path / "notebooks" / "solutions" / "01_x.ipynb").write_text(
+        as_text(notebook("1", GAP, "x")), encoding="utf-8"
+    )
     return tmp_path / "notebooks"
 
 
@@ -137,14 +157,25 @@ def test_the_command_writes_and_checks(course: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda cells: cells[0].update(source=["# Another"]), "cell 1 differs in line 1: '# Another'"),
-        (lambda cells: cells[2].update(source=["# 01.1 Your turn: a number\n", "x = 8"]), "cell 3 differs in line 2: 'x = 8'"),
+        (
+            lambda cells: cells[0].update(source=["# Another"]),
+            "cell 1 differs in line 1: '# Another'",
+        ),
+        (
+            lambda cells: cells[2].update(source=["# 01.1 Your turn: a number\n", "x = 8"]),
+            "cell 3 differs in line 2: 'x = 8'",
+        ),
         (lambda cells: cells[1].update(outputs=[]), "cell 2 differs in its outputs"),
-        (lambda cells: cells[1].update(execution_count=9), "cell 2 differs in its metadata, kind, id or number"),
+        (
+            lambda cells: cells[1].update(execution_count=9),
+            "cell 2 differs in its metadata, kind, id or number",
+        ),
         (lambda cells: cells.pop(), "3 cells, and 4 in the solved notebook"),
     ],
 )
-def test_the_check_names_the_cell(course: Path, capsys: pytest.CaptureFixture[str], change: Any, says: str) -> None:
+def test_the_check_names_the_cell(
+    course: Path, capsys: pytest.CaptureFixture[str], change: Any, says: str
+) -> None:
     assert cli.main(["learner"]) == 0
     path = course / "01_x.ipynb"
     data = json.loads(path.read_text(encoding="utf-8"))
@@ -155,13 +186,17 @@ def test_the_check_names_the_cell(course: Path, capsys: pytest.CaptureFixture[st
     assert f"01_x.ipynb: {says}" in err and "edit the solved notebooks only" in err
 
 
-def test_a_learners_notebook_without_its_solved_one_is_named(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_learners_notebook_without_its_solved_one_is_named(
+    course: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (course / "09_old.ipynb").write_text(as_text(notebook("1")), encoding="utf-8")
     assert cli.main(["learner", "--check"]) == 1
     assert "09_old.ipynb: there is no solved notebook" in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_notebook_is_refused(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_notebook_is_refused(
+    course: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (course / "solutions" / "02_y.ipynb").write_text("[]", encoding="utf-8")
     assert cli.main(["learner"]) == 2
     assert "02_y.ipynb is no notebook" in capsys.readouterr().err
@@ -170,15 +205,30 @@ def test_a_file_that_is_no_notebook_is_refused(course: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("cell", "says"),
     [
-        ({"source": "def ("}, ".\n  where: 01_x.ipynb, cell 2, line 1\n  next:  correct the cell, and run it."),
+        (
+            {"source": "def ("},
+            ".\n  where: 01_x.ipynb, cell 2, line 1\n  next:  correct the cell, and run it.",
+        ),
         ({"source": "x = '\0'"}, "A solved cell is no Python: "),
-        ({"source": ["x = 1\n", "<<<<<<< ours\n", "=======\n"]}, "a cell has the marks of two versions that were not merged"),
+        (
+            {"source": ["x = 1\n", "<<<<<<< ours\n", "=======\n"]},
+            "a cell has the marks of two versions that were not merged",
+        ),
         ({"source": "x = '\ud800'"}, "'utf-8' codec can't encode character '\\ud800' in position "),
         ({"source": ["x", 1]}, "a cell's source is text, and this is ['x', 1]"),
         ({"source": None}, "a cell's source is text, and this is None"),
-        ({"cell_type": "kode"}, "a cell is of the kind code, markdown or raw, and this is {'cell_type': 'kode', "),
-        ({"source": "# END SOLUTION"}, "A gap's marks do not pair at '# END SOLUTION'.\n  where: 01_x.ipynb, cell 2\n"),
-        ({"source": "x = (\n# BEGIN SOLUTION 01.1: x\n1)\n# END SOLUTION"}, "A solved cell is no Python: "),
+        (
+            {"cell_type": "kode"},
+            "a cell is of the kind code, markdown or raw, and this is {'cell_type': 'kode', ",
+        ),
+        (
+            {"source": "# END SOLUTION"},
+            "A gap's marks do not pair at '# END SOLUTION'.\n  where: 01_x.ipynb, cell 2\n",
+        ),
+        (
+            {"source": "x = (\n# BEGIN SOLUTION 01.1: x\n1)\n# END SOLUTION"},
+            "A solved cell is no Python: ",
+        ),
     ],
 )
 def test_a_cell_that_is_none_is_refused_by_its_number(
@@ -197,7 +247,9 @@ def test_a_cell_that_is_none_is_refused_by_its_number(
 
 
 @pytest.mark.parametrize("content", [b"[" * 10**5, b"{}", b"\xff", b"NaN"])
-def test_a_notebook_file_is_refused_by_its_name(course: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_notebook_file_is_refused_by_its_name(
+    course: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
     for folder in (course / "solutions", course):
         (folder / "01_x.ipynb").write_bytes(content)
     assert cli.main(["learner"]) == cli.main(["learner", "--check"]) == 2
@@ -205,10 +257,16 @@ def test_a_notebook_file_is_refused_by_its_name(course: Path, content: bytes, ca
     (course / "own.ipynb").write_bytes(content)
     assert cli.main(["run", str(course / "own.ipynb")]) == 2
     said = capsys.readouterr().err
-    assert "01_x.ipynb is no notebook: " in said and "own.ipynb is no notebook: " in said and "Traceback" not in said
+    assert (
+        "01_x.ipynb is no notebook: " in said
+        and "own.ipynb is no notebook: " in said
+        and "Traceback" not in said
+    )
 
 
-def test_reset_gives_a_fresh_copy_and_keeps_the_old(course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reset_gives_a_fresh_copy_and_keeps_the_old(
+    course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["learner"]) == 0
     copy = tmp_path / "work" / "01_x.ipynb"
     assert cli.main(["reset", "1"]) == 0
@@ -225,7 +283,10 @@ def test_reset_gives_a_fresh_copy_and_keeps_the_old(course: Path, tmp_path: Path
     assert cli.main(["reset", "77"]) == 2
     learned().change("01.1", lambda record: record.update(state="solved"))
     assert cli.main(["reset", "01"]) == 0
-    assert "`ipu-teach reset 01 --progress` forgets that" in capsys.readouterr().out and learned().record("01.1")
+    assert (
+        "`ipu-teach reset 01 --progress` forgets that" in capsys.readouterr().out
+        and learned().record("01.1")
+    )
     assert cli.main(["reset", "01", "--progress"]) == 0
     assert "is forgotten" in capsys.readouterr().out and not learned().record("01.1")
 
@@ -237,7 +298,11 @@ def test_opening_one_lesson_brings_the_others_so_that_links_lead_on(
     assert cli.main(["learner"]) == 0
     (course / "index.ipynb").write_text(as_text(notebook("1")), encoding="utf-8")
     assert cli.main(["lab", "index"]) == 0
-    assert {path.name for path in (tmp_path / "work").glob("*.*")} == {"index.ipynb", "01_x.ipynb", ".jupyter"}
+    assert {path.name for path in (tmp_path / "work").glob("*.*")} == {
+        "index.ipynb",
+        "01_x.ipynb",
+        ".jupyter",
+    }
 
 
 def test_a_page_of_docs_that_a_lesson_links_to_comes_with_it(
@@ -249,8 +314,12 @@ def test_a_page_of_docs_that_a_lesson_links_to_comes_with_it(
         (tmp_path / "docs" / name).write_text(f"### {name}\n", encoding="utf-8")
     solved = course / "solutions" / "01_x.ipynb"
     link = "[a](../../docs/a.md#a) "
-    solved.write_text(solved.read_text(encoding="utf-8").replace("# Title", link + "# Title"), encoding="utf-8")
-    assert link in solved.read_text(encoding="utf-8") and cli.main(["learner"]) == 0 == cli.main(["learner", "--check"])
+    solved.write_text(
+        solved.read_text(encoding="utf-8").replace("# Title", link + "# Title"), encoding="utf-8"
+    )
+    assert link in solved.read_text(encoding="utf-8") and cli.main(["learner"]) == 0 == cli.main(
+        ["learner", "--check"]
+    )
     assert "[a](../docs/a.md#a)" in (course / "01_x.ipynb").read_text(encoding="utf-8")
     copy = shelf.learners_copies(course / "01_x.ipynb")
     assert "[a](docs/a.md#a)" in copy.read_text(encoding="utf-8")
@@ -258,16 +327,19 @@ def test_a_page_of_docs_that_a_lesson_links_to_comes_with_it(
     (copy.parent / "docs" / "a.md").write_text("with a note of mine", encoding="utf-8")
     shelf.learners_copies(course / "01_x.ipynb")
     assert (copy.parent / "docs" / "a.md").read_text(encoding="utf-8") == "with a note of mine"
-    assert cli.main(["reset", "01"]) == 0 and not list(copy.parent.glob("*kept*"))  # it was as we gave it
+    # it was as we gave it
+    assert cli.main(["reset", "01"]) == 0 and not list(copy.parent.glob("*kept*"))
 
 
-# --- the lessons there are --------------------------------------------------------------------------------------------
+# --- the lessons there are ------------------------------------------------------------------------
 
 PAIRS = pairs()
 
 
 @pytest.mark.parametrize(("solved", "target"), PAIRS, ids=[solved.stem for solved, _ in PAIRS])
-def test_the_learners_notebook_is_the_solved_one_without_its_gaps(solved: Path, target: Path) -> None:
+def test_the_learners_notebook_is_the_solved_one_without_its_gaps(
+    solved: Path, target: Path
+) -> None:
     assert differences(solved, target) == []
     assert "SOLUTION" not in target.read_text(encoding="utf-8")
 
@@ -285,7 +357,11 @@ def executed(path: Path, work: Path) -> Any:
 @pytest.mark.parametrize("path", [target for _, target in PAIRS], ids=lambda path: path.stem)
 def test_the_learners_notebook_runs_to_its_end(path: Path, tmp_path: Path) -> None:
     found = executed(path, tmp_path)
-    asked = [cell for cell in found.cells if cell.cell_type == "code" and cell.source.startswith("check(")]
+    asked = [
+        cell
+        for cell in found.cells
+        if cell.cell_type == "code" and cell.source.startswith("check(")
+    ]
     for cell in asked:
         assert "not attempted" in cell.outputs[0]["data"]["text/plain"], cell.source
 
@@ -297,7 +373,9 @@ def test_the_map_shows_every_lesson_and_what_a_newcomer_has_done(tmp_path: Path)
     text = stored.cells[0].source
     rows = re.findall(r"^\| \[.*?\]\((\w+\.ipynb)\) \|", text, re.MULTILINE)
     assert sorted(rows) == [target.name for _, target in PAIRS]
-    assert [name for name in rows if name != "tiny.ipynb"] == sorted(name for name in rows if name != "tiny.ipynb")
+    assert [name for name in rows if name != "tiny.ipynb"] == sorted(
+        name for name in rows if name != "tiny.ipynb"
+    )
     for lesson in catalogue():
         assert re.search(rf"\[{lesson.number} {lesson.title}\]\(\S+\) \| {lesson.minutes} \|", text)
 
@@ -305,7 +383,9 @@ def test_the_map_shows_every_lesson_and_what_a_newcomer_has_done(tmp_path: Path)
 def links_in(path: Path) -> list[str]:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     prose = "".join(source_of(cell) for cell in cells if cell["cell_type"] == "markdown")
-    return [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if not link.startswith("attachment:")]
+    return [
+        link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if not link.startswith("attachment:")
+    ]
 
 
 def test_links_in_notebooks_lead_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,9 +400,9 @@ def test_links_in_notebooks_lead_somewhere(tmp_path: Path, monkeypatch: pytest.M
         for link in links:
             target, _, anchor = link.partition("#")
             assert (path.parent / target).is_file(), f"{path} links to {link}"
-            assert not anchor or f"### {anchor.replace('-', ' ')}\n" in (path.parent / target).read_text("utf-8").replace(
-                "-", " "
-            ), link
+            assert not anchor or f"### {anchor.replace('-', ' ')}\n" in (
+                path.parent / target
+            ).read_text("utf-8").replace("-", " "), link
 
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
@@ -334,12 +414,20 @@ def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
     assert f"# {lesson.number} {lesson.title}" in prose and f"*{lesson.minutes} minutes." in prose
     for item in lesson.items:
         call = "check" if isinstance(item, Exercise) else "predict"
-        alone = [source for source in code if re.match(rf'{call}\("{item.name}"', source.splitlines()[-1])]
+        alone = [
+            source
+            for source in code
+            if re.match(rf'{call}\("{item.name}"', source.splitlines()[-1])
+        ]
         assert len(alone) >= 1, item.name
         if isinstance(item, Exercise):
             assert len(alone) == 1 and f"Exercise {item.name}" in prose
             assert names_of_answers(alone[0]) <= names_bound(reference(item.name).cell, code)
-    asked = [name for source in code for name in re.findall(r'^predict\("(.*? again)", \.\.\.\)$', source, re.MULTILINE)]
+    asked = [
+        name
+        for source in code
+        for name in re.findall(r'^predict\("(.*? again)", \.\.\.\)$', source, re.MULTILINE)
+    ]
     assert asked == [later.name for later in asked_again_in(lesson)]
     known = {item.name for item in lesson.items}
     assert {gap.exercise for source in code for gap in gaps_in(source)} <= known
@@ -351,7 +439,9 @@ def test_the_minutes_are_those_of_what_there_is_to_do(lesson: Any) -> None:
     """Words at 200 a minute, exercises at 5 to 12, mostly 8, and a minute for each prediction."""
     (path,) = (solved for solved, _ in PAIRS if solved.stem.startswith(lesson.number))
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    reading = sum(len(source_of(cell).split()) for cell in cells if cell["cell_type"] == "markdown") / 200
+    reading = (
+        sum(len(source_of(cell).split()) for cell in cells if cell["cell_type"] == "markdown") / 200
+    )
     exercises = len(lesson.exercises)
     assert reading + 5 * exercises <= lesson.minutes <= reading + 12 * exercises
     assert abs(lesson.minutes - (reading + 8 * exercises + len(lesson.items) - exercises)) <= 5
@@ -368,7 +458,12 @@ def test_formulas_are_plain_text_that_reads_offline(path: Path) -> None:
 def test_no_line_runs_out_of_its_cell(path: Path) -> None:
     """104 characters are what a cell of JupyterLab shows in a window of 1,280 pixels."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    lines = [line for cell in cells if cell["cell_type"] == "code" for line in source_of(cell).splitlines()]
+    lines = [
+        line
+        for cell in cells
+        if cell["cell_type"] == "code"
+        for line in source_of(cell).splitlines()
+    ]
     assert [line for line in lines if len(line) > 104] == []
 
 
@@ -382,6 +477,10 @@ def names_bound(cell: str, code: list[str]) -> set[str]:
     names: set[str] = set()
     for source in code[: code.index(cell) + 1]:
         for statement in ast.parse(source).body:
-            names |= {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            names |= {
+                n.id
+                for n in ast.walk(statement)
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
             names |= {getattr(statement, "name", "")}
     return names

@@ -33,7 +33,9 @@ class Turns(Vertex):
 
 
 @pytest.mark.parametrize("way", ["plain", "python", pytest.param("compiled", marks=needs_numba)])
-def test_an_answer_that_comes_to_no_end_is_stopped(way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_answer_that_comes_to_no_end_is_stopped(
+    way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """In Python, and in a loop over elements, by CPython and by numba; the check goes on with the next answer."""
     monkeypatch.setenv("IPU_TEACH_CACHE", str(tmp_path))
     monkeypatch.setattr(scalar_run, "CHOSEN", way)

@@ -12,13 +12,23 @@ BLANK = "def f(graph, x):\n    # BEGIN SOLUTION 01.1: a.\n    {}\n    # END SOLU
 def test_every_name_that_an_exercise_needs_was_shown_before(title: str) -> None:
     found = list(introduced(PATHS[title]))
     assert [(exercise, name) for exercise, name, cell in found if cell is None] == []
-    assert len({exercise for exercise, _, _ in found}) >= 15 and ("02.3", ".get_tile_mapping") in {f[:2] for f in found}
+    assert len({exercise for exercise, _, _ in found}) >= 15 and ("02.3", ".get_tile_mapping") in {
+        f[:2] for f in found
+    }
 
 
 def test_a_hole_is_found() -> None:
     """Lesson 07 alone: streams and Repeat come from lesson 02."""
-    holes = {name for exercise, name, cell in introduced(("07",)) if exercise == "07.2" and cell is None}
-    assert holes == {"Repeat", "Copy", ".num_elements", ".add_host_to_device_fifo", ".add_device_to_host_fifo"}
+    holes = {
+        name for exercise, name, cell in introduced(("07",)) if exercise == "07.2" and cell is None
+    }
+    assert holes == {
+        "Repeat",
+        "Copy",
+        ".num_elements",
+        ".add_host_to_device_fifo",
+        ".add_device_to_host_fifo",
+    }
 
 
 @pytest.mark.parametrize("title", PATHS)
@@ -44,6 +54,8 @@ def test_names_of_an_answer(answer: str, names: set[str]) -> None:
 
 
 def test_what_counts_as_shown() -> None:
-    assert code_in("Say `popops.add` or\n\n    Copy(a, b)\n\n* Repeat\n") == "popops.add\nCopy(a, b)"
+    assert (
+        code_in("Say `popops.add` or\n\n    Copy(a, b)\n\n* Repeat\n") == "popops.add\nCopy(a, b)"
+    )
     assert without_imports("from a import (\n    Copy,\n)\nx = 1").split() == ["x", "=", "1"]
     assert named(__import__("ast").parse("Copy = 1").body[0]) == ""

@@ -45,7 +45,7 @@ def in_order(jobs: Any, tiles: int) -> Any:
     return placed
 
 
-# --- the machine's bound ----------------------------------------------------------------------------------------------
+# --- the machine's bound --------------------------------------------------------------------------
 
 
 def product(size: int) -> Report:
@@ -67,19 +67,30 @@ def product(size: int) -> Report:
 def test_a_bound_by_hand() -> None:
     """39 x 39 x 39: at least 2 * 39**3 operations, 2 * 4 * 16 of HALF a cycle and tile; three matrices to touch."""
     report, size = product(39), 39
-    bound = least_cycles(report, supersteps=1, crossing=4 * size * size, touched=3 * 4 * size * size)
+    bound = least_cycles(
+        report, supersteps=1, crossing=4 * size * size, touched=3 * 4 * size * size
+    )
     counted = sum(profile.flops * profile.executions for profile in report.compute_sets)
     assert counted >= 2 * size**3
     arithmetic, memory = -(-counted // (13 * 2 * 64)), -(-3 * 4 * size * size // (13 * 24))
-    assert bound.least == 100 + -(-4 * size * size // (13 * 4)) + max(arithmetic, memory) < report.total_cycles
-    assert bound.unit == "modelled cycles" and "1 sync (100), 6,084 bytes to exchange (117)" in bound.why
+    assert (
+        bound.least
+        == 100 + -(-4 * size * size // (13 * 4)) + max(arithmetic, memory)
+        < report.total_cycles
+    )
+    assert (
+        bound.unit == "modelled cycles"
+        and "1 sync (100), 6,084 bytes to exchange (117)" in bound.why
+    )
     idle = least_cycles(report, supersteps=2, touched=13 * 24 * 1000)
     assert idle.least == 200 + 1000 and idle.why == "2 syncs (200), 312,000 bytes of memory (1,000)"
 
 
 def test_how_near_an_answer_comes_is_said() -> None:
     bound = Bound(76, "modelled cycles", "one sync")
-    assert bound.said(100) == ("76 % of what this machine can do. At least 76 modelled cycles remain for any answer: one sync.")
+    assert bound.said(100) == (
+        "76 % of what this machine can do. At least 76 modelled cycles remain for any answer: one sync."
+    )
     assert bound.said(76) == "this is the best that this machine can do: one sync."
     assert "%" not in Bound(0, "bytes", "nothing").said(8)
     assert bound.refuses(75.9) and not bound.refuses(76)
@@ -92,20 +103,34 @@ def test_what_no_machine_can_do_is_refused() -> None:
     found = judged(lambda _: Passed("a product", figure=50, bound=bound), [right])
     assert found.kind is Kind.NOT_YET
     said = dict(found.rows)
-    assert said["came"].startswith("50 modelled cycles, where the machine cannot do with less than ")
+    assert said["came"].startswith(
+        "50 modelled cycles, where the machine cannot do with less than "
+    )
     assert said["why"].startswith("no program can be better than that (1 sync (100), ")
-    assert judged(lambda _: Passed("a product", figure=report.total_cycles, bound=bound), [right]).kind is Kind.PASSED
+    assert (
+        judged(lambda _: Passed("a product", figure=report.total_cycles, bound=bound), [right]).kind
+        is Kind.PASSED
+    )
 
 
 def test_passing_shows_the_budget_the_bound_and_one_more_thought() -> None:
     verdict = check("01.2", longest_first)
     text = " ".join(repr(verdict).split())
     budget, yours, least = (line for line in repr(verdict).splitlines() if "|" in line)
-    assert "% under" in yours and least.strip().startswith("at least:") and "713 modelled cycles" in least
+    assert (
+        "% under" in yours
+        and least.strip().startswith("at least:")
+        and "713 modelled cycles" in least
+    )
     # 9,257 cycles of jobs are 712.1 on each of 13 tiles.
-    assert "99 % of what this machine can do. At least 713 modelled cycles remain" in text and "further: longest first" in text
+    assert (
+        "99 % of what this machine can do. At least 713 modelled cycles remain" in text
+        and "further: longest first" in text
+    )
     html = verdict._repr_html_()
-    assert "linear-gradient(90deg,#1a9850" in html and "background:#1a9850;opacity" in html and budget
+    assert (
+        "linear-gradient(90deg,#1a9850" in html and "background:#1a9850;opacity" in html and budget
+    )
     refused = check("01.2", lambda jobs, tiles: [0] * len(jobs))._repr_html_()
     assert "#1a9850" not in refused and "further" not in refused
 
@@ -115,7 +140,9 @@ def test_there_is_one_more_thought(exercise: Any) -> None:
     assert len(exercise.thought.split()) >= 10 and exercise.thought not in exercise.hints
 
 
-def test_a_program_is_measured_against_the_machine(names_of: Callable[[str], Names], solution: Any) -> None:
+def test_a_program_is_measured_against_the_machine(
+    names_of: Callable[[str], Names], solution: Any
+) -> None:
     """Two syncs of 100, 13 numbers to 13 tiles at 4 bytes a cycle, 26 additions."""
     text = " ".join(repr(check("01.4", *solution("01.4"))).split())
     assert make_target("ipu2", tiles_per_ipu=13).internal_sync_cycles == 100
@@ -123,27 +150,43 @@ def test_a_program_is_measured_against_the_machine(names_of: Callable[[str], Nam
     assert "At least 202 modelled cycles remain" in text
 
 
-def test_the_budgets_of_lesson_05_are_made_of_what_things_cost(names_of: Callable[[str], Names], solution: Any) -> None:
+def test_the_budgets_of_lesson_05_are_made_of_what_things_cost(
+    names_of: Callable[[str], Names], solution: Any
+) -> None:
     """The prices in its formula are the engine's, the formula is near the best program, and the fastest plan is over budget."""
     names = names_of("05")
     lengths = [*range(1, 9), 85, 86, 1024]
     assert [lesson05.compiled_dot(n) for n in lengths] == [names["dot"](n) for n in lengths]
     assert [lesson05.compiled_sum(n) for n in lengths] == [names["add"](n) for n in lengths]
     assert [lesson05.graphcores_guess(n) for n in lengths] == [names["guess"](n) for n in lengths]
-    split, frugal = (find_exercise(name, "check").judge(*solution(name)).bars for name in ("05.3", "05.4"))
-    assert abs(split.yours / lesson05.split_cycles(12) - 1) < 0.02 and split.budget == lesson05.split_budget()
+    split, frugal = (
+        find_exercise(name, "check").judge(*solution(name)).bars for name in ("05.3", "05.4")
+    )
+    assert (
+        abs(split.yours / lesson05.split_cycles(12) - 1) < 0.02
+        and split.budget == lesson05.split_budget()
+    )
     fastest = names["multiply"](names["within"](0.6))
-    assert lesson05.frugal_budget() == (round(0.55 * fastest[0]), round(1.2 * fastest[1])) and frugal.yours > fastest[1]
-    assert lesson05.plan_cycles(10_000, 1_000, 7, 1_472, names["guess"], names["guess"]) == 3_996  # the tutorial's own figure
+    assert (
+        lesson05.frugal_budget() == (round(0.55 * fastest[0]), round(1.2 * fastest[1]))
+        and frugal.yours > fastest[1]
+    )
+    # the tutorial's own figure
+    assert lesson05.plan_cycles(10_000, 1_000, 7, 1_472, names["guess"], names["guess"]) == 3_996
 
 
 def test_the_budget_of_a_fused_map_is_made_of_the_reference_s_cycles(solution: Any) -> None:
     """1,300 arrows on 13 tiles: the formula gives what the engine's run of the reference answer takes."""
-    (yours,) = (line for line in repr(check("03.3", *solution("03.3"))).splitlines() if "yours" in line)
-    assert fused_cycles(100) == 100 + 20 + 6 * (17 + 15 * 9) == 1032 and "1,032 modelled cycles" in yours
+    (yours,) = (
+        line for line in repr(check("03.3", *solution("03.3"))).splitlines() if "yours" in line
+    )
+    assert (
+        fused_cycles(100) == 100 + 20 + 6 * (17 + 15 * 9) == 1032
+        and "1,032 modelled cycles" in yours
+    )
 
 
-# --- share and verify -------------------------------------------------------------------------------------------------
+# --- share and verify -----------------------------------------------------------------------------
 
 
 def line_of(name: str) -> str:
@@ -161,7 +204,11 @@ def test_a_line_is_replayed() -> None:
     )
     assert learned().record("01.2")["attempts"] == 1  # verifying is no attempt
     other = " ".join(repr(verify(line, in_order)).split())
-    assert "passes, and is not what was shared" in other and "what it does: " in other and "the code: " in other
+    assert (
+        "passes, and is not what was shared" in other
+        and "what it does: " in other
+        and "the code: " in other
+    )
     assert "cost:" not in other
     wrong = repr(verify(line, lambda jobs, tiles: [0] * len(jobs)))
     assert "not verified" in wrong and "this answer does not pass: not yet" in wrong
@@ -174,18 +221,19 @@ def test_comments_and_spaces_are_not_code() -> None:
     check("01.1", answer)
     line = line_of("01.1")
 
-    def answer(work, bytes_in,   bytes_out, sync):  # type: ignore[no-untyped-def, no-redef]  # fmt: skip
+    def answer(work, bytes_in, bytes_out, sync):  # type: ignore[no-untyped-def, no-redef]
         # the slowest of all
 
-        return (sync + -(-max([*bytes_in, *bytes_out]) // 4)
-                + max(work))  # fmt: skip
+        return sync + -(-max([*bytes_in, *bytes_out]) // 4) + max(work)
 
     assert "verified" in repr(verify(line, answer)).splitlines()[0]
 
     def answer(work, bytes_in, bytes_out, sync):  # type: ignore[no-untyped-def, no-redef]
         return max(work) + sync + -(-max([*bytes_in, *bytes_out]) // 4)
 
-    assert "the code: " in repr(verify(line, answer)) and "what it does" not in repr(verify(line, answer))
+    assert "the code: " in repr(verify(line, answer)) and "what it does" not in repr(
+        verify(line, answer)
+    )
 
 
 def test_a_changed_cost_is_seen() -> None:
@@ -209,7 +257,10 @@ def test_the_reference_is_not_ones_own_to_share(solution: Any) -> None:
     assert "nothing to share yet" in repr(share("01.1"))
 
 
-@pytest.mark.parametrize("line", ["", 7, None, "01.2 718 cycles", "01.2 718 modelled cycles, digest abc, code 8e4d0f2b61aa"])
+@pytest.mark.parametrize(
+    "line",
+    ["", 7, None, "01.2 718 cycles", "01.2 718 modelled cycles, digest abc, code 8e4d0f2b61aa"],
+)
 def test_what_is_no_line_is_said(line: Any) -> None:
     with pytest.raises(LessonError) as caught:
         verify(line, right)
@@ -229,7 +280,12 @@ def test_an_answer_in_another_style_leaves_the_same_digest() -> None:
     first = desk._shared["01.1"]
     check("01.1", lambda w, i, o, s: np.int64(right(w, i, o, s)))
     second = desk._shared["01.1"]
-    assert first is not None and second is not None and first.digest == second.digest and first.code != second.code
+    assert (
+        first is not None
+        and second is not None
+        and first.digest == second.digest
+        and first.code != second.code
+    )
 
 
 def test_bars_show_the_least() -> None:

@@ -18,12 +18,15 @@ def test_every_known_mistake_leads_to_another_place() -> None:
     assert len(ordinary) == 3
     for case in ordinary:
         held, (tile, step) = case.held, lesson._peak(case)
-        for found in (held.max(axis=0), held.sum(axis=1)):  # which code, stacks and gaps do not turn round
+        # which code, stacks and gaps do not turn round
+        for found in (held.max(axis=0), held.sum(axis=1)):
             assert np.sort(found)[-1] > 1.04 * np.sort(found)[-2]
         names = case.largest(case.live[step], case.bytes)
         rights: tuple[tuple[Any, Any], ...] = (
-            (tile, lesson._tile_mistakes(case)), (step, lesson._step_mistakes(case)), (names, lesson._name_mistakes(case)),
-        )  # fmt: skip
+            (tile, lesson._tile_mistakes(case)),
+            (step, lesson._step_mistakes(case)),
+            (names, lesson._name_mistakes(case)),
+        )
         for right, mistakes in rights:
             assert len({str(right), *(str(like) for like, _, _ in mistakes)}) == len(mistakes) + 1
 
@@ -41,12 +44,19 @@ def test_what_the_program_would_take_if_it_fitted(names_of: Callable[[str], Name
     graph.set_initial_value(readings, 1)
     engine = Engine(graph, names["gathered_total"](graph, readings, total))
     engine.load_and_run(device)
-    assert engine.report.total_cycles == pytest.approx(lesson.cycles_if_it_fitted(lesson.SENSORS, lesson.READINGS), rel=0.02)
+    assert engine.report.total_cycles == pytest.approx(
+        lesson.cycles_if_it_fitted(lesson.SENSORS, lesson.READINGS), rel=0.02
+    )
 
 
-def test_forty_times(names_of: Callable[[str], Names], solution: Callable[[str], tuple[Any, ...]]) -> None:
+def test_forty_times(
+    names_of: Callable[[str], Names], solution: Callable[[str], tuple[Any, ...]]
+) -> None:
     names = names_of("06")
-    slow, fast = (names["channel_sums"](place).total_cycles for place in (names["where_used"], *solution("06.6")))
+    slow, fast = (
+        names["channel_sums"](place).total_cycles
+        for place in (names["where_used"], *solution("06.6"))
+    )
     assert fast == lesson.sums_in_place_cycles(lesson.MOMENTS, lesson.CHANNELS) and slow > 40 * fast
 
 
@@ -55,7 +65,10 @@ def test_the_host_s_timeline_by_hand() -> None:
     rows = np.zeros((24, lesson.ROW), np.float32)
     for at_once, reads in ((1, 24), (10, 3), (300, 1)):
         disc = lesson.Disc(rows)
-        report = lesson.on_the_clock(lambda disc: (r for i in range(0, 24, at_once) for r in disc.read(i, at_once)), disc)  # noqa: B023
+        report = lesson.on_the_clock(
+            lambda disc: (r for i in range(0, 24, at_once) for r in disc.read(i, at_once)),  # noqa: B023
+            disc,
+        )
         waited = reads * 100e-6 + 24 * 0.2e-6
         assert disc.reads == reads and disc.seconds == pytest.approx(waited)
         assert report.host.starved_share == pytest.approx(waited / (waited + report.total_seconds))

@@ -44,20 +44,32 @@ def test_the_third_refusal_says_that_there_is_a_puzzle() -> None:
     assert text == (
         '01.2 Rebalance the jobs: a puzzle for later\n  next: it opens after 1 more refusal; until then hint("01.2") helps.'
     )
-    assert 'or: puzzle("01.2") has the lines of a right answer, shuffled among a few wrong ones.' in refused("01.2", 1)
+    assert (
+        'or: puzzle("01.2") has the lines of a right answer, shuffled among a few wrong ones.'
+        in refused("01.2", 1)
+    )
     assert isinstance(of("01.2"), Puzzle)
-    assert "right answer, shuffled" not in refused("01.5", 4) and "its answers differ too much" in repr(of("01.5"))
+    assert "right answer, shuffled" not in refused(
+        "01.5", 4
+    ) and "its answers differ too much" in repr(of("01.5"))
     check("01.1", ...)
     check("01.1", ...)
     check("01.1", ...)
-    assert "it opens after 3 more refusals" in repr(of("01.1"))  # what was not attempted was not refused
+    # what was not attempted was not refused
+    assert "it opens after 3 more refusals" in repr(of("01.1"))
 
 
 def test_the_text_form_has_a_letter_for_each_line() -> None:
     refused("01.2", 3)
     text = repr(of("01.2"))
-    assert "9 lines. 2 of them come from answers that are wrong, and stay out." in text and "def balance(jobs, tiles):" in text
-    assert "e      load = [0] * tiles\n" in text and "\n          g          load[tile] += jobs[job]\n" in text
+    assert (
+        "9 lines. 2 of them come from answers that are wrong, and stay out." in text
+        and "def balance(jobs, tiles):" in text
+    )
+    assert (
+        "e      load = [0] * tiles\n" in text
+        and "\n          g          load[tile] += jobs[job]\n" in text
+    )
     assert (
         repr(of("01.2")) == text
         and "<pre" in of("01.2")._repr_html_()
@@ -70,24 +82,48 @@ def test_an_order_is_tried_by_the_exercises_own_check() -> None:
     made = of("01.2")
     letters = [chr(ord("a") + place) for place in in_order(made)]
     numbers = [place + 1 for place in in_order(made)]
-    for order in (" ".join(letters), "".join(letters).upper(), letters, numbers, ", ".join(map(str, numbers))):
+    for order in (
+        " ".join(letters),
+        "".join(letters).upper(),
+        letters,
+        numbers,
+        ", ".join(map(str, numbers)),
+    ):
         solved = puzzle("01.2", order)
-        assert solved and "solved, with help" in repr(solved) and 'check("01.2", …) counts that as solved' in repr(solved)
-    assert learned().record("01.2")["state"] == "with help" and learned().record("01.2")["attempts"] == 3
+        assert (
+            solved
+            and "solved, with help" in repr(solved)
+            and 'check("01.2", …) counts that as solved' in repr(solved)
+        )
+    assert (
+        learned().record("01.2")["state"] == "with help"
+        and learned().record("01.2")["attempts"] == 3
+    )
     late = repr(puzzle("01.2", letters[:2] + letters[3:4] + letters[2:3] + letters[4:]))
-    assert "not yet in order" in late and "IndentationError" in late and "in this order the lines are no Python" in late
+    assert (
+        "not yet in order" in late
+        and "IndentationError" in late
+        and "in this order the lines are no Python" in late
+    )
     assert "Traceback" not in late
     wrong = [place for place in range(9) if place not in in_order(made)]
     decoy = next(place for place in wrong if made.lines[place].strip() == "load[tile] += 1")
-    swapped = [decoy if made.lines[place].strip() == "load[tile] += jobs[job]" else place for place in in_order(made)]
-    assert "not yet in order" in repr(made.tried(swapped)) and "the fullest tile works" in repr(made.tried(swapped))
+    swapped = [
+        decoy if made.lines[place].strip() == "load[tile] += jobs[job]" else place
+        for place in in_order(made)
+    ]
+    assert "not yet in order" in repr(made.tried(swapped)) and "the fullest tile works" in repr(
+        made.tried(swapped)
+    )
 
 
 def test_solving_it_counts_as_with_help() -> None:
     refused("01.3", 3)
     made = of("01.3")
     made.tried(in_order(made))
-    assert "0 of 5 exercises solved, 1 with help; " in repr(progress("01")) and "✓ with help  3" in repr(progress("01"))
+    assert "0 of 5 exercises solved, 1 with help; " in repr(
+        progress("01")
+    ) and "✓ with help  3" in repr(progress("01"))
     refused("01.3", 1)
     desk.given("01.3")
     assert learned().record("01.3")["state"] == "with help"
@@ -98,7 +134,9 @@ def test_solving_it_counts_as_with_help() -> None:
 
 
 @pytest.mark.parametrize("exercise", PUZZLED, ids=lambda e: e.name)
-def test_the_lines_of_the_reference_solve_it_and_those_of_wrong_answers_do_not(exercise: Any, names_of: NamesOf) -> None:
+def test_the_lines_of_the_reference_solve_it_and_those_of_wrong_answers_do_not(
+    exercise: Any, names_of: NamesOf
+) -> None:
     made = Puzzle(exercise, names_of(exercise.name[:2]))
     assert 2 <= made.wrong <= 3 and made.tried(in_order(made))
     assert made.lines[: len(in_order(made))] != lines_of(exercise.name)
@@ -106,7 +144,9 @@ def test_the_lines_of_the_reference_solve_it_and_those_of_wrong_answers_do_not(e
     for decoy, instead in exercise.decoys:
         assert found.cell.count(instead) == 1
         cell = found.cell.replace(instead, decoy)
-        answers = desk.run_cell(Reference(found.path, cell, found.answers), "<a decoy>", names_of(exercise.name[:2]))
+        answers = desk.run_cell(
+            Reference(found.path, cell, found.answers), "<a decoy>", names_of(exercise.name[:2])
+        )
         verdict = check(exercise.name, *answers)
         assert not verdict and verdict.kind is not desk.Kind.NOT_ATTEMPTED, decoy
 
@@ -119,20 +159,40 @@ def test_another_order_that_is_right_is_right_too(names_of: NamesOf) -> None:
     assert made.tried(order)
 
 
-ODD: list[Any] = ["", "z", "a a", "1 0", "99999999999999999999", [1, 1], [0], [1.5], 7, None.__class__, ["a", None], "é"]
+ODD: list[Any] = [
+    "",
+    "z",
+    "a a",
+    "1 0",
+    "99999999999999999999",
+    [1, 1],
+    [0],
+    [1.5],
+    7,
+    None.__class__,
+    ["a", None],
+    "é",
+]
 
 
-@pytest.mark.parametrize("order", ODD, ids=lambda order: f"{type(order).__name__} {len(str(order))}")
+@pytest.mark.parametrize(
+    "order", ODD, ids=lambda order: f"{type(order).__name__} {len(str(order))}"
+)
 def test_what_is_no_order_is_said(order: Any) -> None:
     refused("01.1", 3)
     with pytest.raises(AnswerKindError) as caught:
         puzzle("01.1", order)
-    assert "next:  give letters from a to d, or numbers from 1 to 4, each once at most." in str(caught.value)
+    assert "next:  give letters from a to d, or numbers from 1 to 4, each once at most." in str(
+        caught.value
+    )
 
 
 def test_a_puzzle_needs_what_its_lesson_made_above() -> None:
     refused("02.4", 3)
-    with pytest.raises(LessonError, match="needs RepeatWhileTrue, Sequence, popops, and this notebook has not made that"):
+    with pytest.raises(
+        LessonError,
+        match="needs RepeatWhileTrue, Sequence, popops, and this notebook has not made that",
+    ):
         of("02.4")
     with pytest.raises(UnknownExerciseError):
         puzzle("01.0")

@@ -41,14 +41,22 @@ def test_a_change_is_kept_with_the_formats_number(fresh_desk: Path) -> None:
 
 
 def test_what_it_does_not_know_stays(work: Path) -> None:
-    data = {"format": 1, "theme": "dark", "records": {"01.1": {"note": [1]}, "99.9": "?", "01.2": 7}}
+    data = {
+        "format": 1,
+        "theme": "dark",
+        "records": {"01.1": {"note": [1]}, "99.9": "?", "01.2": 7},
+    }
     (work / "progress.json").write_text(json.dumps(data), encoding="utf-8")
     state.learned().change("01.1", solved)
     state.learned().change("01.2", solved)  # a record that is none is replaced
     assert stored(work) == {
         "format": 1,
         "theme": "dark",
-        "records": {"01.1": {"note": [1], "state": "solved"}, "99.9": "?", "01.2": {"state": "solved"}},
+        "records": {
+            "01.1": {"note": [1], "state": "solved"},
+            "99.9": "?",
+            "01.2": {"state": "solved"},
+        },
     }
     assert set(state.learned().records()) == {"01.1", "01.2"}
 
@@ -100,10 +108,15 @@ def test_two_damaged_files_are_both_kept(work: Path) -> None:
     for content in ("one", "two"):
         (work / "progress.json").write_text(content, encoding="utf-8")
         state.learned().change("01.1", solved)
-    assert sorted(path.read_text(encoding="utf-8") for path in work.glob("progress.damaged-*")) == ["one", "two"]
+    assert sorted(path.read_text(encoding="utf-8") for path in work.glob("progress.damaged-*")) == [
+        "one",
+        "two",
+    ]
 
 
-def test_a_newer_file_is_read_and_left_as_it_is(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_newer_file_is_read_and_left_as_it_is(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     newer = json.dumps({"format": 2, "records": {"01.2": {"state": "solved"}}})
     (work / "progress.json").write_text(newer, encoding="utf-8")
     state.learned().change("01.1", solved)
@@ -127,10 +140,16 @@ def test_where_nothing_can_be_written_it_goes_on_in_memory(
     monkeypatch.undo()
     monkeypatch.setenv("IPU_TEACH_WORK", str(work))
     state.learned().change("01.3", solved)  # it can be written again, and what waited goes with it
-    assert set(json.loads((work / "progress.json").read_text())["records"]) == {"01.1", "01.2", "01.3"}
+    assert set(json.loads((work / "progress.json").read_text())["records"]) == {
+        "01.1",
+        "01.2",
+        "01.3",
+    }
 
 
-def test_a_folder_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "file" / "work"))
     state.learned().change("01.1", solved)
@@ -147,10 +166,12 @@ def test_a_folder_in_the_files_place(work: Path, capsys: pytest.CaptureFixture[s
 
 def test_two_kernels_do_not_overwrite_each_other(work: Path) -> None:
     program = (
-        "import sys; from ipu_teach.lessons.state import learned\n"
-        "for i in range(20): learned().change(f'{sys.argv[1]}.{i}', lambda r: r.update(state='solved'))"
+        "import sys; from ipu_teach.lessons.state import learned\nfor i in range(20): "
+        "learned().change(f'{sys.argv[1]}.{i}', lambda r: r.update(state='solved'))"
     )
-    running = [subprocess.Popen([sys.executable, "-c", program, name]) for name in ("10", "11", "12")]
+    running = [
+        subprocess.Popen([sys.executable, "-c", program, name]) for name in ("10", "11", "12")
+    ]
     assert [process.wait(60) for process in running] == [0, 0, 0]
     assert len(Progress(work).records()) == 60
     assert [path.name for path in work.iterdir()] == ["progress.json"]

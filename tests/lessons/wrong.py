@@ -24,10 +24,17 @@ class Wrong:
 def read(path: Path) -> list[Wrong]:
     """The blocks of one file."""
     blocks = re.split(r"^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    found = [re.fullmatch(r"(\d\d\.\d): (.+)\n--- ([a-z ]+): (.+)\n((?:.*\n)+)", block) for block in blocks]
+    found = [
+        re.fullmatch(r"(\d\d\.\d): (.+)\n--- ([a-z ]+): (.+)\n((?:.*\n)+)", block)
+        for block in blocks
+    ]
     assert all(found), f"{path.name}: block {found.index(None) + 1} has another form"
     return [Wrong(*match.groups()) for match in found if match]
 
 
-WRONG = [wrong for path in sorted(Path(__file__).parent.glob("wrong_*.txt")) for wrong in read(path)]
-RIGHT = [right for path in sorted(Path(__file__).parent.glob("right_*.txt")) for right in read(path)]
+WRONG = [
+    wrong for path in sorted(Path(__file__).parent.glob("wrong_*.txt")) for wrong in read(path)
+]
+RIGHT = [
+    right for path in sorted(Path(__file__).parent.glob("right_*.txt")) for right in read(path)
+]

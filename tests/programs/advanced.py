@@ -1,6 +1,8 @@
-"""Four programs in one engine: write the inputs, add with a vertex, add with a library reduction, read the result.
+"""Four programs in one engine: write the inputs, add with a vertex, add with a library reduction,
+read the result.
 
-The compiled program can be saved to a file and loaded by another process, which then builds no graph.
+The compiled program can be saved to a file and loaded by another process, which then builds no
+graph.
 """
 
 from __future__ import annotations
@@ -10,7 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Executable, Graph, Input, IPUModel, Output, Vector, Vertex, compile_graph, concat
+from ipu_teach import (
+    FLOAT,
+    Engine,
+    Executable,
+    Graph,
+    Input,
+    IPUModel,
+    Output,
+    Vector,
+    Vertex,
+    compile_graph,
+    concat,
+)
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Program, Sequence
 
@@ -43,14 +57,16 @@ def build(graph: Graph) -> list[Program]:
     graph.set_tile_mapping(vertex, 0)
     graph.set_perf_estimate(vertex, 20)
 
-    # The same sum by the library: the two vectors side by side as a [4, 2] view, reduced along its rows.
+    # The same sum by the library: the two vectors side by side as a [4, 2] view, reduced along its
+    # rows.
     side_by_side = concat([x.reshape((4, 1)), y.reshape((4, 1))], 1)
     reduction = Sequence()
     total = popops.reduce(graph, side_by_side, [1], reduction, "ADD")
     reduction.add(Copy(total, z))
 
     write = Sequence(
-        Copy(graph.add_host_to_device_fifo(f"write_{t}", FLOAT, 4), v) for t, v in zip("xyz", (x, y, z), strict=True)
+        Copy(graph.add_host_to_device_fifo(f"write_{t}", FLOAT, 4), v)
+        for t, v in zip("xyz", (x, y, z), strict=True)
     )
     read = Copy(z, graph.add_device_to_host_fifo("read_z", FLOAT, 4))
     return [write, Execute(compute_set), reduction, read]

@@ -1,7 +1,8 @@
 """Append one value a step to an array that is spread over the tiles.
 
-Every vertex counts the steps in a state field of its own and stores the value only when the count falls into its part.
-State lives from run to run, as the array does; loading the engine anew starts both over.
+Every vertex counts the steps in a state field of its own and stores the value only when the count
+falls into its part. State lives from run to run, as the array does; loading the engine anew starts
+both over.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ class AppendValue(Vertex):
         self.index += 1
 
     def cycles(self, target):
-        return 12  # the place of the store depends on data, so its cost cannot be counted from a trace
+        # the place of the store depends on data, so its cost cannot be counted from a trace
+        return 12
 
 
 def main(capacity: int = 12, tiles: int = 4) -> list[np.ndarray]:
-    """The array (float32 [capacity]) after three steps, after three more, and three steps after loading again."""
+    """The array (float32 [capacity]) after three steps, after three more, and three steps after
+    loading again."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     value = graph.add_variable(FLOAT, (), "value")

@@ -1,23 +1,39 @@
-"""A stencil on a grid of tiles: each tile owns a block and reads a ring of cells from its eight neighbours.
+"""A stencil on a grid of tiles: each tile owns a block and reads a ring of cells from its eight
+neighbours.
 
-The grid wraps round. There are two buffers: a step reads one and writes the other, the next step goes back. No vertex reads
-what another writes in the same superstep, so no field is InOut and nothing races. Each block's ring is a *view*, sliced
-from its neighbours and concatenated; the compiler turns it into exchange, and no step of the program copies it.
+The grid wraps round. There are two buffers: a step reads one and writes the other, the next step
+goes back. No vertex reads what another writes in the same superstep, so no field is InOut and
+nothing races. Each block's ring is a *view*, sliced from its neighbours and concatenated; the
+compiler turns it into exchange, and no step of the program copies it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Tensor, Vector, Vertex, concat
+from ipu_teach import (
+    FLOAT,
+    Engine,
+    Graph,
+    Input,
+    IPUModel,
+    Output,
+    Report,
+    Tensor,
+    Vector,
+    Vertex,
+    concat,
+)
 from ipu_teach.program import Execute, Repeat, Sequence
 
-# North-west to south-east. No two are equal, so that a ring put together wrongly cannot go unnoticed.
+# North-west to south-east. No two are equal, so that a ring put together wrongly cannot go
+# unnoticed.
 WEIGHTS = np.array([[0.05, 0.12, 0.07], [0.10, 0.30, 0.11], [0.06, 0.13, 0.06]], np.float32)
 
 
 class Stencil(Vertex):
-    """out = weighted mean of each cell and its eight neighbours; `padded` has one more row and column on every side."""
+    """out = weighted mean of each cell and its eight neighbours; `padded` has one more row and
+    column on every side."""
 
     padded: Input[Vector[Vector[FLOAT]]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -36,11 +52,18 @@ def with_ring(blocks: list[list[Tensor]], i: int, j: int) -> Tensor:
     """Block (i, j) with the ring of cells around it: [b, b] becomes [b + 2, b + 2]."""
     rows, columns = len(blocks), len(blocks[0])
     last, first, whole = slice(-1, None), slice(0, 1), slice(None)
-    # From above comes a block's last row, from the left its last column, from a corner the one cell that touches.
+    # From above comes a block's last row, from the left its last column, from a corner the one cell
+    # that touches.
     parts = {-1: last, 0: whole, 1: first}
     return concat(
         [
-            concat([blocks[(i + di) % rows][(j + dj) % columns][parts[di], parts[dj]] for dj in (-1, 0, 1)], 1)
+            concat(
+                [
+                    blocks[(i + di) % rows][(j + dj) % columns][parts[di], parts[dj]]
+                    for dj in (-1, 0, 1)
+                ],
+                1,
+            )
             for di in (-1, 0, 1)
         ],
         0,
@@ -51,18 +74,24 @@ def grid(graph: Graph, rows: int, columns: int, block: int, name: str) -> list[l
     """rows x columns blocks of [block, block]; block (i, j) lies on tile i * columns + j."""
     blocks = []
     for i in range(rows):
-        blocks.append([graph.add_variable(FLOAT, (block, block), f"{name}/{i}/{j}") for j in range(columns)])
+        blocks.append(
+            [graph.add_variable(FLOAT, (block, block), f"{name}/{i}/{j}") for j in range(columns)]
+        )
         for j, tensor in enumerate(blocks[i]):
             graph.set_tile_mapping(tensor, i * columns + j)
     return blocks
 
 
-def step(graph: Graph, source: list[list[Tensor]], into: list[list[Tensor]], weights: Tensor, name: str) -> Execute:
+def step(
+    graph: Graph, source: list[list[Tensor]], into: list[list[Tensor]], weights: Tensor, name: str
+) -> Execute:
     """One step of the whole grid: reads `source`, writes `into`."""
     compute_set = graph.add_compute_set(name)
     for i, row in enumerate(into):
         for j, out in enumerate(row):
-            vertex = graph.add_vertex(compute_set, Stencil, padded=with_ring(source, i, j), weights=weights, out=out)
+            vertex = graph.add_vertex(
+                compute_set, Stencil, padded=with_ring(source, i, j), weights=weights, out=out
+            )
             graph.set_tile_mapping(vertex, i * len(row) + j)
     return Execute(compute_set)
 
@@ -72,18 +101,26 @@ def joined(blocks: list[list[Tensor]]) -> Tensor:
     return concat([concat(row, 1) for row in blocks], 0)
 
 
-def main(start: np.ndarray, rows: int = 3, columns: int = 4, pairs: int = 2) -> tuple[np.ndarray, Report]:
+def main(
+    start: np.ndarray, rows: int = 3, columns: int = 4, pairs: int = 2
+) -> tuple[np.ndarray, Report]:
     """`start` (float32 [rows * b, columns * b]) after 2 * `pairs` steps, and the report."""
     block = start.shape[0] // rows
     device = IPUModel("ipu2", tiles_per_ipu=rows * columns).create_device()
     graph = Graph(device.target)
-    here, there = grid(graph, rows, columns, block, "here"), grid(graph, rows, columns, block, "there")
+    here, there = (
+        grid(graph, rows, columns, block, "here"),
+        grid(graph, rows, columns, block, "there"),
+    )
     weights = graph.add_constant(FLOAT, (3, 3), WEIGHTS, "weights")
     graph.set_tile_mapping(weights, 0)
     graph.create_host_write("start", joined(here))
     graph.create_host_read("end", joined(here))
 
-    forth, back = step(graph, here, there, weights, "forth"), step(graph, there, here, weights, "back")
+    forth, back = (
+        step(graph, here, there, weights, "forth"),
+        step(graph, there, here, weights, "back"),
+    )
     engine = Engine(graph, Repeat(pairs, Sequence(forth, back)))
     engine.load(device)
     engine.write_tensor("start", start)
@@ -92,7 +129,8 @@ def main(start: np.ndarray, rows: int = 3, columns: int = 4, pairs: int = 2) -> 
 
 
 def racing() -> Engine:
-    """The same with a single buffer, which is refused: tiles would read cells that their neighbours are writing."""
+    """The same with a single buffer, which is refused: tiles would read cells that their neighbours
+    are writing."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device().target)
     blocks = grid(graph, 2, 2, 3, "grid")
     weights = graph.add_constant(FLOAT, (3, 3), WEIGHTS, "weights")

@@ -1,4 +1,5 @@
-"""A stream fed by a callback that fills the next transfer ahead of its use, and is exchanged between runs."""
+"""A stream fed by a callback that fills the next transfer ahead of its use, and is exchanged
+between runs."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def main(
     into = graph.add_host_to_device_fifo("in", FLOAT, elements)
     out = graph.add_device_to_host_fifo("out", FLOAT, elements)
 
-    engine = Engine(graph, Repeat(repeats, Sequence(Copy(into, data), Execute(compute_set), Copy(data, out))))
+    engine = Engine(
+        graph, Repeat(repeats, Sequence(Copy(into, data), Execute(compute_set), Copy(data, out)))
+    )
     engine.load(device)
     host = np.empty(elements, np.float32)
     engine.connect_stream("out", host)

@@ -53,7 +53,8 @@ def main() -> Results:
     printed = io.StringIO()
     engine.set_print_tensor_stream(printed)
     engine.write_tensor("v3-write", np.zeros((4, 4), np.float32))
-    engine.connect_stream("v4-input", np.arange(30, dtype=np.int32))  # three transfers of ten, then round again
+    # three transfers of ten, then round again
+    engine.connect_stream("v4-input", np.arange(30, dtype=np.int32))
     engine.run(0)
     return Results(printed.getvalue(), engine.read_tensor("v3-read"))
 

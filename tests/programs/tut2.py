@@ -1,4 +1,5 @@
-"""Using PopLibs: a library call adds variables, vertices and steps, and returns a tensor. Nothing runs yet."""
+"""Using PopLibs: a library call adds variables, vertices and steps, and returns a tensor. Nothing
+runs yet."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def main() -> tuple[dict[str, np.ndarray], str]:
     prog = Sequence()
     v3 = popops.add(graph, v1, v2, prog, "add")
     v4 = popops.add(graph, v3, v2, prog, "add_again")
-    v5 = popops.add(graph, v1, v2.transpose(), prog, "add_transposed")  # a transpose is a view: no step of its own
+    # a transpose is a view: no step of its own
+    v5 = popops.add(graph, v1, v2.transpose(), prog, "add_transposed")
     named = {"v3": v3, "v4": v4, "v5": v5}
     for name, tensor in named.items():
         prog.add(PrintTensor(name, tensor))

@@ -1,4 +1,5 @@
-"""Writing vertex code: four vertices, each of which sums the rest of a vector from its own element on."""
+"""Writing vertex code: four vertices, each of which sums the rest of a vector from its own element
+on."""
 
 from __future__ import annotations
 

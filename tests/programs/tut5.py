@@ -30,7 +30,8 @@ class Results:
 
 
 def build(graph: Graph, prog: Sequence, matrix, x, out) -> None:
-    """Add out = matrix x to `prog`, the rows spread evenly over the tiles, each beside its element of the result."""
+    """Add out = matrix x to `prog`, the rows spread evenly over the tiles, each beside its element
+    of the result."""
     compute_set = graph.add_compute_set("mul")
     rows, tiles = matrix.dim(0), graph.target.num_tiles
     for row in range(rows):
@@ -60,7 +61,9 @@ def main(matrix: np.ndarray, x: np.ndarray, tiles: int = 1472) -> Results:
     in_vector = graph.add_host_to_device_fifo("vector", FLOAT, v.num_elements)
     out_stream = graph.add_device_to_host_fifo("result", FLOAT, out.num_elements)
 
-    engine = Engine(graph, Sequence(Copy(in_matrix, m), Copy(in_vector, v), multiply, Copy(out, out_stream)))
+    engine = Engine(
+        graph, Sequence(Copy(in_matrix, m), Copy(in_vector, v), multiply, Copy(out, out_stream))
+    )
     engine.load(device)
     product = np.empty(rows, np.float32)
     engine.connect_stream("matrix", matrix)
@@ -72,7 +75,8 @@ def main(matrix: np.ndarray, x: np.ndarray, tiles: int = 1472) -> Results:
 
 
 def sequential(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """What one worker computes for each row: products added first to last, each step rounded to float32."""
+    """What one worker computes for each row: products added first to last, each step rounded to
+    float32."""
     total = np.zeros(len(matrix), np.float32)
     for column in range(len(x)):
         total += matrix[:, column] * x[column]

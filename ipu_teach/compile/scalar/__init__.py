@@ -1,17 +1,19 @@
-"""Scalar loops: one walk over the text of `compute()` gives a typed loop over elements, printed for CPython and for a compiler.
+"""Scalar loops: one walk over the text of `compute()` gives a typed loop over elements, printed for
+CPython and for a compiler.
 
     code = scalar_code(DotProduct)        # a `ScalarCode`, or why there is none
 
-`values` says what a value is while the text is walked; `writer` holds the texts; `arithmetic`, `variables`, `arrays`, `calls`,
-`expressions` and `statements` each add the pieces of language that they are named after. Both texts count cycles, mark what is
-stored and check indices at the same places. Where the compiled one cannot go on (an index beyond the end, an integer beyond
-61 bits, a number that does not fit) it returns the line, and CPython's text runs that vertex; where that fails, the plain loop
-does, and says what is wrong.
+`values` says what a value is while the text is walked; `writer` holds the texts; `arithmetic`,
+`variables`, `arrays`, `calls`, `expressions` and `statements` each add the pieces of language that
+they are named after. Both texts count cycles, mark what is stored and check indices at the same
+places. Where the compiled one cannot go on (an index beyond the end, an integer beyond 61 bits, a
+number that does not fit) it returns the line, and CPython's text runs that vertex; where that
+fails, the plain loop does, and says what is wrong.
 
-A number is *free* if it is made of constants, lengths, worker ids, counters of loops and state that nothing assigns: what is
-done with it costs nothing, as in a trace. It is *data* if it comes from memory, or was assigned where data decide.
-What is data costs: an element's load or store 1, an operation its price, a decision 1, a turn of a range with ends from data 2.
-"""
+A number is *free* if it is made of constants, lengths, worker ids, counters of loops and state that
+nothing assigns: what is done with it costs nothing, as in a trace. It is *data* if it comes from
+memory, or was assigned where data decide. What is data costs: an element's load or store 1, an
+operation its price, a decision 1, a turn of a range with ends from data 2."""
 
 from __future__ import annotations
 
@@ -38,13 +40,13 @@ MOST_WALKS = 6  # of the whole text, until it is known what types lists hold
 class ScalarCode:
     """What the walk of a codelet's text gives.
 
-    `python`, `compiled`: the lines of the two texts, in which the room above puts in the cycles of `pieces` and `rates` (see
-    `writer`). `loops`: numpy's own loops that the compiled text calls by address, (function, its types); `tables`: lists of
-    numbers; `slots`: variables of the compiled text, with what they begin as. `vectors`: some work is on whole regions.
-    `answers`: compute() returns whether it is done. `lists`: the fields that are lists of vectors.
-    `lines`, `heads`: statements, and loops with what their variables begin with (see `writer`).
-    `uncompiled`: what cannot be compiled with the same bits, and its line; CPython's text runs alone then.
-    """
+    `python`, `compiled`: the lines of the two texts, in which the room above puts in the cycles of
+    `pieces` and `rates` (see `writer`). `loops`: numpy's own loops that the compiled text calls by
+    address, (function, its types); `tables`: lists of numbers; `slots`: variables of the compiled
+    text, with what they begin as. `vectors`: some work is on whole regions. `answers`: compute()
+    returns whether it is done. `lists`: the fields that are lists of vectors. `lines`, `heads`:
+    statements, and loops with what their variables begin with (see `writer`). `uncompiled`: what
+    cannot be compiled with the same bits, and its line; CPython's text runs alone then."""
 
     codelet: type[Vertex]
     fields: Mapping[str, Field]
@@ -75,7 +77,9 @@ class ScalarCode:
     @property
     def marked(self) -> tuple[str, ...]:
         """Fields of which stores are marked."""
-        return tuple(n for n, f in self.fields.items() if f.kind == "output" or (self.multi and f.written))
+        return tuple(
+            n for n, f in self.fields.items() if f.kind == "output" or (self.multi and f.written)
+        )
 
 
 Known = tuple[ScalarCode | str, dict[tuple[Any, str], Any]]
@@ -84,7 +88,8 @@ MOST_KNOWN = 1024  # codelets whose walk is remembered
 
 
 def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> ScalarCode | str:
-    """The scalar loop of `codelet`, or the line and the reason why it is not translated. `lists`: its fields that are lists.
+    """The scalar loop of `codelet`, or the line and the reason why it is not translated. `lists`:
+    its fields that are lists.
 
     A walk is remembered as long as all that it found outside the text is still the same.
     """
@@ -99,9 +104,15 @@ def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> S
 
 def _holds(owner: Any, name: str, before: tuple[Any, tuple[Any, ...]]) -> bool:
     """True if a name means what it meant, and a list holds what it held."""
-    now = outside(owner).get(name) if isinstance(owner, FunctionType) else inspect.getattr_static(owner, name, None)
+    now = (
+        outside(owner).get(name)
+        if isinstance(owner, FunctionType)
+        else inspect.getattr_static(owner, name, None)
+    )
     value, held = before
-    return now is value and (not isinstance(now, list) or len(now) == len(held) and all(map(is_, now, held)))
+    return now is value and (
+        not isinstance(now, list) or len(now) == len(held) and all(map(is_, now, held))
+    )
 
 
 def _walked(codelet: type[Vertex], lists: frozenset[str]) -> Known:
@@ -109,13 +120,21 @@ def _walked(codelet: type[Vertex], lists: frozenset[str]) -> Known:
     compute, walk = codelet.compute, _Walk(codelet, lists)
     found = _code(codelet, compute, walk)
     walk.seen[codelet, "compute"] = compute
-    return found, {who: (value, tuple(value) if isinstance(value, list) else ()) for who, value in walk.seen.items()}
+    return found, {
+        who: (value, tuple(value) if isinstance(value, list) else ())
+        for who, value in walk.seen.items()
+    }
 
 
 def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
     if not isinstance(compute, FunctionType):
-        return f"{codelet.__name__}: compute(), which is no plain function, does not run as a scalar loop"
-    if not all(isinstance(f.dtype, type) and issubclass(f.dtype, DType) for f in codelet.fields.values()):
+        return (
+            f"{codelet.__name__}: compute(), which is no plain function, does not run as a "
+            f"scalar loop"
+        )
+    if not all(
+        isinstance(f.dtype, type) and issubclass(f.dtype, DType) for f in codelet.fields.values()
+    ):
         return f"{codelet.__name__}: a template does not run as a scalar loop"
     try:
         return walk.run(compute)
@@ -131,32 +150,53 @@ class _Walk(Statements):
     """The whole."""
 
     def _whole(self, lines: list[str]) -> Iterator[str]:
-        """What of a text stands in the end: where a loop begins, with what is checked ahead of it."""
+        """What of a text stands in the end: where a loop begins, with what is checked ahead of
+        it."""
         needless = self.tags - self.tagged
         for line in lines:
             indent, _, counter = line.partition("«ahead ")
             if counter:
                 for check, at in self.ahead[counter.rstrip("»")].items():
                     yield from (indent + check, f"{indent}    return {at}")
-            elif (self.vectors or "«all»" not in line) and line.lstrip().partition(" ")[0] not in needless:
+            elif (self.vectors or "«all»" not in line) and line.lstrip().partition(" ")[
+                0
+            ] not in needless:
                 yield line
 
     def run(self, compute: FunctionType) -> ScalarCode:
         tree = self.trees[compute] = tree_of(compute)
-        own = [f for c in self.codelet.__mro__ if c.__module__ != Vertex.__module__ for f in vars(c).values()]
-        self.trees |= {f: tree_of(f) for f in own if isinstance(f, FunctionType) and f is not compute}
+        own = [
+            f
+            for c in self.codelet.__mro__
+            if c.__module__ != Vertex.__module__
+            for f in vars(c).values()
+        ]
+        self.trees |= {
+            f: tree_of(f) for f in own if isinstance(f, FunctionType) and f is not compute
+        }
         parts = (n for f in self.trees.values() for n in ast.walk(f))
-        self.assigned = {n.attr for n in parts if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
+        self.assigned = {
+            n.attr
+            for n in parts
+            if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)
+        }
         names = [a.arg for a in tree.args.args]
         for _ in range(MOST_WALKS):
             boxes, summed = {box: set(types) for box, types in self.boxes.items()}, set(self.summed)
             self.reset()
             scope = scope_of(compute, names[0], self.codelet, "v_")
             self.scopes.append(scope)
-            for name in (n for n, f in self.codelet.fields.items() if not f.depth and not f.written):
-                self.emit(f"f_{name}_v = {self._held(self.region(name, self.codelet.fields[name]), f'f_{name}_o')}")
+            for name in (
+                n for n, f in self.codelet.fields.items() if not f.depth and not f.written
+            ):
+                self.emit(
+                    f"f_{name}_v = "
+                    f"{self._held(self.region(name, self.codelet.fields[name]), f'f_{name}_o')}"
+                )
             if self.multi:
-                self.state["v_" + names[1]] = Num({"wi": "worker"}, "worker", f"v_{names[1]}_tag", bound=64)
+                self.state["v_" + names[1]] = Num(
+                    {"wi": "worker"}, "worker", f"v_{names[1]}_tag", bound=64
+                )
             self.block(tree.body)
             if self.live:
                 self.finish()
@@ -167,8 +207,19 @@ class _Walk(Statements):
             self.refuse(tree, "a list whose types do not settle")
         tags, heads = dict.fromkeys(sorted(self.tagged), "-1"), [head[:2] for head in self.heads]
         return ScalarCode(
-            self.codelet, self.codelet.fields, tuple(self._whole(self.pyl)), tuple(self._whole(self.nb)), tuple(self.pieces),
+            self.codelet,
+            self.codelet.fields,
+            tuple(self._whole(self.pyl)),
+            tuple(self._whole(self.nb)),
+            tuple(self.pieces),
             tuple(self.rates),
-            tuple(self.loops), self.tables, {**self.slots, **tags}, self.vectors, self.answers, self.lists, tuple(self.lines),
-            tuple(heads), self.uncompiled,
-        )  # fmt: skip
+            tuple(self.loops),
+            self.tables,
+            {**self.slots, **tags},
+            self.vectors,
+            self.answers,
+            self.lists,
+            tuple(self.lines),
+            tuple(heads),
+            self.uncompiled,
+        )

@@ -1,4 +1,5 @@
-"""Operators on numbers: numpy's rules for the types, and the exact arithmetic of each as the compiled text does it."""
+"""Operators on numbers: numpy's rules for the types, and the exact arithmetic of each as the
+compiled text does it."""
 
 from __future__ import annotations
 
@@ -9,26 +10,47 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.scalar.kinds import BOOLS, FLOATS, INTS, SAMPLES, WEAK, dtype_of, is_number, kind_of, numpys, reach
+from ipu_teach.compile.scalar.kinds import (
+    BOOLS,
+    FLOATS,
+    INTS,
+    SAMPLES,
+    WEAK,
+    dtype_of,
+    is_number,
+    kind_of,
+    numpys,
+    reach,
+)
 from ipu_teach.compile.scalar.values import LIMIT, Const, Num, Refused
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
 # Of each operator: its sign, what does it to Python's numbers, and numpy's name for it.
 BINARY: dict[type, tuple[str, Callable[..., Any], str]] = {
-    ast.Add: ("+", operator.add, "add"), ast.Sub: ("-", operator.sub, "subtract"), ast.Mult: ("*", operator.mul, "multiply"),
-    ast.Div: ("/", operator.truediv, "divide"), ast.FloorDiv: ("//", operator.floordiv, "floor_divide"),
-    ast.Mod: ("%", operator.mod, "remainder"), ast.Pow: ("**", operator.pow, "power"),
-    ast.LShift: ("<<", operator.lshift, "left_shift"), ast.RShift: (">>", operator.rshift, "right_shift"),
-    ast.BitAnd: ("&", operator.and_, "bitwise_and"), ast.BitOr: ("|", operator.or_, "bitwise_or"),
-    ast.BitXor: ("^", operator.xor, "bitwise_xor"), ast.Lt: ("<", operator.lt, "less"),
-    ast.LtE: ("<=", operator.le, "less_equal"), ast.Gt: (">", operator.gt, "greater"),
-    ast.GtE: (">=", operator.ge, "greater_equal"), ast.Eq: ("==", operator.eq, "equal"),
+    ast.Add: ("+", operator.add, "add"),
+    ast.Sub: ("-", operator.sub, "subtract"),
+    ast.Mult: ("*", operator.mul, "multiply"),
+    ast.Div: ("/", operator.truediv, "divide"),
+    ast.FloorDiv: ("//", operator.floordiv, "floor_divide"),
+    ast.Mod: ("%", operator.mod, "remainder"),
+    ast.Pow: ("**", operator.pow, "power"),
+    ast.LShift: ("<<", operator.lshift, "left_shift"),
+    ast.RShift: (">>", operator.rshift, "right_shift"),
+    ast.BitAnd: ("&", operator.and_, "bitwise_and"),
+    ast.BitOr: ("|", operator.or_, "bitwise_or"),
+    ast.BitXor: ("^", operator.xor, "bitwise_xor"),
+    ast.Lt: ("<", operator.lt, "less"),
+    ast.LtE: ("<=", operator.le, "less_equal"),
+    ast.Gt: (">", operator.gt, "greater"),
+    ast.GtE: (">=", operator.ge, "greater_equal"),
+    ast.Eq: ("==", operator.eq, "equal"),
     ast.NotEq: ("!=", operator.ne, "not_equal"),
-}  # fmt: skip
+}
 UNARY: dict[type, tuple[str, Callable[..., Any], str]] = {
-    ast.USub: ("-", operator.neg, "negative"), ast.UAdd: ("+", operator.pos, "positive"),
+    ast.USub: ("-", operator.neg, "negative"),
+    ast.UAdd: ("+", operator.pos, "positive"),
     ast.Invert: ("~", operator.invert, "invert"),
-}  # fmt: skip
+}
 COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
 POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _DIVISION = {"//": "floordiv", "%": "mod"}
@@ -45,7 +67,13 @@ class Arithmetic(Writer):
             return text
         if to in FLOATS:
             if t in FLOATS and t in ("f2", "f4"):
-                return text if to == "f4" else f"to_half(np.float64({text}))" if to == "f2" else f"np.float64({text})"
+                return (
+                    text
+                    if to == "f4"
+                    else f"to_half(np.float64({text}))"
+                    if to == "f2"
+                    else f"np.float64({text})"
+                )
             if t == "wi" and not text.lstrip("-").isdigit():
                 self.bail(f"abs({text}) > {2**53}", node)
             wide = text if t in FLOATS else f"np.float64({text})"
@@ -72,24 +100,35 @@ class Arithmetic(Writer):
         return f"wrap({text}, {8 * int(t[1])}, {t[0] == 'i'})"
 
     def put(self, x: str, t: str, to: str, node: ast.AST) -> str:
-        """A number as an element of type `to` holds it: what numpy's assignment does. What does not fit is the plain loop's."""
+        """A number as an element of type `to` holds it: what numpy's assignment does. What does not
+        fit is the plain loop's."""
         if to in FLOATS or to in BOOLS:
             return self.convert(x, t, to, node)
         if t in FLOATS:
             if to[0] == "u":  # processors have several answers for what does not fit
                 self.bail(f"not ({x} > -1 and {x} < {2.0 ** min(8 * int(to[1]), 61)})", node)
             else:
-                self.bail(f"not (abs({x}) < 4e18)" if to in ("wi", "i8") else f"not (abs({x}) < 9e15)", node)
+                self.bail(
+                    f"not (abs({x}) < 4e18)" if to in ("wi", "i8") else f"not (abs({x}) < 9e15)",
+                    node,
+                )
             x, t = self.named(f"np.int64({x})"), "wi" if t == "wf" or to == "wi" else "i8"
         if to == "wi":
             if t in ("i8", "u8"):
-                self.bail(f"{x} > {LIMIT} or {x} < {-LIMIT}" if t == "i8" else f"{x} > np.uint64({LIMIT})", node)
+                self.bail(
+                    f"{x} > {LIMIT} or {x} < {-LIMIT}"
+                    if t == "i8"
+                    else f"{x} > np.uint64({LIMIT})",
+                    node,
+                )
             return f"np.int64({x})"
         if t == to:
             return x
         if to[0] == "u" and t not in WEAK:
             return (
-                f"np.uint64({x})" if to == "u8" else f"({'np.int64' if t == 'u8' else ''}({x}) & {2 ** (8 * int(to[1])) - 1})"
+                f"np.uint64({x})"
+                if to == "u8"
+                else f"({'np.int64' if t == 'u8' else ''}({x}) & {2 ** (8 * int(to[1])) - 1})"
             )
         if t in BOOLS:
             return self.convert(x, t, to, node)
@@ -103,8 +142,11 @@ class Arithmetic(Writer):
             self.bail(f"{x} < {low} or {x} > {high}", node)
         return x
 
-    def arith(self, op: str, fn: Any, node: ast.AST, const: list[Any], bounds: list[int | None]) -> Make:
-        """What `dispatch` calls for an operator: the type of the result by example, and its text."""
+    def arith(
+        self, op: str, fn: Any, node: ast.AST, const: list[Any], bounds: list[int | None]
+    ) -> Make:
+        """What `dispatch` calls for an operator: the type of the result by example, and its
+        text."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
             known: list[Any] = list(ts)
@@ -114,7 +156,11 @@ class Arithmetic(Writer):
                 elif const[1] < 0:
                     known[1] = const[1]
             r = self.type_of(fn, known, node)
-            self.refuse_if("u8" in ts and len(set(ts) - {"wi", "wb"}) > 1, node, "UNSIGNED_LONGLONG beside another type")
+            self.refuse_if(
+                "u8" in ts and len(set(ts) - {"wi", "wb"}) > 1,
+                node,
+                "UNSIGNED_LONGLONG beside another type",
+            )
             if op in COMPARE:
                 return r, self._compared(op, ts, xs, node)
             a, b = (self.convert(x, t, r, node) for t, x in zip(ts, xs, strict=True))
@@ -131,7 +177,10 @@ class Arithmetic(Writer):
     def _compared(self, op: str, ts: list[str], xs: list[str], node: ast.AST) -> str:
         c = self.type_of(operator.add, ts, node) if set(ts) != {"b1"} else "b1"
         c = "wi" if c in INTS and c != "u8" else c
-        a, b = (x if c == "wi" and t in INTS else self.convert(x, t, c, node) for t, x in zip(ts, xs, strict=True))
+        a, b = (
+            x if c == "wi" and t in INTS else self.convert(x, t, c, node)
+            for t, x in zip(ts, xs, strict=True)
+        )
         return f"({a} {op} {b})"
 
     def _floats(self, op: str, r: str, a: str, b: str, node: ast.AST) -> str:
@@ -155,14 +204,22 @@ class Arithmetic(Writer):
         """What numpy's own loop gives for one element, or two, of type t."""
         letter, half = dtype_of(t).char, t == "f2"
         given = ", ".join(f"half_bits({x})" if half else x for x in xs)
-        call = f"call_loop{len(xs)}({self.loop_at(ufunc, f'{letter * len(xs)}->{letter}')}, {given})"
+        call = (
+            f"call_loop{len(xs)}({self.loop_at(ufunc, f'{letter * len(xs)}->{letter}')}, {given})"
+        )
         return f"half_value({call})" if half else call
 
-    def _integers(self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST) -> str:
+    def _integers(
+        self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST
+    ) -> str:
         (a, b), bits = ab, 8 * int(r[1])
-        self.refuse_if(r == "u8" and op in ("//", "%", "**", "<<", ">>"), node, f"{op} of UNSIGNED_LONGLONG")
+        self.refuse_if(
+            r == "u8" and op in ("//", "%", "**", "<<", ">>"), node, f"{op} of UNSIGNED_LONGLONG"
+        )
         if op in ("//", "%"):
-            return _by_power(op, a, b) or self.wrapped(f"({_DIVISION[op]}({a}, {b}) if {b} != 0 else 0)", r)
+            return _by_power(op, a, b) or self.wrapped(
+                f"({_DIVISION[op]}({a}, {b}) if {b} != 0 else 0)", r
+            )
         if op in ("<<", ">>"):
             if ts[1] == "wi":
                 a, b = xs
@@ -199,7 +256,8 @@ class Arithmetic(Writer):
         return name
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Spend an operation whose result has one of these types: numpy's own type, if it has one."""
+        """Spend an operation whose result has one of these types: numpy's own type, if it has
+        one."""
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
 
@@ -213,12 +271,25 @@ class Arithmetic(Writer):
                     return self.constant(fn(a.const, b.const))
             except (ArithmeticError, ValueError, TypeError, Refused):
                 pass  # it goes wrong when it runs, if it is come to
-        slots, tag = self.dispatch([a, b], self.arith(sign, fn, node, [a.const, b.const], [a.bound, b.bound]))
+        slots, tag = self.dispatch(
+            [a, b], self.arith(sign, fn, node, [a.const, b.const], [a.bound, b.bound])
+        )
         if name == "power":
             name = POWERS.get(b.const, "power")
-        self.priced(FUSED if name in ("add", "subtract") and _of_product(node, a, b, slots) else name, slots, data)
+        self.priced(
+            FUSED if name in ("add", "subtract") and _of_product(node, a, b, slots) else name,
+            slots,
+            data,
+        )
         affine = _affine(sign, a, b) if slots.keys() == {"wi"} else None
-        return Num(slots, f"({a.py} {sign} {b.py})", tag, data, bound=_bound(sign, a.bound, b.bound, slots), affine=affine)
+        return Num(
+            slots,
+            f"({a.py} {sign} {b.py})",
+            tag,
+            data,
+            bound=_bound(sign, a.bound, b.bound, slots),
+            affine=affine,
+        )
 
     def unary(self, kind: type, a: Num, node: ast.AST) -> Num:
         """`-a`, `+a`, `~a` of a number."""
@@ -228,7 +299,9 @@ class Arithmetic(Writer):
 
         slots, tag = self.dispatch([a], self.signed(sign, fn, node))
         self.priced(name, slots, a.data)
-        return Num(slots, f"({sign}{a.py})", tag, a.data, bound=None if a.bound is None else a.bound + 1)
+        return Num(
+            slots, f"({sign}{a.py})", tag, a.data, bound=None if a.bound is None else a.bound + 1
+        )
 
     def signed(self, sign: str, fn: Any, node: ast.AST) -> Make:
         """What `dispatch` calls for such an operator."""
@@ -269,9 +342,20 @@ class Arithmetic(Writer):
             raise Refused("an integer beyond 61 bits")
         plain = str((float if t in FLOATS else int if t in INTS else bool)(value))
         plain = _NOT_FINITE.get(plain, plain)
-        text = f"np.uint64({plain})" if t == "u8" else f"np.float32({plain})" if t in ("f2", "f4") else plain
+        text = (
+            f"np.uint64({plain})"
+            if t == "u8"
+            else f"np.float32({plain})"
+            if t in ("f2", "f4")
+            else plain
+        )
         py = f"{numpys(dtype_of(t))}({plain})" if isinstance(value, np.generic) else plain
-        return Num({t: text}, f"({py})" if py.startswith("-") else py, const=value, bound=abs(value) if t == "wi" else None)
+        return Num(
+            {t: text},
+            f"({py})" if py.startswith("-") else py,
+            const=value,
+            bound=abs(value) if t == "wi" else None,
+        )
 
 
 def _strong(types: dict[str, str]) -> str:
@@ -280,16 +364,25 @@ def _strong(types: dict[str, str]) -> str:
 
 
 def _of_product(node: ast.AST, a: Num, b: Num, types: dict[str, str]) -> bool:
-    """True if one of two operands is a product that stands there itself, so that nothing else takes it."""
-    parts = (node.left, node.right) if isinstance(node, ast.BinOp) else (None, getattr(node, "value", None))
+    """True if one of two operands is a product that stands there itself, so that nothing else takes
+    it."""
+    parts = (
+        (node.left, node.right)
+        if isinstance(node, ast.BinOp)
+        else (None, getattr(node, "value", None))
+    )
     return _strong(types) in _SINGLE and any(
-        isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult) and x.data and _strong(x.alts) in _SINGLE
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Mult)
+        and x.data
+        and _strong(x.alts) in _SINGLE
         for part, x in zip(parts, (a, b), strict=True)
     )
 
 
 def _by_power(op: str, a: str, b: str) -> str:
-    """`a // b` or `a % b` of whole numbers where b is a power of two that is known ahead; else empty."""
+    """`a // b` or `a % b` of whole numbers where b is a power of two that is known ahead; else
+    empty."""
     if not b.isdigit() or int(b).bit_count() != 1:
         return ""
     return f"({a} >> {int(b).bit_length() - 1})" if op == "//" else f"({a} & {int(b) - 1})"
@@ -299,7 +392,11 @@ def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
     """A counter of a loop and a constant, added."""
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
-    return (b.affine[0], b.affine[1] + a.const) if b.affine is not None and a.const is not None and sign == "+" else None
+    return (
+        (b.affine[0], b.affine[1] + a.const)
+        if b.affine is not None and a.const is not None and sign == "+"
+        else None
+    )
 
 
 def _bound(sign: str, a: int | None, b: int | None, types: dict[str, str]) -> int | None:

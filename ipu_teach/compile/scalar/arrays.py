@@ -1,4 +1,5 @@
-"""Regions: elements, rows and slices of them, statements over all of their elements; tables, lists and local arrays."""
+"""Regions: elements, rows and slices of them, statements over all of their elements; tables, lists
+and local arrays."""
 
 from __future__ import annotations
 
@@ -10,10 +11,31 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY, POWERS
-from ipu_teach.compile.scalar.kinds import CODES, FLOATS, INTS, SAMPLES, SLOT, ZERO, dtype_of, is_number, kind_of, numpys, reach
+from ipu_teach.compile.scalar.kinds import (
+    CODES,
+    FLOATS,
+    INTS,
+    SAMPLES,
+    SLOT,
+    ZERO,
+    dtype_of,
+    is_number,
+    kind_of,
+    numpys,
+    reach,
+)
 from ipu_teach.compile.scalar.values import LENGTH, Arr, Const, Num, Table, Vec
 from ipu_teach.compile.scalar.variables import Variables
-from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, WORD, Make
+from ipu_teach.compile.scalar.writer import (
+    AGAIN,
+    BEYOND,
+    FUSED,
+    LOOP,
+    OF_PRODUCT,
+    PRODUCT,
+    WORD,
+    Make,
+)
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
@@ -21,12 +43,16 @@ from ipu_teach.graph.vertex import Field
 # What a mark is: a byte for each byte of the element.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 MOST_NUMBERS = 1 << 12  # of a table
-# Of numpy's reductions: what they begin with, and what a number more does. Those that begin with their first have no beginning.
+# Of numpy's reductions: what they begin with, and what a number more does. Those that begin with
+# their first have no beginning.
 REDUCED = {
-    "add": ("np.int64(0)", "{} + np.int64({})"), "multiply": ("np.int64(1)", "{} * np.int64({})"),
-    "maximum": ("", "np_max({}, {})"), "minimum": ("", "np_min({}, {})"),
-    "logical_or": ("False", "{} or {} != 0"), "logical_and": ("True", "{} and {} != 0"),
-}  # fmt: skip
+    "add": ("np.int64(0)", "{} + np.int64({})"),
+    "multiply": ("np.int64(1)", "{} * np.int64({})"),
+    "maximum": ("", "np_max({}, {})"),
+    "minimum": ("", "np_min({}, {})"),
+    "logical_or": ("False", "{} or {} != 0"),
+    "logical_and": ("True", "{} and {} != 0"),
+}
 SOLVERS = (np.linalg.inv, np.linalg.solve, np.linalg.det)
 
 
@@ -36,12 +62,30 @@ class Arrays(Variables):
     def region(self, name: str, declared: Field) -> Arr:
         """A field."""
         dims = tuple((f"f_{name}_n{k}", f"f_{name}_s{k}") for k in range(declared.depth))
-        mark = f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
+        mark = (
+            f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
+        )
         readable = declared.kind != "output" or declared.depth > 0
-        sized, rows = VectorLayout.ONE_PTR not in declared.layouts[:1], f"f_{name}_t" if name in self.lists else ""
-        free = declared.kind == "state" and not declared.depth and name not in self.assigned  # a constant of the vertex
+        sized, rows = (
+            VectorLayout.ONE_PTR not in declared.layouts[:1],
+            f"f_{name}_t" if name in self.lists else "",
+        )
+        # a constant of the vertex
+        free = declared.kind == "state" and not declared.depth and name not in self.assigned
         t, off, written = declared.dtype.numpy.str[1:], f"f_{name}_o", declared.written
-        return Arr(f"f_{name}", t, dims, off, f"f_{name}", mark, readable, written, sized=sized, rows=rows, free=free)
+        return Arr(
+            f"f_{name}",
+            t,
+            dims,
+            off,
+            f"f_{name}",
+            mark,
+            readable,
+            written,
+            sized=sized,
+            rows=rows,
+            free=free,
+        )
 
     def length(self, array: Arr, axis: int, node: ast.AST) -> Num:
         self.refuse_if(not array.sized, node, "the length of a ONE_PTR field")
@@ -54,7 +98,11 @@ class Arrays(Variables):
     def keys(self, owner: Arr, node: ast.expr) -> list[Num] | None:
         """The numbers of an index that picks a single element; None if it picks more."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        if len(parts) != len(owner.dims) or owner.rows or any(isinstance(p, ast.Slice) for p in parts):
+        if (
+            len(parts) != len(owner.dims)
+            or owner.rows
+            or any(isinstance(p, ast.Slice) for p in parts)
+        ):
             return None
         return self.nums(list(parts))
 
@@ -69,7 +117,9 @@ class Arrays(Variables):
     def _index(self, key: Num, n: str, node: ast.AST) -> str:
         """An index counted from the front, and known to be within the length."""
         key = self.present(key)
-        self.refuse_if(not set(key.alts) <= INTS, node, "an index that is no whole number", "int(…) around it")
+        self.refuse_if(
+            not set(key.alts) <= INTS, node, "an index that is no whole number", "int(…) around it"
+        )
         if key.affine is not None and self._checked_ahead(*key.affine, n, node):
             return key.only[1]
         if key.const is not None:
@@ -81,10 +131,11 @@ class Arrays(Variables):
         return k
 
     def _checked_ahead(self, counter: str, more: int, n: str, node: ast.AST) -> bool:
-        """True if an index is checked once for all turns of a loop: a compiler can then take several turns together.
+        """True if an index is checked once for all turns of a loop: a compiler can then take
+        several turns together.
 
-        Only where every turn comes here: a vertex that goes back to CPython for what no turn does would be slow.
-        """
+        Only where every turn comes here: a vertex that goes back to CPython for what no turn does
+        would be slow."""
         first, end = self.ranges.get(counter, ("", ""))
         depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
         if not first or int(first) + more < 0:
@@ -110,11 +161,14 @@ class Arrays(Variables):
         """A whole number, or a bool, as the compiled text's int64."""
         if len(a.alts) == 1 and "u8" not in a.alts:
             return a.only[1]
-        return self.dispatch([a], lambda ts, xs: ("i8", f"np.int64({xs[0]})" if ts[0] == "u8" else xs[0]))[0]["i8"]
+        return self.dispatch(
+            [a], lambda ts, xs: ("i8", f"np.int64({xs[0]})" if ts[0] == "u8" else xs[0])
+        )[0]["i8"]
 
     def _held(self, array: Arr, at: str) -> str:
         """An element of a buffer, as the compiled text holds numbers."""
-        raw = f"{array.buf}[np.uintp({at})]"  # unsigned, or a negative one is counted from the end once more
+        # unsigned, or a negative one is counted from the end once more
+        raw = f"{array.buf}[np.uintp({at})]"
         if array.type == "f2" and not array.local:
             return f"half_value({raw})"
         return f"np.int64({raw})" if array.type in INTS and array.type != "u8" else raw
@@ -122,7 +176,11 @@ class Arrays(Variables):
     def load(self, array: Arr, keys: list[Num], node: ast.AST) -> Num:
         """Read an element."""
         if not array.readable:
-            self.refuse(node, f"the Output {array.buf[2:]} is read", "an InOut, or a local variable that is assigned once")
+            self.refuse(
+                node,
+                f"the Output {array.buf[2:]} is read",
+                "an InOut, or a local variable that is assigned once",
+            )
         at, data = self.place(array, keys, node), not array.free or any(k.data for k in keys)
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         self.spend(data=data)
@@ -130,15 +188,29 @@ class Arrays(Variables):
             table, types = self.tables.get(array.box), sorted(self.boxes[array.box])
             if not types:  # nothing was stored in it so far
                 return self.present(Num({"no": "False"}, "None"))
-            if table is not None and array.off == "0" and len(array.dims) == 1 and isinstance(keys[0].const, int):
-                return table.values[keys[0].const] if -len(table.values) <= keys[0].const < len(table.values) else keys[0]
+            if (
+                table is not None
+                and array.off == "0"
+                and len(array.dims) == 1
+                and isinstance(keys[0].const, int)
+            ):
+                return (
+                    table.values[keys[0].const]
+                    if -len(table.values) <= keys[0].const < len(table.values)
+                    else keys[0]
+                )
             at = self.named(at)
-            held = {slot: self.named(f"{array.buf}_{slot}[np.uintp({at})]") for slot in sorted({SLOT[t] for t in types})}
+            held = {
+                slot: self.named(f"{array.buf}_{slot}[np.uintp({at})]")
+                for slot in sorted({SLOT[t] for t in types})
+            }
             tag = self.named(f"{array.buf}_tag[np.uintp({at})]") if len(types) > 1 else ""
             most = None if "wi" in types else reach(types)
             if table is not None and "wi" in types:
                 most = max(x.bound for x in table.values if x.bound is not None)
-            return Num({t: held[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=most)
+            return Num(
+                {t: held[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=most
+            )
         once = not keys and not array.writable  # a number by itself was read ahead
         name = f"{array.buf}_v" if once else self.named(self._held(array, at))
         if self.multi and array.mark:
@@ -150,18 +222,34 @@ class Arrays(Variables):
         """Store an element."""
         self.refuse_if(not isinstance(value, Num), node, "what is stored is no single number")
         if not array.writable:
-            self.refuse(node, f"the Input {array.buf[2:]} is assigned" if not array.box else "a table is assigned", "an InOut")
+            self.refuse(
+                node,
+                f"the Input {array.buf[2:]} is assigned"
+                if not array.box
+                else "a table is assigned",
+                "an InOut",
+            )
         at, t = f"np.uintp({self.place(array, keys, node)})", array.type
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
-        self.emit(None, f"{array.py}[{key}] = {f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}")
-        self.spend("", *(("", 1) if array.box or int(array.type[1]) >= 4 else (WORD, 3)))  # memory is written by the word
+        self.emit(
+            None,
+            (
+                f"{array.py}[{key}] = "
+                f"{f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}"
+            ),
+        )
+        # memory is written by the word
+        self.spend("", *(("", 1) if array.box or int(array.type[1]) >= 4 else (WORD, 3)))
         if array.box:
             self.boxes[array.box] |= set(value.alts)
             for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
                 self.emit(f"{array.buf}_{slot}[{at}] = {text}")
             if len(self.boxes[array.box]) > 1:
-                self.emit(f"{array.buf}_tag[{at}] = {value.tag if len(value.alts) > 1 else CODES[value.only[0]]}")
+                self.emit(
+                    f"{array.buf}_tag[{at}] = "
+                    f"{value.tag if len(value.alts) > 1 else CODES[value.only[0]]}"
+                )
             return
         slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
         self.emit(f"{array.buf}[{at}] = {self._stored(array, slots[t])}")
@@ -181,9 +269,21 @@ class Arrays(Variables):
     def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
         """What an index picks that is no single element: rows, slices, or both."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        if len(parts) > len(owner.dims) or ((owner.rows or owner.box) and (len(parts) > 1 or isinstance(index, ast.Slice))):
-            self.refuse(node, "a slice of a list" if len(parts) == 1 else "this index", "a loop over its elements")
-        off, dims, texts, rest, free = owner.off, list[tuple[str, str]](), [], owner.dims[len(parts) :], owner.free
+        if len(parts) > len(owner.dims) or (
+            (owner.rows or owner.box) and (len(parts) > 1 or isinstance(index, ast.Slice))
+        ):
+            self.refuse(
+                node,
+                "a slice of a list" if len(parts) == 1 else "this index",
+                "a loop over its elements",
+            )
+        off, dims, texts, rest, free = (
+            owner.off,
+            list[tuple[str, str]](),
+            [],
+            owner.dims[len(parts) :],
+            owner.free,
+        )
         for part, (n, s) in zip(parts, owner.dims, strict=False):
             if isinstance(part, ast.Slice):
                 first, count, step, text = self._slice(part, n, node)
@@ -191,14 +291,27 @@ class Arrays(Variables):
             else:
                 key = self.num(part)
                 first, text, free = self._index(key, n, node), key.py, free and not key.data
-            off = f"{off} + {first} * {s}" if not owner.rows else f"{off} + dims[{owner.rows} + 2 * {first}]"
+            off = (
+                f"{off} + {first} * {s}"
+                if not owner.rows
+                else f"{off} + dims[{owner.rows} + 2 * {first}]"
+            )
             texts.append(text)
         if owner.rows:
             rest = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
         key_text = f"[{', '.join(texts)}]"
         mark = owner.mark and owner.mark + key_text
         py = owner.py + key_text
-        return replace(owner, off=self.named(off), dims=(*dims, *rest), py=py, mark=mark, sized=True, rows="", free=free)
+        return replace(
+            owner,
+            off=self.named(off),
+            dims=(*dims, *rest),
+            py=py,
+            mark=mark,
+            sized=True,
+            rows="",
+            free=free,
+        )
 
     def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
         """Of first:last:step the first place, how many there are, the step, and CPython's text."""
@@ -212,18 +325,24 @@ class Arrays(Variables):
                 found[k], texts[k] = self.whole(a), a.py
         first, last, step = found
         if step == "1":
-            ends = [self.named(f"max(0, {x} + {n}) if {x} < 0 else min({x}, {n})") if x else "" for x in (first, last)]
+            ends = [
+                self.named(f"max(0, {x} + {n}) if {x} < 0 else min({x}, {n})") if x else ""
+                for x in (first, last)
+            ]
             count = self.named(f"max(0, {ends[1] or n} - {ends[0] or 0})")
             return ends[0] or "0", count, step, f"{texts[0]}:{texts[1]}"
         self.bail(f"{step} == 0", node)
-        begin = self.named(f"slice_end({first}, {n}, {step})" if first else f"0 if {step} > 0 else {n} - 1")
+        begin = self.named(
+            f"slice_end({first}, {n}, {step})" if first else f"0 if {step} > 0 else {n} - 1"
+        )
         end = f"slice_end({last}, {n}, {step})" if last else f"{n} if {step} > 0 else -1"
         return begin, self.named(f"range_len({begin}, {end}, {step})"), step, ":".join(texts)
 
     # Tables and lists
 
     def table(self, value: Any, node: ast.AST) -> Arr:
-        """Numbers that are known ahead: a list, tuple or array that the codelet or its module holds, or that is written out."""
+        """Numbers that are known ahead: a list, tuple or array that the codelet or its module
+        holds, or that is written out."""
         numbers = value if isinstance(value, np.ndarray) else np.array(value, object)
         plain = numbers.dtype == object
         values = numbers.reshape(-1).tolist() if plain else list(numbers.reshape(-1))
@@ -260,7 +379,11 @@ class Arrays(Variables):
             t, x = (self.fixed(a) if a.const is None else a).only
             return Vec((), t, lambda k: x, a.py)
         if not isinstance(a, Arr) or not a.readable or a.rows or a.box or not 1 <= len(a.dims) <= 2:
-            self.refuse(node, "a list among arrays" if isinstance(a, Arr) else "this among arrays", "a loop over its elements")
+            self.refuse(
+                node,
+                "a list among arrays" if isinstance(a, Arr) else "this among arrays",
+                "a loop over its elements",
+            )
         array, vec, marked = a, self._spans(a), self.multi and bool(a.mark)
         if not a.local:
             self.spend_on_all("loads", vec, load or (AGAIN if a.py in self.loaded else ""), a.type)
@@ -284,7 +407,9 @@ class Arrays(Variables):
     def _spans(a: Arr) -> Vec:
         """How far an array reaches."""
         size = f"len({a.py})" if len(a.dims) == 1 else f"{a.py}.size"
-        return Vec(tuple(n for n, _ in a.dims), a.type, lambda k: "", a.py, frozenset([a.buf]), size)
+        return Vec(
+            tuple(n for n, _ in a.dims), a.type, lambda k: "", a.py, frozenset([a.buf]), size
+        )
 
     @staticmethod
     def _nth(array: Arr, k: str) -> str:
@@ -295,17 +420,25 @@ class Arrays(Variables):
         return f"{array.off} + {k} // {n} * {s} + {k} % {n} * {t}"
 
     def vector(self, kind: type, a: Any, b: Any, node: ast.AST) -> Vec:
-        """An operator on whole regions: a loop where the result is stored. IEEE fixes each element's bits, but for powers."""
+        """An operator on whole regions: a loop where the result is stored. IEEE fixes each
+        element's bits, but for powers."""
         sign, fn, name = BINARY[kind]
         a, b = self._settled(a, b, fn, False, node), self._settled(b, a, fn, True, node)
         make = self.arith("*" if sign == "**" else sign, fn, node, [None, None], [None, None])
         if sign == "**" and isinstance(b, Num) and b.const == 2:
-            return self.mapped(np.square, [a], lambda ts, xs: make(ts * 2, xs * 2), "square", "({} ** 2)", node)
+            return self.mapped(
+                np.square, [a], lambda ts, xs: make(ts * 2, xs * 2), "square", "({} ** 2)", node
+            )
         power = POWERS.get(b.const, name) if sign == "**" and isinstance(b, Num) else name
-        return self.mapped(fn, [a, b], make if sign != "**" else None, power, "({} " + sign + " {})", node)
+        return self.mapped(
+            fn, [a, b], make if sign != "**" else None, power, "({} " + sign + " {})", node
+        )
 
-    def mapped(self, f: Any, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST) -> Vec:
-        """A function of numbers, on whole regions; `form` is CPython's text. Without `make` the compiled text has none."""
+    def mapped(
+        self, f: Any, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST
+    ) -> Vec:
+        """A function of numbers, on whole regions; `form` is CPython's text. Without `make` the
+        compiled text has none."""
         parts = [self.as_vec(a, node) for a in args]
         longest = max(parts, key=lambda v: len(v.dims))
         py = form.format(*(v.py for v in parts))
@@ -323,10 +456,26 @@ class Arrays(Variables):
         self.spend_on_all("vec", longest, FUSED if fused else name, t)
 
         def item(k: str) -> str:
-            return ZERO[SLOT[t]] if make is None else self.named(make(types, [v.item(k) for v in parts])[1])
+            return (
+                ZERO[SLOT[t]]
+                if make is None
+                else self.named(make(types, [v.item(k) for v in parts])[1])
+            )
 
-        bufs, product = frozenset[str]().union(*(v.bufs for v in parts)), name == "multiply" and t in ("f2", "f4")
-        return Vec(longest.dims, t, item, py, bufs, longest.size, product, product and not all(v.dims for v in parts))
+        bufs, product = (
+            frozenset[str]().union(*(v.bufs for v in parts)),
+            name == "multiply" and t in ("f2", "f4"),
+        )
+        return Vec(
+            longest.dims,
+            t,
+            item,
+            py,
+            bufs,
+            longest.size,
+            product,
+            product and not all(v.dims for v in parts),
+        )
 
     def _fits(self, v: Vec, to: Vec, what: str, node: ast.AST) -> None:
         """Elements meet one by one; what numpy stretches is left to it."""
@@ -337,12 +486,15 @@ class Arrays(Variables):
                 self.bail(f"{n} != {m}", node)
 
     def _settled(self, a: Any, other: Any, fn: Any, after: bool, node: ast.AST) -> Any:
-        """A number of several types beside an array, as what it becomes there, if that is one type."""
+        """A number of several types beside an array, as what it becomes there, if that is one
+        type."""
         if not isinstance(a, Num) or len(a.alts) == 1 or not isinstance(other, (Arr, Vec)):
             return a
         t, a = other.type, self.present(a)
         found = {self.type_of(fn, [t, x] if after else [x, t], node) for x in a.alts}
-        self.refuse_if(len(found) > 1 or found == {"b1"}, node, "a number of several types among arrays")
+        self.refuse_if(
+            len(found) > 1 or found == {"b1"}, node, "a number of several types among arrays"
+        )
         (r,) = found
         slots, _ = self.dispatch([a], lambda ts, xs: (r, self.convert(xs[0], ts[0], r, node)))
         return Num(slots, a.py, data=a.data)
@@ -350,7 +502,13 @@ class Arrays(Variables):
     def fill(self, to: Arr, value: Any, node: ast.AST) -> None:
         """A store into a whole region."""
         if not to.writable or to.rows or to.box:
-            self.refuse(node, "this assignment to a list" if to.writable else f"the Input {to.buf[2:]} is assigned", "a loop")
+            self.refuse(
+                node,
+                "this assignment to a list"
+                if to.writable
+                else f"the Input {to.buf[2:]} is assigned",
+                "a loop",
+            )
         if isinstance(value, Num) and len(value.alts) > 1:
             t = to.type
             slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
@@ -376,7 +534,8 @@ class Arrays(Variables):
         self.end_loop()
 
     def reduced(self, f: Any, value: Any, node: ast.AST) -> Num:
-        """A number of a whole region: np.sum, np.any and the like. Of floats by numpy's own loop, which adds in pairs."""
+        """A number of a whole region: np.sum, np.any and the like. Of floats by numpy's own loop,
+        which adds in pairs."""
         v, ufunc = self.as_vec(value, node), REDUCTIONS[f]
         if not v.dims:
             self.refuse(node, f"np.{f.__name__}() of a number")
@@ -388,7 +547,8 @@ class Arrays(Variables):
         if not begin:
             self.bail(f"{v.n} == 0", node)
         exact, half = v.type in FLOATS and t == v.type, v.type == "f2"
-        singles = half and exact and (isinstance(value, Vec) or value.local)  # a local array of halves holds singles
+        # a local array of halves holds singles
+        singles = half and exact and (isinstance(value, Vec) or value.local)
         if len(v.dims) > 1 or self.multi or singles or "u8" in (t, v.type):
             self.by_python(node, py)
             return Num({t: ZERO[SLOT[t]]}, py, data=True, bound=reach([t]))
@@ -403,8 +563,13 @@ class Arrays(Variables):
         if first is None:
             start, at, n = f"{a.buf}[{at}]", f"{at} + {s}", f"{n} - 1"
         else:
-            start = f"np.uint16({15360 * int(first)})" if half else f"np.{dtype_of(t).name}({first})"
-        call = f"reduce_loop({self.loop_at(ufunc, f'{letter}{letter}->{letter}')}, {a.buf}, {at}, {n}, {s}, {start})"
+            start = (
+                f"np.uint16({15360 * int(first)})" if half else f"np.{dtype_of(t).name}({first})"
+            )
+        call = (
+            f"reduce_loop({self.loop_at(ufunc, f'{letter}{letter}->{letter}')}, {a.buf}, {at}, "
+            f"{n}, {s}, {start})"
+        )
         return Num({t: self.named(f"half_value({call})" if half else call)}, py, data=True)
 
     def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
@@ -416,23 +581,42 @@ class Arrays(Variables):
         self.emit(None, f"{name} = {py}")
         whole = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
         for v, field in ((x, a), (y, b)):
-            if dims and len(v.dims) == 1 and isinstance(field, Arr) and not field.local:  # read for each number of the result
-                self.spend_on_all("loads", v, OF_PRODUCT, v.type, (f"({whole.n} - 1) * ", f"({whole.size} - 1) * "))
-        inner = Vec(x.dims[-1:], t, x.item, x.py, size=f"{x.py}.shape[-1]" if len(x.dims) > 1 else x.size)
-        self.spend_on_all("vec", inner, PRODUCT, t, (f"{whole.n} * ", f"{whole.size} * ") if dims else ("", ""))
+            # read for each number of the result
+            if dims and len(v.dims) == 1 and isinstance(field, Arr) and not field.local:
+                self.spend_on_all(
+                    "loads",
+                    v,
+                    OF_PRODUCT,
+                    v.type,
+                    (f"({whole.n} - 1) * ", f"({whole.size} - 1) * "),
+                )
+        inner = Vec(
+            x.dims[-1:], t, x.item, x.py, size=f"{x.py}.shape[-1]" if len(x.dims) > 1 else x.size
+        )
+        self.spend_on_all(
+            "vec", inner, PRODUCT, t, (f"{whole.n} * ", f"{whole.size} * ") if dims else ("", "")
+        )
         self.end_loop(whole if dims else None)
         self.temporaries[name] = self.loops_over
         letter = np.dtype(t).char
-        plain = f"{letter}{letter}->{letter}" in np.matmul.types and t == x.type == y.type and t not in ("f2", "b1")
+        plain = (
+            f"{letter}{letter}->{letter}" in np.matmul.types
+            and t == x.type == y.type
+            and t not in ("f2", "b1")
+        )
         if not plain or self.multi or (form != "({} @ {})" and dims):
             self.by_python(node, py)
         else:
-            one, two = (q if isinstance(q, Arr) else self._laid_out(v, False) for q, v in ((a, x), (b, y)))
+            one, two = (
+                q if isinstance(q, Arr) else self._laid_out(v, False) for q, v in ((a, x), (b, y))
+            )
             loop, n = self.loop_at(np.matmul, f"{letter}{letter}->{letter}"), self.named(x.dims[-1])
             m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
             self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
             xs, ys = [s for _, s in one.dims], [s for _, s in two.dims]
-            steps = ", ".join((*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1"))))
+            steps = ", ".join(
+                (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")))
+            )
             self.empty(name, f"{m} * {p}", t)
             at = f"{one.buf}, {one.off}, {two.buf}, {two.off}, {name}"
             self.emit(f"product_loop({loop}, {at}, {m}, {n}, {p}, {steps})")
@@ -441,8 +625,12 @@ class Arrays(Variables):
         return Arr(name, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
 
     def by_numpy(self, f: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
-        """One of numpy's functions of arrays that CPython's text calls, and the compiled one has not."""
-        told, known = [self._sample(a, node) for a in args], {k: self._sample(a, node) for k, a in named.items()}
+        """One of numpy's functions of arrays that CPython's text calls, and the compiled one has
+        not."""
+        told, known = (
+            [self._sample(a, node) for a in args],
+            {k: self._sample(a, node) for k, a in named.items()},
+        )
         try:
             with np.errstate(all="ignore"):
                 found = f(*(x for _, x in told), **{k: x for k, (_, x) in known.items()})
@@ -450,17 +638,28 @@ class Arrays(Variables):
             self.refuse(node, str(error))
         text = ", ".join([*(x for x, _ in told), *(f"{k}={x}" for k, (x, _) in known.items())])
         home = "np.linalg." if getattr(f, "__module__", "") == "numpy.linalg" else "np."
-        name, t = self.new("a"), found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found)
+        name, t = (
+            self.new("a"),
+            found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found),
+        )
         if t not in SAMPLES:
             self.refuse(node, f"{home}{f.__name__}()")
         self.by_python(node, f"{home}{f.__name__}()")
         self.emit(None, f"{name} = {home}{f.__name__}({text})")
         sizes = [f"np.size({a.py})" for a in args if isinstance(a, (Arr, Vec))]
-        most = Vec(("1",), t, lambda k: "", "", size=f"max({', '.join(sizes)})" if len(sizes) > 1 else "".join(sizes))
+        most = Vec(
+            ("1",),
+            t,
+            lambda k: "",
+            "",
+            size=f"max({', '.join(sizes)})" if len(sizes) > 1 else "".join(sizes),
+        )
         if not sizes:
             self.priced(f.__name__, {t: ""}, any(isinstance(a, Num) and a.data for a in args))
         elif f in SOLVERS:  # what the product of the matrix and itself costs
-            self.spend_on_all("vec", replace(most, size=f"len({args[0].py})"), PRODUCT, t, ("", f"{sizes[0]} * "))
+            self.spend_on_all(
+                "vec", replace(most, size=f"len({args[0].py})"), PRODUCT, t, ("", f"{sizes[0]} * ")
+            )
         else:
             own = f in ELEMENTWISE or isinstance(f, np.ufunc)  # has a price of its own
             self.spend_on_all("vec", most, f.__name__ if own else "each", t)
@@ -504,5 +703,7 @@ def nested(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> st
     size = len(texts) // shape[0]
     parts = texts
     if len(shape) > 1:
-        parts = [nested(texts[k * size : k * size + size], shape[1:], brackets) for k in range(shape[0])]
+        parts = [
+            nested(texts[k * size : k * size + size], shape[1:], brackets) for k in range(shape[0])
+        ]
     return f"{brackets[0]}{', '.join(parts)},{brackets[1]}"

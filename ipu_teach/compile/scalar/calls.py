@@ -1,4 +1,5 @@
-"""Functions: Python's and numpy's of numbers, new arrays, and the learner's own, which stand in place of their calls."""
+"""Functions: Python's and numpy's of numbers, new arrays, and the learner's own, which stand in
+place of their calls."""
 
 from __future__ import annotations
 
@@ -18,7 +19,17 @@ import numpy as np
 from ipu_teach.compile.purity import enclosed
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.arrays import SOLVERS, Arrays
-from ipu_teach.compile.scalar.kinds import FLOATS, INTS, SAMPLES, SLOT, ZERO, dtype_of, held_dtype, kind_of, numpys
+from ipu_teach.compile.scalar.kinds import (
+    FLOATS,
+    INTS,
+    SAMPLES,
+    SLOT,
+    ZERO,
+    dtype_of,
+    held_dtype,
+    kind_of,
+    numpys,
+)
 from ipu_teach.compile.scalar.values import INSTEAD, Arr, Const, Inner, Num, Refused, Scope, Vec
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
@@ -26,34 +37,123 @@ from ipu_teach.graph.vertex import Vertex
 
 # Functions whose result IEEE fixes to the bit, and how the compiled text says them.
 EXACT: dict[Any, str] = {
-    abs: "abs", np.sqrt: "np.sqrt", np.fabs: "abs", np.absolute: "abs", np.floor: "np.floor", np.ceil: "np.ceil",
-    np.trunc: "np.trunc", np.rint: "np.rint", np.negative: "-", np.positive: "", np.square: "square",
-}  # fmt: skip
+    abs: "abs",
+    np.sqrt: "np.sqrt",
+    np.fabs: "abs",
+    np.absolute: "abs",
+    np.floor: "np.floor",
+    np.ceil: "np.ceil",
+    np.trunc: "np.trunc",
+    np.rint: "np.rint",
+    np.negative: "-",
+    np.positive: "",
+    np.square: "square",
+}
 BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
 # What numpy computes in its own way: its own loop is called.
-BY_LOOP = frozenset((
-    np.exp, np.log, np.sin, np.cos, np.tan, np.tanh, np.exp2, np.log2, np.log10, np.log1p, np.expm1, np.sinh, np.cosh,
-    np.arcsin, np.arccos, np.reciprocal, np.cbrt, np.arctan,
-))  # fmt: skip
+BY_LOOP = frozenset(
+    (
+        np.exp,
+        np.log,
+        np.sin,
+        np.cos,
+        np.tan,
+        np.tanh,
+        np.exp2,
+        np.log2,
+        np.log10,
+        np.log1p,
+        np.expm1,
+        np.sinh,
+        np.cosh,
+        np.arcsin,
+        np.arccos,
+        np.reciprocal,
+        np.cbrt,
+        np.arctan,
+    )
+)
 UNSTEADY = frozenset((np.cbrt, np.arctan))  # whose half has another path for a number by itself
-MATH = frozenset((math.sqrt, math.exp, math.log, math.sin, math.cos, math.tan, math.tanh, math.atan, math.atan2, math.fabs,
-                  math.log1p, math.expm1, math.sinh, math.cosh, math.asin, math.acos, math.log2, math.log10))  # fmt: skip
-NUMPYS = {"atan": "arctan", "atan2": "arctan2", "fabs": "absolute", "asin": "arcsin", "acos": "arccos", "round": "rint"}
+MATH = frozenset(
+    (
+        math.sqrt,
+        math.exp,
+        math.log,
+        math.sin,
+        math.cos,
+        math.tan,
+        math.tanh,
+        math.atan,
+        math.atan2,
+        math.fabs,
+        math.log1p,
+        math.expm1,
+        math.sinh,
+        math.cosh,
+        math.asin,
+        math.acos,
+        math.log2,
+        math.log10,
+    )
+)
+NUMPYS = {
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "fabs": "absolute",
+    "asin": "arcsin",
+    "acos": "arccos",
+    "round": "rint",
+}
 NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 # Of Python's functions those of which the compiled text has no exact one.
-OTHER_MATH = frozenset((
-    math.acosh, math.asinh, math.atanh, math.copysign, math.erf, math.erfc, math.fmod, math.gamma, math.hypot, math.isfinite,
-    math.isinf, math.isnan, math.lgamma, math.pow, round,
-))  # fmt: skip
-DOMAIN = {math.log: "{} > 0.0", math.log2: "{} > 0.0", math.log10: "{} > 0.0", math.log1p: "{} > -1.0",
-          math.asin: "abs({}) <= 1.0", math.acos: "abs({}) <= 1.0"}  # fmt: skip
+OTHER_MATH = frozenset(
+    (
+        math.acosh,
+        math.asinh,
+        math.atanh,
+        math.copysign,
+        math.erf,
+        math.erfc,
+        math.fmod,
+        math.gamma,
+        math.hypot,
+        math.isfinite,
+        math.isinf,
+        math.isnan,
+        math.lgamma,
+        math.pow,
+        round,
+    )
+)
+DOMAIN = {
+    math.log: "{} > 0.0",
+    math.log2: "{} > 0.0",
+    math.log10: "{} > 0.0",
+    math.log1p: "{} > -1.0",
+    math.asin: "abs({}) <= 1.0",
+    math.acos: "abs({}) <= 1.0",
+}
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", round: "np.rint"}  # which give whole numbers
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
 # Functions of arrays that CPython's text calls as they are.
-BY_NUMPY = STATIC_SHAPE | ELEMENTWISE | {
-    *SOLVERS, np.arange, np.linspace, np.isnan, np.isinf, np.isfinite, np.sign, np.power, np.arctan2, np.hypot, np.astype,
-}  # fmt: skip
+BY_NUMPY = (
+    STATIC_SHAPE
+    | ELEMENTWISE
+    | {
+        *SOLVERS,
+        np.arange,
+        np.linspace,
+        np.isnan,
+        np.isinf,
+        np.isfinite,
+        np.sign,
+        np.power,
+        np.arctan2,
+        np.hypot,
+        np.astype,
+    }
+)
 MOST_CALLS = 8  # functions within functions
 
 
@@ -64,8 +164,15 @@ class Calls(Arrays):
         function = self.value(node.func)
         if isinstance(function, Inner):
             return self._inline(function, node)
-        f, given = function.value if isinstance(function, Const) else None, {str(k.arg): k.value for k in node.keywords}
-        self.refuse_if(any(isinstance(a, ast.Starred) for a in node.args) or "None" in given, node, "a call with *")
+        f, given = (
+            function.value if isinstance(function, Const) else None,
+            {str(k.arg): k.value for k in node.keywords},
+        )
+        self.refuse_if(
+            any(isinstance(a, ast.Starred) for a in node.args) or "None" in given,
+            node,
+            "a call with *",
+        )
         own: list[Any] = []
         if isinstance(f, tuple):  # a method of an array
             own, f = [f[1]], f[0]
@@ -75,8 +182,14 @@ class Calls(Arrays):
             return self._inline(f, node)
         if f in MAKERS:
             return self._new_array(f, node, given)
-        if f is np.array and given.keys() <= {"dtype"} and isinstance(node.args[0], (ast.List, ast.Tuple)):
-            return self._array_of(node.args[0], next(iter([*node.args[1:], *given.values()]), None), node)
+        if (
+            f is np.array
+            and given.keys() <= {"dtype"}
+            and isinstance(node.args[0], (ast.List, ast.Tuple))
+        ):
+            return self._array_of(
+                node.args[0], next(iter([*node.args[1:], *given.values()]), None), node
+            )
         if f in (sum, any, all, max, min) and len(node.args) <= (2 if f is sum else 1):
             return self.over_all(f, node, given)
         if f in (np.copy, np.array) and len(own + node.args) == 1 and not given:
@@ -89,17 +202,30 @@ class Calls(Arrays):
             for arg in node.args[1:]:
                 best = self._better(f, best, self.fixed(self.num(arg)), node)
             return best
-        if f is float and len(node.args) == 1 and isinstance(node.args[0], (ast.Constant, ast.UnaryOp)):
+        if (
+            f is float
+            and len(node.args) == 1
+            and isinstance(node.args[0], (ast.Constant, ast.UnaryOp))
+        ):
             try:
                 return self.constant(float(ast.literal_eval(node.args[0])))
             except (ValueError, TypeError):
                 self.refuse(node, "float() of a text")
         if given and f not in BY_NUMPY:
-            self.refuse(node, f"a named argument of {ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), ""))
+            self.refuse(
+                node,
+                f"a named argument of {ast.unparse(node.func)}()",
+                INSTEAD.get(getattr(f, "__name__", ""), ""),
+            )
         args = own + self.operands(node.args, self.value)
         if f in REDUCTIONS and len(args) == 1 and not given:
             return self.reduced(f, args[0], node)
-        if f is np.dot and len(args) == 2 and not given and all(isinstance(a, (Arr, Vec)) for a in args):
+        if (
+            f is np.dot
+            and len(args) == 2
+            and not given
+            and all(isinstance(a, (Arr, Vec)) for a in args)
+        ):
             return self.product(args[0], args[1], "np.dot({}, {})", node)
         if f in BY_NUMPY:
             return self.by_numpy(f, args, {k: self.value(v) for k, v in given.items()}, node)
@@ -109,12 +235,20 @@ class Calls(Arrays):
         """One of Python's functions or numpy's, of numbers; of numpy's also of whole regions."""
         make, ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
         if make is None or len(args) != (getattr(f, "nin", 1) if ufunc else len(node.args)):
-            self.refuse(node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), ""))
+            self.refuse(
+                node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), "")
+            )
         form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
         name = "absolute" if f is abs else f.__name__
         if ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
-            return self.mapped(f, args, make if f is abs or f in ROUNDED else None, name, form, node)
-        nums = [self.single(a, node) for a in args] if ufunc else [self.single(*x) for x in zip(args, node.args, strict=True)]
+            return self.mapped(
+                f, args, make if f is abs or f in ROUNDED else None, name, form, node
+            )
+        nums = (
+            [self.single(a, node) for a in args]
+            if ufunc
+            else [self.single(*x) for x in zip(args, node.args, strict=True)]
+        )
         slots, tag = self.dispatch(nums, make)
         data, bound = any(a.data for a in nums), nums[0].bound if f in (abs, int) else None
         if f is int and FLOATS & nums[0].alts.keys():  # of floats no bound is known
@@ -152,7 +286,9 @@ class Calls(Arrays):
 
     def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         r = self.type_of(f, [t], node)
-        self.refuse_if(r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}")
+        self.refuse_if(
+            r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}"
+        )
         x, g = self.convert(x, t, r, node), EXACT[f]
         if g == "square":
             return r, self.wrapped(f"({x} * {x})", r)
@@ -177,19 +313,25 @@ class Calls(Arrays):
         return r, self.by_loop(f, r, [self.convert(x, t, r, node)])
 
     def _math(self, f: Any, args: list[Any], node: ast.AST) -> Make:
-        """Python's functions of numbers. Some of them give whole numbers, and of some the compiled text has no exact one."""
+        """Python's functions of numbers. Some of them give whole numbers, and of some the compiled
+        text has no exact one."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
             if whole:
                 r = self.type_of(f, ts, node)
-                return r, self.put(f"{WHOLE[f]}({xs[0]})" if ts[0] in FLOATS else xs[0], ts[0], r, node)
+                return r, self.put(
+                    f"{WHOLE[f]}({xs[0]})" if ts[0] in FLOATS else xs[0], ts[0], r, node
+                )
             if f in OTHER_MATH:
                 r = self.type_of(f, [a.const or t for a, t in zip(args, ts, strict=True)], node)
                 return r, ZERO[SLOT[r]]
             xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
             text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
-            name = self.named(f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text)
-            self.bail(f"not ({name} - {name} == 0.0)", node)  # errors, and what is infinite, are Python's to say
+            name = self.named(
+                f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text
+            )
+            # errors, and what is infinite, are Python's to say
+            self.bail(f"not ({name} - {name} == 0.0)", node)
             return "wf", name
 
         whole = len(args) == 1 and f in WHOLE
@@ -201,7 +343,9 @@ class Calls(Arrays):
         """The builtin max or min: `item` where it is strictly better than `best`."""
         wins = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
         var, data, loaded = "." + self.new("l"), item.data or best.data, set(self.loaded)
-        self.branch(wins, lambda: self.assign(var, item, node), lambda: self.assign(var, best, node))
+        self.branch(
+            wins, lambda: self.assign(var, item, node), lambda: self.assign(var, best, node)
+        )
         self.loaded |= loaded
         found: Num = self.state.pop(var)
         self.priced("where", found.alts, data)
@@ -214,7 +358,10 @@ class Calls(Arrays):
         first: Any = self.value(rest.pop(0)) if rest else None
         default: Any = float
         if f in LIKE and isinstance(first, Arr) and not first.box and not first.rows:
-            default, first = dtype_of(first.type), [self.length(first, k, node) for k in range(len(first.dims))]
+            default, first = (
+                dtype_of(first.type),
+                [self.length(first, k, node) for k in range(len(first.dims))],
+            )
         if f is np.full and rest:
             full = self.single(self.value(rest.pop(0)), node)
             default = dtype_of(next(iter(full.alts)))
@@ -230,11 +377,18 @@ class Calls(Arrays):
         shape = f"({', '.join(n.py for n in sizes)},)"
         if full is not None:
             x = self.dispatch([full], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))[0][t]
-            self.emit(f"{name} = np.full({count}, {x})", f"{name} = np.full({shape}, {full.py}, {numpys(dtype_of(t))})")
+            self.emit(
+                f"{name} = np.full({count}, {x})",
+                f"{name} = np.full({shape}, {full.py}, {numpys(dtype_of(t))})",
+            )
         else:
-            self.emit(f"{name} = np.{'ones' if text == 'ones' else 'zeros'}({count}, {held_dtype(t)})")
+            self.emit(
+                f"{name} = np.{'ones' if text == 'ones' else 'zeros'}({count}, {held_dtype(t)})"
+            )
             self.emit(None, f"{name} = np.{text}({shape}, {numpys(dtype_of(t))})")
-        return Arr(name, t, tuple(zip(names, (*names[1:], "1"), strict=True)), "0", name, local=True)
+        return Arr(
+            name, t, tuple(zip(names, (*names[1:], "1"), strict=True)), "0", name, local=True
+        )
 
     def _type_of(self, kind: ast.expr | None, default: Const, node: ast.AST) -> str:
         """The type of an array's elements, as an argument names it."""
@@ -249,12 +403,24 @@ class Calls(Arrays):
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
         """np.array([a, b, c]) of numbers that are worked out."""
         found = [self.fixed(a) for a in self.nums(numbers.elts)]
-        types = {np.array([SAMPLES[t] for t in one]).dtype for one in product(*(a.alts for a in found))}
-        self.refuse_if(kind is None and len(types) != 1, node, "an array of several types", "np.array([…], np.float32)")
+        types = {
+            np.array([SAMPLES[t] for t in one]).dtype for one in product(*(a.alts for a in found))
+        }
+        self.refuse_if(
+            kind is None and len(types) != 1,
+            node,
+            "an array of several types",
+            "np.array([…], np.float32)",
+        )
         t, name = self._type_of(kind, Const(next(iter(types))), node), self.new("a")
         self.empty(name, str(len(found)), t)
         array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
-        self.given(array, found, f"np.array([{', '.join(a.py for a in found)}], {numpys(dtype_of(t))})", node)
+        self.given(
+            array,
+            found,
+            f"np.array([{', '.join(a.py for a in found)}], {numpys(dtype_of(t))})",
+            node,
+        )
         return array
 
     def given(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
@@ -268,21 +434,34 @@ class Calls(Arrays):
     # The learner's own functions
 
     def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Any:
-        """The body of a method or function, in place of its call: a loop of one turn, so that `return` is a `break`."""
+        """The body of a method or function, in place of its call: a loop of one turn, so that
+        `return` is a `break`."""
         function = f.tree if isinstance(f, Inner) else f
         name = ast.unparse(node.func)
-        if len(self.scopes) > MOST_CALLS or any(scope.function is function for scope in self.scopes):
+        if len(self.scopes) > MOST_CALLS or any(
+            scope.function is function for scope in self.scopes
+        ):
             self.refuse(node, f"{name}(), which calls itself,", "a loop")
         given, prefix = self._arguments(f, node), self.new("h") + "_"
         if isinstance(f, Inner):
             tree, outer = f.tree, f.scope
             local = frozenset(stored_names(tree) | set(given))
-            scope = Scope(tree, outer.me if outer.me not in local else "", outer.names, local, prefix, outer.file, outer)
+            scope = Scope(
+                tree,
+                outer.me if outer.me not in local else "",
+                outer.names,
+                local,
+                prefix,
+                outer.file,
+                outer,
+            )
         else:
             if f not in self.trees:
                 self.trees[f] = tree_of(f)
             tree = self.trees[f]
-            scope = scope_of(f, tree.args.args[0].arg if self._takes_self(node) else "", self.codelet, prefix)
+            scope = scope_of(
+                f, tree.args.args[0].arg if self._takes_self(node) else "", self.codelet, prefix
+            )
         self.scopes.append(scope)
         for parameter, arg in given.items():
             self.bind(parameter, arg, node)
@@ -307,7 +486,11 @@ class Calls(Arrays):
     def _takes_self(self, node: ast.Call) -> bool:
         """True for self.method()."""
         f = node.func
-        if not (isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == self.scope.me):
+        if not (
+            isinstance(f, ast.Attribute)
+            and isinstance(f.value, ast.Name)
+            and f.value.id == self.scope.me
+        ):
             return False
         return not isinstance(inspect.getattr_static(self.codelet, f.attr), staticmethod)
 
@@ -319,13 +502,17 @@ class Calls(Arrays):
             self.refuse(node, str(error))
         signature, first = inspect.signature(plain), [None] if self._takes_self(node) else []
         try:
-            bound = signature.bind(*first, *node.args, **{str(k.arg): k.value for k in node.keywords})
+            bound = signature.bind(
+                *first, *node.args, **{str(k.arg): k.value for k in node.keywords}
+            )
         except TypeError as error:
             self.refuse(node, str(error))
         found: dict[str, Any] = {}
         for name, parameter in list(signature.parameters.items())[len(first) :]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                self.refuse(node, f"{ast.unparse(node.func)}(), which takes any number of arguments,")
+                self.refuse(
+                    node, f"{ast.unparse(node.func)}(), which takes any number of arguments,"
+                )
             if name in bound.arguments:
                 found[name] = self.fixed(self.value(bound.arguments[name]))
             else:
@@ -337,21 +524,35 @@ def text_of(f: Any) -> str:
     """A function as CPython's text calls it."""
     if f in (abs, int, float, bool, round):
         return str(f.__name__)
-    return numpys(f) if isinstance(f, type) else f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
+    return (
+        numpys(f)
+        if isinstance(f, type)
+        else f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
+    )
 
 
 def stored_names(tree: ast.AST) -> set[str]:
     """The names that are assigned somewhere in a piece of the text."""
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
 
 
 def tree_of(f: FunctionType) -> ast.FunctionDef:
     """The text of a function as a tree, its lines counted as in the file. Raises `Refused`."""
     try:
-        tree = ast.parse("\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))).body[0]
+        tree = ast.parse(
+            "\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))
+        ).body[0]
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or made by exec
-        raise Refused(f"{f.__qualname__}, whose text is not to be had,", 0, "it in a file, or in a notebook's cell") from None
-    if not isinstance(tree, ast.FunctionDef) or [ast.unparse(d) for d in tree.decorator_list] not in ([], ["staticmethod"]):
+        raise Refused(
+            f"{f.__qualname__}, whose text is not to be had,",
+            0,
+            "it in a file, or in a notebook's cell",
+        ) from None
+    if not isinstance(tree, ast.FunctionDef) or [
+        ast.unparse(d) for d in tree.decorator_list
+    ] not in ([], ["staticmethod"]):
         raise Refused(f"{f.__qualname__}, which is no plain function,")
     return tree
 

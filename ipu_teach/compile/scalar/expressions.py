@@ -1,4 +1,5 @@
-"""Expressions: from a piece of the learner's text to what it is, with the statements written that it needs."""
+"""Expressions: from a piece of the learner's text to what it is, with the statements written that
+it needs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,16 @@ from ipu_teach.compile.scalar.arithmetic import BINARY, UNARY
 from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.calls import Calls
 from ipu_teach.compile.scalar.kinds import CODES, HELD, INTS, SLOT, is_number
-from ipu_teach.compile.scalar.values import INSTEAD, Arr, Const, Inner, Num, Unreached, Vec, in_words
+from ipu_teach.compile.scalar.values import (
+    INSTEAD,
+    Arr,
+    Const,
+    Inner,
+    Num,
+    Unreached,
+    Vec,
+    in_words,
+)
 from ipu_teach.compile.scalar.writer import Price
 from ipu_teach.compile.trace import METHODS
 
@@ -36,7 +46,13 @@ class Expressions(Calls):
     def single(self, value: Any, node: ast.expr) -> Num:
         """`value`, which must be a number."""
         if not isinstance(value, Num):
-            instead = "np.where(…)" if isinstance(value, Vec) else "an element of it" if isinstance(value, Arr) else ""
+            instead = (
+                "np.where(…)"
+                if isinstance(value, Vec)
+                else "an element of it"
+                if isinstance(value, Arr)
+                else ""
+            )
             self.refuse(node, f"`{ast.unparse(node)}`, which is no single number,", instead)
         return value
 
@@ -44,14 +60,19 @@ class Expressions(Calls):
         return self.operands(nodes, self.num)
 
     def operands(self, nodes: list[ast.expr], read: Callable[[ast.expr], Any]) -> list[Any]:
-        """Values from left to right; one whose CPython text would be read too late is put into a variable."""
+        """Values from left to right; one whose CPython text would be read too late is put into a
+        variable."""
         found: list[Any] = []
         for node in nodes:
             at = len(self.pyl)
             found.append(read(node))
             if len(self.pyl) > at:  # statements came: what stands left of them goes ahead of them
                 for k, old in enumerate(found[:-1]):
-                    if isinstance(old, (Num, Vec)) and not old.py.isidentifier() and getattr(old, "const", None) is None:
+                    if (
+                        isinstance(old, (Num, Vec))
+                        and not old.py.isidentifier()
+                        and getattr(old, "const", None) is None
+                    ):
                         name = self.new("p")
                         self.pyl.insert(at, "    " * self.depth + f"{name} = {old.py}")
                         found[k] = replace(old, py=name)
@@ -83,7 +104,11 @@ class Expressions(Calls):
         owner = self.value(node.value)
         if isinstance(owner, Const) and owner.value is self.codelet and self._is_me(node.value):
             return self._own(node)
-        if isinstance(owner, Const) and isinstance(owner.value, (ModuleType, type)) and hasattr(owner.value, node.attr):
+        if (
+            isinstance(owner, Const)
+            and isinstance(owner.value, (ModuleType, type))
+            and hasattr(owner.value, node.attr)
+        ):
             self.seen[owner.value, node.attr] = inspect.getattr_static(owner.value, node.attr, None)
             return self.known_ahead(getattr(owner.value, node.attr))
         if isinstance(owner, Const) and isinstance(owner.value, np.ndarray):
@@ -98,7 +123,9 @@ class Expressions(Calls):
             if node.attr == "T":
                 mark = owner.mark and f"{owner.mark}.T"
                 return replace(owner, dims=owner.dims[::-1], py=f"{owner.py}.T", mark=mark)
-        if isinstance(owner, (Arr, Vec)) and (node.attr in METHODS or node.attr in ("copy", "astype")):
+        if isinstance(owner, (Arr, Vec)) and (
+            node.attr in METHODS or node.attr in ("copy", "astype")
+        ):
             return Const((getattr(np, node.attr), owner))
         self.refuse(node, f".{node.attr}", INSTEAD.get(node.attr, ""))
 
@@ -113,8 +140,12 @@ class Expressions(Calls):
         if declared is not None:
             region = self.region(node.attr, declared)
             return region if declared.depth else self.load(region, [], node)
-        found = self.seen[self.codelet, node.attr] = inspect.getattr_static(self.codelet, node.attr, None)
-        self.refuse_if(found is None or isinstance(found, (property, classmethod)), node, f"self.{node.attr}")
+        found = self.seen[self.codelet, node.attr] = inspect.getattr_static(
+            self.codelet, node.attr, None
+        )
+        self.refuse_if(
+            found is None or isinstance(found, (property, classmethod)), node, f"self.{node.attr}"
+        )
         return self.known_ahead(found.__func__ if isinstance(found, staticmethod) else found)
 
     def v_Subscript(self, node: ast.Subscript) -> Any:
@@ -133,13 +164,21 @@ class Expressions(Calls):
 
     def array(self, node: ast.expr) -> Any:
         """The value of an expression; what is a list of constants as a table."""
-        value = Const(ast.literal_eval(node)) if isinstance(node, ast.Tuple) and _is_constant(node) else self.value(node)
+        value = (
+            Const(ast.literal_eval(node))
+            if isinstance(node, ast.Tuple) and _is_constant(node)
+            else self.value(node)
+        )
         if isinstance(value, Const) and isinstance(value.value, (list, tuple, np.ndarray)):
             return self.table(value.value, node)
         return value
 
     def v_BinOp(self, node: ast.BinOp) -> Any:
-        if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List) and len(node.left.elts) == 1:
+        if (
+            isinstance(node.op, ast.Mult)
+            and isinstance(node.left, ast.List)
+            and len(node.left.elts) == 1
+        ):
             return self.filled(node)
         return self._operator(type(node.op), node.left, node.right, node)
 
@@ -165,7 +204,9 @@ class Expressions(Calls):
 
     def v_Compare(self, node: ast.Compare) -> Any:
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
-            return self._is(node) if isinstance(node.ops[0], (ast.Is, ast.IsNot)) else self._in(node)
+            return (
+                self._is(node) if isinstance(node.ops[0], (ast.Is, ast.IsNot)) else self._in(node)
+            )
         for op in node.ops:
             self.refuse_if(type(op) not in BINARY, node, "`in` or `is` in a chain")
         if len(node.ops) == 1:
@@ -183,21 +224,38 @@ class Expressions(Calls):
 
     def _is(self, node: ast.Compare) -> Num:
         """`is None`, `is not None`."""
-        a, other, wanted = self.value(node.left), node.comparators[0], isinstance(node.ops[0], ast.Is)
-        self.refuse_if(not isinstance(other, ast.Constant) or other.value is not None, node, "`is`", "==")
+        a, other, wanted = (
+            self.value(node.left),
+            node.comparators[0],
+            isinstance(node.ops[0], ast.Is),
+        )
+        self.refuse_if(
+            not isinstance(other, ast.Constant) or other.value is not None, node, "`is`", "=="
+        )
         if not isinstance(a, Num):
             return self.constant(not wanted)
         self.spend(data=a.data)
         py = f"({a.py} is {'' if wanted else 'not '}None)"
         if "no" not in a.alts or len(a.alts) == 1:
             return replace(self.constant(("no" in a.alts) == wanted), py=py, data=a.data)
-        return Num({"wb": self.named(f"{a.tag} {'==' if wanted else '!='} {CODES['no']}")}, py, data=a.data)
+        return Num(
+            {"wb": self.named(f"{a.tag} {'==' if wanted else '!='} {CODES['no']}")}, py, data=a.data
+        )
 
     def _in(self, node: ast.Compare) -> Num:
         """`a in (1, 2, 3)`: compared with one after the other, until one is equal."""
         (over,), wanted = node.comparators, isinstance(node.ops[0], ast.In)
-        values = ast.literal_eval(over) if isinstance(over, (ast.Tuple, ast.List)) and _is_constant(over) else ()
-        self.refuse_if(not values or not all(map(is_number, values)) or None in values, node, "`in`", "any(v == a for v in …)")
+        values = (
+            ast.literal_eval(over)
+            if isinstance(over, (ast.Tuple, ast.List)) and _is_constant(over)
+            else ()
+        )
+        self.refuse_if(
+            not values or not all(map(is_number, values)) or None in values,
+            node,
+            "`in`",
+            "any(v == a for v in …)",
+        )
         a = self.fixed(self.num(node.left))
 
         def part(value: Any) -> Callable[[], Num]:
@@ -210,7 +268,9 @@ class Expressions(Calls):
         def part(k: int) -> Callable[[], Num]:
             return lambda: self.num(node.values[k])
 
-        return self._logic([part(k) for k in range(len(node.values))], isinstance(node.op, ast.And), node)
+        return self._logic(
+            [part(k) for k in range(len(node.values))], isinstance(node.op, ast.And), node
+        )
 
     def _logic(self, parts: list[Callable[[], Num]], both: bool, node: ast.AST) -> Num:
         """`and`, `or`: what stands further right is worked out only where it is come to."""
@@ -247,7 +307,10 @@ class Expressions(Calls):
 
     def v_IfExp(self, node: ast.IfExp) -> Any:
         var = "." + self.new("l")
-        yes, no = (lambda part=part: self.assign(var, self.value(part), node) for part in (node.body, node.orelse))
+        yes, no = (
+            lambda part=part: self.assign(var, self.value(part), node)
+            for part in (node.body, node.orelse)
+        )
         self.fork(node.test, yes, no)
         if var not in self.state:
             raise Unreached
@@ -261,7 +324,9 @@ class Expressions(Calls):
         body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
         if node not in self.lambdas:
             vars(body[0])["made"] = True
-            self.lambdas[node] = ast.copy_location(ast.FunctionDef("lambda", node.args, body, []), node)  # type: ignore[call-overload, unused-ignore]
+            self.lambdas[node] = ast.copy_location(
+                ast.FunctionDef("lambda", node.args, body, []), node
+            )  # type: ignore[call-overload, unused-ignore]
         return Inner(self.lambdas[node], self.scope)
 
     # Lists
@@ -272,7 +337,9 @@ class Expressions(Calls):
     def v_List(self, node: ast.List) -> Any:
         if _is_constant(node):
             return Const(ast.literal_eval(node))
-        return self.list_of([self.single(x, node) for x in self.operands(node.elts, self.value)], node)
+        return self.list_of(
+            [self.single(x, node) for x in self.operands(node.elts, self.value)], node
+        )
 
     def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
         """A new list of some numbers."""
@@ -280,28 +347,51 @@ class Expressions(Calls):
         self.boxes.setdefault(made_at(node), set()).update(*(x.alts for x in values))
         array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
         flat = replace(array, dims=((str(len(values)), "1"),))
-        self.given(flat, values, nested([x.py for x in values], shape or (len(values),), "[]"), node)
+        self.given(
+            flat, values, nested([x.py for x in values], shape or (len(values),), "[]"), node
+        )
         return array
 
     def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
         """`[a] * n`, or a list of such lists."""
         fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
-        sizes = [self.present(n) for n in self.nums([node.right] if rows is None else [rows, node.right])]
-        self.refuse_if(any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list")
+        sizes = [
+            self.present(n) for n in self.nums([node.right] if rows is None else [rows, node.right])
+        ]
+        self.refuse_if(
+            any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list"
+        )
         py = f"[{fill.py}] * {sizes[-1].py}"
         self.boxes.setdefault(made_at(node), set()).update(fill.alts)
-        return self.listed(sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill)
+        return self.listed(
+            sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill
+        )
 
     def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
         """A new list of numbers; `py` makes it, full of `fill`."""
         made, name = made_at(node), self.new("a")
         self.boxes.setdefault(made, set())
         counts = [
-            n.only[1] if isinstance(n.const, int) and n.const >= 0 else self.named(f"max(0, {self.whole(n)})") for n in sizes
+            n.only[1]
+            if isinstance(n.const, int) and n.const >= 0
+            else self.named(f"max(0, {self.whole(n)})")
+            for n in sizes
         ]
-        array = Arr(name, "?", tuple(zip(counts, (*counts[1:], "1"), strict=True)), "0", name, local=True, box=made)
+        array = Arr(
+            name,
+            "?",
+            tuple(zip(counts, (*counts[1:], "1"), strict=True)),
+            "0",
+            name,
+            local=True,
+            box=made,
+        )
         begin = {} if fill is None else {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
-        begin |= {} if fill is None else {"_tag": fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])}
+        begin |= (
+            {}
+            if fill is None
+            else {"_tag": fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])}
+        )
         for part in self.parts(array):
             kind = HELD[part[1]] if part != "_tag" else "np.int8"
             self.emit(f"{name}{part} = np.full({' * '.join(counts)}, {kind}({begin.get(part, 0)}))")
@@ -312,7 +402,11 @@ class Expressions(Calls):
 
 def _is_constant(node: ast.List | ast.Tuple) -> bool:
     """True if all that is in a list stands there."""
-    inner = [x for x in ast.walk(node) if not isinstance(x, (ast.List, ast.Tuple, ast.USub, ast.UnaryOp, ast.Load))]
+    inner = [
+        x
+        for x in ast.walk(node)
+        if not isinstance(x, (ast.List, ast.Tuple, ast.USub, ast.UnaryOp, ast.Load))
+    ]
     return all(isinstance(x, ast.Constant) for x in inner)
 
 

@@ -1,4 +1,5 @@
-"""The types that a number may have while the text is walked: Python's three and numpy's twelve, and None."""
+"""The types that a number may have while the text is walked: Python's three and numpy's twelve, and
+None."""
 
 from __future__ import annotations
 
@@ -9,18 +10,43 @@ from typing import Any
 import numpy as np
 
 SAMPLES: dict[str, Any] = {
-    "wb": True, "wi": 1, "wf": 1.0, "b1": np.bool_(True), "i1": np.int8(1), "u1": np.uint8(1), "i2": np.int16(1),
-    "u2": np.uint16(1), "i4": np.int32(1), "u4": np.uint32(1), "i8": np.int64(1), "u8": np.uint64(1),
-    "f2": np.float16(1), "f4": np.float32(1), "f8": np.float64(1), "no": None,
-}  # fmt: skip
+    "wb": True,
+    "wi": 1,
+    "wf": 1.0,
+    "b1": np.bool_(True),
+    "i1": np.int8(1),
+    "u1": np.uint8(1),
+    "i2": np.int16(1),
+    "u2": np.uint16(1),
+    "i4": np.int32(1),
+    "u4": np.uint32(1),
+    "i8": np.int64(1),
+    "u8": np.uint64(1),
+    "f2": np.float16(1),
+    "f4": np.float32(1),
+    "f8": np.float64(1),
+    "no": None,
+}
 CODES = {t: k for k, t in enumerate(SAMPLES)}  # what a tag holds
 INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
-# How the compiled text holds a type: all integers as int64 but the largest, halves as singles. One slot for each.
-SLOT = {**dict.fromkeys(INTS, "i"), "u8": "u", "f2": "f", "f4": "f", "f8": "d", "wf": "d", "b1": "b", "wb": "b", "no": "b"}
-ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}  # by slot
+# How the compiled text holds a type: all integers as int64 but the largest, halves as singles. One
+# slot for each.
+SLOT = {
+    **dict.fromkeys(INTS, "i"),
+    "u8": "u",
+    "f2": "f",
+    "f4": "f",
+    "f8": "d",
+    "wf": "d",
+    "b1": "b",
+    "wb": "b",
+    "no": "b",
+}
+# by slot
+ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
 

@@ -16,11 +16,24 @@ import numpy as np
 from ipu_teach.compile.scalar.calls import stored_names
 from ipu_teach.compile.scalar.expressions import Expressions, made_at
 from ipu_teach.compile.scalar.kinds import BOOLS, INTS, is_number
-from ipu_teach.compile.scalar.values import LENGTH, SHORT, SMALL, Arr, Const, Inner, Num, Refused, Run, State, in_words
+from ipu_teach.compile.scalar.values import (
+    LENGTH,
+    SHORT,
+    SMALL,
+    Arr,
+    Const,
+    Inner,
+    Num,
+    Refused,
+    Run,
+    State,
+    in_words,
+)
 from ipu_teach.compile.scalar.variables import alike, same
 from ipu_teach.compile.scalar.writer import Price
 
-COMPENSATED = sys.version_info >= (3, 12)  # sum() of Python's own floats makes up for what is rounded away
+# sum() of Python's own floats makes up for what is rounded away
+COMPENSATED = sys.version_info >= (3, 12)
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
 
 
@@ -55,14 +68,25 @@ class Statements(Expressions):
                 self.emit(None, value.py)
 
     def _prints(self, node: ast.expr) -> bool:
-        """True for print(), which the plain loop does, and which costs nothing: a tile has no screen."""
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or self.value(node.func) != Const(print):
+        """True for print(), which the plain loop does, and which costs nothing: a tile has no
+        screen."""
+        if (
+            not isinstance(node, ast.Call)
+            or not isinstance(node.func, ast.Name)
+            or self.value(node.func) != Const(print)
+        ):
             return False
         for part in ast.walk(node):
             called = part.func if isinstance(part, ast.Call) else None
             own = isinstance(called, ast.Name) and not hasattr(builtins, called.id)
-            if own or isinstance(part, ast.NamedExpr) or (isinstance(called, ast.Attribute) and self._is_me(called.value)):
-                self.refuse(node, "print() of what a function of your own gives", "print(…) of a variable")
+            if (
+                own
+                or isinstance(part, ast.NamedExpr)
+                or (isinstance(called, ast.Attribute) and self._is_me(called.value))
+            ):
+                self.refuse(
+                    node, "print() of what a function of your own gives", "print(…) of a variable"
+                )
         return True
 
     def s_Assert(self, node: ast.Assert) -> None:
@@ -105,7 +129,11 @@ class Statements(Expressions):
             self._change(old, node)
             return
         old = self.single(old, target)
-        a, b = self.nums([read, node.value]) if isinstance(target, ast.Name) else (self.fixed(old), self.num(node.value))
+        a, b = (
+            self.nums([read, node.value])
+            if isinstance(target, ast.Name)
+            else (self.fixed(old), self.num(node.value))
+        )
         self.store(target, self.binary(kind, a, b, node), node)
 
     def _aim(self, target: ast.Subscript, node: ast.AST) -> tuple[Arr, list[Num] | None]:
@@ -118,27 +146,41 @@ class Statements(Expressions):
     def _change(self, array: Arr, node: ast.AugAssign) -> None:
         """A whole region += value."""
         value = self.vector(type(node.op), array, self.value(node.value), node)
-        self.refuse_if(not np.can_cast(value.type, array.type, "same_kind"), node, f"{value.type} stored in {array.type}")
+        self.refuse_if(
+            not np.can_cast(value.type, array.type, "same_kind"),
+            node,
+            f"{value.type} stored in {array.type}",
+        )
         self.fill(array, value, node)
 
     def store(self, target: ast.expr, value: Any, node: ast.AST) -> None:
         """Give a value to what stands left of the `=`."""
         if isinstance(target, ast.Name):
-            if isinstance(value, Const) and isinstance(value.value, (list, dict, set, np.ndarray)) and self._changes(target.id):
+            if (
+                isinstance(value, Const)
+                and isinstance(value.value, (list, dict, set, np.ndarray))
+                and self._changes(target.id)
+            ):
                 known = np.array(value.value, object)
                 if not isinstance(getattr(node, "value", None), ast.List):
                     self.refuse(node, "a list that all vertices share", "a copy of it")
                 if not known.size or not all(map(is_number, known.flat)):
                     self.refuse(node, "a list that grows", "np.zeros(n), and a counter,")
-                value = self.list_of([self.constant(x) for x in known.reshape(-1).tolist()], node, known.shape)
+                value = self.list_of(
+                    [self.constant(x) for x in known.reshape(-1).tolist()], node, known.shape
+                )
             self.bind(target.id, value, node)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            for part, item in zip(target.elts, self.unpacked(value, len(target.elts), node), strict=True):
+            for part, item in zip(
+                target.elts, self.unpacked(value, len(target.elts), node), strict=True
+            ):
                 self.store(part, item, node)
         elif isinstance(target, ast.Attribute):
             declared = self.codelet.fields.get(target.attr) if self._is_me(target.value) else None
             if declared is None:
-                self.refuse(node, f"an assignment to {ast.unparse(target)}", "a field, or a local variable")
+                self.refuse(
+                    node, f"an assignment to {ast.unparse(target)}", "a field, or a local variable"
+                )
             region = self.region(target.attr, declared)
             if declared.depth:
                 self.fill(region, value, node)
@@ -162,18 +204,41 @@ class Statements(Expressions):
         if isinstance(value, Arr) and len(value.dims) == 1:
             self.bail(f"{value.dims[0][0]} != {count}", node)
             return [self.fixed(self.load(value, [self.constant(k)], node)) for k in range(count)]
-        self.refuse_if(not isinstance(value, list) or len(value) != count, node, "an assignment to several names")
+        self.refuse_if(
+            not isinstance(value, list) or len(value) != count,
+            node,
+            "an assignment to several names",
+        )
         return list(value)
 
     def _changes(self, name: str) -> bool:
-        """True if a list of that name is stored into somewhere, or may be: it is used as more than a table."""
+        """True if a list of that name is stored into somewhere, or may be: it is used as more than
+        a table."""
         nodes = list(ast.walk(self.trees.get(self.scope.function, self.scope.function)))  # type: ignore[arg-type]
-        stored = {n.value for n in nodes if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)}
-        read = {n.value for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and n not in stored}
+        stored = {
+            n.value
+            for n in nodes
+            if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)
+        }
+        read = {
+            n.value
+            for n in nodes
+            if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and n not in stored
+        }
         read |= {n.iter for n in nodes if isinstance(n, (ast.For, ast.comprehension))}
-        calls = (n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in READERS)
+        calls = (
+            n
+            for n in nodes
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in READERS
+        )
         read |= {arg for n in calls for arg in n.args}
-        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and n not in read for n in nodes)
+        return any(
+            isinstance(n, ast.Name)
+            and n.id == name
+            and isinstance(n.ctx, ast.Load)
+            and n not in read
+            for n in nodes
+        )
 
     # Branches
 
@@ -192,7 +257,8 @@ class Statements(Expressions):
         x = self.truth(a)
         before, spent = dict(self.state), self.cost
         ends = []
-        first: tuple[Counter[Price], int, int] | None = None  # what the first way has to count, and where it ends
+        # what the first way has to count, and where it ends
+        first: tuple[Counter[Price], int, int] | None = None
         for line, way in (("if {}:", yes), ("else:", no)):
             self.state, self.live, self.cost = dict(before), True, Counter(spent)
             self.loaded.clear()
@@ -202,7 +268,9 @@ class Statements(Expressions):
                     ends.append(self.state)
                     if first is not None:
                         cost, *places = first
-                        for lines, at, rest in zip((self.nb, self.pyl), places, self.meet(cost), strict=True):
+                        for lines, at, rest in zip(
+                            (self.nb, self.pyl), places, self.meet(cost), strict=True
+                        ):
                             lines[at:at] = rest
                     first = self.cost, len(self.nb), len(self.pyl)
                 self.both("pass")
@@ -255,18 +323,24 @@ class Statements(Expressions):
             self.emit(f"if not {self.truth(answer)}: returned[v] = False")
             no = f" if {answer.py} else ~cyc"
         elif answer is not None and len(answer.alts) > 1:
-            self.refuse(ast.Pass(), "compute() that returns None or a number", "return True or False")
-        self.emit("cycles[v] = max(cycles[v], «cyc»)" if self.multi else "cycles[v] = «cyc»", f"return cyc{no}")
+            self.refuse(
+                ast.Pass(), "compute() that returns None or a number", "return True or False"
+            )
+        self.emit(
+            "cycles[v] = max(cycles[v], «cyc»)" if self.multi else "cycles[v] = «cyc»",
+            f"return cyc{no}",
+        )
         self.emit("return 0")
         self.live = False
 
     # Loops
 
     def loop(self, head: Callable[[list[State]], bool], node: ast.For | ast.While) -> None:
-        """A loop: walked until what is known at its head no longer changes; the text of the last walk is kept.
+        """A loop: walked until what is known at its head no longer changes; the text of the last
+        walk is kept.
 
-        `head` writes what begins it, notes what is known where it leaves the loop, and says if data decide how often it turns.
-        """
+        `head` writes what begins it, notes what is known where it leaves the loop, and says if data
+        decide how often it turns."""
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
         self.flush()
@@ -275,7 +349,9 @@ class Statements(Expressions):
         settled = self.settled.setdefault((node, self.control > 0), [])
         known = next((met for walked, met in settled if alike(walked, before)), None)
         if known is not None:  # it was walked with as much known before
-            entry = {n: before[n] if n in before and same(v, before[n]) else v for n, v in known.items()}
+            entry = {
+                n: before[n] if n in before and same(v, before[n]) else v for n, v in known.items()
+            }
         parted, dry, lenient = scope.parted, self.dry, True
         at = len(self.nb), len(self.pyl), self.count, self.missed
         for _ in range(MOST_WALKS):
@@ -305,8 +381,11 @@ class Statements(Expressions):
                 self.state[name] = replace(self.state[name], data=True)
         scope.parted = parted
 
-    def _round(self, head: Callable[[list[State]], bool], node: ast.For | ast.While, state: State) -> tuple[Any, list[State]]:
-        """One walk of a loop. Returns (what is known at its end, what is known where it is left)."""
+    def _round(
+        self, head: Callable[[list[State]], bool], node: ast.For | ast.While, state: State
+    ) -> tuple[Any, list[State]]:
+        """One walk of a loop. Returns (what is known at its end, what is known where it is
+        left)."""
         scope, flag = self.scope, self.new("q")
         breaks: list[State] = [] if isinstance(node, ast.While) else [dict(state)]
         continues: list[State] = []
@@ -363,10 +442,13 @@ class Statements(Expressions):
 
     def head(self) -> int:
         """The number of the loop that is being walked."""
-        return self.heads.setdefault((self.spot, self.scope.prefix, self.scope.loops[-1][1]), len(self.heads))
+        return self.heads.setdefault(
+            (self.spot, self.scope.prefix, self.scope.loops[-1][1]), len(self.heads)
+        )
 
     def _may_stop(self, node: ast.stmt, endless: bool = True) -> None:
-        """At a loop's head. An `endless` one: the compiled text asks if it is to end. CPython's may be too slow for it."""
+        """At a loop's head. An `endless` one: the compiled text asks if it is to end. CPython's may
+        be too slow for it."""
         if endless:
             self.emit(f"if stopped(stop): return -{node.lineno}")
         self.emit(None, "if cyc > most: most = longer(cyc)")
@@ -379,7 +461,10 @@ class Statements(Expressions):
         counter = self.new("i")
 
         def head(breaks: list[State]) -> bool:
-            target, bounds = self._target(node.target), seq.bounds if isinstance(node.target, ast.Name) else None
+            target, bounds = (
+                self._target(node.target),
+                seq.bounds if isinstance(node.target, ast.Name) else None,
+            )
             self.emit(f"«ahead {counter}»")
             self.ahead[counter] = {}
             self.emit(f"for {counter} in range({', '.join(bounds or [seq.count])}):")
@@ -392,7 +477,11 @@ class Statements(Expressions):
             if endless or len(self.scope.loops) == 1:
                 self._may_stop(node, endless)
             keep, self.pyl = self.pyl, self.pyl if seq.counted else []
-            item = Num({"wi": counter}, target, bound=SMALL, affine=(counter, 0)) if bounds else seq.item(counter)
+            item = (
+                Num({"wi": counter}, target, bound=SMALL, affine=(counter, 0))
+                if bounds
+                else seq.item(counter)
+            )
             self.ranges.pop(counter, None)
             if bounds and bounds[0].isdigit() and bounds[2] == "1":
                 self.ranges[counter] = bounds[:2]
@@ -405,12 +494,28 @@ class Statements(Expressions):
 
     def v_ListComp(self, node: ast.ListComp) -> Arr:
         (part,), elt, own = node.generators[:1], node.elt, self.new("g_")
-        self.refuse_if(len(node.generators) > 1 or part.ifs, node, "a list that grows", "np.zeros(n), and a counter,")
-        whole = isinstance(elt, ast.BinOp) and isinstance(elt.op, ast.Mult) and isinstance(elt.left, ast.List)
-        if whole and isinstance(part.iter, ast.Call) and ast.unparse(part.iter.func) == "range" and len(part.iter.args) == 1:
+        self.refuse_if(
+            len(node.generators) > 1 or part.ifs,
+            node,
+            "a list that grows",
+            "np.zeros(n), and a counter,",
+        )
+        whole = (
+            isinstance(elt, ast.BinOp)
+            and isinstance(elt.op, ast.Mult)
+            and isinstance(elt.left, ast.List)
+        )
+        if (
+            whole
+            and isinstance(part.iter, ast.Call)
+            and ast.unparse(part.iter.func) == "range"
+            and len(part.iter.args) == 1
+        ):
             return self.filled(elt, part.iter.args[0])  # type: ignore[arg-type]
         seq = self._sequence(part.iter)
-        array = self.listed([Num({"wi": self.named(seq.count)}, seq.size)], f"[0] * ({seq.size})", node)
+        array = self.listed(
+            [Num({"wi": self.named(seq.count)}, seq.size)], f"[0] * ({seq.size})", node
+        )
         given, _ = _own_names(node, own, "KL")
         (loop,) = self.made("for K, T in I:\n    L[K] = E", given, node).body
         self.bind(own + "L", array, node)
@@ -419,12 +524,15 @@ class Statements(Expressions):
         return found
 
     def made(self, text: str, given: dict[str, ast.expr], node: ast.AST) -> ast.Module:
-        """Statements with expressions in place of names; the variables that they assign are the function's."""
+        """Statements with expressions in place of names; the variables that they assign are the
+        function's."""
         put = _Put(given)
         found = ast.Module([put.visit(part) for part in ast.parse(text).body], [])
         placed(found, node)
         self.scope.local |= stored_names(found)
-        self.scope.local |= {n.id for name, n in given.items() if name == "L" and isinstance(n, ast.Name)}
+        self.scope.local |= {
+            n.id for name, n in given.items() if name == "L" and isinstance(n, ast.Name)
+        }
         return found
 
     def over_all(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Num:
@@ -440,8 +548,14 @@ class Statements(Expressions):
         given, tests = _own_names(what, own, "ABFKX")
         given |= {"M": node.func, "D": named.get("default", ast.Constant(0))}
         given["S"] = [*node.args[1:], named.get("start", ast.Constant(0))][0]
-        given["G"] = ast.Call(named["key"], [ast.Name(own + "X", ast.Load())], []) if "key" in named else ast.Constant(0)
-        made = self.made(_LOOPS[f] if "key" not in named else _BY_KEY.format("><"[f is min]), given, node)
+        given["G"] = (
+            ast.Call(named["key"], [ast.Name(own + "X", ast.Load())], [])
+            if "key" in named
+            else ast.Constant(0)
+        )
+        made = self.made(
+            _LOOPS[f] if "key" not in named else _BY_KEY.format("><"[f is min]), given, node
+        )
         loop = made.body[-1]
         assert isinstance(loop, ast.For)
         self.known.add(own + "F")
@@ -449,7 +563,11 @@ class Statements(Expressions):
         if place in self.summed:
             made.body.insert(1, _Line(f"{own}l = [{total}]"))
             collected = _Line(f"{own}l.append({self.scope.prefix}{own}X)")
-            loop.body = [*self.made("X = E", given, node).body, collected, *self.made("A = A + X", given, node).body]
+            loop.body = [
+                *self.made("X = E", given, node).body,
+                collected,
+                *self.made("A = A + X", given, node).body,
+            ]
         for test in reversed(tests):
             loop.body = [ast.If(test, loop.body, [])]
         if "default" in named:
@@ -471,7 +589,9 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             self.bind(target.id, item, node)
         elif isinstance(target, ast.Tuple):
-            for part, one in zip(target.elts, self.unpacked(item, len(target.elts), node), strict=True):
+            for part, one in zip(
+                target.elts, self.unpacked(item, len(target.elts), node), strict=True
+            ):
                 self.give(part, one, node)
         else:
             self.refuse(target, "this loop variable")
@@ -492,11 +612,21 @@ class Statements(Expressions):
             if f is range and not node.keywords and 1 <= len(node.args) <= 3:
                 return self._range(node)
             start = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "start")]
-            if f is enumerate and node.args and len(start) == len(node.args) - 1 + len(node.keywords) <= 1:
+            if (
+                f is enumerate
+                and node.args
+                and len(start) == len(node.args) - 1 + len(node.keywords) <= 1
+            ):
                 first = self.num(start[0]) if start else self.constant(0)
-                self.refuse_if(not isinstance(first.const, int), node, "enumerate() from a number that is no constant")
+                self.refuse_if(
+                    not isinstance(first.const, int),
+                    node,
+                    "enumerate() from a number that is no constant",
+                )
                 return _numbered(self._sequence(node.args[0]), str(first.const))
-            strict = [k for k in node.keywords if k.arg == "strict" and isinstance(k.value, ast.Constant)]
+            strict = [
+                k for k in node.keywords if k.arg == "strict" and isinstance(k.value, ast.Constant)
+            ]
             if f is zip and node.args and len(strict) == len(node.keywords):
                 return self._zip(node, any(k.value.value for k in strict))  # type: ignore[attr-defined]
             if f is reversed and len(node.args) == 1:
@@ -509,13 +639,19 @@ class Statements(Expressions):
                     self.both(f"{turned} = {n} - 1 - {k}")
                     return back(turned)
 
-                return replace(inner, count=n, size=n, item=item, py=f"reversed({inner.py})", bounds=None)
+                return replace(
+                    inner, count=n, size=n, item=item, py=f"reversed({inner.py})", bounds=None
+                )
         return self._items(self.array(node), node)
 
     def _zip(self, node: ast.Call, strict: bool) -> Run:
         inner = [self._sequence(a) for a in node.args]
         n = self.new("n")
-        self.emit(f"{n} = {inner[0].count}" if len(inner) == 1 else f"{n} = min({', '.join(i.count for i in inner)})")
+        self.emit(
+            f"{n} = {inner[0].count}"
+            if len(inner) == 1
+            else f"{n} = min({', '.join(i.count for i in inner)})"
+        )
         size = f"min({', '.join(i.size for i in inner)})" if len(inner) > 1 else inner[0].size
         for other in inner if strict else ():
             self.bail(f"{other.count} != {n}", node)
@@ -529,10 +665,14 @@ class Statements(Expressions):
         py = f"range({', '.join(a.py for a in args)})"
         args = [self.constant(0)] * (len(args) == 1) + args + [self.constant(1)] * (len(args) < 3)
         for a in args:
-            self.refuse_if(not set(a.alts) <= INTS - {"u8"} | BOOLS, node, "range() of what is no whole number")
+            self.refuse_if(
+                not set(a.alts) <= INTS - {"u8"} | BOOLS, node, "range() of what is no whole number"
+            )
             text = self.whole(a)
             # A length stays as it is, so that an index below it is known to be within.
-            names.append(text if text.lstrip("-").isdigit() or text.startswith("f_") else self.named(text))
+            names.append(
+                text if text.lstrip("-").isdigit() or text.startswith("f_") else self.named(text)
+            )
         first, end, step = names
         if not step.lstrip("-").isdigit() or step == "0":
             self.bail(f"{step} == 0", node)
@@ -543,8 +683,19 @@ class Statements(Expressions):
             return Num({"wi": name}, name, bound=SMALL)
 
         count = f"range_len({first}, {end}, {step})"
-        short = all(abs(x.const) <= SHORT if isinstance(x.const, int) else (x.bound or SMALL) <= 2 * LENGTH for x in args)
-        return Run(count, item, py, f"len({py})", any(x.data for x in args), bounds=(first, end, step), short=short)
+        short = all(
+            abs(x.const) <= SHORT if isinstance(x.const, int) else (x.bound or SMALL) <= 2 * LENGTH
+            for x in args
+        )
+        return Run(
+            count,
+            item,
+            py,
+            f"len({py})",
+            any(x.data for x in args),
+            bounds=(first, end, step),
+            short=short,
+        )
 
     def _items(self, array: Any, node: ast.expr) -> Run:
         """The elements of an array, or its rows."""
@@ -560,10 +711,20 @@ class Statements(Expressions):
             if len(array.dims) == 1:
                 self.ranges[k] = "0", n
                 return self.load(array, [Num({"wi": k}, k, affine=(k, 0))], node)
-            off = f"{array.off} + {k} * {s}" if not array.rows else f"{array.off} + dims[{array.rows} + 2 * {k}]"
-            rest = ((self.named(f"dims[{array.rows} + 2 * {k} + 1]"), "1"),) if array.rows else array.dims[1:]
+            off = (
+                f"{array.off} + {k} * {s}"
+                if not array.rows
+                else f"{array.off} + dims[{array.rows} + 2 * {k}]"
+            )
+            rest = (
+                ((self.named(f"dims[{array.rows} + 2 * {k} + 1]"), "1"),)
+                if array.rows
+                else array.dims[1:]
+            )
             mark = array.mark and f"{array.mark}[{k}]"
-            return replace(array, dims=rest, off=self.named(off), py=f"{array.py}[{k}]", mark=mark, rows="")
+            return replace(
+                array, dims=rest, off=self.named(off), py=f"{array.py}[{k}]", mark=mark, rows=""
+            )
 
         counted = bool(array.mark) and (len(array.dims) > 1 or self.multi)
         return Run(n, item, array.py, size, counted=counted)
@@ -574,8 +735,14 @@ _LOOPS = {
     sum: "A = S\nfor T in I:\n    A = A + E",
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",
     all: "A = True\nfor T in I:\n    if not E:\n        A = False\n        break",
-    max: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = M(A, E)",
-    min: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = M(A, E)",
+    max: (
+        "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        "
+        "A = M(A, E)"
+    ),
+    min: (
+        "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        "
+        "A = M(A, E)"
+    ),
 }
 _BY_KEY = """
 F = True
@@ -590,7 +757,8 @@ for T in I:
         A = X
         B = K
 """
-READERS = ("len", "max", "min", "sum", "any", "all", "enumerate", "zip", "reversed")  # of lists, which they leave as they are
+# of lists, which they leave as they are
+READERS = ("len", "max", "min", "sum", "any", "all", "enumerate", "zip", "reversed")
 
 
 def placed(made: ast.AST, node: ast.AST) -> None:
@@ -608,15 +776,36 @@ def _numbered(inner: Run, start: str) -> Run:
         number = k if start == "0" else f"({k} + {start})"
         return [Num({"wi": number}, number, bound=SMALL), inner.item(k)]
 
-    return replace(inner, item=item, py=f"enumerate({inner.py}{'' if start == '0' else ', ' + start})", bounds=None)
+    return replace(
+        inner,
+        item=item,
+        py=f"enumerate({inner.py}{'' if start == '0' else ', ' + start})",
+        bounds=None,
+    )
 
 
-def _own_names(what: ast.GeneratorExp | ast.ListComp, own: str, more: str) -> tuple[dict[str, ast.expr], list[ast.expr]]:
-    """Its variables T, elements E and what it runs over, I, and its conditions: with names of its own, and `more` of them."""
+def _own_names(
+    what: ast.GeneratorExp | ast.ListComp, own: str, more: str
+) -> tuple[dict[str, ast.expr], list[ast.expr]]:
+    """Its variables T, elements E and what it runs over, I, and its conditions: with names of its
+    own, and `more` of them."""
     (part,) = what.generators
-    rename = _Put({n.id: ast.Name(f"{own}_{n.id}", ast.Load()) for n in ast.walk(part.target) if isinstance(n, ast.Name)})
-    target, element, *tests = (rename.visit(deepcopy(x)) for x in (part.target, what.elt, *part.ifs))
-    return {"T": target, "E": element, "I": part.iter, **{name: ast.Name(own + name, ast.Load()) for name in more}}, tests
+    rename = _Put(
+        {
+            n.id: ast.Name(f"{own}_{n.id}", ast.Load())
+            for n in ast.walk(part.target)
+            if isinstance(n, ast.Name)
+        }
+    )
+    target, element, *tests = (
+        rename.visit(deepcopy(x)) for x in (part.target, what.elt, *part.ifs)
+    )
+    return {
+        "T": target,
+        "E": element,
+        "I": part.iter,
+        **{name: ast.Name(own + name, ast.Load()) for name in more},
+    }, tests
 
 
 class _Line(ast.stmt):

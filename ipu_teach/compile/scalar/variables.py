@@ -1,4 +1,5 @@
-"""Local variables: what they hold at a place of the text, and what is known where ways of it meet."""
+"""Local variables: what they hold at a place of the text, and what is known where ways of it
+meet."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ class Variables(Arithmetic):
     """Assignments to names, and states that join."""
 
     def assign(self, name: str, value: Any, node: ast.AST) -> None:
-        """Give a variable a value: its slot, its tag if it ever has several types, and what is known of it from here on."""
+        """Give a variable a value: its slot, its tag if it ever has several types, and what is
+        known of it from here on."""
         if isinstance(value, Vec):
             value = self._laid_out(value)
             self.temporaries[value.py] = self.loops_over
@@ -39,7 +41,14 @@ class Variables(Arithmetic):
         if many:
             self.tagged.add(f"{slot_of(name)}_tag")
         alts = {t: f"{s}_{SLOT[t]}" for t in value.alts}
-        return Num(alts, s, f"{s}_tag", value.data or self.control > 0, bound=value.bound, affine=value.affine)
+        return Num(
+            alts,
+            s,
+            f"{s}_tag",
+            value.data or self.control > 0,
+            bound=value.bound,
+            affine=value.affine,
+        )
 
     def _array(self, s: str, value: Arr) -> Arr:
         self.emit(f"{s}_o = {value.off}", f"{s} = {value.py}")
@@ -64,17 +73,22 @@ class Variables(Arithmetic):
         if not value.box:
             return [""]
         types = self.boxes[value.box]
-        return [f"_{slot}" for slot in sorted({SLOT[t] for t in types})] + ["_tag"] * (len(types) > 1)
+        return [f"_{slot}" for slot in sorted({SLOT[t] for t in types})] + ["_tag"] * (
+            len(types) > 1
+        )
 
     def _laid_out(self, value: Vec, python: bool = True) -> Arr:
-        """An expression over whole regions as a local array; without `python` in the compiled text alone."""
+        """An expression over whole regions as a local array; without `python` in the compiled text
+        alone."""
         a, k, sizes = self.new("a"), self.new("i"), [self.named(n) for n in value.dims]
         if python:
             self.emit(None, f"{a} = {value.py}")
         self.empty(a, " * ".join(sizes), value.type)
         with self.under(f"for {k} in range({' * '.join(sizes)}):"):
             self.emit(f"{a}[{k}] = {value.item(k)}")
-        return Arr(a, value.type, tuple(zip(sizes, (*sizes[1:], "1"), strict=True)), "0", a, local=True)
+        return Arr(
+            a, value.type, tuple(zip(sizes, (*sizes[1:], "1"), strict=True)), "0", a, local=True
+        )
 
     def bind(self, name: str, value: Any, node: ast.AST) -> None:
         """Assign to a name of the function that is being walked."""
@@ -96,7 +110,10 @@ class Variables(Arithmetic):
         result: State = {}
         for name in dict.fromkeys(n for s in states for n in s):
             found = [s[name] for s in states if name in s]
-            first, settled = found[0], len(found) == len(states) and not getattr(found[0], "maybe", True)
+            first, settled = (
+                found[0],
+                len(found) == len(states) and not getattr(found[0], "maybe", True),
+            )
             if settled and len(first.alts) == 1 and all(v is first for v in found):
                 result[name] = first
             elif all(isinstance(v, Num) for v in found):
@@ -104,12 +121,20 @@ class Variables(Arithmetic):
             elif all(v == found[0] for v in found):
                 if len(found) == len(states):
                     result[name] = found[0]
-            elif all(isinstance(v, Arr) and v.box and replace(v, box="") == replace(found[0], box="") for v in found):
+            elif all(
+                isinstance(v, Arr) and v.box and replace(v, box="") == replace(found[0], box="")
+                for v in found
+            ):
                 boxes = sorted({v.box for v in found})
-                self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))  # one set, from here on
+                # one set, from here on
+                self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))
                 result[name] = replace(found[0], box=boxes[0])
             else:
-                what = "a choice of arrays" if name[0] == "." else f"{name.partition('_')[2]}, which holds different arrays,"
+                what = (
+                    "a choice of arrays"
+                    if name[0] == "."
+                    else f"{name.partition('_')[2]}, which holds different arrays,"
+                )
                 raise Refused(what, 0, "an if around what is done with each")
         return result
 
@@ -122,7 +147,9 @@ class Variables(Arithmetic):
         most = None if any(b is None for b in bounds) else max(b for b in bounds if b is not None)
         data = any(v.data for v in found)
         affine = found[0].affine if all(v.affine == found[0].affine for v in found) else None
-        return Num(dict(sorted(alts.items())), found[0].py, found[0].tag, data, None, most, maybe, affine)
+        return Num(
+            dict(sorted(alts.items())), found[0].py, found[0].tag, data, None, most, maybe, affine
+        )
 
 
 def slot_of(name: str) -> str:

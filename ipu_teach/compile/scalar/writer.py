@@ -1,10 +1,10 @@
 """The two texts as they grow, line by line, and what their straight pieces cost.
 
-Prices belong to the target, and so to the room above. The walk writes down what it would price: `«3»` stands for the cycles of
-`pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`. CPython's text has a watched form: `«t1|…»` stands for what
-the loop `heads[1]` runs over, and a line `«!…»` says that `lines[4]` runs, that the test of a `while` did not hold, or that
-a loop was left (see `observe` of the room above).
-"""
+Prices belong to the target, and so to the room above. The walk writes down what it would price:
+`«3»` stands for the cycles of `pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`.
+CPython's text has a watched form: `«t1|…»` stands for what the loop `heads[1]` runs over, and a
+line `«!…»` says that `lines[4]` runs, that the test of a `while` did not hold, or that a loop was
+left (see `observe` of the room above)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,23 @@ from ipu_teach.compile.scalar.values import Num, Refused, Scope, State, Table, U
 from ipu_teach.graph.vertex import Vertex
 
 Spot = tuple[str, int]  # file and line of a statement of the learner's
-# (numpy's name of an operation, its type by numpy's letters, where it stands). No name: an instruction of one cycle.
+# (numpy's name of an operation, its type by numpy's letters, where it stands). No name: an
+# instruction of one cycle.
 Price = tuple[str, str, Spot]
 Piece = tuple[tuple[Price, int], ...]
 Rate = tuple[str, str, Spot]  # an operation on whole regions; no name: one data path a cycle
 WORD = "word"  # in place of its type: an instruction of a store of less than a word
-# What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be one with a product; the start
-# of a loop over vectors; what is loaded once more in one loop, or beside a product; products of a @ b; what of an array that
-# lasts the registers cannot hold.
-FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND = "a sum of a product", "a loop", "again", "of a product", "product", "beyond"
+# What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be
+# one with a product; the start of a loop over vectors; what is loaded once more in one loop, or
+# beside a product; products of a @ b; what of an array that lasts the registers cannot hold.
+FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND = (
+    "a sum of a product",
+    "a loop",
+    "again",
+    "of a product",
+    "product",
+    "beyond",
+)
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]
 
@@ -37,11 +45,12 @@ Make = Callable[[list[str], list[str]], tuple[str, str]]
 class Writer:
     """The state of a walk: both texts, what is known here, and where it stands.
 
-    `live`: the text is reached from above. `control`: how many branches around this place data decide. `dry`: a name may be
-    assigned by a later turn of a loop; `missed`: ways that were not gone for want of one.
-    """
+    `live`: the text is reached from above. `control`: how many branches around this place data
+    decide. `dry`: a name may be assigned by a later turn of a loop; `missed`: ways that were not
+    gone for want of one."""
 
-    # What the classes further up add: expressions, those that are numbers, branches, statements, sums of many.
+    # What the classes further up add: expressions, those that are numbers, branches, statements,
+    # sums of many.
     value: Callable[[ast.expr], Any]
     num: Callable[[ast.expr], Num]
     nums: Callable[[list[ast.expr]], list[Num]]
@@ -62,21 +71,27 @@ class Writer:
         self.tables: dict[str, Table] = {}
         self.boxes: dict[str, set[str]] = {}  # of lists and tables, which types their numbers have
         self.assigned: set[str] = set()  # what of the vertex some function of its class assigns
-        self.known: set[str] = set()  # variables of the walk's own that are no data: whether a loop turns for the first time
+        # variables of the walk's own that are no data: whether a loop turns for the first time
+        self.known: set[str] = set()
         self.summed: set[str] = set()  # calls of sum() that CPython's text makes at once
         self.answers = False  # compute() returns whether it is done
         self.pieces: dict[Piece, int] = {}
         self.rates: dict[Rate, int] = {}
         self.lines: dict[Spot, int] = {}
-        self.heads: dict[tuple[Spot, str, str], int] = {}  # of loops: where, their variables' prefix, a name
+        # of loops: where, their variables' prefix, a name
+        self.heads: dict[tuple[Spot, str, str], int] = {}
         self.vectors = False  # some work is on whole regions
         self.uncompiled = ""  # what CPython's text alone can do, with its line
-        self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}  # of loops: what is known at their heads
+        # of loops: what is known at their heads
+        self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Any, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
-        self.seen: dict[tuple[Any, str], Any] = {}  # by who has it and its name: what was found outside the text
-        self.ranges: dict[str, tuple[str, str]] = {}  # of loops that count up by one: by the counter where they begin and end
-        self.ahead: dict[str, dict[str, int]] = {}  # by the counter of a loop: what is checked ahead of it, and for which line
+        # by who has it and its name: what was found outside the text
+        self.seen: dict[tuple[Any, str], Any] = {}
+        # of loops that count up by one: by the counter where they begin and end
+        self.ranges: dict[str, tuple[str, str]] = {}
+        # by the counter of a loop: what is checked ahead of it, and for which line
+        self.ahead: dict[str, dict[str, int]] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -88,8 +103,10 @@ class Writer:
         self.cost: Counter[Price] = Counter()
         self.loops_over = 0  # over vectors, those that end above this place
         self.loaded: set[str] = set()  # regions that the loop over vectors at hand has loaded
-        self.temporaries: dict[str, int] = {}  # by temporary array: how many such loops were over when it was worked out
-        self.spilled: dict[str, ast.AST] = {}  # by temporary array: where it is first taken by a later loop
+        # by temporary array: how many such loops were over when it was worked out
+        self.temporaries: dict[str, int] = {}
+        # by temporary array: where it is first taken by a later loop
+        self.spilled: dict[str, ast.AST] = {}
         self.state: State = {}
         self.scopes: list[Scope] = []
         self.depth, self.live = 1, True
@@ -155,16 +172,22 @@ class Writer:
             self.refuse(node, str(error))
 
     def bail(self, condition: str, node: ast.AST) -> None:
-        """The compiled text leaves here: what comes now is for the plain loop to do, or to complain of."""
+        """The compiled text leaves here: what comes now is for the plain loop to do, or to complain
+        of."""
         self.emit(f"if {condition}: return {getattr(node, 'lineno', 0) or self.line or 1}")
 
     def by_python(self, node: ast.AST, what: str) -> None:
         """Something that the compiled text cannot do with the same bits: CPython's runs alone."""
-        self.uncompiled = self.uncompiled or f"line {getattr(node, 'lineno', 0) or self.line}: {what}"
+        self.uncompiled = (
+            self.uncompiled or f"line {getattr(node, 'lineno', 0) or self.line}: {what}"
+        )
 
     def reached(self, way: Callable[[], None]) -> bool:
         """Walk something. False if it reads what only an earlier turn of a loop assigns."""
-        scope, at = self.scope, (self.depth, self.control, self.dry, len(self.scopes), len(self.scope.loops))
+        scope, at = (
+            self.scope,
+            (self.depth, self.control, self.dry, len(self.scopes), len(self.scope.loops)),
+        )
         try:
             way()
         except Unreached:
@@ -192,7 +215,8 @@ class Writer:
             self.both(f"cyc += «{self.pieces.setdefault(piece, len(self.pieces))}»")
 
     def meet(self, other: Counter[Price]) -> tuple[list[str], list[str]]:
-        """Two ways meet, one of which ends here and the other has `other` to count. What both spent is left for later.
+        """Two ways meet, one of which ends here and the other has `other` to count. What both spent
+        is left for later.
 
         Writes down the rest of this one; returns that of the other as lines of the two texts.
         """
@@ -205,7 +229,9 @@ class Writer:
         del self.nb[at[0] :], self.pyl[at[1] :]
         return rest
 
-    def spend_on_all(self, counter: str, vec: Vec, name: str, kind: str, times: tuple[str, str] = ("", "")) -> None:
+    def spend_on_all(
+        self, counter: str, vec: Vec, name: str, kind: str, times: tuple[str, str] = ("", "")
+    ) -> None:
         """Work on a whole region, `times` (a factor in the two texts) its length."""
         self.vectors = True
         number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
@@ -215,7 +241,8 @@ class Writer:
     # Numbers of several types
 
     def present(self, a: Num) -> Num:
-        """A number that may have been None, where it must be none: else CPython's text goes wrong by itself."""
+        """A number that may have been None, where it must be none: else CPython's text goes wrong
+        by itself."""
         if "no" not in a.alts:
             return a
         rest = {t: x for t, x in a.alts.items() if t != "no"}
@@ -224,15 +251,22 @@ class Writer:
         self.bail(f"{a.tag} == {CODES['no']}" if rest else "True", ast.Pass())
         return replace(a, alts=rest or {"wi": "0"}, tag=a.tag if len(rest) > 1 else "")
 
-    def dispatch(self, values: Sequence[Num], make: Make, none: bool = False) -> tuple[dict[str, str], str]:
-        """(slots, tag) of what `make(types, texts)` gives for every combination of types, None only where it may be one.
+    def dispatch(
+        self, values: Sequence[Num], make: Make, none: bool = False
+    ) -> tuple[dict[str, str], str]:
+        """(slots, tag) of what `make(types, texts)` gives for every combination of types, None only
+        where it may be one.
 
-        It emits as it goes. Where all come to the same text there is nothing to choose, and that stands alone.
-        """
+        It emits as it goes. Where all come to the same text there is nothing to choose, and that
+        stands alone."""
         values = values if none else [self.present(v) for v in values]
         count, at = self.count, len(self.nb)
         outcomes = set()
-        for chosen in product(*(v.alts.items() for v in values)) if any(len(v.alts) > 1 for v in values) else ():
+        for chosen in (
+            product(*(v.alts.items() for v in values))
+            if any(len(v.alts) > 1 for v in values)
+            else ()
+        ):
             self.count = count
             outcome = make([t for t, _ in chosen], [x for _, x in chosen])
             outcomes.add((outcome, tuple(self.nb[at:])))
@@ -244,14 +278,26 @@ class Writer:
         name, found = self.new("u"), dict[str, str]()
         self._choose(values, [], name, found, make)
         if len(found) == 1:
-            self.nb[at:] = [line for line in self.nb[at:] if not line.strip().startswith(f"{name}_tag =")]
+            self.nb[at:] = [
+                line for line in self.nb[at:] if not line.strip().startswith(f"{name}_tag =")
+            ]
             return found, ""
         indent = "    " * self.depth
-        first = [f"{indent}{slot} = {ZERO[SLOT[t]]}" for slot, t in {s: t for t, s in found.items()}.items()]
+        first = [
+            f"{indent}{slot} = {ZERO[SLOT[t]]}"
+            for slot, t in {s: t for t, s in found.items()}.items()
+        ]
         self.nb[at:at] = [*first, f"{indent}{name}_tag = 0"]
         return found, f"{name}_tag"
 
-    def _choose(self, values: Sequence[Num], done: list[tuple[str, str]], name: str, found: dict[str, str], make: Make) -> None:
+    def _choose(
+        self,
+        values: Sequence[Num],
+        done: list[tuple[str, str]],
+        name: str,
+        found: dict[str, str],
+        make: Make,
+    ) -> None:
         """An `if` over the tag of the next value that has one."""
         if len(done) == len(values):
             t, text = make([t for t, _ in done], [x for _, x in done])
@@ -265,5 +311,7 @@ class Writer:
             return
         for k, (t, text) in enumerate(value.alts.items()):
             last = k == len(value.alts) - 1
-            with self.under("else:" if last else f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"):
+            with self.under(
+                "else:" if last else f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"
+            ):
                 self._choose(values, [*done, (t, text)], name, found, make)

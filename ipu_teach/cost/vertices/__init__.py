@@ -1,9 +1,10 @@
-"""Modelled cycles of the library's vertices: one function for each vertex that PopLibs estimates, named after it.
+"""Modelled cycles of the library's vertices: one function for each vertex that PopLibs estimates,
+named after it.
 
-One module for each of PopLibs' libraries. Every formula is PopLibs' own estimator, restated; each says in which file it
-stands. Sizes are ints or int64 arrays, as in `parts`. A function says whether it gives tile cycles, where PopLibs runs the
-vertex on all six workers, or worker cycles, where it runs on one.
-"""
+One module for each of PopLibs' libraries. Every formula is PopLibs' own estimator, restated; each
+says in which file it stands. Sizes are ints or int64 arrays, as in `parts`. A function says whether
+it gives tile cycles, where PopLibs runs the vertex on all six workers, or worker cycles, where it
+runs on one."""
 
 from ipu_teach.cost.vertices.poplin import (
     cast_after_conv,
@@ -45,8 +46,21 @@ from ipu_teach.cost.vertices.popops import (
     unary_op_1d,
     unary_op_2d,
 )
-from ipu_teach.cost.vertices.poprand import bernoulli, dropout, normal, set_seed, truncated_normal, uniform
-from ipu_teach.cost.vertices.reduce import conv_reduce, reduce_contiguous, reduce_regions, reduce_strided, reduce_to_scalar
+from ipu_teach.cost.vertices.poprand import (
+    bernoulli,
+    dropout,
+    normal,
+    set_seed,
+    truncated_normal,
+    uniform,
+)
+from ipu_teach.cost.vertices.reduce import (
+    conv_reduce,
+    reduce_contiguous,
+    reduce_regions,
+    reduce_strided,
+    reduce_to_scalar,
+)
 from ipu_teach.cost.vertices.slices import (
     circ_buf_incr_index,
     circ_offset,

@@ -1,7 +1,9 @@
-"""What the estimators are made of: sizes that are one number or many, shares of six workers, and costs of inner loops.
+"""What the estimators are made of: sizes that are one number or many, shares of six workers, and
+costs of inner loops.
 
-A size is an int, or an int64 array with an entry for each vertex. The estimators use nothing but whole-number arithmetic and
-the helpers here, so one call costs one vertex or a million, and both ways give the same cycles.
+A size is an int, or an int64 array with an entry for each vertex. The estimators use nothing but
+whole-number arithmetic and the helpers here, so one call costs one vertex or a million, and both
+ways give the same cycles.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, UNSIGNED_INT, Arra
 
 Size: TypeAlias = int | Array
 
-# Cycles of a tile's supervisor around a 1-D vertex: popops/PerformanceEstimation.cpp, basicOpSupervisorOverhead.
+# Cycles of a tile's supervisor around a 1-D vertex: popops/PerformanceEstimation.cpp,
+# basicOpSupervisorOverhead.
 SUPERVISOR_OVERHEAD = 11
-# What is counted: work on single elements, the start of loops over vectors, what a store of less than a word reads of it first;
-# and side by side, work on vectors, its loads and its stores.
+# What is counted: work on single elements, the start of loops over vectors, what a store of less
+# than a word reads of it first; and side by side, work on vectors, its loads and its stores.
 STARTS, WORDS = "loop starts", "rest of words"
 BESIDE = ("vector", "loads", "stores")
 COUNTERS = ("scalar", STARTS, WORDS, *BESIDE)
@@ -55,7 +58,8 @@ def bit(n: Size, value: int) -> Size:
 
 
 def loop(n: Size, width: int, cycles: int) -> Size:
-    """`cycles` for every `width` elements: popops/PerformanceEstimation.cpp, basicOpLoopCycles, which rounds the product."""
+    """`cycles` for every `width` elements: popops/PerformanceEstimation.cpp, basicOpLoopCycles,
+    which rounds the product."""
     return cycles * (n + width - 1) // width
 
 
@@ -66,9 +70,11 @@ def is_float(dtype: type[DType]) -> bool:
 
 @dataclass(frozen=True)
 class Rate:
-    """What an inner loop costs: `cycles` for every `elements` of them; 0 elements means a data path (2 FLOAT, 4 HALF).
+    """What an inner loop costs: `cycles` for every `elements` of them; 0 elements means a data path
+    (2 FLOAT, 4 HALF).
 
-    `bare`: the library adds the instructions around the loop, which are the vertex's own, to the cycles.
+    `bare`: the library adds the instructions around the loop, which are the vertex's own, to the
+    cycles.
     """
 
     cycles: int
@@ -103,7 +109,13 @@ def find(rates: Rates, op: str, dtype: type[DType], vertex: str) -> Rate:
 
     Raises `MissingPerfEstimateError` for an operation, or a type, that PopLibs has no estimate of.
     """
-    substitutes = (LONGLONG,) if dtype.size == 8 else (INT,) if dtype.numpy.kind == "i" else (UNSIGNED_INT, INT)
+    substitutes = (
+        (LONGLONG,)
+        if dtype.size == 8
+        else (INT,)
+        if dtype.numpy.kind == "i"
+        else (UNSIGNED_INT, INT)
+    )
     for kind in (dtype,) if is_float(dtype) or dtype is BOOL else (dtype, *substitutes):
         if (op, kind) in rates:
             return rates[op, kind]

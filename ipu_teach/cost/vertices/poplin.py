@@ -1,7 +1,9 @@
-"""Vertices of matrix products and convolutions (graphcore/poplibs, lib/poplin/PerformanceEstimation.hpp). Tile cycles.
+"""Vertices of matrix products and convolutions (graphcore/poplibs,
+lib/poplin/PerformanceEstimation.hpp). Tile cycles.
 
-The AMP units hold a panel of weights: as many columns as there are units, and 4 loads of the depth (16 HALF, 8 FLOAT). The
-weights of a panel are loaded, then the rows stream past, shared among the workers, one every 4 cycles (FLOAT: 8).
+The AMP units hold a panel of weights: as many columns as there are units, and 4 loads of the depth
+(16 HALF, 8 FLOAT). The weights of a panel are loaded, then the rows stream past, shared among the
+workers, one every 4 cycles (FLOAT: 8).
 
 Where a worker has two rows it takes longer than with three: PopLibs measured that.
 """
@@ -15,11 +17,12 @@ from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# --- the AMP units ----------------------------------------------------------------------------------------------------
+# --- the AMP units --------------------------------------------------------------------------------
 
 
 def panel_depth(dtype: type[DType], target: Target) -> int:
-    """Elements of the depth in a panel of weights: the stages of the pipeline, each with a load of 64 bits."""
+    """Elements of the depth in a panel of weights: the stages of the pipeline, each with a load of
+    64 bits."""
     return target.conv_unit_pipeline_depth * target.get_vector_width(dtype)
 
 
@@ -28,14 +31,20 @@ def conv_units(dtype: type[DType], target: Target) -> int:
     return target.conv_units_fp32 if dtype is FLOAT else target.conv_units_fp16
 
 
-def _weight_load(units: int, bytes_per_unit: int, target: Target, interleaved: bool, filter_height: int = 1) -> int:
-    """Cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory, which filters of height 4 cannot use."""
-    rate = target.conv_unit_coeff_load_bytes_per_cycle * (2 if interleaved and filter_height != 4 else 1)
+def _weight_load(
+    units: int, bytes_per_unit: int, target: Target, interleaved: bool, filter_height: int = 1
+) -> int:
+    """Cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory, which filters of
+    height 4 cannot use."""
+    rate = target.conv_unit_coeff_load_bytes_per_cycle * (
+        2 if interleaved and filter_height != 4 else 1
+    )
     return units * bytes_per_unit // rate
 
 
 def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, idle: int) -> Size:
-    """Tile cycles of `rows` rows on all workers, each with none, one, two, or from three on `further` for every one more.
+    """Tile cycles of `rows` rows on all workers, each with none, one, two, or from three on
+    `further` for every one more.
 
     PopLibs adds `idle` to the worker with the least to do, and takes the slowest.
     """
@@ -60,26 +69,39 @@ def conv_partial_1x1(
     groups: Size = 1,
     interleaved: bool = False,
 ) -> Size:
-    """Tile cycles of ConvPartial1x1: [rows, depth] times [depth, columns], and `groups` of such products.
+    """Tile cycles of ConvPartial1x1: [rows, depth] times [depth, columns], and `groups` of such
+    products.
 
-    `partials`: type of the sums, by default that of the operands. `interleaved`: the weights lie in memory that is read
-    128 bits at a time.
-    """
+    `partials`: type of the sums, by default that of the operands. `interleaved`: the weights lie in
+    memory that is read 128 bits at a time."""
     units, in_group = conv_units(dtype, target), panel_depth(dtype, target)
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group * dtype.size, target, interleaved)
-    # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is older and dearer.
+    # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
+    # older and dearer.
     newer = partials is FLOAT or dtype is FLOAT or units == 16
     kept = 7 if dtype is HALF and newer else 0
-    add, write = _rows(rows, dtype, target, units, newer, kept, False), _rows(rows, dtype, target, units, newer, kept, True)
+    add, write = (
+        _rows(rows, dtype, target, units, newer, kept, False),
+        _rows(rows, dtype, target, units, newer, kept, True),
+    )
     further = (deep - 1) * ((15 if newer else 16) + wide * (19 + 6 + load + add))
     first = 11 + wide * ((18 if newer else 19) + 7 + load + write)
     retained = target.num_worker_contexts * (kept + (3 if kept else 0) * (deep * groups - 1))
     return 50 + retained + groups * ((13 if newer else 12) + further + first)
 
 
-def _rows(rows: Size, dtype: type[DType], target: Target, units: int, newer: bool, kept: int, overwrite: bool) -> Size:
-    """Tile cycles of all rows past one panel; `overwrite`: the first panel, which finds no sums to add to."""
+def _rows(
+    rows: Size,
+    dtype: type[DType],
+    target: Target,
+    units: int,
+    newer: bool,
+    kept: int,
+    overwrite: bool,
+) -> Size:
+    """Tile cycles of all rows past one panel; `overwrite`: the first panel, which finds no sums to
+    add to."""
     if dtype is HALF and newer:
         base = {n: cycles - overwrite - kept for n, cycles in {0: 22, 1: 33, 2: 42, 3: 38}.items()}
         return _slowest(rows, target, base, 4, 14)
@@ -91,9 +113,16 @@ def _rows(rows: Size, dtype: type[DType], target: Target, units: int, newer: boo
 
 
 def conv_partial_1x1_quarter(
-    rows: Size, depth: Size, columns: Size, target: Target, *, groups: Size = 1, interleaved: bool = False
+    rows: Size,
+    depth: Size,
+    columns: Size,
+    target: Target,
+    *,
+    groups: Size = 1,
+    interleaved: bool = False,
 ) -> Size:
-    """Tile cycles of ConvPartial1x1 for operands of 8 bits, as the IPU21 of the C600 card has it: 16 units, panels 32 deep."""
+    """Tile cycles of ConvPartial1x1 for operands of 8 bits, as the IPU21 of the C600 card has it:
+    16 units, panels 32 deep."""
     workers, units, in_group = target.num_worker_contexts, 16, 32
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group, target, interleaved)
@@ -101,7 +130,15 @@ def conv_partial_1x1_quarter(
     zeroing = {n: cycles - (5 if n else 0) for n, cycles in worker.items()}
     first = _slowest(rows, target, zeroing, 4, 14)
     add = _slowest(rows, target, worker, 4, 14)
-    output = 6 * workers + 10 + 20 * workers + 11 + load + first + (deep - 1) * (17 * workers + 6 + load + add)
+    output = (
+        6 * workers
+        + 10
+        + 20 * workers
+        + 11
+        + load
+        + first
+        + (deep - 1) * (17 * workers + 6 + load + add)
+    )
     return 46 + groups * (2 * workers + 9 + wide * output)
 
 
@@ -118,7 +155,8 @@ def conv_partial_nx1(
     groups: int = 1,
     interleaved: bool = False,
 ) -> Size:
-    """Tile cycles of ConvPartialnx1: a convolution with a kernel of (outer, inner) places, each a product with all rows.
+    """Tile cycles of ConvPartialnx1: a convolution with a kernel of (outer, inner) places, each a
+    product with all rows.
 
     `filter_height`: 1, 2 or 4 rows of the kernel are taken at a time, and share a panel's depth.
     """
@@ -135,21 +173,32 @@ def conv_partial_nx1(
     slowest = _slowest(rows, target, worker, 8 if dtype is FLOAT else 4, 9)
     outer, inner = kernel
     places = outer * (14 + inner * (12 + passes * load)) + slowest * passes * outer * inner
-    zeroing = workers * kept + workers * (9 if float_partials else 10) + groups * 18 + (groups - 1) * 6 + 1
+    zeroing = (
+        workers * kept
+        + workers * (9 if float_partials else 10)
+        + groups * 18
+        + (groups - 1) * 6
+        + 1
+    )
     return 109 + zeroing + groups * (16 + deep * (28 + places))
 
 
-# --- without the AMP units --------------------------------------------------------------------------------------------
+# --- without the AMP units ------------------------------------------------------------------------
 
 
 def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
-    """Worker cycles of one dot product of the horizontal MAC, with as wide a step as divides the channels."""
+    """Worker cycles of one dot product of the horizontal MAC, with as wide a step as divides the
+    channels."""
     width, two_outputs = target.get_vector_width(dtype), dtype is HALF and partials is HALF
     outputs = 2 if two_outputs else 1
     cycles: Size = outputs + 2 * channels  # one by one
     if width > 2:
-        cycles = either(channels % (width // 2) == 0, outputs + 2 * (channels // (width // 2)), cycles)
-    return 3 * outputs + two_outputs + 3 + 1 + either(channels % width == 0, channels // width, cycles)
+        cycles = either(
+            channels % (width // 2) == 0, outputs + 2 * (channels // (width // 2)), cycles
+        )
+    return (
+        3 * outputs + two_outputs + 3 + 1 + either(channels % width == 0, channels // width, cycles)
+    )
 
 
 def conv_partial_horizontal_mac(
@@ -165,7 +214,8 @@ def conv_partial_horizontal_mac(
     out_groups: int = 1,
     groups: int = 1,
 ) -> Size:
-    """Tile cycles of ConvPartialHorizontalMac: dot products over `depth` channels, `columns` for each of `rows` places."""
+    """Tile cycles of ConvPartialHorizontalMac: dot products over `depth` channels, `columns` for
+    each of `rows` places."""
     workers, sums = target.num_worker_contexts, partials or dtype
     outputs = columns if sums is FLOAT else columns // 2  # two channels at a time
     mine = ceil_div(rows, workers)
@@ -173,18 +223,31 @@ def conv_partial_horizontal_mac(
     worker = kernel * (16 + either(mine == 0, 7, 19 + mine * place)) + 16
     overhead = (58 if dtype is FLOAT else 65) - (10 if kernel == 1 else 0)
     retained = workers * (9 if sums is FLOAT else 10)
-    return overhead + retained + groups * (23 + in_groups * (15 + out_groups * (10 + workers * worker)))
+    return (
+        overhead
+        + retained
+        + groups * (23 + in_groups * (15 + out_groups * (10 + workers * worker)))
+    )
 
 
 def conv_partial_vertical_mac(
-    kernel_height: int, outputs: int, channel_groups: int, target: Target, *, in_groups: int = 1, groups: int = 1
+    kernel_height: int,
+    outputs: int,
+    channel_groups: int,
+    target: Target,
+    *,
+    in_groups: int = 1,
+    groups: int = 1,
 ) -> int:
-    """Tile cycles of ConvPartialVerticalMac, HALF with FLOAT sums: each of `channel_groups` channels by itself.
+    """Tile cycles of ConvPartialVerticalMac, HALF with FLOAT sums: each of `channel_groups`
+    channels by itself.
 
-    `outputs`: sums on the tile; each worker makes its own from columns of `kernel_height`, and they are added at the end.
-    """
+    `outputs`: sums on the tile; each worker makes its own from columns of `kernel_height`, and they
+    are added at the end."""
     workers = target.num_worker_contexts
-    column = 3 + (3 if channel_groups >= 8 else 2) * (kernel_height - 1) * max(1, channel_groups // 8)
+    column = 3 + (3 if channel_groups >= 8 else 2) * (kernel_height - 1) * max(
+        1, channel_groups // 8
+    )
     inner = workers * (19 + 7 + 5 + column)
     zeroing = 4 + -(-outputs // 2)
     added = 9 + (9 + 2 * (workers - 1)) * -(-outputs // workers) // channel_groups
@@ -195,32 +258,40 @@ def outer_product(width: Size, channels: int, groups: Size, dtype: type[DType]) 
     """Worker cycles of OuterProduct: `width` numbers times `groups` of `channels` numbers."""
     if dtype is FLOAT:
         fast = channels >= 6 and channels % 2 == 0
-        return 25 + groups * (11 + width * ((6 + (channels - 6) // 2) if fast else (10 + 2 * channels)))
+        return 25 + groups * (
+            11 + width * ((6 + (channels - 6) // 2) if fast else (10 + 2 * channels))
+        )
     fast = channels >= 12 and channels % 4 == 0
-    return 25 + groups * (10 + width * ((6 + (channels - 12) // 4) if fast else (10 + 5 * channels // 2)))
+    return 25 + groups * (
+        10 + width * ((6 + (channels - 12) // 4) if fast else (10 + 5 * channels // 2))
+    )
 
 
 def cast_after_conv(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
-    """Tile cycles of the cast that follows a convolution: `n` sums, limited by loads or by stores."""
+    """Tile cycles of the cast that follows a convolution: `n` sums, limited by loads or by
+    stores."""
     mine = ceil_div(n, target.num_worker_contexts)
     loads, stores = (ceil_div(mine, target.get_vector_width(t)) for t in (source, destination))
     return target.num_worker_contexts * (26 + larger(loads, stores))
 
 
-# --- transposes: popsparse/PerformanceEstimation.hpp ------------------------------------------------------------------
+# --- transposes: popsparse/PerformanceEstimation.hpp ----------------------------------------------
 
 
 def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of transposing `matrices` matrices of `shape`, in grains of 4 x 4 (2 bytes) or 2 x 2 (4 bytes).
+    """Tile cycles of transposing `matrices` matrices of `shape`, in grains of 4 x 4 (2 bytes) or 2
+    x 2 (4 bytes).
 
-    Raises `MissingPerfEstimateError` for shapes that are no whole grains: PopLibs transposes them another way.
-    """
+    Raises `MissingPerfEstimateError` for shapes that are no whole grains: PopLibs transposes them
+    another way."""
     grain = 4 if dtype.size == 2 else 2
     if dtype.size not in (2, 4) or any(n % grain for n in shape) or not prod(shape):
-        raise MissingPerfEstimateError(f"""PopLibs has no estimate of transposing {shape[0]} x {shape[1]} elements of
+        raise MissingPerfEstimateError(f"""PopLibs has no estimate of transposing {shape[0]} x
+            {shape[1]} elements of
             {dtype.size} bytes.
             where: Transpose
-            next:  it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x 2.""")
+            next:  it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x
+            2.""")
     rows, columns = shape[0] // grain, shape[1] // grain
     k = 4 if grain == 4 else 3
     mine = ceil_div(matrices, target.num_worker_contexts)

@@ -1,4 +1,5 @@
-"""Vertices of neural networks (graphcore/poplibs, lib/popnn/popnnCycleEstimators.cpp and PerformanceEstimation.hpp)."""
+"""Vertices of neural networks (graphcore/poplibs, lib/popnn/popnnCycleEstimators.cpp and
+PerformanceEstimation.hpp)."""
 
 from __future__ import annotations
 
@@ -20,13 +21,20 @@ _OP = {
 _GRADIENT = {"RELU": (3, 3), "SIGMOID": (3, 3), "TANH": (3, 3), "GELU": (10, 5), "SWISH": (15, 9)}
 
 
-def non_linearity_1d(kind: str, n: Size, dtype: type[DType], target: Target, *, unpack: int = 0) -> Size:
-    """Tile cycles of NonLinearity1D: `kind`, such as "GELU", of `n` elements. `unpack`: cycles to unpack its pointers."""
+def non_linearity_1d(
+    kind: str, n: Size, dtype: type[DType], target: Target, *, unpack: int = 0
+) -> Size:
+    """Tile cycles of NonLinearity1D: `kind`, such as "GELU", of `n` elements. `unpack`: cycles to
+    unpack its pointers."""
     first, turn = known_row(_OP, kind, "NonLinearity1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
     steps, rest = share(n // width, target), n % width
     body = either(steps == 0, 0, 2 + first + (steps - 1) * turn + 1 + first)
-    tail = 3 + rest * (2 + first) if dtype is FLOAT else 4 + bit(rest, 2) * (2 + first) + bit(rest, 1) * (3 + first)
+    tail = (
+        3 + rest * (2 + first)
+        if dtype is FLOAT
+        else 4 + bit(rest, 2) * (2 + first) + bit(rest, 1) * (3 + first)
+    )
     return 9 + target.num_worker_contexts * (20 + unpack + body + tail)
 
 
@@ -36,17 +44,23 @@ def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target
     width = target.get_vector_width(dtype)
     steps, rest = share(n // width, target), n % width
     body = either(steps == 0, 0, 4 + (steps - 1) * turn + 1)
-    tail = 4 + rest * (turn + 1) if dtype is FLOAT else 6 + bit(rest, 2) * (turn + 2) + bit(rest, 1) * (turn + 4)
+    tail = (
+        4 + rest * (turn + 1)
+        if dtype is FLOAT
+        else 6 + bit(rest, 2) * (turn + 2) + bit(rest, 1) * (turn + 4)
+    )
     return 9 + target.num_worker_contexts * (20 + body + tail)
 
 
 def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of the six steps of softmax on [rows, classes], one worker doing all (popnn/NonLinearity.cpp).
+    """Worker cycles of the six steps of softmax on [rows, classes], one worker doing all
+    (popnn/NonLinearity.cpp).
 
-    The maximum of a row is subtracted, the exponentials are summed, and each is multiplied by the inverse of the sum.
-    """
+    The maximum of a row is subtracted, the exponentials are summed, and each is multiplied by the
+    inverse of the sum."""
     regions = [classes] * rows
-    reduction = reduce_contiguous(rows + 1, classes, dtype, target)  # its estimator takes one output off
+    # its estimator takes one output off
+    reduction = reduce_contiguous(rows + 1, classes, dtype, target)
     return (
         2 * reduction
         + binary_op_2d("SUBTRACT", regions, dtype, target)
@@ -88,7 +102,8 @@ def reduce_max_class_sparse(n: Size) -> Size:
 
 
 def calc_accuracy(rows: Size) -> Size:
-    """Worker cycles of CalcAccuracy: the class found against the class expected, for each row of a batch."""
+    """Worker cycles of CalcAccuracy: the class found against the class expected, for each row of a
+    batch."""
     return 14 + 4 * rows
 
 
@@ -98,4 +113,6 @@ def pooling(kind: str, vectors: Size, target: Target, *, rows: Size = 1, items: 
     The busiest worker has `rows` rows of `items` pieces of work, `vectors` data paths in each.
     """
     start, turn = known_row({"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}, kind, "Pooling")
-    return 7 + target.num_worker_contexts * (rows * (13 + items * (20 + start + turn * vectors)) + 6)
+    return 7 + target.num_worker_contexts * (
+        rows * (13 + items * (20 + start + turn * vectors)) + 6
+    )

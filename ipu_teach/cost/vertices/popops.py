@@ -1,8 +1,8 @@
-"""Elementwise vertices: operations of one and two operands, scaled add, casts, fills (graphcore/poplibs, lib/popops).
+"""Elementwise vertices: operations of one and two operands, scaled add, casts, fills
+(graphcore/poplibs, lib/popops).
 
-Functions of one size cost a 1-D vertex in tile cycles: PopLibs runs it on all six workers. Those of a list of regions cost a
-2-D vertex in worker cycles: it runs on one.
-"""
+Functions of one size cost a 1-D vertex in tile cycles: PopLibs runs it on all six workers. Those of
+a list of regions cost a 2-D vertex in worker cycles: it runs on one."""
 
 from __future__ import annotations
 
@@ -23,21 +23,34 @@ from ipu_teach.cost.vertices.parts import (
 )
 from ipu_teach.cost.vertices.rates import BINARY, BROADCAST, UNARY, UNARY_IN_PLACE
 from ipu_teach.target import Target
-from ipu_teach.types import BOOL, FLOAT, HALF, LONGLONG, QUARTER, UNSIGNED_CHAR, UNSIGNED_LONGLONG, DType
+from ipu_teach.types import (
+    BOOL,
+    FLOAT,
+    HALF,
+    LONGLONG,
+    QUARTER,
+    UNSIGNED_CHAR,
+    UNSIGNED_LONGLONG,
+    DType,
+)
 
 _FAST = ("ADD", "SUBTRACT", "MULTIPLY")  # written in assembly for FLOAT and HALF
 
-# --- one operand: popopsCycleEstimators.cpp ---------------------------------------------------------------------------
+# --- one operand: popopsCycleEstimators.cpp -------------------------------------------------------
 
 
-def unary_op_1d(op: str, n: Size, dtype: type[DType], target: Target, *, in_place: bool = False) -> Size:
+def unary_op_1d(
+    op: str, n: Size, dtype: type[DType], target: Target, *, in_place: bool = False
+) -> Size:
     """Tile cycles of UnaryOp1D or UnaryOp1DInPlace: `op`, such as "RELU", on `n` elements."""
     rate = find(UNARY_IN_PLACE if in_place else UNARY, op, dtype, "UnaryOp1D")
     base = 55 if in_place else 33 if op == "EXPONENT" else 17
     return target.num_worker_contexts * (base + _unary(rate, share(n, target), dtype, target)) + 20
 
 
-def unary_op_2d(op: str, regions: Sequence[Size], dtype: type[DType], target: Target, *, in_place: bool = False) -> Size:
+def unary_op_2d(
+    op: str, regions: Sequence[Size], dtype: type[DType], target: Target, *, in_place: bool = False
+) -> Size:
     """Worker cycles of UnaryOp2D or UnaryOp2DInPlace on regions of these sizes."""
     rate = find(UNARY_IN_PLACE if in_place else UNARY, op, dtype, "UnaryOp2D")
     return 20 + sum(_unary(rate, n, dtype, target) for n in regions)
@@ -49,19 +62,26 @@ def _unary(rate: Rate, n: Size, dtype: type[DType], target: Target) -> Size:
     return ceil_div(n, rate.elements) * rate.cycles
 
 
-# --- two operands: popopsCycleEstimators.cpp --------------------------------------------------------------------------
+# --- two operands: popopsCycleEstimators.cpp ------------------------------------------------------
 
 
-def binary_op_1d(op: str, n: Size, dtype: type[DType], target: Target, *, in_place: bool = False) -> Size:
-    """Tile cycles of BinaryOp1D or BinaryOp1DInPlace: `op`, such as "ADD", on two regions of `n` elements."""
+def binary_op_1d(
+    op: str, n: Size, dtype: type[DType], target: Target, *, in_place: bool = False
+) -> Size:
+    """Tile cycles of BinaryOp1D or BinaryOp1DInPlace: `op`, such as "ADD", on two regions of `n`
+    elements."""
     base = 58 if in_place else 29 if dtype is FLOAT else 26
     inner = _binary(op, share(n, target), dtype, target, "BinaryOp1D")
     return target.num_worker_contexts * (base + inner) + SUPERVISOR_OVERHEAD
 
 
-def binary_op_2d(op: str, regions: Sequence[Size], dtype: type[DType], target: Target, *, in_place: bool = False) -> Size:
+def binary_op_2d(
+    op: str, regions: Sequence[Size], dtype: type[DType], target: Target, *, in_place: bool = False
+) -> Size:
     """Worker cycles of BinaryOp2D or BinaryOp2DInPlace on regions of these sizes."""
-    return (20 if in_place else 5) + sum(_binary(op, n, dtype, target, "BinaryOp2D") for n in regions)
+    return (20 if in_place else 5) + sum(
+        _binary(op, n, dtype, target, "BinaryOp2D") for n in regions
+    )
 
 
 def _binary(op: str, n: Size, dtype: type[DType], target: Target, vertex: str) -> Size:
@@ -79,12 +99,20 @@ def broadcast_scalar_1d(op: str, n: Size, dtype: type[DType], target: Target) ->
 
 
 def broadcast_vector_outer(
-    op: str, rows: Size, columns: Size, dtype: type[DType], target: Target, *, by_row: bool, misaligned: bool = False
+    op: str,
+    rows: Size,
+    columns: Size,
+    dtype: type[DType],
+    target: Target,
+    *,
+    by_row: bool,
+    misaligned: bool = False,
 ) -> Size:
-    """Tile cycles of BroadcastVectorOuterByRow or -ByColumn: each row of [rows, columns] with its element of a vector.
+    """Tile cycles of BroadcastVectorOuterByRow or -ByColumn: each row of [rows, columns] with its
+    element of a vector.
 
-    `by_row`: the workers share the rows; else they share the columns, and each goes through all rows.
-    """
+    `by_row`: the workers share the rows; else they share the columns, and each goes through all
+    rows."""
     rate = find(BROADCAST, op, dtype, "BroadcastVectorOuter")
     mine, across = (share(rows, target), columns) if by_row else (rows, share(columns, target))
     row = (25 if misaligned else 7) + loop(across, rate.width(dtype, target), rate.cycles + 1)
@@ -92,16 +120,27 @@ def broadcast_vector_outer(
 
 
 def broadcast_vector_inner(rows: Size, length: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of BroadcastVectorInner with addition, a bias: [rows, length] + [length]. The workers share the rows."""
+    """Tile cycles of BroadcastVectorInner with addition, a bias: [rows, length] + [length]. The
+    workers share the rows."""
     blocks = share(rows, target)
     if dtype is FLOAT:
         core = either(blocks == 0, 1, 1 + 5 + length * (3 + 2 * blocks + 5) + 1)
         return 13 + target.num_worker_contexts * (17 + core)
-    # HALF: whole groups of eight or four elements, else one by one; each path is found by checks that cost cycles too.
-    eights = 5 + 2 + either(blocks == 1, 3 + 7 * (length // 8), 4 + length // 8 * (15 + 2 * (blocks - 1))) + 1
+    # HALF: whole groups of eight or four elements, else one by one; each path is found by checks
+    # that cost cycles too.
+    eights = (
+        5
+        + 2
+        + either(blocks == 1, 3 + 7 * (length // 8), 4 + length // 8 * (15 + 2 * (blocks - 1)))
+        + 1
+    )
     fours = 9 + 5 + length // 4 * (13 + 2 * (blocks // 2 - 1) + blocks % 2) + 1
     single = either(blocks == 1, 7, 9) + 5 + length * (5 + 9 * blocks) + 1
-    core = either((length % 8 == 0) & (length <= 2048), eights, either((length % 4 == 0) & (blocks > 1), fours, single))
+    core = either(
+        (length % 8 == 0) & (length <= 2048),
+        eights,
+        either((length % 4 == 0) & (blocks > 1), fours, single),
+    )
     alignment = 7 * (length % 2)
     return 13 + target.num_worker_contexts * (19 + alignment + either(blocks == 0, 1, core))
 
@@ -116,7 +155,7 @@ def select(regions: Sequence[Size]) -> Size:
     return 5 + sum(6 + 5 * n for n in regions)
 
 
-# --- a = a + k b: PerformanceEstimation.cpp ---------------------------------------------------------------------------
+# --- a = a + k b: PerformanceEstimation.cpp -------------------------------------------------------
 
 
 def scaled_add(
@@ -129,46 +168,58 @@ def scaled_add(
     memory_constrained: bool = False,
     scaled_pointer: bool = False,
 ) -> Size:
-    """Tile cycles of ScaledAddSupervisor for `n` elements of `dtype` and a second operand of type `other`.
+    """Tile cycles of ScaledAddSupervisor for `n` elements of `dtype` and a second operand of type
+    `other`.
 
-    `operation`: "ADD", "SUBTRACT" or "AXPBY", with a factor that is a tensor. `memory_constrained`: the operands lie in
-    different memory elements. As PopLibs does, it leaves out the vectors that do not fill all workers.
-    """
+    `operation`: "ADD", "SUBTRACT" or "AXPBY", with a factor that is a tensor. `memory_constrained`:
+    the operands lie in different memory elements. As PopLibs does, it leaves out the vectors that
+    do not fill all workers."""
     workers, width = target.num_worker_contexts, target.get_vector_width(dtype)
     if not is_float(dtype):
         return 53 + 26 * (n // 3) + 6 + either(n % 3 == 0, 0, 26 * (n % 3) + 14)
     rest, steps = n % width, n // width // workers
-    supervisor = 21 + (6 if scaled_pointer else 0) + SUPERVISOR_OVERHEAD + either(rest == 0, 7, 13) + 12 + 6
+    supervisor = (
+        21 + (6 if scaled_pointer else 0) + SUPERVISOR_OVERHEAD + either(rest == 0, 7, 13) + 12 + 6
+    )
     supervisor += known_row({"ADD": 0, "SUBTRACT": 7, "AXPBY": 12}, operation, "ScaledAdd")
     turn: Size = 3 if other in (None, dtype) else 4
     if memory_constrained:
         turn = either(steps >= 16, 1, 2)
     inner = either(steps == 0, 0, 6 + turn * (steps - 1))
     # The rest: one FLOAT, or up to three HALF, two at a time.
-    tail = 8 * rest if dtype is FLOAT else either(rest == 0, 0, 5 + 7 * bit(rest, 2) + 6 * (rest // 3))
+    tail = (
+        8 * rest if dtype is FLOAT else either(rest == 0, 0, 5 + 7 * bit(rest, 2) + 6 * (rest // 3))
+    )
     return supervisor + workers * (15 + inner + 2 + 1 + tail + 1)
 
 
-# --- conversions: PerformanceEstimation.cpp ---------------------------------------------------------------------------
+# --- conversions: PerformanceEstimation.cpp -------------------------------------------------------
 
 
 def cast_1d(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
     """Tile cycles of Cast1D: `n` elements, shared among the workers."""
-    return 12 + target.num_worker_contexts * (18 + _cast(share(n, target), source, destination, target))
+    return 12 + target.num_worker_contexts * (
+        18 + _cast(share(n, target), source, destination, target)
+    )
 
 
-def cast_1d_single_worker(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
+def cast_1d_single_worker(
+    n: Size, source: type[DType], destination: type[DType], target: Target
+) -> Size:
     """Worker cycles of Cast1DSingleWorker: `n` elements on one worker."""
     return 5 + _cast(n, source, destination, target)
 
 
-def cast_2d(regions: Sequence[Size], source: type[DType], destination: type[DType], target: Target) -> Size:
+def cast_2d(
+    regions: Sequence[Size], source: type[DType], destination: type[DType], target: Target
+) -> Size:
     """Worker cycles of Cast2D on regions of these sizes."""
     return 5 + sum(11 + _cast(n, source, destination, target) for n in regions)
 
 
 def _cast(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
-    """Worker cycles of `n` conversions: limited by loads and stores for floats, one by one for others."""
+    """Worker cycles of `n` conversions: limited by loads and stores for floats, one by one for
+    others."""
     if destination in (LONGLONG, UNSIGNED_LONGLONG):
         return 3 + n * (5 if source.numpy.kind == "i" else 4)
     if source is UNSIGNED_CHAR and destination is HALF:
@@ -176,8 +227,11 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     floats = all(is_float(t) or _is_quarter(t) for t in (source, destination))
     if source is HALF and destination.size == 1 and not floats and destination is not BOOL:
         return 8 + _in_fours(n, 19, 16, (2, 14, 21, 29))
-    eights = {(True, True): 13, (True, False): 28, (False, True): 37}.get((_is_quarter(source), _is_quarter(destination)))
-    if eights is not None and source.size == destination.size == 1:  # nothing is said of the first eight
+    eights = {(True, True): 13, (True, False): 28, (False, True): 37}.get(
+        (_is_quarter(source), _is_quarter(destination))
+    )
+    # nothing is said of the first eight
+    if eights is not None and source.size == destination.size == 1:
         return 4 + eights * ceil_div(n, 8)
     loads, stores = target.get_vector_width(source), target.get_vector_width(destination)
     if not floats:
@@ -196,14 +250,15 @@ def _is_quarter(dtype: type[DType]) -> bool:
 
 
 def _in_fours(n: Size, first: int, further: int, tails: tuple[int, int, int, int]) -> Size:
-    """Worker cycles of a loop over fours that fills and drains a pipeline, and of the rest of up to three."""
+    """Worker cycles of a loop over fours that fills and drains a pipeline, and of the rest of up to
+    three."""
     tail: Size = tails[0]
     for rest in (1, 2, 3):
         tail = either(n % 4 == rest, tails[rest], tail)
     return either(n // 4 == 0, 0, first + further * (n // 4 - 1)) + tail
 
 
-# --- fills and copies -------------------------------------------------------------------------------------------------
+# --- fills and copies -----------------------------------------------------------------------------
 
 
 def fill(n: Size, dtype: type[DType]) -> Size:
@@ -224,5 +279,6 @@ def fill_2d(regions: Sequence[Size], dtype: type[DType]) -> Size:
 
 
 def memcpy(num_bytes: Size, target: Target) -> Size:
-    """Tile cycles of moving bytes inside a tile, at `Target.memcpy_bytes_per_cycle` (PopLibs tools, single_conv_layer)."""
+    """Tile cycles of moving bytes inside a tile, at `Target.memcpy_bytes_per_cycle` (PopLibs tools,
+    single_conv_layer)."""
     return ceil_div(num_bytes, target.memcpy_bytes_per_cycle)

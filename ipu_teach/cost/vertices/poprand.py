@@ -19,13 +19,20 @@ def normal(n: Size, dtype: type[DType], target: Target) -> Size:
     """Tile cycles of Normal."""
     width = target.get_vector_width(dtype)
     start, rest = (24, 12) if dtype is HALF else (22, 3)
-    return 4 + loop(n, width, 4) + start * target.num_worker_contexts + either(n % width == 0, 0, rest)
+    return (
+        4 + loop(n, width, 4) + start * target.num_worker_contexts + either(n % width == 0, 0, rest)
+    )
 
 
 def truncated_normal(n: Size, iterations: int, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of TruncatedNormal: numbers outside the bounds are drawn again, `iterations` times."""
+    """Tile cycles of TruncatedNormal: numbers outside the bounds are drawn again, `iterations`
+    times."""
     turn, start = (12, 28) if dtype is HALF else (11, 26)
-    return 4 + loop(n, target.get_vector_width(dtype), turn * iterations + 5) + start * target.num_worker_contexts
+    return (
+        4
+        + loop(n, target.get_vector_width(dtype), turn * iterations + 5)
+        + start * target.num_worker_contexts
+    )
 
 
 def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
@@ -36,7 +43,8 @@ def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
 
 
 def _optimistic_width(dtype: type[DType]) -> int:
-    """PopLibs divides 64 by 4 and by 2 where bytes were meant to be bits: its two estimates below are too low."""
+    """PopLibs divides 64 by 4 and by 2 where bytes were meant to be bits: its two estimates below
+    are too low."""
     return 16 if dtype is HALF else 32
 
 
@@ -44,11 +52,18 @@ def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
     """Tile cycles of Uniform, as optimistic as PopLibs'."""
     width = _optimistic_width(dtype)
     start, rest = (24, 12) if dtype is HALF else (22, 4)
-    return 4 + loop(n, width, 4) + start * target.num_worker_contexts + either(n % width == 0, 0, rest)
+    return (
+        4 + loop(n, width, 4) + start * target.num_worker_contexts + either(n % width == 0, 0, rest)
+    )
 
 
 def bernoulli(n: Size, dtype: type[DType], target: Target) -> Size:
     """Tile cycles of Bernoulli, as optimistic as PopLibs'."""
     width = _optimistic_width(dtype)
     start, rest = (23, 1) if dtype is HALF else (21, 9)
-    return 4 + ceil_div(n, width) + start * target.num_worker_contexts + either(n % width == 0, 0, rest)
+    return (
+        4
+        + ceil_div(n, width)
+        + start * target.num_worker_contexts
+        + either(n % width == 0, 0, rest)
+    )

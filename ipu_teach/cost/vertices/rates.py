@@ -1,7 +1,9 @@
-"""Inner loops of PopLibs' elementwise operations (graphcore/poplibs, lib/popops/popopsCycleEstimators.hpp).
+"""Inner loops of PopLibs' elementwise operations (graphcore/poplibs,
+lib/popops/popopsCycleEstimators.hpp).
 
-Operations have the names of PopLibs' enums. `unrolled(10, 2)` is ten cycles for two elements; `vector(1)` one cycle for a
-data path, `scalar(4)` four for an element, each and what the vertex adds for its loop.
+Operations have the names of PopLibs' enums. `unrolled(10, 2)` is ten cycles for two elements;
+`vector(1)` one cycle for a data path, `scalar(4)` four for an element, each and what the vertex
+adds for its loop.
 """
 
 from __future__ import annotations
@@ -54,16 +56,31 @@ _WHOLE: dict[tuple[str, type[DType]], Rate] = {
     ("LOGICAL_NOT", BOOL): scalar(17),
 }
 UNARY: Rates = {
-    **{(op, dtype): rate for op, rates in _FLOATING.items() for dtype, rate in zip((FLOAT, HALF), rates[:2], strict=True)},
+    **{
+        (op, dtype): rate
+        for op, rates in _FLOATING.items()
+        for dtype, rate in zip((FLOAT, HALF), rates[:2], strict=True)
+    },
     **_WHOLE,
 }
 UNARY_IN_PLACE: Rates = {
-    **{(op, dtype): rate for op, rates in _FLOATING.items() for dtype, rate in zip((FLOAT, HALF), rates[-2:], strict=True)},
+    **{
+        (op, dtype): rate
+        for op, rates in _FLOATING.items()
+        for dtype, rate in zip((FLOAT, HALF), rates[-2:], strict=True)
+    },
     **_WHOLE,
     ("LOGICAL_NOT", BOOL): vector(17),
 }
 
-_COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER_THAN", "GREATER_THAN_EQUAL", "LESS_THAN", "LESS_THAN_EQUAL")
+_COMPARISONS = (
+    "EQUAL",
+    "NOT_EQUAL",
+    "GREATER_THAN",
+    "GREATER_THAN_EQUAL",
+    "LESS_THAN",
+    "LESS_THAN_EQUAL",
+)
 _BITWISE = ("BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "BITWISE_XNOR")
 _SHIFTS = ("SHIFT_LEFT", "SHIFT_RIGHT", "SHIFT_RIGHT_SIGN_EXTEND")
 _ARITHMETIC = ("ADD", "SUBTRACT", "MULTIPLY")

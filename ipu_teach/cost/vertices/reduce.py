@@ -1,7 +1,9 @@
-"""Vertices that reduce: rows of partial results to one (graphcore/poplibs, lib/popops/reduction/CycleEstimationFunctions.cpp).
+"""Vertices that reduce: rows of partial results to one (graphcore/poplibs,
+lib/popops/reduction/CycleEstimationFunctions.cpp).
 
-Worker cycles, except `conv_reduce`, which runs on all workers of a tile. The arithmetic unit has accumulators of 128 bits, a
-load brings 64: "accumulators" and "loaded" below are elements of either.
+Worker cycles, except `conv_reduce`, which runs on all workers of a tile. The arithmetic unit has
+accumulators of 128 bits, a load brings 64: "accumulators" and "loaded" below are elements of
+either.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from ipu_teach.cost.vertices.parts import Size, bit, ceil_div, known_row, share
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# Whether the general vertex is written in C++ for an operation, and whether it uses the accumulators.
+# Whether the general vertex is written in C++ for an operation, and whether it uses the
+# accumulators.
 _REGION_OPS = {
     **dict.fromkeys(("LOG_ADD", "LOGICAL_AND", "LOGICAL_OR"), (True, False)),
     **dict.fromkeys(("ADD", "SQUARE_ADD"), (False, True)),
@@ -31,16 +34,29 @@ def _loaded(dtype: type[DType], target: Target) -> int:
 
 
 def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: Target) -> Size:
-    """Worker cycles of Reduce, scalar output and single input: one region of `parts` elements to one element."""
+    """Worker cycles of Reduce, scalar output and single input: one region of `parts` elements to
+    one element."""
     width, loaded = accumulator_width(dtype), _loaded(dtype, target)
     loads = width // loaded
-    return 3 + 6 + loads * parts // (loaded * loads) + 5 + parts % (loaded * loads) + 3 + (0 if out is FLOAT else 5)
+    return (
+        3
+        + 6
+        + loads * parts // (loaded * loads)
+        + 5
+        + parts % (loaded * loads)
+        + 3
+        + (0 if out is FLOAT else 5)
+    )
 
 
-def reduce_contiguous(outputs: Size, parts: Size, dtype: type[DType], target: Target, *, update: bool = False) -> Size:
-    """Worker cycles of Reduce, all regions contiguous: `outputs` regions of `parts` elements, each to one element.
+def reduce_contiguous(
+    outputs: Size, parts: Size, dtype: type[DType], target: Target, *, update: bool = False
+) -> Size:
+    """Worker cycles of Reduce, all regions contiguous: `outputs` regions of `parts` elements, each
+    to one element.
 
-    PopLibs' vertex holds the number of outputs less one, and its estimator takes that for the number.
+    PopLibs' vertex holds the number of outputs less one, and its estimator takes that for the
+    number.
     """
     outs = outputs - 1
     return outs * (parts // _loaded(dtype, target)) + 2 * (parts % 2) + 12 * outs + 10 + update + 7
@@ -58,19 +74,27 @@ def reduce_strided(
     update: bool = False,
     outer_strides: Size = 1,
 ) -> Size:
-    """Worker cycles of Reduce, strided: `parts` rows, `stride` elements apart, of `outputs` columns, summed by column.
+    """Worker cycles of Reduce, strided: `parts` rows, `stride` elements apart, of `outputs`
+    columns, summed by column.
 
-    `op`: "ADD", "MAX", "MIN" or "LOG_ADD". `outer_strides`: groups of rows that follow each other at another distance.
+    `op`: "ADD", "MAX", "MIN" or "LOG_ADD". `outer_strides`: groups of rows that follow each other
+    at another distance.
     """
-    per_part = known_row({"ADD": 1, "MAX": 1, "MIN": 1, "LOG_ADD": _LOG_ADD_CYCLES[dtype]}, op, "Reduce, strided")
+    per_part = known_row(
+        {"ADD": 1, "MAX": 1, "MIN": 1, "LOG_ADD": _LOG_ADD_CYCLES[dtype]}, op, "Reduce, strided"
+    )
     column = 3 + _store(dtype, out, op, update) + outer_strides * (3 + per_part * (parts - 1))
     return 2 + 2 + 6 + 5 + 1 + ceil_div(outputs, gcd(_loaded(dtype, target), stride)) * column
 
 
 def _store(dtype: type[DType], out: type[DType], op: str, update: bool) -> int:
-    """Cycles after a column: the accumulators are read, converted, perhaps added to what is there, and stored."""
+    """Cycles after a column: the accumulators are read, converted, perhaps added to what is there,
+    and stored."""
     if dtype is HALF:
-        written = {"ADD": (7, 9) if out is HALF else (6, 11), "LOG_ADD": (7, 22 if out is HALF else 56)}.get(op, (7, 10))
+        written = {
+            "ADD": (7, 9) if out is HALF else (6, 11),
+            "LOG_ADD": (7, 22 if out is HALF else 56),
+        }.get(op, (7, 10))
         return 1 + written[update]
     if op == "LOG_ADD":
         return 2 + (2, 13 if out is HALF else 27)[update]
@@ -88,15 +112,22 @@ def reduce_regions(
     update: bool = False,
     regions: Size = 1,
 ) -> Size:
-    """Worker cycles of Reduce, the general vertex: `parts` rows of `outputs` elements in `regions` pieces, to one row.
+    """Worker cycles of Reduce, the general vertex: `parts` rows of `outputs` elements in `regions`
+    pieces, to one row.
 
-    `op`: "ADD" and "SQUARE_ADD" use the accumulators, "MAX", "MIN" and "MUL" do not; "LOG_ADD", "LOGICAL_AND" and
-    "LOGICAL_OR" are written in C++.
+    `op`: "ADD" and "SQUARE_ADD" use the accumulators, "MAX", "MIN" and "MUL" do not; "LOG_ADD",
+    "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
     """
     in_c, accumulates = known_row(_REGION_OPS, op, "Reduce")
     if in_c:
         converted = 0 if out is dtype else 1
-        return 7 + 24 + 8 + 22 * regions + (24 + (12 if op == "LOG_ADD" else 1) + converted) * parts * outputs
+        return (
+            7
+            + 24
+            + 8
+            + 22 * regions
+            + (24 + (12 if op == "LOG_ADD" else 1) + converted) * parts * outputs
+        )
     width, loaded = accumulator_width(dtype), _loaded(dtype, target)
     checks = (width - 1).bit_length()
 
@@ -106,7 +137,9 @@ def reduce_regions(
     vectors, rest = outputs // width, outputs % width
     load = (4 if accumulates else 2) + width // loaded
     cycles: Size = 7 + 26 + 16 + 6 + 2 * checks + 2
-    cycles = cycles + vectors * ((5 if accumulates else 3) + stored(width) + 1 + 10 * regions + parts * (load + 3))
+    cycles = cycles + vectors * (
+        (5 if accumulates else 3) + stored(width) + 1 + 10 * regions + parts * (load + 3)
+    )
     for elements in (2**i for i in range(checks)):
         one = (4 if accumulates else 2) + stored(elements) + 10 * regions
         one = one + parts * (2 + elements // min(elements, target.get_vector_width(dtype)) + 3)
@@ -124,10 +157,12 @@ def conv_reduce(
     interleaved: bool = False,
     single_input: bool = True,
 ) -> Size:
-    """Tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one (poplin/PerformanceEstimation.hpp).
+    """Tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one
+    (poplin/PerformanceEstimation.hpp).
 
-    `single_input`: all rows lie in one region. `interleaved`: in memory that is read 128 bits at a time. Where the last
-    accumulators are not full, PopLibs has a rest of its own; here it counts as a turn of the loop.
+    `single_input`: all rows lie in one region. `interleaved`: in memory that is read 128 bits at a
+    time. Where the last accumulators are not full, PopLibs has a rest of its own; here it counts as
+    a turn of the loop.
     """
     accumulators, width = 4 if dtype is FLOAT else 8, target.get_vector_width(dtype)
     loops = share(ceil_div(outputs, accumulators), target)

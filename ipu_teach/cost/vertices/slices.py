@@ -1,12 +1,20 @@
-"""Vertices of slices, order and whole-tensor questions (graphcore/poplibs, lib/popops/PerformanceEstimation.cpp and
-popopsCycleEstimators.cpp).
+"""Vertices of slices, order and whole-tensor questions (graphcore/poplibs,
+lib/popops/PerformanceEstimation.cpp and popopsCycleEstimators.cpp).
 
 `columns` are the elements of one row that lie on the tile; `lookups` the rows asked for.
 """
 
 from __future__ import annotations
 
-from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD, Size, bit, ceil_div, either, loop, share
+from ipu_teach.cost.vertices.parts import (
+    SUPERVISOR_OVERHEAD,
+    Size,
+    bit,
+    ceil_div,
+    either,
+    loop,
+    share,
+)
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
@@ -14,17 +22,25 @@ _STORE_BYTES = 4  # what a store writes without reading first: Target::getAtomic
 
 
 def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of DynamicSlice1D or DynamicUpdateSlice1D: `rows` rows of `columns` elements moved, one after the other.
+    """Tile cycles of DynamicSlice1D or DynamicUpdateSlice1D: `rows` rows of `columns` elements
+    moved, one after the other.
 
     The workers share the columns. As PopLibs does, it leaves out what does not fill a data path.
     """
     words = share(columns * (2 if dtype.size == 8 else 1), target)
     start, turn, width = (72, 70, 4) if dtype.size == 1 else (35, 24, 4 if dtype.size == 2 else 2)
-    return SUPERVISOR_OVERHEAD + 14 + target.num_worker_contexts * (start + (turn + 2 * (words // width)) * rows)
+    return (
+        SUPERVISOR_OVERHEAD
+        + 14
+        + target.num_worker_contexts * (start + (turn + 2 * (words // width)) * rows)
+    )
 
 
-def multi_slice(columns: Size, lookups: Size, dtype: type[DType], target: Target, *, update: bool = False) -> Size:
-    """Tile cycles of MultiSlice, or of MultiUpdate: PopLibs' worst case, in which one worker moves all rows.
+def multi_slice(
+    columns: Size, lookups: Size, dtype: type[DType], target: Target, *, update: bool = False
+) -> Size:
+    """Tile cycles of MultiSlice, or of MultiUpdate: PopLibs' worst case, in which one worker moves
+    all rows.
 
     A single row is shared among the workers. Rows of 64-bit elements count as twice as many of 32.
     """
@@ -36,16 +52,26 @@ def multi_slice(columns: Size, lookups: Size, dtype: type[DType], target: Target
 
 
 def multi_update_op(
-    columns: Size, lookups: Size, dtype: type[DType], target: Target, *, scaled: bool = False, wide_scale: bool = False
+    columns: Size,
+    lookups: Size,
+    dtype: type[DType],
+    target: Target,
+    *,
+    scaled: bool = False,
+    wide_scale: bool = False,
 ) -> Size:
-    """Tile cycles of MultiUpdateOp, or of ScaledMultiUpdateOp if `scaled`: PopLibs' worst case, as of `multi_slice`.
+    """Tile cycles of MultiUpdateOp, or of ScaledMultiUpdateOp if `scaled`: PopLibs' worst case, as
+    of `multi_slice`.
 
-    `wide_scale`: the factor is FLOAT and the rows HALF. Rows that do not end with a 32-bit word are stored element by element.
+    `wide_scale`: the factor is FLOAT and the rows HALF. Rows that do not end with a 32-bit word are
+    stored element by element.
     """
     four = dtype.size >= 4
     words = columns * (2 if dtype.size == 8 else 1)
     atom = max(_STORE_BYTES // dtype.size, 1)
-    special = scaled & (((words == 2) | (words == 4)) if four else (columns == 4) & (dtype.size == 2))
+    special = scaled & (
+        ((words == 2) | (words == 4)) if four else (columns == 4) & (dtype.size == 2)
+    )
     start = 3 + (29 if four else 30) + ((6 if four else 4) if scaled else 0) - either(special, 1, 0)
     row = (11 if four else 12 + scaled) + (words // atom - 1) * (3 + wide_scale)
     row = either(special, either(words == 2, 8, 16) if four else 12 if wide_scale else 9, row)
@@ -53,8 +79,11 @@ def multi_update_op(
     return target.num_worker_contexts * (start + row * lookups)
 
 
-def sequence_slice(columns: Size, rows: Size, pieces: int, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of SequenceSlice: `pieces` runs of rows, together as many as the smaller tensor has, `rows`."""
+def sequence_slice(
+    columns: Size, rows: Size, pieces: int, dtype: type[DType], target: Target
+) -> Size:
+    """Tile cycles of SequenceSlice: `pieces` runs of rows, together as many as the smaller tensor
+    has, `rows`."""
     if not pieces:
         return 40
     words = rows * columns * dtype.size // 4
@@ -89,12 +118,14 @@ def clamp(regions: list[Size], dtype: type[DType], target: Target) -> Size:
 
 
 def clamp_loop(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of the loop of Clamp. PopLibs counts 7 an INT; other integers, which it counts 1, cost as much here."""
+    """Worker cycles of the loop of Clamp. PopLibs counts 7 an INT; other integers, which it counts
+    1, cost as much here."""
     return loop(n, target.get_vector_width(dtype), 2) if dtype in (FLOAT, HALF) else loop(n, 1, 7)
 
 
 def has_nan(n: Size, dtype: type[DType], target: Target, *, or_inf: bool = False) -> Size:
-    """Tile cycles of HasNaNOrInf1D: whether some of `n` elements, FLOAT or HALF, is NaN (or infinite, with `or_inf`)."""
+    """Tile cycles of HasNaNOrInf1D: whether some of `n` elements, FLOAT or HALF, is NaN (or
+    infinite, with `or_inf`)."""
     mine = share(n, target)
     rest = 2 * bit(mine, 2) + bit(mine, 1)
     if dtype is FLOAT or not or_inf:
@@ -102,4 +133,7 @@ def has_nan(n: Size, dtype: type[DType], target: Target, *, or_inf: bool = False
     else:
         inner = 2 * (mine // 8 + bit(mine, 4) + bit(mine, 2) + bit(mine, 1))
     start = 10 if dtype is FLOAT else 12
-    return target.num_worker_contexts * (15 + start + inner + or_inf + (7 if dtype is FLOAT else 11)) + 24
+    return (
+        target.num_worker_contexts * (15 + start + inner + or_inf + (7 if dtype is FLOAT else 11))
+        + 24
+    )

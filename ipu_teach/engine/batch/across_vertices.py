@@ -1,9 +1,10 @@
-"""Elementwise codelets over memory that their vertices tile without gaps: the vertices' boundaries vanish.
+"""Elementwise codelets over memory that their vertices tile without gaps: the vertices' boundaries
+vanish.
 
-A codelet that does nothing but operations on whole regions, element by element, gives every element the same bits whoever
-computes it. So where regions of neighbouring vertices touch in every field alike, they are one long region, whatever their
-sizes, and it is cut anew into pieces whose temporaries stay in a core's cache.
-"""
+A codelet that does nothing but operations on whole regions, element by element, gives every element
+the same bits whoever computes it. So where regions of neighbouring vertices touch in every field
+alike, they are one long region, whatever their sizes, and it is cut anew into pieces whose
+temporaries stay in a core's cache."""
 
 from __future__ import annotations
 
@@ -26,11 +27,15 @@ from ipu_teach.types import Array
 
 
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
-    """The calls that run all vertices of the groups of one table, or None if their regions do not lie so."""
+    """The calls that run all vertices of the groups of one table, or None if their regions do not
+    lie so."""
     groups, site = [site.group for site in sites], sites[0]
     first = groups[0].trace
     runs = site.memory.backend.runs
-    if any(g.way != "batch" or g.workers or not _elementwise(g.trace) or not runs(g.trace) for g in groups):
+    if any(
+        g.way != "batch" or g.workers or not _elementwise(g.trace) or not runs(g.trace)
+        for g in groups
+    ):
         return None
     if any(_steps(g.trace) != _steps(first) for g in groups) or not first.regions:
         return None
@@ -42,7 +47,12 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
         return None
     if any(np.any(starts[i] != starts[i][0]) for i in shared):
         return None
-    sizes = np.concatenate([np.full(len(g.rows), regions[long[0]].size) for g, regions in zip(groups, found, strict=True)])
+    sizes = np.concatenate(
+        [
+            np.full(len(g.rows), regions[long[0]].size)
+            for g, regions in zip(groups, found, strict=True)
+        ]
+    )
     order = np.argsort(starts[long[0]], kind="stable")
     sizes = sizes[order]
     columns = np.stack([starts[i][order] for i in long])
@@ -53,12 +63,17 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
     lengths = np.add.reduceat(sizes, begins)
     pieces = _Pieces(site, {i: found[0][i] for i in [*long, *shared]})
     for begin, length in zip(columns[:, begins].T, lengths.tolist(), strict=True):
-        pieces.bind(np.concatenate((begin, [starts[i][0] for i in shared])), [1] * len(long) + [0] * len(shared), length)
+        pieces.bind(
+            np.concatenate((begin, [starts[i][0] for i in shared])),
+            [1] * len(long) + [0] * len(shared),
+            length,
+        )
     return pieces.calls
 
 
 class _Pieces:
-    """Long regions, in pieces that a core's cache holds: each runs as a single vertex that is so long."""
+    """Long regions, in pieces that a core's cache holds: each runs as a single vertex that is so
+    long."""
 
     def __init__(self, site: Site, regions: dict[int, Region]) -> None:
         self._site, self._regions = site, regions
@@ -69,10 +84,13 @@ class _Pieces:
         samples = [np.asarray(trace.samples[i]) for i in regions]
         touched, length = sum(s.itemsize for s in samples), max(s.size for s in samples)
         budget = site.memory.backend.chunk_bytes or plan.CHUNK_BYTES
-        self._most = max(1, budget // (touched + live_bytes(trace, last_uses(trace)[0]) // max(1, length)))
+        self._most = max(
+            1, budget // (touched + live_bytes(trace, last_uses(trace)[0]) // max(1, length))
+        )
 
     def bind(self, begins: Array, moving: list[int], length: int) -> None:
-        """Append the calls for `length` elements. `begins`: where each region starts; `moving`: 0 for those of one element."""
+        """Append the calls for `length` elements. `begins`: where each region starts; `moving`: 0
+        for those of one element."""
         for start in range(0, length, self._most):
             base = begins + np.array(moving) * start
             nest = Nest(0, (1,), base, np.zeros((len(base), 1), np.int64))
@@ -82,8 +100,12 @@ class _Pieces:
         if length not in self._plans:
             trace = _resized(self._site.group.trace, length)
             column = {i: number for number, i in enumerate(self._regions)}
-            placement = Placement(trace, self._site.memory, self._regions, [], column, list(self._regions))
-            made = plan.Plan(replace(self._site, group=replace(self._site.group, trace=trace)), placement)
+            placement = Placement(
+                trace, self._site.memory, self._regions, [], column, list(self._regions)
+            )
+            made = plan.Plan(
+                replace(self._site, group=replace(self._site.group, trace=trace)), placement
+            )
             made.calls, made.buffers.pool = self.calls, self._pool
             self._plans[length] = made
         return self._plans[length]
@@ -100,7 +122,10 @@ def _resized(trace: Trace, length: int) -> Trace:
 
 def _steps(trace: Trace) -> list[tuple[object, ...]]:
     """What a trace does, whatever the size of its regions."""
-    return [(op.kind, op.fn, op.args if op.kind != "view" else op.args[:1], op.result) for op in trace.ops]
+    return [
+        (op.kind, op.fn, op.args if op.kind != "view" else op.args[:1], op.result)
+        for op in trace.ops
+    ]
 
 
 def _elementwise(trace: Trace) -> bool:
@@ -117,9 +142,17 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
     if op.kind == "store":
         value, target = op.args[1], trace.samples[op.args[0].id]
         whole = np.shape(target) == shape
-        if isinstance(value, Ref) and target.dtype.kind == "u" and np.asarray(trace.samples[value.id]).dtype.kind == "f":
+        if (
+            isinstance(value, Ref)
+            and target.dtype.kind == "u"
+            and np.asarray(trace.samples[value.id]).dtype.kind == "f"
+        ):
             return False  # see kernels.store_unsigned
-        return whole and not op.kwargs and (not isinstance(value, Ref) or np.shape(trace.samples[value.id]) in (shape, ()))
+        return (
+            whole
+            and not op.kwargs
+            and (not isinstance(value, Ref) or np.shape(trace.samples[value.id]) in (shape, ()))
+        )
     sample = trace.samples[op.result]
     if np.shape(sample) not in (shape, ()) or (np.ndim(sample) and not sample.flags.c_contiguous):
         return False
@@ -127,4 +160,6 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
     if op.kind == "read":  # a single number that all vertices share
         return np.ndim(trace.samples[op.args[0].id]) == 0
-    return op.kind == "region" or (op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype))
+    return op.kind == "region" or (
+        op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype)
+    )

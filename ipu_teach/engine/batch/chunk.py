@@ -1,4 +1,5 @@
-"""One chunk of vertices: a view or a buffer for every value of the trace, and the calls between them."""
+"""One chunk of vertices: a view or a buffer for every value of the trace, and the calls between
+them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ WINDOW = 16  # from this many elements on, a contiguous region is gathered as on
 
 
 class Chunk(Operations):
-    """The vertices of `piece`, a part of `nest`. `packed`: regions that were laid out for all of the nest."""
+    """The vertices of `piece`, a part of `nest`. `packed`: regions that were laid out for all of
+    the nest."""
 
     def __init__(self, plan: Plan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
         super().__init__(plan.xp, plan.trace, plan.products, plan.calls, len(piece.shape))
@@ -29,7 +31,9 @@ class Chunk(Operations):
         self.lead, self.rows = piece.shape, slice(piece.first, piece.first + piece.count)
         self.order: list[int] = []  # of the axes in memory, where results lie as a region does
         if self.placement.model is not None:
-            self.order = by_stride(map(abs, self.placement.place(self.placement.model, piece).strides))
+            self.order = by_stride(
+                map(abs, self.placement.place(self.placement.model, piece).strides)
+            )
         self.back: list[tuple[int, Array]] = []
 
     def bind(self) -> None:
@@ -52,26 +56,37 @@ class Chunk(Operations):
         self.buffers.release_all()
 
     def _finish(self) -> None:
-        """Append what brings written regions back to their places, and what is said of each vertex."""
+        """Append what brings written regions back to their places, and what is said of each
+        vertex."""
         if self.plan.returned is not None:
             answer: Any = self.trace.returned
             if isinstance(answer, Ref):
                 value = self.values[answer.id]
                 answer = value.reshape(value.shape[: self.axes])
-            self.calls.append((self.xp.copyto, (self.plan.returned[self.rows].reshape(self.lead), answer, "unsafe")))
+            self.calls.append(
+                (
+                    self.xp.copyto,
+                    (self.plan.returned[self.rows].reshape(self.lead), answer, "unsafe"),
+                )
+            )
         for root, buffer in self.back:
             region = self.placement.regions[root]
             if root in self.placement.column:
-                self.calls.append((self.xp.copyto, (self.placement.place(root, self.piece), buffer)))
+                self.calls.append(
+                    (self.xp.copyto, (self.placement.place(root, self.piece), buffer))
+                )
             else:
-                flat, index = self.plan.memory.flat(region.field.dtype), self.xp.array(region.index(self.rows))
+                flat, index = (
+                    self.plan.memory.flat(region.field.dtype),
+                    self.xp.array(region.index(self.rows)),
+                )
                 self.calls.append((scatter, (flat, index, buffer)))
 
     def _result(self, number: int, op: Op, done: set[int]) -> Array:
         """Append the call of a computation and return where its result will be.
 
-        What depends on shared regions alone is computed once, on axes of length 1, unless it is written to later.
-        """
+        What depends on shared regions alone is computed once, on axes of length 1, unless it is
+        written to later."""
         leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self.lead
         store = self._direct(number, op)
@@ -81,7 +96,9 @@ class Chunk(Operations):
             done.add(store)
             out = self.values[self.trace.ops[store].args[0].id]
         else:
-            out = self.buffers.take(op.result, self.lead if op.result in self.plan.stores else lead, self.order)
+            out = self.buffers.take(
+                op.result, self.lead if op.result in self.plan.stores else lead, self.order
+            )
         first = out[tuple(slice(n) for n in lead)]
         self.compute(op, first)
         if first.shape != out.shape:
@@ -97,8 +114,10 @@ class Chunk(Operations):
         if root in self.packed:
             packed = self.packed[root]
             at = np.unravel_index(self.piece.first - self.nest.first, self.nest.shape)
-            key = tuple(slice(None) if n == 1 else slice(int(i), int(i) + m)
-                        for n, i, m in zip(packed.shape, at, self.lead, strict=False))  # fmt: skip
+            key = tuple(
+                slice(None) if n == 1 else slice(int(i), int(i) + m)
+                for n, i, m in zip(packed.shape, at, self.lead, strict=False)
+            )
             return packed[key]
         lead = self.lead
         if root in self.placement.column and not region.field.written:
@@ -116,19 +135,35 @@ class Chunk(Operations):
         flat = self.plan.memory.flat(region.field.dtype)
         if root in self.placement.column:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
-        elif region.contiguous and region.size >= WINDOW and self.xp.on_host and not self.placement.side_by_side:
+        elif (
+            region.contiguous
+            and region.size >= WINDOW
+            and self.xp.on_host
+            and not self.placement.side_by_side
+        ):
             size = flat.itemsize
-            windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
+            windows = self.xp.as_strided(
+                flat, (len(flat) - region.size + 1, region.size), (size, size)
+            )
             self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
         else:  # in the order in which the buffer's elements lie
             order = by_stride(buffer.strides)
-            index = np.ascontiguousarray(region.index(self.rows).reshape(buffer.shape).transpose(order))
-            self.calls.append((self.xp.take, (flat, self.xp.array(index), None, buffer.transpose(order), "clip")))
+            index = np.ascontiguousarray(
+                region.index(self.rows).reshape(buffer.shape).transpose(order)
+            )
+            self.calls.append(
+                (self.xp.take, (flat, self.xp.array(index), None, buffer.transpose(order), "clip"))
+            )
 
     def _view(self, op: Op) -> Array:
-        """A view of a root, by the distance and strides that the sample's view has from the sample's root."""
+        """A view of a root, by the distance and strides that the sample's view has from the
+        sample's root."""
         root, axes = self.trace.roots[op.result], self.axes
-        sample, base, source = self.trace.samples[op.result], self.values[root], self.values[op.args[0].id]
+        sample, base, source = (
+            self.trace.samples[op.result],
+            self.values[root],
+            self.values[op.args[0].id],
+        )
         lead, steps = base.shape[:axes], base.strides[:axes]
         if sample.size == 0:
             return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
@@ -141,13 +176,15 @@ class Chunk(Operations):
         spread = self.buffers.spread.get(root, 1)
         distance = (sample.__array_interface__["data"][0] - start) // sample.itemsize * spread
         strides = (*steps, *(s * spread for s in sample.strides))
-        # The root's elements as one row, from the view's first on. Only address arithmetic: the strides do the rest.
+        # The root's elements as one row, from the view's first on. Only address arithmetic: the
+        # strides do the rest.
         anchor = self.xp.as_strided(base, (distance + 1,), (sample.itemsize,))[distance:]
         view: Array = self.xp.as_strided(anchor, (*lead, *sample.shape), strides)
         return view
 
     def _read(self, op: Op, number: int) -> Array:
-        """One element: a view, or a copy if its place is written while the value is still needed."""
+        """One element: a view, or a copy if its place is written while the value is still
+        needed."""
         source, key = op.args
         place = self.within(self.values[source.id], key)
         root = self.trace.roots[source.id]
@@ -160,45 +197,80 @@ class Chunk(Operations):
     # Stores
 
     def _direct(self, number: int, op: Op) -> int | None:
-        """The number of a store that this result can be computed straight into: it is the result's only use, and whole."""
+        """The number of a store that this result can be computed straight into: it is the result's
+        only use, and whole."""
         if op.kind not in ("ufunc", "product", "reduce"):
             return None
         ops, store = self.trace.ops, number + 1
         while store < len(ops) and ops[store].kind == "view":
             store += 1
-        if store == len(ops) or ops[store].kind != "store" or not is_ref(ops[store].args[1], op.result):
+        if (
+            store == len(ops)
+            or ops[store].kind != "store"
+            or not is_ref(ops[store].args[1], op.result)
+        ):
             return None
         place = ops[store].args[0].id
         root = self.trace.roots[place]
         sample, target = np.asarray(self.trace.samples[op.result]), self.trace.samples[place]
-        same = sample.shape == target.shape and sample.dtype == target.dtype and sample.strides == target.strides
+        same = (
+            sample.shape == target.shape
+            and sample.dtype == target.dtype
+            and sample.strides == target.strides
+        )
         soft = not self.plan.exact or op.kind == "ufunc" and layout_independent(op.fn, sample.dtype)
         reads = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
         viewed = any(self.trace.roots[view.result] == op.result for view in ops[number + 1 : store])
-        if not same or reads or viewed or self.plan.last[op.result] > store or (root in self.placement.strided and not soft):
+        if (
+            not same
+            or reads
+            or viewed
+            or self.plan.last[op.result] > store
+            or (root in self.placement.strided and not soft)
+        ):
             return None
         for view in ops[number + 1 : store]:
             self.values[view.result] = self._view(view)
         into = self.values[place]
-        mixed = any(self.xp.may_share_memory(self.values[a.id], into) for a in op.args if isinstance(a, Ref))
+        mixed = any(
+            self.xp.may_share_memory(self.values[a.id], into) for a in op.args if isinstance(a, Ref)
+        )
         if mixed and op.kind == "ufunc" and not layout_independent(op.fn, sample.dtype):
             return None
         return store if into.shape[: self.axes] == self.lead else None
 
     def _store(self, number: int, op: Op, place: Array) -> None:
         value = op.args[1]
-        source = self.operand(value, place.ndim - self.axes) if isinstance(value, Ref) else self.xp.array(np.asarray(value))
+        source = (
+            self.operand(value, place.ndim - self.axes)
+            if isinstance(value, Ref)
+            else self.xp.array(np.asarray(value))
+        )
         extra = source.ndim - place.ndim
-        if isinstance(value, Ref) and extra > 0:  # leading axes of length 1, which numpy drops in an assignment
+        # leading axes of length 1, which numpy drops in an assignment
+        if isinstance(value, Ref) and extra > 0:
             source = source.reshape(*source.shape[: self.axes], *source.shape[self.axes + extra :])
         if "line" in op.kwargs:
             numbers = np.broadcast_to(source, (*self.lead, *source.shape[self.axes :]))
             self.calls.append(
-                (check_fits, (numbers, place.dtype, op.kwargs["line"], self.plan.table, self.plan.rows[self.rows]))
+                (
+                    check_fits,
+                    (
+                        numbers,
+                        place.dtype,
+                        op.kwargs["line"],
+                        self.plan.table,
+                        self.plan.rows[self.rows],
+                    ),
+                )
             )
         if not place.size:
             return
-        rounded = self.plan.rounding.call(number, place, source, self.rows) if self.plan.rounding is not None else None
+        rounded = (
+            self.plan.rounding.call(number, place, source, self.rows)
+            if self.plan.rounding is not None
+            else None
+        )
         if rounded is not None:
             self.calls.append(rounded)
         elif self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":

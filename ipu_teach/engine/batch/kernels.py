@@ -15,7 +15,8 @@ from ipu_teach.types.regions import to_unsigned
 
 
 def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array) -> None:
-    """Raise what the plain vertex loop raises where a number is stored in an integer that cannot hold it.
+    """Raise what the plain vertex loop raises where a number is stored in an integer that cannot
+    hold it.
 
     `rows`: the vertices, in the order of `numbers`, one number each.
     """
@@ -56,7 +57,8 @@ def apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:
 
 
 def call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array, axes: int) -> None:
-    """Call `fn` vertex by vertex. `args`: (index within a vertex's value, values), or (None, what all vertices share)."""
+    """Call `fn` vertex by vertex. `args`: (index within a vertex's value, values), or (None, what
+    all vertices share)."""
     for vertex in np.ndindex(out.shape[:axes]):
         out[vertex] = fn(*(a if index is None else a[vertex + index] for index, a in args))
 

@@ -13,7 +13,8 @@ SCALAR_OPS = 4  # from this many on, it pays to lay out single numbers side by s
 
 
 def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """(for each root the op number of its last use, for each root the op numbers that store into it)."""
+    """(for each root the op number of its last use, for each root the op numbers that store into
+    it)."""
     last: dict[int, int] = {}
     stores: dict[int, list[int]] = defaultdict(list)
     for number, op in enumerate(trace.ops):
@@ -33,13 +34,21 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
 
 
 def delicate_roots(trace: Trace, exact: bool) -> set[int]:
-    """Roots that meet an operation whose order of summing depends on how its operands lie in memory."""
+    """Roots that meet an operation whose order of summing depends on how its operands lie in
+    memory."""
     kinds = ("reduce", "product", "each") if exact else ("reduce", "each")
-    return {trace.roots[a.id] for op in trace.ops if op.kind in kinds for a in op.args if isinstance(a, Ref)}
+    return {
+        trace.roots[a.id]
+        for op in trace.ops
+        if op.kind in kinds
+        for a in op.args
+        if isinstance(a, Ref)
+    }
 
 
 def soft_roots(trace: Trace, exact: bool) -> set[int]:
-    """Roots of which it does not matter how their elements lie: they meet slices and operations on single elements only."""
+    """Roots of which it does not matter how their elements lie: they meet slices and operations on
+    single elements only."""
     hard: set[int] = set()
     for op in trace.ops:
         if op.kind == "view":
@@ -71,16 +80,25 @@ def live_bytes(trace: Trace, last: dict[int, int]) -> int:
 
 
 def only_numbers(trace: Trace) -> bool:
-    """True if everything is computed on single elements, and often enough to lay out those of all vertices side by side."""
+    """True if everything is computed on single elements, and often enough to lay out those of all
+    vertices side by side."""
     work = [op for op in trace.ops if op.kind in ("ufunc", "elementwise")]
-    kinds = {op.kind for op in trace.ops} <= {"region", "view", "read", "ufunc", "elementwise", "store"}
+    kinds = {op.kind for op in trace.ops} <= {
+        "region",
+        "view",
+        "read",
+        "ufunc",
+        "elementwise",
+        "store",
+    }
     samples = [trace.samples[op.result] for op in work]
     samples += [trace.samples[op.args[0].id] for op in trace.ops if op.kind == "store"]
     return kinds and len(work) >= SCALAR_OPS and all(np.ndim(sample) == 0 for sample in samples)
 
 
 def alone_or_backwards(trace: Trace, op: Op) -> bool:
-    """True if one vertex's operands make numpy choose another path than those of many vertices would."""
+    """True if one vertex's operands make numpy choose another path than those of many vertices
+    would."""
     result = np.asarray(trace.samples[op.result])
     power = op.fn in (np.power, operator.pow)
     if result.size == 1 and (power or result.dtype == np.float16):
@@ -92,19 +110,26 @@ def alone_or_backwards(trace: Trace, op: Op) -> bool:
     return any(stride < 0 for sample in samples for stride in sample.strides)
 
 
-# Functions of one row whose bits are the same for many rows side by side: each goes through a row of its own.
+# Functions of one row whose bits are the same for many rows side by side: each goes through a row
+# of its own.
 _BY_ROWS = {np.argmax, np.argmin, np.argsort, np.cumsum, np.mean, np.sort, np.std, np.var}
 _SUMMING = {np.mean, np.std, np.var}
 
 
 def by_rows(trace: Trace, op: Op) -> bool:
-    """True for a function of one contiguous row that numpy computes for many rows as it does for one."""
+    """True for a function of one contiguous row that numpy computes for many rows as it does for
+    one."""
     value = op.args[0]
     if op.kind != "each" or op.fn not in _BY_ROWS or len(op.args) > 1 or not isinstance(value, Ref):
         return False
     if set(op.kwargs) - {"axis", "ddof"} or op.kwargs.get("axis") not in (None, 0, -1):
         return False
     sample = trace.samples[value.id]
-    plain = isinstance(sample, np.ndarray) and sample.ndim == 1 and sample.size > 0 and sample.flags.c_contiguous
+    plain = (
+        isinstance(sample, np.ndarray)
+        and sample.ndim == 1
+        and sample.size > 0
+        and sample.flags.c_contiguous
+    )
     # A sum that converts on the way is cut into pieces that do not end where rows do.
     return plain and (op.fn not in _SUMMING or sample.dtype in (np.float32, np.float64))

@@ -3,13 +3,13 @@
 Binding happens once, when the engine is loaded. Every view and every buffer is made then; a step is
 `for f, args in calls: f(*args)` and allocates nothing but what a gather of long regions needs.
 
-A region is used in place where its vertices form a nest (`views`) and where that cannot change a bit (`placement`), else copied
-into a buffer and back. The bits are those of the plain vertex loop: per vertex, every operand has the memory order that the
-trace's sample had, and no sum is reordered. With `exact=False` products of matrices may be joined (`joined_products`).
+A region is used in place where its vertices form a nest (`views`) and where that cannot change a
+bit (`placement`), else copied into a buffer and back. The bits are those of the plain vertex loop:
+per vertex, every operand has the memory order that the trace's sample had, and no sum is reordered.
+With `exact=False` products of matrices may be joined (`joined_products`).
 
-Values have the axes of the nest first, then those that the vertex's own value has. An axis along which all vertices share
-the value has length 1.
-"""
+Values have the axes of the nest first, then those that the vertex's own value has. An axis along
+which all vertices share the value has length 1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from ipu_teach.engine.views import Nest
 from ipu_teach.types import Array
 
 CHUNK_BYTES = 768 * 1024  # temporaries of one chunk: stay inside a core's second-level cache
-LANES = 4096  # vertices that a chunk of single numbers has at least: below, a call costs more than its work
+# vertices that a chunk of single numbers has at least: below, a call costs more than its work
+LANES = 4096
 
 
 def bind(site: Site) -> list[Call]:
@@ -41,23 +42,43 @@ def bind(site: Site) -> list[Call]:
     for number, (worker, trace) in enumerate(group.workers):
         wanted = None if site.returned is None else answers[number]
         calls += _bound(replace(site, group=replace(group, trace=trace), returned=wanted), worker)
-    return calls if site.returned is None else [*calls, xp.reduction(np.logical_and, answers, 0, site.returned)]
+    return (
+        calls
+        if site.returned is None
+        else [*calls, xp.reduction(np.logical_and, answers, 0, site.returned)]
+    )
 
 
 def _bound(site: Site, worker: int = 0) -> list[Call]:
     placement = placed(site)
-    rounding = None if site.rounding is None else RoundedStores(site.rounding, site.group.trace, worker, placement.running)
+    rounding = (
+        None
+        if site.rounding is None
+        else RoundedStores(site.rounding, site.group.trace, worker, placement.running)
+    )
     return Plan(site, placement, rounding).bind()
 
 
 class Plan:
     """How the vertices of a group run as one batch: what all chunks of them have in common."""
 
-    def __init__(self, site: Site, placement: Placement, rounding: RoundedStores | None = None) -> None:
+    def __init__(
+        self, site: Site, placement: Placement, rounding: RoundedStores | None = None
+    ) -> None:
         group = site.group
-        self.table, self.trace, self.returned, self.rounding = group.table, group.trace, site.returned, rounding
+        self.table, self.trace, self.returned, self.rounding = (
+            group.table,
+            group.trace,
+            site.returned,
+            rounding,
+        )
         self.rows = group.rows if placement.running is None else group.rows[placement.running]
-        self.memory, self.xp, self.exact, self.placement = site.memory, site.memory.backend, site.how.exact, placement
+        self.memory, self.xp, self.exact, self.placement = (
+            site.memory,
+            site.memory.backend,
+            site.how.exact,
+            placement,
+        )
         self.last, self.stores = last_uses(self.trace)
         self.products = Products(self.xp, self.exact)
         self.buffers = Buffers(self.xp, self.trace, self.last, placement.side_by_side)
@@ -66,7 +87,11 @@ class Plan:
     def bind(self) -> list[Call]:
         """The calls that run all vertices, chunk by chunk."""
         per_vertex = self._bytes_per_vertex()
-        chunk = max(1, (self.xp.chunk_bytes or CHUNK_BYTES) // per_vertex) if per_vertex else len(self.rows)
+        chunk = (
+            max(1, (self.xp.chunk_bytes or CHUNK_BYTES) // per_vertex)
+            if per_vertex
+            else len(self.rows)
+        )
         chunk = max(chunk, LANES) if self.placement.side_by_side else chunk
         pieces = [(nest, list(nest.pieces(chunk))) for nest in self.placement.nests]
         self.buffers.most = max(piece.count for _, parts in pieces for piece in parts)
@@ -92,9 +117,17 @@ class Plan:
         made = [op for op in self.trace.ops if op.kind not in ("region", "view", "read", "store")]
         stored = [self.trace.roots[op.args[0].id] for op in self.trace.ops if op.kind == "store"]
         drawn = 0 if self.rounding is None else self.rounding.bytes_per_vertex
-        direct = len(made) == len(stored) == 1 and (stored[0] not in placement.strided or not self.exact)
+        direct = len(made) == len(stored) == 1 and (
+            stored[0] not in placement.strided or not self.exact
+        )
         if not (copied or made or drawn) or (direct and not copied and not drawn):
             return 0  # the one result goes straight to its place
-        # What is gone through element by element counts too; a product cuts its operands for itself.
+        # What is gone through element by element counts too; a product cuts its operands for
+        # itself.
         through = placement.here if placement.model is not None else []
-        return copied + live_bytes(self.trace, self.last) + sum(placement.regions[i].bytes for i in through) + drawn
+        return (
+            copied
+            + live_bytes(self.trace, self.last)
+            + sum(placement.regions[i].bytes for i in through)
+            + drawn
+        )

@@ -1,7 +1,8 @@
-"""Several threads for the vertices of a group: each has a share of them, with calls and buffers of its own.
+"""Several threads for the vertices of a group: each has a share of them, with calls and buffers of
+its own.
 
-No bit depends on it, for no vertex sees another. It pays where a kernel computes more than it moves: numpy lets go of the
-interpreter while it works, and two threads share one memory.
+No bit depends on it, for no vertex sees another. It pays where a kernel computes more than it
+moves: numpy lets go of the interpreter while it works, and two threads share one memory.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ def shares(site: Site) -> list[Site]:
     group, threads = site.group, site.how.threads
     if len(group.rows) < threads * LEAST_SHARE:
         return [site]
-    return [replace(site, group=replace(group, rows=rows)) for rows in np.array_split(group.rows, threads)]
+    return [
+        replace(site, group=replace(group, rows=rows))
+        for rows in np.array_split(group.rows, threads)
+    ]
 
 
 def together(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
-    """Run several lists of calls at the same time. Raises what the first of them raises, when all have come to an end.
+    """Run several lists of calls at the same time. Raises what the first of them raises, when all
+    have come to an end.
 
     So does an interruption: no thread is to write to memory behind the back of what comes next.
     """

@@ -1,1 +1,2 @@
-"""Floating point beyond rounding to nearest: stochastic rounding, and exceptions that stop a run."""
+"""Floating point beyond rounding to nearest: stochastic rounding, and exceptions that stop a
+run."""

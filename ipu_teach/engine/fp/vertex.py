@@ -1,4 +1,5 @@
-"""How the numbers of one vertex behave while the plain loop runs it: what rounds by chance, and what stops."""
+"""How the numbers of one vertex behave while the plain loop runs it: what rounds by chance, and
+what stops."""
 
 from __future__ import annotations
 
@@ -12,11 +13,14 @@ from ipu_teach.engine.site import Site
 
 
 class Numbers:
-    """How those of vertex `number` of a site's group behave. `traps`: what stops it, if something does."""
+    """How those of vertex `number` of a site's group behave. `traps`: what stops it, if something
+    does."""
 
     def __init__(self, site: Site, number: int) -> None:
         rounding, watch = site.rounding, site.watch
-        self._keys = None if rounding is None or not rounding.chosen[number] else rounding.keys[number]
+        self._keys = (
+            None if rounding is None or not rounding.chosen[number] else rounding.keys[number]
+        )
         self.traps, self._watched = None if watch is None else watch.of(number), watch is not None
         self._stream = np.zeros(2, np.uint64)  # of the worker that runs now
         self._overflows: list[str] = []  # since the last store in a half
@@ -31,7 +35,9 @@ class Numbers:
             return region
         stored = region.view(StoredHalf)
         stored.stream = None if self._keys is None else self._stream
-        stored.overflows = self._overflows if self.traps is not None and self.traps.looks_at_stores else None
+        stored.overflows = (
+            self._overflows if self.traps is not None and self.traps.looks_at_stores else None
+        )
         stored.stops = self.traps is not None and (self.traps.oflo or self.traps.stops)
         return stored
 

@@ -1,1 +1,2 @@
-"""Scalar loops: what runs a codelet that goes through its elements one by one, by CPython or by compiled code."""
+"""Scalar loops: what runs a codelet that goes through its elements one by one, by CPython or by
+compiled code."""

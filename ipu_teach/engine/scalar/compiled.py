@@ -1,8 +1,10 @@
-"""Scalar loops as machine code: compiled by numba where that is installed, and kept in the user's cache folder.
+"""Scalar loops as machine code: compiled by numba where that is installed, and kept in the user's
+cache folder.
 
-numba is imported when a loop is first compiled, and not before. Whatever goes wrong with the cache (a full disk, a home that
-cannot be written, another process in between), the loop is compiled without one. A text holds no addresses and no data, so that
-its name can be a hash of it; numba itself looks whether the processor is the same.
+numba is imported when a loop is first compiled, and not before. Whatever goes wrong with the cache
+(a full disk, a home that cannot be written, another process in between), the loop is compiled
+without one. A text holds no addresses and no data, so that its name can be a hash of it; numba
+itself looks whether the processor is the same.
 
 `IPU_TEACH_NUMBA=0` leaves numba alone; `IPU_TEACH_CACHE` names another folder.
 """
@@ -29,7 +31,8 @@ from ipu_teach.types import Array
 
 Loop = Callable[..., int]
 
-# Of CPython's object and numpy's PyUFuncObject (numpy/ufuncobject.h): the places of its counts and of its tables.
+# Of CPython's object and numpy's PyUFuncObject (numpy/ufuncobject.h): the places of its counts and
+# of its tables.
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _NIN = 2 * _POINTER
 _FUNCTIONS = 32 if _POINTER == 8 else 0
@@ -39,7 +42,11 @@ _NTYPES = _FUNCTIONS + 2 * _POINTER
 @cache
 def numba_is_here() -> bool:
     """True if loops can be compiled."""
-    return os.environ.get("IPU_TEACH_NUMBA") != "0" and _POINTER == 8 and importlib.util.find_spec("numba") is not None
+    return (
+        os.environ.get("IPU_TEACH_NUMBA") != "0"
+        and _POINTER == 8
+        and importlib.util.find_spec("numba") is not None
+    )
 
 
 def cache_folder() -> Path:
@@ -66,7 +73,8 @@ def kept(text: str, folder: Path) -> bool:
 
 
 def loop_of(text: str, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
-    """The `run` of `text`, compiled; None where that cannot be. `arguments()`: such that nothing is run with them."""
+    """The `run` of `text`, compiled; None where that cannot be. `arguments()`: such that nothing is
+    run with them."""
     if text not in _loaded:
         with working("numba compiles a loop"):
             made = _made(text, True, arguments) or _made(text, False, arguments)
@@ -85,13 +93,19 @@ def _made(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -> Lo
     except (OSError, RuntimeError, EOFError, ImportError, ValueError):
         return None
     except Exception as error:  # numba's own, which cannot be named without importing it
-        if type(error).__module__.partition(".")[0] not in ("numba", "llvmlite", "pickle", "_pickle"):
+        if type(error).__module__.partition(".")[0] not in (
+            "numba",
+            "llvmlite",
+            "pickle",
+            "_pickle",
+        ):
             raise
         return None
 
 
 def _imported(text: str) -> ModuleType:
-    """The module of `text`, in a file of the cache: written aside and renamed, so that it is there whole or not at all."""
+    """The module of `text`, in a file of the cache: written aside and renamed, so that it is there
+    whole or not at all."""
     folder, name = cache_folder(), _name(text)
     path = folder / f"{name}.py"
     source = text.replace("CACHED", "True")
@@ -125,7 +139,10 @@ def _version() -> str:
     from importlib.metadata import version
 
     native = Path(__file__).with_name("native.py").read_bytes()
-    return f"{version('numba')} {version('numpy')} {sys.version_info[:2]} {hashlib.sha256(native).hexdigest()}"
+    return (
+        f"{version('numba')} {version('numpy')} {sys.version_info[:2]} "
+        f"{hashlib.sha256(native).hexdigest()}"
+    )
 
 
 def _name(text: str) -> str:
@@ -136,22 +153,32 @@ def _name(text: str) -> str:
 
 
 def addresses(loops: Sequence[tuple[Any, str]]) -> Array | None:
-    """int64: where numpy's inner loops lie, each with its data; None where they are not as they are taken to be."""
+    """int64: where numpy's inner loops lie, each with its data; None where they are not as they are
+    taken to be."""
     found = [_address(ufunc, types) for ufunc, types in loops]
     if any(pair is None for pair in found):
         return None
-    return np.array([number for pair in found if pair is not None for number in pair] or [0], np.int64)
+    return np.array(
+        [number for pair in found if pair is not None for number in pair] or [0], np.int64
+    )
 
 
 @cache
 def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
-    """(function, data) of the loop of `ufunc` for `types`, if the object's fields hold what Python says of it."""
+    """(function, data) of the loop of `ufunc` for `types`, if the object's fields hold what Python
+    says of it."""
     counts = [ctypes.c_int.from_address(id(ufunc) + _NIN + 4 * k).value for k in range(3)]
     ntypes = ctypes.c_int.from_address(id(ufunc) + _NTYPES).value
-    if counts != [ufunc.nin, ufunc.nout, ufunc.nargs] or ntypes != ufunc.ntypes or types not in ufunc.types:
+    if (
+        counts != [ufunc.nin, ufunc.nout, ufunc.nargs]
+        or ntypes != ufunc.ntypes
+        or types not in ufunc.types
+    ):
         return None
     number = ufunc.types.index(types)
-    functions, data = (ctypes.c_void_p.from_address(id(ufunc) + _FUNCTIONS + k * _POINTER).value for k in range(2))
+    functions, data = (
+        ctypes.c_void_p.from_address(id(ufunc) + _FUNCTIONS + k * _POINTER).value for k in range(2)
+    )
     if not functions:
         return None
     function = ctypes.c_void_p.from_address(functions + number * _POINTER).value
@@ -170,7 +197,14 @@ def _agrees(ufunc: Any, types: str, function: int, data: int) -> bool:
     steps, counts = [dtype.itemsize] * ufunc.nargs, [3]
     if ufunc.signature:  # a vector by a vector, as matrices of one row and one column
         steps, counts = [0, 0, 0, *[dtype.itemsize] * 6], [1, 1, 3, 1]
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(function)
+    call = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    )(function)
     pointers = (ctypes.c_void_p * ufunc.nargs)(*(end.ctypes.data for end in (*given, out)))
-    call(pointers, (ctypes.c_ssize_t * len(counts))(*counts), (ctypes.c_ssize_t * len(steps))(*steps), data)
+    call(
+        pointers,
+        (ctypes.c_ssize_t * len(counts))(*counts),
+        (ctypes.c_ssize_t * len(steps))(*steps),
+        data,
+    )
     return out[: expected.size].tobytes() == expected.tobytes()

@@ -1,4 +1,5 @@
-"""What a scalar loop counts of a vertex that the plain loop runs: cycles, what it stores, what its workers touch."""
+"""What a scalar loop counts of a vertex that the plain loop runs: cycles, what it stores, what its
+workers touch."""
 
 from __future__ import annotations
 
@@ -25,9 +26,18 @@ class Counting:
         self.group, self.code, self.races = group, group.scalar, site.how.races
         self.program = program_of(group.scalar, site.target)
         self.cycles = np.zeros(len(group.rows), np.int64) if site.cycles is None else site.cycles
-        self.defined = {name: elements(site.defined, self.code.fields[name].dtype.size) for name in self.code.marked}
+        self.defined = {
+            name: elements(site.defined, self.code.fields[name].dtype.size)
+            for name in self.code.marked
+        }
 
-    def vertex(self, number: int, regions: Mapping[str, Any], places: Mapping[str, Any], numbers: Numbers | None) -> None:
+    def vertex(
+        self,
+        number: int,
+        regions: Mapping[str, Any],
+        places: Mapping[str, Any],
+        numbers: Numbers | None,
+    ) -> None:
         """Count vertex `number` on `regions`, which changes. `places`: where their parts lie."""
         code, workers = self.code, max(1, len(self.group.workers))
         marks, reads = beside(code, regions, workers)
@@ -44,18 +54,33 @@ class Counting:
                 where = np.arange(place.start, place.stop) if isinstance(place, slice) else place
                 flat[where[stored.reshape(-1) != 0]] = mark_of(flat)
             if code.multi and self.races:
-                written, read = (np.concatenate([p.reshape(-1) for p in parts_of(x)]) for x in (marked, reads[name]))
+                written, read = (
+                    np.concatenate([p.reshape(-1) for p in parts_of(x)])
+                    for x in (marked, reads[name])
+                )
                 met = meeting(written, read)
                 if met is not None:
-                    raise race_of(self.group, number, name, index_of(met, marked), int(written[met]), int(read[met]))
+                    raise race_of(
+                        self.group,
+                        number,
+                        name,
+                        index_of(met, marked),
+                        int(written[met]),
+                        int(read[met]),
+                    )
 
 
-def beside(code: ScalarCode, regions: Mapping[str, Any], workers: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Where stores into regions of one vertex are marked, and for a MultiVertex where its workers read of that."""
+def beside(
+    code: ScalarCode, regions: Mapping[str, Any], workers: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where stores into regions of one vertex are marked, and for a MultiVertex where its workers
+    read of that."""
 
     def like(name: str) -> Any:
         size = code.fields[name].dtype.size if not code.multi else 1 if workers <= 8 else 8
         made = [np.zeros(part.shape, f"u{size}") for part in parts_of(regions[name])]
         return made if isinstance(regions[name], list) else made[0]
 
-    return {name: like(name) for name in code.marked}, {name: like(name) for name in code.marked} if code.multi else {}
+    return {name: like(name) for name in code.marked}, {
+        name: like(name) for name in code.marked
+    } if code.multi else {}

@@ -1,8 +1,9 @@
-"""Where the fields of a group's vertices lie, as scalar loops see them: flat buffers, and for each vertex offsets and strides.
+"""Where the fields of a group's vertices lie, as scalar loops see them: flat buffers, and for each
+vertex offsets and strides.
 
-A field stays in the machine's memory where it lies in strides there; else it is copied into a buffer of its own before a run
-and back after it. Stores into Outputs are marked in `defined`, which holds a byte for each byte of memory, at the same places.
-"""
+A field stays in the machine's memory where it lies in strides there; else it is copied into a
+buffer of its own before a run and back after it. Stores into Outputs are marked in `defined`, which
+holds a byte for each byte of memory, at the same places."""
 
 from __future__ import annotations
 
@@ -22,23 +23,32 @@ from ipu_teach.types import Array
 
 
 class Place:
-    """One field of every vertex: `offsets` int64[vertices] in `flat`, and (length, stride) of each axis, in elements.
+    """One field of every vertex: `offsets` int64[vertices] in `flat`, and (length, stride) of each
+    axis, in elements.
 
-    `index`: int64[vertices, elements], where a field that is copied lies in memory; None for one that stays there, as it does
-    if it lies in the same strides for every vertex. A list of vectors is always copied: `rows` has the beginning and the length
-    of each vector, from where the vertex's elements begin.
-    """
+    `index`: int64[vertices, elements], where a field that is copied lies in memory; None for one
+    that stays there, as it does if it lies in the same strides for every vertex. A list of vectors
+    is always copied: `rows` has the beginning and the length of each vector, from where the
+    vertex's elements begin."""
 
-    def __init__(self, group: Group, graph: FrozenGraph, memory: Memory, name: str, packed: bool) -> None:
+    def __init__(
+        self, group: Group, graph: FrozenGraph, memory: Memory, name: str, packed: bool
+    ) -> None:
         parts, listed = regions_of(group, graph, name), is_list(group.shapes[name])
         region, sizes = parts[0], [part.size for part in parts] if listed else []
         self.declared, self.count = region.field, len(group.rows)
         self.rows = [(sum(sizes[:k]), size) for k, size in enumerate(sizes)]
-        self.shape: tuple[int, ...] = (len(sizes),) if listed else region.layout(0).shape if self.declared.depth else ()
+        self.shape: tuple[int, ...] = (
+            (len(sizes),) if listed else region.layout(0).shape if self.declared.depth else ()
+        )
         self.memory = memory.flat(self.declared.dtype)
         self.index: Array | None = None
         if not packed and not listed and region.strides is not None:
-            self.flat, self.offsets, steps = self.memory, region.starts, region.strides[: len(self.shape)]
+            self.flat, self.offsets, steps = (
+                self.memory,
+                region.starts,
+                region.strides[: len(self.shape)],
+            )
         else:
             self.index = np.concatenate([part.index(slice(None)) for part in parts], axis=1)
             size = self.index.shape[1]
@@ -57,7 +67,8 @@ class Place:
         return slice(int(self.offsets.min()) + low, int(self.offsets.max()) + high + 1)
 
     def put_back(self, flat: Array, before: Array, vertex: int) -> None:
-        """Of one vertex in `flat`, which has an element for each of the buffer, what stood in its `span` before."""
+        """Of one vertex in `flat`, which has an element for each of the buffer, what stood in its
+        `span` before."""
         if before.size:
             self._of(flat, vertex, 0)[...] = self._of(before, vertex, self.span.start)
 
@@ -67,15 +78,22 @@ class Place:
         return all(step == 1 for _, step in self.dims[-1:])
 
     def view(self, flat: Array, vertex: int) -> Any:
-        """The region of one vertex in `flat`, which has an element for each of this field's buffer."""
+        """The region of one vertex in `flat`, which has an element for each of this field's
+        buffer."""
         if self.rows:
-            return [flat[(begin := int(self.offsets[vertex]) + first) : begin + size] for first, size in self.rows]
+            return [
+                flat[(begin := int(self.offsets[vertex]) + first) : begin + size]
+                for first, size in self.rows
+            ]
         return self._of(flat, vertex, 0)
 
     def _of(self, flat: Array, vertex: int, begin: int) -> Array:
         if 0 in self.shape:
             return np.zeros(self.shape, flat.dtype)
-        offset, strides = int(self.offsets[vertex]) - begin, tuple(step * flat.itemsize for _, step in self.dims)
+        offset, strides = (
+            int(self.offsets[vertex]) - begin,
+            tuple(step * flat.itemsize for _, step in self.dims),
+        )
         view: Array = np.ndarray(self.shape, flat.dtype, flat, offset * flat.itemsize, strides)
         return view
 
@@ -95,40 +113,61 @@ class Place:
 
 
 class Fields:
-    """All fields of the vertices of a group. `defined`: a byte for each byte of memory, not 0 where something was written."""
+    """All fields of the vertices of a group. `defined`: a byte for each byte of memory, not 0 where
+    something was written."""
 
-    def __init__(self, group: Group, code: ScalarCode, graph: FrozenGraph, memory: Memory, defined: Array) -> None:
+    def __init__(
+        self, group: Group, code: ScalarCode, graph: FrozenGraph, memory: Memory, defined: Array
+    ) -> None:
         self.code, self.count = code, len(group.rows)
         self.places: dict[str, Place] = {}
         for name, declared in code.fields.items():
             place = Place(group, graph, memory, name, packed=code.multi and declared.written)
-            # A sum goes through memory from its lower end, whatever the stride's sign: let it lie as it does for one vertex.
+            # A sum goes through memory from its lower end, whatever the stride's sign: let it lie
+            # as it does for one vertex.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
                 place = Place(group, graph, memory, name, packed=True)
             self.places[name] = place
-        self.defined = {name: elements(defined, self.places[name].flat.itemsize) for name in code.marked}
+        self.defined = {
+            name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
+        }
         kind: Any = np.uint8 if len(group.workers) <= 8 else np.uint64  # a bit for each worker
         self.marks = {name: self._marks(name, kind) for name in code.marked}
-        self.reads = {name: np.zeros(len(self.places[name].flat), kind) for name in code.marked} if code.multi else {}
+        self.reads = (
+            {name: np.zeros(len(self.places[name].flat), kind) for name in code.marked}
+            if code.multi
+            else {}
+        )
         written = [(place, place.flat) for place in self.places.values() if place.declared.written]
         marked = [(self.places[name], flat) for name, flat in self.marks.items()]
         # What is written where it stays, and what stood there before a run.
-        self.kept = [(p, flat, np.empty_like(flat[p.span])) for p, flat in [*written, *marked] if p.index is None]
+        self.kept = [
+            (p, flat, np.empty_like(flat[p.span]))
+            for p, flat in [*written, *marked]
+            if p.index is None
+        ]
 
     def _marks(self, name: str, kind: Any) -> Array:
-        """Where stores of a field are marked: in `defined` itself, if the field stays where it is."""
+        """Where stores of a field are marked: in `defined` itself, if the field stays where it
+        is."""
         place = self.places[name]
         if self.code.multi:
             return np.zeros(len(place.flat), kind)
-        return self.defined[name] if place.index is None else np.zeros(len(place.flat), self.defined[name].dtype)
+        return (
+            self.defined[name]
+            if place.index is None
+            else np.zeros(len(place.flat), self.defined[name].dtype)
+        )
 
     def arguments(self, vertex: int, numbers: Numbers | None) -> list[Any]:
-        """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes them."""
+        """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes
+        them."""
         found: list[Any] = [place.view(place.flat, vertex) for place in self.places.values()]
         found = found if numbers is None else [numbers.stored(view) for view in found]
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)
-            # Python stores an element at a time sooner through a memoryview; those of matrices have no rows.
+            # Python stores an element at a time sooner through a memoryview; those of matrices have
+            # no rows.
             single = isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors
             found.append(view.data if single else view)
         return found
@@ -169,7 +208,8 @@ class Fields:
                 self.defined[name][stored] = mark_of(self.defined[name])
 
     def race(self) -> tuple[int, str, list[int], int, int] | None:
-        """(vertex, field, element, writers, readers) where workers of a MultiVertex meet; None if nowhere."""
+        """(vertex, field, element, writers, readers) where workers of a MultiVertex meet; None if
+        nowhere."""
         for name, written in self.marks.items() if self.code.multi else ():
             met = meeting(written, self.reads[name])
             if met is not None:
@@ -190,14 +230,20 @@ def index_of(element: int, region: Any) -> list[int]:
     """The index of an element, by its number among all of a field."""
     for k, part in enumerate(parts_of(region)):
         if element < part.size:
-            return [*([k] if isinstance(region, list) else []), *(int(i) for i in np.unravel_index(element, part.shape))]
+            return [
+                *([k] if isinstance(region, list) else []),
+                *(int(i) for i in np.unravel_index(element, part.shape)),
+            ]
         element -= part.size
     raise IndexError(element)
 
 
 def meeting(written: Array, read: Array) -> int | None:
-    """The first element that one worker writes and another one writes or reads, by the bits of those that did."""
-    met = np.flatnonzero(((written & (written - 1)) != 0) | ((written != 0) & ((read & ~written) != 0)))
+    """The first element that one worker writes and another one writes or reads, by the bits of
+    those that did."""
+    met = np.flatnonzero(
+        ((written & (written - 1)) != 0) | ((written != 0) & ((read & ~written) != 0))
+    )
     return int(met[0]) if met.size else None
 
 

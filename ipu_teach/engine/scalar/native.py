@@ -1,6 +1,8 @@
-"""What compiled scalar loops call: exact pieces of numpy's and Python's arithmetic. Imported by compiled texts alone.
+"""What compiled scalar loops call: exact pieces of numpy's and Python's arithmetic. Imported by
+compiled texts alone.
 
-The names are those that `compile.scalar` writes. Nothing here is fast math: a float operation is one IEEE operation.
+The names are those that `compile.scalar` writes. Nothing here is fast math: a float operation is
+one IEEE operation.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ exact = njit(error_model="numpy", nogil=True, inline="never")
 
 @intrinsic
 def stopped(typingctx, words):
-    """True once the word is set. An atomic load: a plain one is taken out of loops that store nothing."""
+    """True once the word is set. An atomic load: a plain one is taken out of loops that store
+    nothing."""
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -27,15 +30,23 @@ def stopped(typingctx, words):
 
 
 def _called(builder, function, data, ends, steps, counts):
-    """Call one of numpy's inner loops: (char **args, npy_intp *dimensions, npy_intp *steps, void *data)."""
+    """Call one of numpy's inner loops: (char **args, npy_intp *dimensions, npy_intp *steps, void
+    *data)."""
     i64, p8 = ir.IntType(64), ir.IntType(8).as_pointer()
     held = []
     for kind, values in ((p8, ends), (i64, counts), (i64, steps)):
         table = cgutils.alloca_once(builder, ir.ArrayType(kind, len(values)))
         for k, value in enumerate(values):
-            builder.store(value, builder.gep(table, [ir.Constant(ir.IntType(32), 0), ir.Constant(ir.IntType(32), k)]))
+            builder.store(
+                value,
+                builder.gep(
+                    table, [ir.Constant(ir.IntType(32), 0), ir.Constant(ir.IntType(32), k)]
+                ),
+            )
         held.append(builder.bitcast(table, kind.as_pointer()))
-    kind = ir.FunctionType(ir.VoidType(), [p8.as_pointer(), i64.as_pointer(), i64.as_pointer(), p8]).as_pointer()
+    kind = ir.FunctionType(
+        ir.VoidType(), [p8.as_pointer(), i64.as_pointer(), i64.as_pointer(), p8]
+    ).as_pointer()
     builder.call(builder.inttoptr(function, kind), [*held, builder.inttoptr(data, p8)])
 
 
@@ -47,7 +58,11 @@ def _place(context, builder, kind, array, at):
 
 def _one_element(context, builder, signature, args):
     """numpy's inner loop for one element of each operand."""
-    kind, i64, p8 = context.get_value_type(signature.return_type), ir.IntType(64), ir.IntType(8).as_pointer()
+    kind, i64, p8 = (
+        context.get_value_type(signature.return_type),
+        ir.IntType(64),
+        ir.IntType(8).as_pointer(),
+    )
     places = [cgutils.alloca_once(builder, kind) for _ in args[1:]]
     for place, x in zip(places[:-1], args[2:], strict=True):
         builder.store(x, place)
@@ -71,7 +86,8 @@ def call_loop2(typingctx, function, data, x, y):
 
 @intrinsic
 def reduce_loop(typingctx, function, data, array, at, count, step, start):
-    """numpy's inner loop as `reduce` calls it: the result, which begins as `start`, is also the first operand."""
+    """numpy's inner loop as `reduce` calls it: the result, which begins as `start`, is also the
+    first operand."""
 
     def codegen(context, builder, signature, args):
         kind, i64, p8 = context.get_data_type(start), ir.IntType(64), ir.IntType(8).as_pointer()
@@ -83,18 +99,24 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
         _called(builder, args[0], args[1], [total, items, total], [none, step, none], [args[4]])
         return builder.load(result)
 
-    return start(types.int64, types.int64, array, types.int64, types.int64, types.int64, start), codegen
+    return start(
+        types.int64, types.int64, array, types.int64, types.int64, types.int64, start
+    ), codegen
 
 
 @intrinsic
 def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, yn, yp):
-    """numpy's inner loop of `@`: an m x n matrix, from element `xo` of x on, by an n x p one. Strides count elements."""
+    """numpy's inner loop of `@`: an m x n matrix, from element `xo` of x on, by an n x p one.
+    Strides count elements."""
 
     def codegen(context, builder, signature, args):
         i64 = ir.IntType(64)
         none, one = ir.Constant(i64, 0), ir.Constant(i64, 1)
         size = ir.Constant(i64, context.get_abi_sizeof(context.get_data_type(x.dtype)))
-        ends = [_place(context, builder, signature.args[k], args[k], at) for k, at in ((2, args[3]), (4, args[5]), (6, none))]
+        ends = [
+            _place(context, builder, signature.args[k], args[k], at)
+            for k, at in ((2, args[3]), (4, args[5]), (6, none))
+        ]
         steps = [builder.mul(step, size) for step in (*args[10:], args[9], one)]
         _called(builder, args[0], args[1], ends, [none, none, none, *steps], [one, *args[7:10]])
         return context.get_dummy_value()
@@ -125,7 +147,11 @@ def half_value(bits):
     if e == 0:
         a = np.float32(m) * np.float32(5.9604644775390625e-08)
         return -a if u & 0x8000 else a
-    w = ((u & 0x8000) << 16) | ((e + 112) << 23) | (m << 13) if e < 31 else ((u & 0x8000) << 16) | 0x7F800000 | (m << 13)
+    w = (
+        ((u & 0x8000) << 16) | ((e + 112) << 23) | (m << 13)
+        if e < 31
+        else ((u & 0x8000) << 16) | 0x7F800000 | (m << 13)
+    )
     return np.uint32(w).view(np.float32)
 
 
@@ -164,7 +190,8 @@ def mod(a, b):
 
 @exact
 def shift(a, k, bits, left):
-    """numpy's shifts: by as much as there are bits, or by less than none, nothing is left but the sign."""
+    """numpy's shifts: by as much as there are bits, or by less than none, nothing is left but the
+    sign."""
     if k < 0 or k >= bits:
         return np.int64(0) if left or a >= 0 else np.int64(-1)
     return a << k if left else a >> k

@@ -1,4 +1,5 @@
-"""The texts of scalar loops, made into functions as they are asked for, and when it pays to compile one."""
+"""The texts of scalar loops, made into functions as they are asked for, and when it pays to compile
+one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from ipu_teach.types import Array
 
 Caller = Callable[[], int]
 FOREVER = 1 << 62  # more cycles than a loop may ever count
-# Seconds until a compiled loop runs, beside the time that it then takes (measured on two shared cores of a server).
+# Seconds until a compiled loop runs, beside the time that it then takes (measured on two shared
+# cores of a server).
 IMPORT, COMPILE, READ = 1.3, 0.6, 0.02
 
 
@@ -35,15 +37,27 @@ class Program:
         self.compiles = not code.uncompiled and compiled.numba_is_here()  # as far as is known
 
     def addresses(self) -> Array:
-        """Where numpy's own loops lie that it calls. Where one is not as it should be, it cannot be compiled."""
+        """Where numpy's own loops lie that it calls. Where one is not as it should be, it cannot be
+        compiled."""
         if self._loops is None:
             self._loops = compiled.addresses(self.code.loops)
             self.compiles = self.compiles and self._loops is not None
         return np.zeros(1, np.int64) if self._loops is None else self._loops
 
-    def caller(self, workers: int, regions: list[Any], numbers: Numbers | None, most: int, longer: Any = int) -> Caller:
-        """What runs a vertex by CPython's text, and gives what its slowest worker counts; ~ of that for an answer of no."""
-        each = [partial(self.python, worker, workers, most, longer, *regions) for worker in range(workers)]
+    def caller(
+        self,
+        workers: int,
+        regions: list[Any],
+        numbers: Numbers | None,
+        most: int,
+        longer: Any = int,
+    ) -> Caller:
+        """What runs a vertex by CPython's text, and gives what its slowest worker counts; ~ of that
+        for an answer of no."""
+        each = [
+            partial(self.python, worker, workers, most, longer, *regions)
+            for worker in range(workers)
+        ]
         if numbers is None and workers == 1:
             return each[0]
 
@@ -65,10 +79,13 @@ class Program:
         """How long it takes until `text` runs, about."""
         if compiled.known(text):
             return 0.0
-        return (READ if compiled.kept(text, compiled.cache_folder()) else COMPILE) + (0 if "numba" in sys.modules else IMPORT)
+        return (READ if compiled.kept(text, compiled.cache_folder()) else COMPILE) + (
+            0 if "numba" in sys.modules else IMPORT
+        )
 
     def compiled(self, text: str, arguments: Callable[[], Sequence[Any]]) -> compiled.Loop | None:
-        """The loop of `text`; None if it cannot be compiled here. `arguments()`: such that nothing is run with them."""
+        """The loop of `text`; None if it cannot be compiled here. `arguments()`: such that nothing
+        is run with them."""
         self.addresses()
         found = compiled.loop_of(text, arguments) if self.compiles else None
         self.compiles = found is not None

@@ -1,12 +1,13 @@
 """Run a scalar loop for every vertex of a group, by CPython's text and by the compiled one.
 
-A run starts with CPython's, vertex by vertex, and watches the clock. When what is left would take longer than compiling does,
-the compiled loop goes on from there: no vertex sees another, so that a run may change hands between two of them. So it may
-within one vertex of very many turns, which is put back and begun again.
+A run starts with CPython's, vertex by vertex, and watches the clock. When what is left would take
+longer than compiling does, the compiled loop goes on from there: no vertex sees another, so that a
+run may change hands between two of them. So it may within one vertex of very many turns, which is
+put back and begun again.
 
-Where the compiled loop cannot go on with a vertex, that one is put back and CPython's text runs it. Where that fails, the plain
-loop does, and raises the learner's own error. An interruption puts back the fields of all.
-"""
+Where the compiled loop cannot go on with a vertex, that one is put back and CPython's text runs it.
+Where that fails, the plain loop does, and raises the learner's own error. An interruption puts back
+the fields of all."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ from ipu_teach.engine.site import Site
 MOST_VIEWS = 1 << 12  # vertices of which the views of fields are made once and kept
 LOOK = 1 << 20  # units of cycles after which a long vertex looks at the clock
 FIRST_LOOK = 0.002  # seconds from which on the time of what is left can be told
-PATIENCE = 1.0  # how many times as long as compiling takes the short runs of a loop may have taken, all in all
+# how many times as long as compiling takes the short runs of a loop may have taken, all in all
+PATIENCE = 1.0
 CHECK = 0.05  # seconds between two looks whether somebody interrupts
 PIECE = 1024  # vertices of a compiled loop that runs for a while at a time, to begin with
 CHOSEN = ""  # "python" or "compiled" instead of the clock, for tests and within checks
@@ -56,18 +58,23 @@ class _Patience:
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Where compiled loops of a process run: an interruption reaches the main thread, which waits."""
+    """Where compiled loops of a process run: an interruption reaches the main thread, which
+    waits."""
     return ThreadPoolExecutor(thread_name_prefix="ipu_teach loop")
 
 
 class ScalarRun:
-    """The vertices of a group, ready to run at a site. What traps or rounds by chance is run by CPython's text alone."""
+    """The vertices of a group, ready to run at a site. What traps or rounds by chance is run by
+    CPython's text alone."""
 
     def __init__(self, site: Site) -> None:
         group = site.group
         assert group.scalar is not None
         self.group, self.site, self.races = group, site, site.how.races and group.scalar.multi
-        self.program, self.plain = program_of(group.scalar, site.target), site.rounding is None and site.watch is None
+        self.program, self.plain = (
+            program_of(group.scalar, site.target),
+            site.rounding is None and site.watch is None,
+        )
         self.fields = Fields(group, group.scalar, site.graph, site.memory, site.defined)
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
@@ -114,14 +121,22 @@ class ScalarRun:
         return wait == 0 or self.program.spent > PATIENCE * wait
 
     def _wait(self) -> float:
-        """Seconds until a compiled loop could run; without end if CPython's text shall go on anyway."""
+        """Seconds until a compiled loop could run; without end if CPython's text shall go on
+        anyway."""
         if not self.plain or not self.program.compiles or CHOSEN == "python":
             return inf
         return 0.0 if CHOSEN else self.program.seconds_to_compile(self.text)
 
     def _by_python(self, first: int, last: int, wait: float = inf) -> int:
-        """Run some vertices. Returns with which a loop that runs after `wait` seconds had better go on."""
-        begin, look, end, calls, counted = perf_counter(), FIRST_LOOK, first, self.calls, self.cycles.data
+        """Run some vertices. Returns with which a loop that runs after `wait` seconds had better go
+        on."""
+        begin, look, end, calls, counted = (
+            perf_counter(),
+            FIRST_LOOK,
+            first,
+            self.calls,
+            self.cycles.data,
+        )
         self.patience.until = begin + wait
         for v in range(first, last):
             try:
@@ -138,11 +153,14 @@ class ScalarRun:
                 look = 1.5 * elapsed
         spent = self.cycles[first:end]
         self.returned[first:end][spent < UNKNOWN] = False  # the inverse of what it counted
-        np.copyto(spent, -(-np.maximum(spent, ~spent) // UNIT) * self.number, where=spent != UNKNOWN)
+        np.copyto(
+            spent, -(-np.maximum(spent, ~spent) // UNIT) * self.number, where=spent != UNKNOWN
+        )
         return end
 
     def _call(self, v: int) -> Caller:
-        """What runs one vertex, made once for the first of them. It gives what was counted; ~ of that for an answer of no."""
+        """What runs one vertex, made once for the first of them. It gives what was counted; ~ of
+        that for an answer of no."""
         numbers = None if self.plain else Numbers(self.site, v)
         regions = self.fields.arguments(v, numbers)
         call = self.program.caller(self.number, regions, numbers, LOOK, self.patience.longer)
@@ -167,7 +185,11 @@ class ScalarRun:
         run = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
         self.cycles[first:] = 0  # workers look for the slowest of them
         while first < self.count:
-            end = first if run is None else (self._beside if self.endless else self._in_pieces)(run, first)
+            end = (
+                first
+                if run is None
+                else (self._beside if self.endless else self._in_pieces)(run, first)
+            )
             if self.number > 1:
                 self.cycles[first:end] *= self.number
             if end < self.count:
@@ -177,7 +199,11 @@ class ScalarRun:
 
     def _prepare(self) -> None:
         fields, count, places = self.fields, self.count, self.fields.places.values()
-        starts = np.array([place.offsets for place in places], np.int64).reshape(len(places), count).T.copy()
+        starts = (
+            np.array([place.offsets for place in places], np.int64)
+            .reshape(len(places), count)
+            .T.copy()
+        )
         dims: list[int] = []
         tables: dict[int, list[int]] = {}  # of lists of vectors: by the place of where they begin
         for place in places:
@@ -191,12 +217,21 @@ class ScalarRun:
         buffers = [p.flat.view(np.uint16) if p.flat.dtype == np.float16 else p.flat for p in places]
         self.stop = np.zeros(1, np.int64)
         self.arguments = [
-            self.number, starts, np.array(dims, np.int64), self.stop, self.program.addresses(), self.cycles, self.returned,
-            *buffers, *fields.marks.values(), *fields.reads.values(),
-        ]  # fmt: skip
+            self.number,
+            starts,
+            np.array(dims, np.int64),
+            self.stop,
+            self.program.addresses(),
+            self.cycles,
+            self.returned,
+            *buffers,
+            *fields.marks.values(),
+            *fields.reads.values(),
+        ]
 
     def _in_pieces(self, run: Loop, first: int) -> int:
-        """Run it here, for a while at a time: Python looks for interruptions in between. Returns the vertex where it ended."""
+        """Run it here, for a while at a time: Python looks for interruptions in between. Returns
+        the vertex where it ended."""
         size = PIECE
         while first < self.count:
             begin, last = perf_counter(), min(self.count, first + size)
@@ -209,7 +244,8 @@ class ScalarRun:
         return first
 
     def _beside(self, run: Loop, first: int) -> int:
-        """The same in a thread of its own while this one waits for interruptions: what may be endless."""
+        """The same in a thread of its own while this one waits for interruptions: what may be
+        endless."""
         job = _pool(os.getpid()).submit(run, first, self.count, *self.arguments)
         try:
             while True:

@@ -1,10 +1,13 @@
-"""The vertices of a matrix product. Their values are numpy's; their cycles are PopLibs' estimates of its own.
+"""The vertices of a matrix product. Their values are numpy's; their cycles are PopLibs' estimates
+of its own.
 
 - FLOAT: numpy's `a @ b` in single precision.
-- HALF or 8-bit operands with sums of FLOAT: each product of two is exact in single precision, and added in it ("fp16.32").
-- with sums of HALF ("fp16.16"): the units add a panel of the inner dimension (16 HALF, 32 of 8 bits), and between panels the
-  sum is a half, rounded to nearest. So a long sum of halves loses what a short one keeps. How the chip rounds within a panel
-  is not published; here it adds in single precision.
+- HALF or 8-bit operands with sums of FLOAT: each product of two is exact in single precision, and
+  added in it ("fp16.32").
+- with sums of HALF ("fp16.16"): the units add a panel of the inner dimension (16 HALF, 32 of 8
+  bits), and between panels the sum is a half, rounded to nearest. So a long sum of halves loses
+  what a short one keeps. How the chip rounds within a panel is not published; here it adds in
+  single precision.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
 
-HALF_PANEL, QUARTER_PANEL = 16, 32  # of the inner dimension: PopLibs' PerformanceEstimation.hpp, input channels of a group
+# of the inner dimension: PopLibs' PerformanceEstimation.hpp, input channels of a group
+HALF_PANEL, QUARTER_PANEL = 16, 32
 
 
 class ConvPartial(SupervisorVertex):
@@ -38,7 +42,9 @@ class ConvPartial(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         operand, sums = self.fields["a"].dtype, self.fields["out"].dtype
         (rows, inner), columns = self.a.shape, self.out.shape[1]
-        return int(multiply_cycles(self.method, rows, inner, columns, operand, sums, target, self.wide))
+        return int(
+            multiply_cycles(self.method, rows, inner, columns, operand, sums, target, self.wide)
+        )
 
 
 class ConvPartialMore(ConvPartial):
@@ -68,14 +74,18 @@ class ConvPartialHalfSums(ConvPartial):
     """out = a @ b of halves, with sums that are halves between panels."""
 
     def compute(self) -> None:
-        self.out = _in_panels(self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL, None)
+        self.out = _in_panels(
+            self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL, None
+        )
 
 
 class ConvPartialHalfSumsMore(ConvPartialMore):
     """out += a @ b of halves, with sums that are halves between panels."""
 
     def compute(self) -> None:
-        self.out = _in_panels(self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL, self.out)
+        self.out = _in_panels(
+            self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL, self.out
+        )
 
 
 class ConvPartialQuarter(SupervisorVertex):
@@ -89,7 +99,10 @@ class ConvPartialQuarter(SupervisorVertex):
     wide: ClassVar[bool]
 
     def compute(self) -> None:
-        a, b = from_quarter(self.a, self.a_type.metadata), from_quarter(self.b, self.b_type.metadata)
+        a, b = (
+            from_quarter(self.a, self.a_type.metadata),
+            from_quarter(self.b, self.b_type.metadata),
+        )
         self.out = _in_panels(a, b, QUARTER_PANEL, None)
 
     def cycles(self, target: Target) -> int:
@@ -103,12 +116,16 @@ class ConvPartialQuarterMore(ConvPartialQuarter):
     out: InOut[Vector[Vector[HALF]]]
 
     def compute(self) -> None:
-        a, b = from_quarter(self.a, self.a_type.metadata), from_quarter(self.b, self.b_type.metadata)
+        a, b = (
+            from_quarter(self.a, self.a_type.metadata),
+            from_quarter(self.b, self.b_type.metadata),
+        )
         self.out = _in_panels(a, b, QUARTER_PANEL, self.out)
 
 
 class ReduceAdd(SupervisorVertex):
-    """out = the rows of x, added one after the other. FLOAT stands for the sums' type, HALF for that of the result."""
+    """out = the rows of x, added one after the other. FLOAT stands for the sums' type, HALF for
+    that of the result."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[HALF]]
@@ -122,7 +139,11 @@ class ReduceAdd(SupervisorVertex):
 
     def cycles(self, target: Target) -> int:
         sums, out = self.fields["x"].dtype, self.fields["out"].dtype
-        return int(vertices.conv_reduce(len(self.out), len(self.x), sums, target, out=out, interleaved=self.wide))
+        return int(
+            vertices.conv_reduce(
+                len(self.out), len(self.x), sums, target, out=out, interleaved=self.wide
+            )
+        )
 
 
 class Transpose(SupervisorVertex):
@@ -137,12 +158,14 @@ class Transpose(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
         grain = 4 if dtype.size == 2 else 2
-        rows, columns = (-(-n // grain) * grain for n in self.x.shape)  # what is no whole grain counts as one
+        # what is no whole grain counts as one
+        rows, columns = (-(-n // grain) * grain for n in self.x.shape)
         return int(vertices.transpose(1, (rows, columns), dtype, target))
 
 
 def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
-    """The product of single-precision arrays, panel by panel, each panel's sum added to a half. `total`: halves, or None."""
+    """The product of single-precision arrays, panel by panel, each panel's sum added to a half.
+    `total`: halves, or None."""
     for k in range(0, max(1, a.shape[1]), depth):  # a block may be empty, and is 0 then
         panel = a[:, k : k + depth] @ b[k : k + depth]
         total = (panel if total is None else panel + total.astype(np.float32)).astype(np.float16)
@@ -150,28 +173,42 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
 
 
 @cache
-def multiplier(method: str, a: type[DType], b: type[DType], sums: type[DType], more: bool, wide: bool) -> type[Vertex]:
-    """The vertex for operands and sums of these types. `more`: one that adds to what is there; `wide`: loads 128 bits."""
+def multiplier(
+    method: str, a: type[DType], b: type[DType], sums: type[DType], more: bool, wide: bool
+) -> type[Vertex]:
+    """The vertex for operands and sums of these types. `more`: one that adds to what is there;
+    `wide`: loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
-    types = [a.__name__.lower()] + ([sums.__name__.lower()] if sums is not a else []) + (["accumulate"] if more else [])
+    types = (
+        [a.__name__.lower()]
+        + ([sums.__name__.lower()] if sums is not a else [])
+        + (["accumulate"] if more else [])
+    )
     types += ["128bit"] * wide
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
         types[1:1] = [b.__name__.lower()]
         base: type[Vertex] = ConvPartialQuarterMore if more else ConvPartialQuarter
-        return template(base, f"poplin::{name}<{','.join(types)}>", {}, a_type=a, b_type=b, wide=wide)
+        return template(
+            base, f"poplin::{name}<{','.join(types)}>", {}, a_type=a, b_type=b, wide=wide
+        )
     if a is FLOAT:
         base = ConvPartialMore if more else ConvPartial
     elif sums is FLOAT:
         base = ConvPartialHalfMore if more else ConvPartialHalf
     else:
         base = ConvPartialHalfSumsMore if more else ConvPartialHalfSums
-    return template(base, f"poplin::{name}<{','.join(types)}>", {FLOAT: a, HALF: sums}, method=method, wide=wide)
+    return template(
+        base, f"poplin::{name}<{','.join(types)}>", {FLOAT: a, HALF: sums}, method=method, wide=wide
+    )
 
 
 @cache
 def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
-    """The vertex that adds partial sums of one type to results of another. `wide`: it reads 128 bits at a time."""
-    types = sums.__name__.lower() if sums is out else f"{sums.__name__.lower()},{out.__name__.lower()}"
+    """The vertex that adds partial sums of one type to results of another. `wide`: it reads 128
+    bits at a time."""
+    types = (
+        sums.__name__.lower() if sums is out else f"{sums.__name__.lower()},{out.__name__.lower()}"
+    )
     types += ",128bit" * wide
     return template(ReduceAdd, f"poplin::ReduceAdd<{types}>", {FLOAT: sums, HALF: out}, wide=wide)
 

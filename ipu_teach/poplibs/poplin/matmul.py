@@ -7,7 +7,16 @@ from itertools import product
 import numpy as np
 
 from ipu_teach.graph import Graph, Tensor, concat
-from ipu_teach.poplibs.library import OWN, Free, as_given, check_mapped, check_same, check_tensor, refused, variant
+from ipu_teach.poplibs.library import (
+    OWN,
+    Free,
+    as_given,
+    check_mapped,
+    check_same,
+    check_tensor,
+    refused,
+    variant,
+)
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
@@ -49,25 +58,29 @@ def _multiplied(
 
 @variant(_multiplied, 2)
 def mat_mul() -> None:
-    """The matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both QUARTER (of any format and scale).
+    """The matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both QUARTER
+    (of any format and scale).
 
-    `out_type`: FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type`: of the sums, FLOAT, or HALF
-    for operands of HALF, which is faster and coarser; QUARTER is always added in HALF. `available_memory_proportion`: how
-    much of a tile's memory blocks and sums may take for a while (0 to 1, PopLibs' default 0.6); if no plan keeps within it,
-    the one that needs least is taken. `options`: PopLibs' own, in a dict: these two, "use128BitConvUnitLoad" (weights are
-    loaded 128 bits a cycle) and "enableFastReduce" (so are partial sums); "fullyConnectedPass", "inputRHSIsPreArranged",
-    "enableMultiStageReduce" and "remapOutputTensor" are taken and change nothing. `plan`: one of your own instead of
-    `plan_mat_mul`'s. `cache`: a `PlanningCache` that is to hold the plan.
+    `out_type`: FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type`: of
+    the sums, FLOAT, or HALF for operands of HALF, which is faster and coarser; QUARTER is always
+    added in HALF. `available_memory_proportion`: how much of a tile's memory blocks and sums may
+    take for a while (0 to 1, PopLibs' default 0.6); if no plan keeps within it, the one that needs
+    least is taken. `options`: PopLibs' own, in a dict: these two, "use128BitConvUnitLoad" (weights
+    are loaded 128 bits a cycle) and "enableFastReduce" (so are partial sums); "fullyConnectedPass",
+    "inputRHSIsPreArranged", "enableMultiStageReduce" and "remapOutputTensor" are taken and change
+    nothing. `plan`: one of your own instead of `plan_mat_mul`'s. `cache`: a `PlanningCache` that is
+    to hold the plan.
 
-    The value of a block is numpy's `a_block @ b_block` in the precision of the sums; partial sums are added first to last;
-    the result is rounded once. It lies on the tiles that made it. Compute sets: multiply, and perhaps reduce or cast; of an
-    empty product none. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
-    """
+    The value of a block is numpy's `a_block @ b_block` in the precision of the sums; partial sums
+    are added first to last; the result is rounded once. It lies on the tiles that made it. Compute
+    sets: multiply, and perhaps reduce or cast; of an empty product none. Modelled cycles: the
+    plan's. Raises `PoplibsError` and `InvalidOptionError`."""
 
 
 @variant(_multiplied, 3)
 def mat_mul_grouped() -> None:
-    """A product [groups, m, n] for each group of a [groups, m, k] and b [groups, k, n]; else as `mat_mul`."""
+    """A product [groups, m, n] for each group of a [groups, m, k] and b [groups, k, n]; else as
+    `mat_mul`."""
 
 
 def _accumulated(
@@ -102,10 +115,11 @@ def _accumulated(
 
 @variant(_accumulated, 2)
 def mat_mul_acc() -> None:
-    """c += k * (a @ b); c [m, n] FLOAT or HALF, a and b as for `mat_mul`, k a number or one element of c's dtype.
+    """c += k * (a @ b); c [m, n] FLOAT or HALF, a and b as for `mat_mul`, k a number or one element
+    of c's dtype.
 
-    The product is made as a tensor of c's dtype, then added as by `popops.scaled_add_to`: times k, rounded, added, rounded.
-    """
+    The product is made as a tensor of c's dtype, then added as by `popops.scaled_add_to`: times k,
+    rounded, added, rounded."""
 
 
 @variant(_accumulated, 3)
@@ -118,24 +132,41 @@ def _check_ranks(graph: Graph, rank: int, **tensors: Tensor) -> None:
         check_tensor(graph, name, tensor, (rank,))
     if rank == 3:
         a, b = tensors["a"], tensors["b"]
-        check_same("numbers of groups", a.shape[0], b.shape[0], f"{a!r} and {b!r}", "give a and b equally many matrices.")
+        check_same(
+            "numbers of groups",
+            a.shape[0],
+            b.shape[0],
+            f"{a!r} and {b!r}",
+            "give a and b equally many matrices.",
+        )
 
 
 def _settled(
-    graph: Graph, a: Tensor, b: Tensor, out_type: object, wish: Wish, plan: object, cache: PlanningCache | None
+    graph: Graph,
+    a: Tensor,
+    b: Tensor,
+    out_type: object,
+    wish: Wish,
+    plan: object,
+    cache: PlanningCache | None,
 ) -> tuple[Product, Plan]:
-    """The product of operands [m, k] and [k, n], or with groups in front, and its plan, after all checks of them.
+    """The product of operands [m, k] and [k, n], or with groups in front, and its plan, after all
+    checks of them.
 
     An empty product has no plan.
     """
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
             raise refused(
-                f"multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.", tensor, "cast it with popops.cast."
+                f"multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.",
+                tensor,
+                "cast it with popops.cast.",
             )
         check_mapped(graph, name, tensor)
     if not (issubclass(a.dtype, QUARTER) and issubclass(b.dtype, QUARTER)):
-        check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", "cast one of them with popops.cast.")
+        check_same(
+            "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", "cast one of them with popops.cast."
+        )
     check_same("inner dimensions", a.shape[-1], b.shape[-2], f"{a!r} and {b!r}", INNER)
     groups = a.shape[0] if a.rank == 3 else 1
     wanted = product_of((groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, wish)
@@ -144,22 +175,32 @@ def _settled(
     if not isinstance(plan, MatMulPlan):
         raise as_given(plan, "plan", "give what plan_mat_mul returns.")
     sizes = (plan.product.groups, plan.m, plan.k, plan.n)
-    if sizes != (wanted.groups, wanted.m, wanted.k, wanted.n) or plan.num_blocks > graph.target.num_tiles:
-        raise refused(f"""was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles for a product of
+    if (
+        sizes != (wanted.groups, wanted.m, wanted.k, wanted.n)
+        or plan.num_blocks > graph.target.num_tiles
+    ):
+        raise refused(f"""was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles
+            for a product of
             {wanted.shapes()} on {graph.target.num_tiles:,}.
-            next:  plan the product that is to be made: poplin.plan_mat_mul(m, k, n, graph.target).""")
+            next:  plan the product that is to be made: poplin.plan_mat_mul(m, k, n,
+            graph.target).""")
     types = plan.product.partials, plan.product.out
     if types != (wanted.partials, wanted.out):
-        raise refused(f"""was given a plan with sums of {types[0].__name__} and a result of {types[1].__name__} for operands of
-            {a.dtype.__name__}, sums of {wanted.partials.__name__} and a result of {wanted.out.__name__}.
+        raise refused(f"""was given a plan with sums of {types[0].__name__} and a result of
+            {types[1].__name__} for operands of
+            {a.dtype.__name__}, sums of {wanted.partials.__name__} and a result of
+            {wanted.out.__name__}.
             next:  give plan_mat_mul the same dtype, out_type and partials_type.""")
     return plan.product, plan
 
 
 def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
-    """The tile of each block: int64 [groups, rows, columns, inner], spread evenly over all tiles."""
+    """The tile of each block: int64 [groups, rows, columns, inner], spread evenly over all
+    tiles."""
     numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
-    return numbers.reshape(plan.group_blocks, plan.row_blocks, plan.column_blocks, plan.inner_blocks)
+    return numbers.reshape(
+        plan.group_blocks, plan.row_blocks, plan.column_blocks, plan.inner_blocks
+    )
 
 
 def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[tuple[int, int]]:
@@ -169,7 +210,9 @@ def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[tuple[int, 
     return [(min(begin * grain, elements), min(end * grain, elements)) for begin, end in words]
 
 
-def _mat_mul(graph: Graph, whole: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str) -> Tensor:
+def _mat_mul(
+    graph: Graph, whole: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
+) -> Tensor:
     """The product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that fits."""
     if plan is None:
         out = graph.add_variable(whole.out, (whole.groups, whole.m, whole.n), f"{name}/out")
@@ -192,20 +235,35 @@ def _mat_mul(graph: Graph, whole: Product, plan: Plan, a: Tensor, b: Tensor, pro
 
 
 def _multiply(
-    graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array, step: int, prog: Program, name: str, suffix: str
+    graph: Graph,
+    plan: MatMulPlan,
+    a: Tensor,
+    b: Tensor,
+    tiles: Array,
+    step: int,
+    prog: Program,
+    name: str,
+    suffix: str,
 ) -> Tensor:
-    """The sums [inner_blocks, groups, m, columns of the step]: a compute set for each step of the inner dimension."""
+    """The sums [inner_blocks, groups, m, columns of the step]: a compute set for each step of the
+    inner dimension."""
     whole = plan.product
     c_low, c_high = plan.columns(step)[0][0], plan.columns(step)[-1][1]
     kind = "out" if plan.inner_blocks == 1 and whole.finished else "partials"
     shape = (plan.inner_blocks, whole.groups, whole.m, c_high - c_low)
     partials = graph.add_variable(whole.partials, shape, f"{name}/{kind}{suffix}")
-    left, right = (t.reinterpret(UNSIGNED_CHAR) if issubclass(t.dtype, QUARTER) else t for t in (a, b))
+    left, right = (
+        t.reinterpret(UNSIGNED_CHAR) if issubclass(t.dtype, QUARTER) else t for t in (a, b)
+    )
     for inner_step in range(plan.inner_steps):
         number = "" if plan.inner_steps == 1 else f"/{inner_step}"
         compute_set = graph.add_compute_set(f"{name}/multiply{suffix}{number}")
-        codelet = multiplier(plan.method, a.dtype, b.dtype, whole.partials, inner_step > 0, whole.wide_loads)
-        blocks = product(enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step)))
+        codelet = multiplier(
+            plan.method, a.dtype, b.dtype, whole.partials, inner_step > 0, whole.wide_loads
+        )
+        blocks = product(
+            enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step))
+        )
         inner = list(enumerate(plan.inner(inner_step)))
         for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in blocks:
             for i, (k0, k1) in inner:
@@ -214,22 +272,36 @@ def _multiply(
                 if inner_step == 0:
                     graph.set_tile_mapping(out, tile)
                 for group in range(g0, g1):
-                    edges = {"a": left[group, r0:r1, k0:k1], "b": right[group, k0:k1, c0:c1], "out": out[group - g0]}
+                    edges = {
+                        "a": left[group, r0:r1, k0:k1],
+                        "b": right[group, k0:k1, c0:c1],
+                        "out": out[group - g0],
+                    }
                     graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges), tile)
         prog.add(Execute(compute_set))
     return partials
 
 
 def _add_up(
-    graph: Graph, plan: MatMulPlan, partials: Tensor, tiles: Array, step: int, prog: Program, name: str, suffix: str
+    graph: Graph,
+    plan: MatMulPlan,
+    partials: Tensor,
+    tiles: Array,
+    step: int,
+    prog: Program,
+    name: str,
+    suffix: str,
 ) -> Tensor:
-    """The sums of the inner blocks added, each block of the result shared out among the tiles that have a part of it."""
+    """The sums of the inner blocks added, each block of the result shared out among the tiles that
+    have a part of it."""
     whole = plan.product
     out = graph.add_variable(whole.out, partials.shape[1:], f"{name}/out{suffix}")
     compute_set = graph.add_compute_set(f"{name}/reduce{suffix}")
     codelet = adder(whole.partials, whole.out, whole.fast_reduce)
     low = plan.columns(step)[0][0]
-    blocks = product(enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step)))
+    blocks = product(
+        enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step))
+    )
     for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in blocks:
         columns = slice(c0 - low, c1 - low)
         result = out[g0:g1, r0:r1, columns].flatten()
@@ -237,7 +309,9 @@ def _add_up(
         shares = shares_of(result.num_elements, plan.inner_blocks, whole.out)
         for tile, (begin, end) in zip(tiles[g, r, c].tolist(), shares, strict=True):
             if begin < end:
-                vertex = graph.add_vertex(compute_set, codelet, x=sums[:, begin:end], out=result[begin:end])
+                vertex = graph.add_vertex(
+                    compute_set, codelet, x=sums[:, begin:end], out=result[begin:end]
+                )
                 graph.set_tile_mapping(vertex, tile)
                 graph.set_tile_mapping(result[begin:end], tile)
     prog.add(Execute(compute_set))

@@ -1,4 +1,5 @@
-"""Operands and results of a product, made where its plan will want them, so that little crosses; and that plan, printed."""
+"""Operands and results of a product, made where its plan will want them, so that little crosses;
+and that plan, printed."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ from itertools import product
 from typing import Any, TextIO
 
 from ipu_teach.graph import Graph, Shape, Tensor
-from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_name, check_same, library, variant
+from ipu_teach.poplibs.library import (
+    OWN,
+    Matrix,
+    as_given,
+    check_name,
+    check_same,
+    library,
+    variant,
+)
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.matmul import INNER, shares_of, tiles_of
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, Product, planned, product_of
@@ -16,10 +25,16 @@ from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.types import DType
 
 __all__ = [
-    "create_mat_mul_grouped_input_lhs", "create_mat_mul_grouped_input_rhs", "create_mat_mul_grouped_output",
-    "create_mat_mul_input_lhs", "create_mat_mul_input_rhs", "create_mat_mul_output", "mat_mul_grouped_report_plan",
-    "mat_mul_report_plan", "pre_arrange_mat_mul_input_rhs",
-]  # fmt: skip
+    "create_mat_mul_grouped_input_lhs",
+    "create_mat_mul_grouped_input_rhs",
+    "create_mat_mul_grouped_output",
+    "create_mat_mul_input_lhs",
+    "create_mat_mul_input_rhs",
+    "create_mat_mul_output",
+    "mat_mul_grouped_report_plan",
+    "mat_mul_report_plan",
+    "pre_arrange_mat_mul_input_rhs",
+]
 
 
 def _created(
@@ -36,26 +51,39 @@ def _created(
     options: Options | None = None,
 ) -> Tensor:
     """The `what` of a product: its rank, and "a", "b" or "out"."""
-    return _input(graph, dtype, a_shape, b_shape, name, out_type, (options, partials_type, available_memory_proportion), *what)
+    return _input(
+        graph,
+        dtype,
+        a_shape,
+        b_shape,
+        name,
+        out_type,
+        (options, partials_type, available_memory_proportion),
+        *what,
+    )
 
 
 @variant(_created, (2, "a"))
 def create_mat_mul_input_lhs() -> None:
-    """A variable of `a_shape` (m, k) that lies where `mat_mul` with a b of `b_shape` (k, n) will want it.
+    """A variable of `a_shape` (m, k) that lies where `mat_mul` with a b of `b_shape` (k, n) will
+    want it.
 
-    `out_type` and the options are those of the product. Each block of the plan is shared out among the tiles that multiply
-    it, so that it crosses between tiles only as far as several need it. Raises `PoplibsError`.
+    `out_type` and the options are those of the product. Each block of the plan is shared out among
+    the tiles that multiply it, so that it crosses between tiles only as far as several need it.
+    Raises `PoplibsError`.
     """
 
 
 @variant(_created, (2, "b"))
 def create_mat_mul_input_rhs() -> None:
-    """A variable of `b_shape` (k, n) that lies where `mat_mul` with an a of `a_shape` (m, k) will want it."""
+    """A variable of `b_shape` (k, n) that lies where `mat_mul` with an a of `a_shape` (m, k) will
+    want it."""
 
 
 @variant(_created, (2, "out"))
 def create_mat_mul_output() -> None:
-    """A variable (m, n) that lies where `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n) leaves its result.
+    """A variable (m, n) that lies where `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n) leaves
+    its result.
 
     It is of `out_type`, by default as the result: an accumulator for `mat_mul_acc`, say.
     """
@@ -63,17 +91,20 @@ def create_mat_mul_output() -> None:
 
 @variant(_created, (3, "a"))
 def create_mat_mul_grouped_input_lhs() -> None:
-    """As `create_mat_mul_input_lhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+    """As `create_mat_mul_input_lhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape`
+    (groups, k, n)."""
 
 
 @variant(_created, (3, "b"))
 def create_mat_mul_grouped_input_rhs() -> None:
-    """As `create_mat_mul_input_rhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+    """As `create_mat_mul_input_rhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape`
+    (groups, k, n)."""
 
 
 @variant(_created, (3, "out"))
 def create_mat_mul_grouped_output() -> None:
-    """As `create_mat_mul_output`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+    """As `create_mat_mul_output`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape`
+    (groups, k, n)."""
 
 
 @library
@@ -89,7 +120,8 @@ def pre_arrange_mat_mul_input_rhs(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
-    """b [k, n] copied to where `mat_mul` with an a of `a_shape` (m, k) will want it: once, before it is used many times."""
+    """b [k, n] copied to where `mat_mul` with an a of `a_shape` (m, k) will want it: once, before
+    it is used many times."""
     wish = options, partials_type, available_memory_proportion
     made = _input(graph, b.dtype, a_shape, b.shape, f"{debug_context}/b", out_type, wish, 2, "b")
     prog.add(Copy(b, made))
@@ -111,29 +143,41 @@ def _reported(
 ) -> None:
     wish = options, partials_type, available_memory_proportion
     _, whole, plan = _planned(graph, dtype, a_shape, b_shape, out_type, wish, rank)
-    print(repr(plan) if plan is not None else f"{whole.shapes()} is empty: nothing is multiplied.", file=file)
+    print(
+        repr(plan) if plan is not None else f"{whole.shapes()} is empty: nothing is multiplied.",
+        file=file,
+    )
     for part, cycles in plan.parts if plan is not None else ():
         print(f"  {part + ':':30} {cycles:>12,} modelled cycles", file=file)
 
 
 @variant(_reported, 2)
 def mat_mul_report_plan() -> None:
-    """Print the plan of `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n): how it cuts them, and its modelled cycles.
+    """Print the plan of `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n): how it cuts them, and
+    its modelled cycles.
 
-    `plan_mat_mul` gives the same plan as a value. `file`: where to, the screen if it is left out. Raises `PoplibsError`.
+    `plan_mat_mul` gives the same plan as a value. `file`: where to, the screen if it is left out.
+    Raises `PoplibsError`.
     """
 
 
 @variant(_reported, 3)
 def mat_mul_grouped_report_plan() -> None:
-    """As `mat_mul_report_plan`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+    """As `mat_mul_report_plan`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups,
+    k, n)."""
 
 
 def _planned(
-    graph: Graph, dtype: object, a_shape: object, b_shape: object, out_type: object,
-    wish: tuple[Any, Any, Any], rank: int,
-) -> tuple[list[int], Product, MatMulPlan | None]:  # fmt: skip
-    """The groups, none or one, of a product of these shapes; the product; its plan, None if it is empty."""
+    graph: Graph,
+    dtype: object,
+    a_shape: object,
+    b_shape: object,
+    out_type: object,
+    wish: tuple[Any, Any, Any],
+    rank: int,
+) -> tuple[list[int], Product, MatMulPlan | None]:
+    """The groups, none or one, of a product of these shapes; the product; its plan, None if it is
+    empty."""
     (*groups, m, k), (*others, rows, n) = (
         _matrix_shape(what, s, rank) for what, s in (("a_shape", a_shape), ("b_shape", b_shape))
     )
@@ -146,15 +190,24 @@ def _planned(
 
 
 def _input(
-    graph: Graph, dtype: object, a_shape: object, b_shape: object, name: str | None, out_type: object,
-    wish: tuple[Any, Any, Any], rank: int, side: str,
-) -> Tensor:  # fmt: skip
+    graph: Graph,
+    dtype: object,
+    a_shape: object,
+    b_shape: object,
+    name: str | None,
+    out_type: object,
+    wish: tuple[Any, Any, Any],
+    rank: int,
+    side: str,
+) -> Tensor:
     if name is not None:
         check_name(name, "name")
     groups, whole, plan = _planned(graph, dtype, a_shape, b_shape, out_type, wish, rank)
     m, k, n = whole.m, whole.k, whole.n
     shape = {"a": (m, k), "b": (k, n), "out": (m, n)}[side]
-    tensor = graph.add_variable(whole.out if side == "out" else whole.dtype, (*groups, *shape), name)
+    tensor = graph.add_variable(
+        whole.out if side == "out" else whole.dtype, (*groups, *shape), name
+    )
     if plan is None:
         map_tensor_linearly(graph, tensor)
     else:
@@ -163,20 +216,32 @@ def _input(
 
 
 def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> None:
-    """Each block of `tensor` [groups, …] shared out among its tiles: those that read it, or that make it."""
+    """Each block of `tensor` [groups, …] shared out among its tiles: those that read it, or that
+    make it."""
     tiles = tiles_of(plan, graph.target.num_tiles)  # [groups, rows, columns, inner]
-    steps = product(range(plan.inner_steps if side != "out" else 1), range(plan.column_steps if side != "a" else 1))
+    steps = product(
+        range(plan.inner_steps if side != "out" else 1),
+        range(plan.column_steps if side != "a" else 1),
+    )
     for i_step, c_step in steps:
-        rows, inner, columns = (list(enumerate(c)) for c in (plan.rows(), plan.inner(i_step), plan.columns(c_step)))
+        rows, inner, columns = (
+            list(enumerate(c)) for c in (plan.rows(), plan.inner(i_step), plan.columns(c_step))
+        )
         down, across = {"a": (rows, inner), "b": (inner, columns), "out": (rows, columns)}[side]
-        for (g, (g0, g1)), (d, (d0, d1)), (x, (x0, x1)) in product(enumerate(plan.groups()), down, across):
+        for (g, (g0, g1)), (d, (d0, d1)), (x, (x0, x1)) in product(
+            enumerate(plan.groups()), down, across
+        ):
             if d0 == d1 or x0 == x1:
                 continue
             every = slice(None)
-            place: Any = {"a": (g, d, every, x), "b": (g, every, x, d), "out": (g, d, x, every)}[side]
+            place: Any = {"a": (g, d, every, x), "b": (g, every, x, d), "out": (g, d, x, every)}[
+                side
+            ]
             users = tiles[place].tolist()
             block = tensor[g0:g1, d0:d1, x0:x1].flatten()
-            for tile, (begin, end) in zip(users, shares_of(block.num_elements, len(users), tensor.dtype), strict=True):
+            for tile, (begin, end) in zip(
+                users, shares_of(block.num_elements, len(users), tensor.dtype), strict=True
+            ):
                 graph.set_tile_mapping(block[begin:end], tile)
 
 

@@ -1,16 +1,19 @@
-"""The planner of matrix products: into which blocks to cut, on which units to multiply, and what that costs.
+"""The planner of matrix products: into which blocks to cut, on which units to multiply, and what
+that costs.
 
-[g, m, k] times [g, k, n] is cut four ways: the groups, the rows, the inner dimension, the columns. A tile takes one block of
-each and makes g x m x n sums. Where the inner dimension was cut, the tiles that share a block of the result add their sums
-in a second superstep. What does not fit into memory that way is done in several steps, one after the other: some columns at
-a time, or some of the inner dimension at a time, which adds to the sums made so far.
+[g, m, k] times [g, k, n] is cut four ways: the groups, the rows, the inner dimension, the columns.
+A tile takes one block of each and makes g x m x n sums. Where the inner dimension was cut, the
+tiles that share a block of the result add their sums in a second superstep. What does not fit into
+memory that way is done in several steps, one after the other: some columns at a time, or some of
+the inner dimension at a time, which adds to the sums made so far.
 
-The search is exhaustive: every way to cut is costed, as arrays, for machines of up to `MOST_EXHAUSTIVE` tiles. Costs are
-PopLibs' own estimates of its vertices (`ipu_teach.cost.vertices`) and the exchange of every block, as if each came from
-another tile and no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth less than the model's of
-the graph that is built, and up to twice as many where the operands lie well. What two tiles of a pair share changed the best
-of no plan in an exhaustive search over small products; where operands lie can, which is why they are best made for the plan.
-"""
+The search is exhaustive: every way to cut is costed, as arrays, for machines of up to
+`MOST_EXHAUSTIVE` tiles. Costs are PopLibs' own estimates of its vertices
+(`ipu_teach.cost.vertices`) and the exchange of every block, as if each came from another tile and
+no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth less than the
+model's of the graph that is built, and up to twice as many where the operands lie well. What two
+tiles of a pair share changed the best of no plan in an exhaustive search over small products; where
+operands lie can, which is why they are best made for the plan."""
 
 from __future__ import annotations
 
@@ -48,8 +51,8 @@ Costs = dict[str, Array]
 class Product:
     """What is to be planned: [groups, m, k] times [groups, k, n], with its types.
 
-    `dtype`: of both operands; `partials`: of the sums; `out`: of the result. `wide_loads`, `fast_reduce`: as of a `Wish`.
-    """
+    `dtype`: of both operands; `partials`: of the sums; `out`: of the result. `wide_loads`,
+    `fast_reduce`: as of a `Wish`."""
 
     m: int
     k: int
@@ -79,13 +82,14 @@ class Product:
 
 @dataclass(frozen=True, repr=False)
 class MatMulPlan:
-    """How a product is cut into blocks, and what that is modelled to cost. Print it, or show it in a notebook.
+    """How a product is cut into blocks, and what that is modelled to cost. Print it, or show it in
+    a notebook.
 
-    `group_blocks`, `row_blocks`, `inner_blocks`, `column_blocks`: blocks side by side, each on a tile of its own;
-    `inner_steps`, `column_steps`: pieces one after the other. `method`: "AMP" (ConvPartial1x1) or "HMAC"
-    (ConvPartialHorizontalMac). `cycles`: all supersteps, modelled; `parts`: (what, cycles) of each kind, syncs among them.
-    `temporary_bytes`: what the fullest tile holds of blocks and sums beside its part of the operands and of the result.
-    """
+    `group_blocks`, `row_blocks`, `inner_blocks`, `column_blocks`: blocks side by side, each on a
+    tile of its own; `inner_steps`, `column_steps`: pieces one after the other. `method`: "AMP"
+    (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac). `cycles`: all supersteps, modelled;
+    `parts`: (what, cycles) of each kind, syncs among them. `temporary_bytes`: what the fullest tile
+    holds of blocks and sums beside its part of the operands and of the result."""
 
     product: Product
     row_blocks: int
@@ -137,15 +141,27 @@ class MatMulPlan:
         return _within(self.n, self.column_steps, step, self.column_blocks)
 
     def __repr__(self) -> str:
-        names = ("groups", self.group_blocks), ("rows", self.row_blocks), ("inner", self.inner_blocks), (
-            "columns", self.column_blocks)  # fmt: skip
+        names = (
+            ("groups", self.group_blocks),
+            ("rows", self.row_blocks),
+            ("inner", self.inner_blocks),
+            ("columns", self.column_blocks),
+        )
         cut = ", ".join(f"{name} in {count:,}" for name, count in names if count > 1) or "not cut"
         steps = self.inner_steps * self.column_steps
-        one_by_one = "" if steps == 1 else (
-            f"; {steps:,} steps, {self.column_steps:,} of columns by {self.inner_steps:,} of inner")  # fmt: skip
+        one_by_one = (
+            ""
+            if steps == 1
+            else (
+                f"; {steps:,} steps, {self.column_steps:,} of columns by {self.inner_steps:,} of "
+                f"inner"
+            )
+        )
         return (
-            f"MatMulPlan({self.product.shapes()}, {_named(self.product)}, {self.num_blocks:,} of {self.num_tiles:,} tiles: "
-            f"{cut}{one_by_one}; {self.method}; {self.cycles:,} modelled cycles, {self.temporary_bytes:,} bytes for a while)"
+            f"MatMulPlan({self.product.shapes()}, {_named(self.product)}, {self.num_blocks:,} of "
+            f"{self.num_tiles:,} tiles: "
+            f"{cut}{one_by_one}; {self.method}; {self.cycles:,} modelled cycles, "
+            f"{self.temporary_bytes:,} bytes for a while)"
         )
 
     def _repr_html_(self) -> str:
@@ -164,8 +180,16 @@ def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, in
 def _named(product: Product) -> str:
     """The types of a product: FLOAT, or HALF with sums of FLOAT."""
     sums = "" if product.partials is product.dtype else f" with sums of {product.partials.__name__}"
-    wide = ", 128 bits of weights a cycle" * product.wide_loads + ", fast reduction" * product.fast_reduce
-    return product.dtype.__name__ + sums + ("" if product.out is product.dtype else f" to {product.out.__name__}") + wide
+    wide = (
+        ", 128 bits of weights a cycle" * product.wide_loads
+        + ", fast reduction" * product.fast_reduce
+    )
+    return (
+        product.dtype.__name__
+        + sums
+        + ("" if product.out is product.dtype else f" to {product.out.__name__}")
+        + wide
+    )
 
 
 @library
@@ -182,12 +206,12 @@ def plan_mat_mul(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> MatMulPlan:
-    """The cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for the options.
+    """The cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for the
+    options.
 
-    If no plan keeps within `available_memory_proportion` of a tile, the one that needs least. Plans are remembered.
-    Raises `PoplibsError` for sizes below 1, types that are not multiplied, and products that fit on no tile, and
-    `InvalidOptionError`.
-    """
+    If no plan keeps within `available_memory_proportion` of a tile, the one that needs least. Plans
+    are remembered. Raises `PoplibsError` for sizes below 1, types that are not multiplied, and
+    products that fit on no tile, and `InvalidOptionError`."""
     check_sizes(target, 1, m=m, k=k, n=n, groups=groups)
     wish = wish_of(options, partials_type, available_memory_proportion)
     product = product_of((int(groups), int(m), int(k), int(n)), dtype, out_type, wish)
@@ -196,19 +220,25 @@ def plan_mat_mul(
     return plan
 
 
-def product_of(sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish) -> Product:
-    """The product of sizes (groups, m, k, n), its types checked and filled in. Raises `PoplibsError`."""
+def product_of(
+    sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish
+) -> Product:
+    """The product of sizes (groups, m, k, n), its types checked and filled in. Raises
+    `PoplibsError`."""
     kind = as_dtype(dtype, f"{calling()}()")
     quarter = issubclass(kind, QUARTER)
     if kind not in (FLOAT, HALF) and not quarter:
         raise refused(f"""multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.
             next:  cast the operands with popops.cast.""")
     names, partials_type = {"float": FLOAT, "half": HALF}, wish.partials
-    sums = names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
+    sums = (
+        names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
+    )
     allowed = (HALF,) if quarter else (FLOAT,) if kind is FLOAT else (FLOAT, HALF)
     sums = allowed[0] if sums is None else sums
     if not any(sums is t for t in allowed):
-        raise refused(f"""was given partials_type={shown(partials_type)} for operands of {kind.__name__}.
+        raise refused(f"""was given partials_type={shown(partials_type)} for operands of
+            {kind.__name__}.
             next:  use {" or ".join(t.__name__ for t in allowed)}.""")
     out = (HALF if quarter else kind) if out_type is None else out_type
     if out is not FLOAT and out is not HALF:
@@ -219,10 +249,11 @@ def product_of(sizes: tuple[int, int, int, int], dtype: object, out_type: object
 
 
 class PlanningCache:
-    """The plans of the products that were made with it, under their products: `mat_mul(…, cache=cache)`.
+    """The plans of the products that were made with it, under their products: `mat_mul(…,
+    cache=cache)`.
 
-    The kit remembers plans by itself; a cache of one's own says which ones a program uses. `size`: how many.
-    """
+    The kit remembers plans by itself; a cache of one's own says which ones a program uses. `size`:
+    how many."""
 
     def __init__(self) -> None:
         self.plans: dict[tuple[Product, Target, float], MatMulPlan] = {}
@@ -236,8 +267,11 @@ class PlanningCache:
         return f"PlanningCache({self.size} plans)"
 
 
-def planned(product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None) -> MatMulPlan | None:
-    """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is none, and for no plan."""
+def planned(
+    product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None
+) -> MatMulPlan | None:
+    """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is
+    none, and for no plan."""
     if cache is not None and not isinstance(cache, PlanningCache):
         raise as_given(cache, "cache", "give a poplin.PlanningCache().")
     proportion = wish.proportion
@@ -246,12 +280,16 @@ def planned(product: Product, target: Target, wish: Wish, cache: PlanningCache |
     except (TypeError, ValueError, OverflowError):
         share = -1.0
     if isinstance(proportion, (bool, np.bool_)) or not 0 <= share <= 1:
-        raise refused(f"was given available_memory_proportion={shown(proportion)}.", next_step="give a number from 0 to 1.")
+        raise refused(
+            f"was given available_memory_proportion={shown(proportion)}.",
+            next_step="give a number from 0 to 1.",
+        )
     if product.empty:
         return None
     plan = _best(product, target, share)
     if plan.temporary_bytes > target.bytes_per_tile:
-        raise refused(f"""finds no way to cut {product.shapes()}: the smallest blocks need {plan.temporary_bytes:,} bytes of a
+        raise refused(f"""finds no way to cut {product.shapes()}: the smallest blocks need
+            {plan.temporary_bytes:,} bytes of a
             tile, which has {target.bytes_per_tile:,}.
             next:  use more tiles, or multiply a part of the rows or columns at a time.""")
     if cache is not None:
@@ -261,7 +299,8 @@ def planned(product: Product, target: Target, wish: Wish, cache: PlanningCache |
 
 @lru_cache(maxsize=1024)
 def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
-    """The cheapest plan that keeps within its memory, from the fewest steps on; else the one that needs least."""
+    """The cheapest plan that keeps within its memory, from the fewest steps on; else the one that
+    needs least."""
     limit = proportion * target.bytes_per_tile
     cuts = _all_cuts(product, target.num_tiles)
     least: tuple[int, MatMulPlan] | None = None
@@ -275,7 +314,10 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
                 smallest = int(np.argmin(memory))
                 if least is None or memory[smallest] < least[0]:
                     fits = memory == memory[smallest]
-                    least = int(memory[smallest]), _cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps)
+                    least = (
+                        int(memory[smallest]),
+                        _cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps),
+                    )
                 continue
             found.append(_cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps))
         if found:
@@ -285,7 +327,8 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
 
 
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
-    """(steps of the inner dimension, steps of the columns) to try, in groups of equally many steps, fewest first."""
+    """(steps of the inner dimension, steps of the columns) to try, in groups of equally many steps,
+    fewest first."""
     powers = [2**i for i in range(MOST_STEPS.bit_length())]
     inner = [s for s in powers if s == 1 or s * LEAST_INNER <= product.k]
     columns = [s for s in powers if s == 1 or s * LEAST_COLUMNS <= product.n]
@@ -297,15 +340,19 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 
 
 def _all_cuts(product: Product, tiles: int) -> Costs:
-    """Every way to cut groups, rows, inner dimension and columns that gives each block a tile: arrays of equal length."""
+    """Every way to cut groups, rows, inner dimension and columns that gives each block a tile:
+    arrays of equal length."""
     sizes = {"groups": product.groups, "rows": product.m, "inner": product.k, "columns": product.n}
     found: Costs = {}
     total = np.ones(1, np.int64)
     for name, size in sizes.items():
         parts = np.arange(1, min(size, tiles) + 1)
-        parts = np.unique(-(-size // -(-size // parts)))  # of those that make blocks equally large, the fewest
+        # of those that make blocks equally large, the fewest
+        parts = np.unique(-(-size // -(-size // parts)))
         if tiles > MOST_EXHAUSTIVE and len(parts) > THINNED:
-            parts = parts[np.unique(np.searchsorted(parts, np.geomspace(1, parts[-1], THINNED).round()))]
+            parts = parts[
+                np.unique(np.searchsorted(parts, np.geomspace(1, parts[-1], THINNED).round()))
+            ]
         old, new = np.nonzero(total[:, None] * parts <= tiles)
         found = {key: values[old] for key, values in found.items()} | {name: parts[new]}
         total = total[old] * parts[new]
@@ -325,7 +372,8 @@ def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -
 
 
 def _temporary_bytes(product: Product, sizes: Costs) -> Array:
-    """int64: what the fullest tile holds while its blocks are multiplied, or while sums are added."""
+    """int64: what the fullest tile holds while its blocks are multiplied, or while sums are
+    added."""
     groups, rows, inner, columns, parts = sizes.values()
     blocks = groups * inner * (rows + columns) * product.dtype.size
     sums = groups * rows * columns
@@ -339,7 +387,9 @@ def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str
     """int64: tile cycles of the products of one group on one tile."""
     rows, inner, columns = sizes["rows"], sizes["inner"], sizes["columns"]
     wide = product.wide_loads
-    return np.asarray(multiply_cycles(method, rows, inner, columns, product.dtype, product.partials, target, wide))
+    return np.asarray(
+        multiply_cycles(method, rows, inner, columns, product.dtype, product.partials, target, wide)
+    )
 
 
 def multiply_cycles(
@@ -352,17 +402,30 @@ def multiply_cycles(
     target: Target,
     wide_loads: bool = False,
 ) -> Size:
-    """Tile cycles of [rows, inner] x [inner, columns] by a method: PopLibs' estimate of its vertex."""
+    """Tile cycles of [rows, inner] x [inner, columns] by a method: PopLibs' estimate of its
+    vertex."""
     if issubclass(dtype, QUARTER):
-        return vertices.conv_partial_1x1_quarter(rows, inner, columns, target, interleaved=wide_loads)
+        return vertices.conv_partial_1x1_quarter(
+            rows, inner, columns, target, interleaved=wide_loads
+        )
     if method == "HMAC":
         made = columns + columns % 2 if partials is HALF else columns  # HALF sums come in pairs
-        return vertices.conv_partial_horizontal_mac(rows, inner, made, dtype, target, partials=partials)
-    return vertices.conv_partial_1x1(rows, inner, columns, dtype, target, partials=partials, interleaved=wide_loads)
+        return vertices.conv_partial_horizontal_mac(
+            rows, inner, made, dtype, target, partials=partials
+        )
+    return vertices.conv_partial_1x1(
+        rows, inner, columns, dtype, target, partials=partials, interleaved=wide_loads
+    )
 
 
 def _cheapest(
-    product: Product, target: Target, cuts: Costs, sizes: Costs, fits: Array, inner_steps: int, column_steps: int
+    product: Product,
+    target: Target,
+    cuts: Costs,
+    sizes: Costs,
+    fits: Array,
+    inner_steps: int,
+    column_steps: int,
 ) -> MatMulPlan:
     """The cheapest plan among those that fit, with its costs."""
     cuts = {name: values[fits] for name, values in cuts.items()}
@@ -393,7 +456,9 @@ def _cheapest(
     )
 
 
-def _costs(product: Product, target: Target, sizes: Costs, method: str, inner_steps: int, column_steps: int) -> Costs:
+def _costs(
+    product: Product, target: Target, sizes: Costs, method: str, inner_steps: int, column_steps: int
+) -> Costs:
     """Modelled cycles of each plan, by what takes them."""
     groups, rows, inner, columns, parts = sizes.values()
     steps = inner_steps * column_steps
@@ -402,16 +467,26 @@ def _costs(product: Product, target: Target, sizes: Costs, method: str, inner_st
     share = -(-sums // parts)
     split = parts > 1
     fast = product.fast_reduce
-    added = np.asarray(vertices.conv_reduce(share, parts, product.partials, target, out=product.out, interleaved=fast))
+    added = np.asarray(
+        vertices.conv_reduce(
+            share, parts, product.partials, target, out=product.out, interleaved=fast
+        )
+    )
     casts: Array = np.zeros(len(parts), np.int64)
     if not product.finished:
-        cast = np.asarray(vertices.cast_1d(sums, product.partials, product.out, target)) + target.internal_sync_cycles
+        cast = (
+            np.asarray(vertices.cast_1d(sums, product.partials, product.out, target))
+            + target.internal_sync_cycles
+        )
         casts = np.where(split, 0, cast * column_steps)
     return {
-        "exchange of blocks": steps * exchange_cycles(groups * inner * (rows + columns) * product.dtype.size, target),
+        "exchange of blocks": steps
+        * exchange_cycles(groups * inner * (rows + columns) * product.dtype.size, target),
         "multiply": steps * groups * _multiply_cycles(product, target, sizes, method),
         "exchange of sums": np.where(
-            split, column_steps * exchange_cycles(share * (parts - 1) * product.partials.size, target), 0
+            split,
+            column_steps * exchange_cycles(share * (parts - 1) * product.partials.size, target),
+            0,
         ),
         "add sums": np.where(split, column_steps * added, 0),
         "cast": casts,

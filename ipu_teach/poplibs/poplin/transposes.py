@@ -15,25 +15,34 @@ __all__ = ["transpose"]
 
 @library
 def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor:
-    """x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes; `x.transpose()` is a view and moves nothing.
+    """x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes; `x.transpose()` is a view and
+    moves nothing.
 
-    The result is cut into blocks of whole grains (2 x 2 elements of 4 bytes, 4 x 4 of 2), its rows first, a block a tile.
-    Modelled cycles: PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`.
-    """
+    The result is cut into blocks of whole grains (2 x 2 elements of 4 bytes, 4 x 4 of 2), its rows
+    first, a block a tile. Modelled cycles: PopLibs' Transpose2d
+    (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`."""
     if x.dtype.size not in (2, 4):
-        raise refused(f"moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.", x, "use the view x.transpose().")
+        raise refused(
+            f"moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.",
+            x,
+            "use the view x.transpose().",
+        )
     out = graph.add_variable(x.dtype, (x.shape[1], x.shape[0]), f"{debug_context}/out")
     compute_set = graph.add_compute_set(debug_context)
     grain, tiles = 4 if x.dtype.size == 2 else 2, graph.target.num_tiles
     down, across = (-(-n // grain) for n in out.shape)
     rows = max(1, min(down, tiles))
     columns = max(1, min(across, tiles // rows))
-    cuts = [[(b * grain, min(e * grain, size)) for b, e in balanced_partition(grains, parts)]
-            for size, grains, parts in ((out.shape[0], down, rows), (out.shape[1], across, columns))]  # fmt: skip
+    cuts = [
+        [(b * grain, min(e * grain, size)) for b, e in balanced_partition(grains, parts)]
+        for size, grains, parts in ((out.shape[0], down, rows), (out.shape[1], across, columns))
+    ]
     for number, ((r0, r1), (c0, c1)) in enumerate(product(*cuts)):
         if r0 < r1 and c0 < c1:
             block = out[r0:r1, c0:c1]
-            vertex = graph.add_vertex(compute_set, transposer(x.dtype), x=x[c0:c1, r0:r1], out=block)
+            vertex = graph.add_vertex(
+                compute_set, transposer(x.dtype), x=x[c0:c1, r0:r1], out=block
+            )
             for what in (vertex, block):
                 graph.set_tile_mapping(what, number * tiles // (rows * columns))
     prog.add(Execute(compute_set))

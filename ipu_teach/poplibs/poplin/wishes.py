@@ -1,4 +1,5 @@
-"""What a caller may wish of a matrix product: PopLibs' options, and the keywords that say the commonest of them."""
+"""What a caller may wish of a matrix product: PopLibs' options, and the keywords that say the
+commonest of them."""
 
 from __future__ import annotations
 
@@ -9,14 +10,16 @@ from ipu_teach.poplibs.library import calling
 from ipu_teach.poplibs.options import Option, settled
 from ipu_teach.types import FLOAT
 
-MEMORY_PROPORTION = 0.6  # of a tile, for what a product needs for a while: PopLibs' default of availableMemoryProportion
+# of a tile, for what a product needs for a while: PopLibs' default of availableMemoryProportion
+MEMORY_PROPORTION = 0.6
 PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 OPTIONS = (
     Option("availableMemoryProportion", float, MEMORY_PROPORTION, 0.0, 1.0),
     Option("partialsType", FLOAT),
     Option("use128BitConvUnitLoad", bool, False),
     Option("enableFastReduce", bool, False),
-    # A plan is made for one product, the operands lie where their mapping says, and sums are added in one stage.
+    # A plan is made for one product, the operands lie where their mapping says, and sums are added
+    # in one stage.
     Option("fullyConnectedPass", PASSES, "NONE", effect=False),
     Option("inputRHSIsPreArranged", bool, False, effect=False),
     Option("enableMultiStageReduce", bool, True, effect=False),
@@ -28,8 +31,8 @@ OPTIONS = (
 class Wish:
     """`partials`: type of the sums, None for the usual one; `proportion`: of a tile's memory.
 
-    `wide_loads`: the AMP units load 128 bits of weights a cycle instead of 64; `fast_reduce`: partial sums are read likewise.
-    """
+    `wide_loads`: the AMP units load 128 bits of weights a cycle instead of 64; `fast_reduce`:
+    partial sums are read likewise."""
 
     partials: object = None
     proportion: object = MEMORY_PROPORTION
@@ -38,16 +41,24 @@ class Wish:
 
 
 def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
-    """The wish that options and keywords say together. Raises `InvalidOptionError`, also for what both say."""
+    """The wish that options and keywords say together. Raises `InvalidOptionError`, also for what
+    both say."""
     values = settled(OPTIONS, options)
-    spoken = {"partialsType": (partials_type, None), "availableMemoryProportion": (proportion, MEMORY_PROPORTION)}
+    spoken = {
+        "partialsType": (partials_type, None),
+        "availableMemoryProportion": (proportion, MEMORY_PROPORTION),
+    }
     for name, (keyword, usual) in spoken.items():
         if keyword is usual or keyword == usual:
             continue
         if settled(OPTIONS, None)[name] != values[name]:
-            raise InvalidOptionError(f"""{calling()}() was given {name!r} as an option and as a keyword.
+            raise InvalidOptionError(f"""{calling()}() was given {name!r} as an option and as a
+                keyword.
                 next:  say it once.""")
         values[name] = keyword
     return Wish(
-        values["partialsType"], values["availableMemoryProportion"], values["use128BitConvUnitLoad"], values["enableFastReduce"]
+        values["partialsType"],
+        values["availableMemoryProportion"],
+        values["use128BitConvUnitLoad"],
+        values["enableFastReduce"],
     )

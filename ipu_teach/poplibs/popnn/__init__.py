@@ -1,4 +1,5 @@
-"""Functions for neural networks: non-linearities, softmax, losses with their gradients, and counting correct answers."""
+"""Functions for neural networks: non-linearities, softmax, losses with their gradients, and
+counting correct answers."""
 
 import typing as _typing
 

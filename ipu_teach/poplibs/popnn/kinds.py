@@ -20,11 +20,11 @@ Slope = Callable[[Any, Any], Any]
 class NonLinearityType(Enum):
     """The non-linearities, under PopLibs' names.
 
-    RELU max(x, 0). SIGMOID 1 / (1 + e^-x). HARD_SIGMOID x / 5 + 1/2, kept between 0 and 1. TANH. GELU x times the normal
-    distribution up to x, by its approximation with tanh; GELU_ERF the same by the error function. SWISH x sigmoid(x).
-    SOFTMAX probabilities of each row, and SOFTMAX_STABLE the same: here the largest is always subtracted first.
-    SOFTMAX_SCALED those times `SOFTMAX_SCALING`, so that small ones do not vanish in HALF.
-    """
+    RELU max(x, 0). SIGMOID 1 / (1 + e^-x). HARD_SIGMOID x / 5 + 1/2, kept between 0 and 1. TANH.
+    GELU x times the normal distribution up to x, by its approximation with tanh; GELU_ERF the same
+    by the error function. SWISH x sigmoid(x). SOFTMAX probabilities of each row, and SOFTMAX_STABLE
+    the same: here the largest is always subtracted first. SOFTMAX_SCALED those times
+    `SOFTMAX_SCALING`, so that small ones do not vanish in HALF."""
 
     RELU = "RELU"
     SIGMOID = "SIGMOID"
@@ -44,7 +44,8 @@ class NonLinearityType(Enum):
 
     @property
     def slope_from_input(self) -> bool:
-        """Whether the gradient is worked out from what went in; of the others it is from what came out."""
+        """Whether the gradient is worked out from what went in; of the others it is from what came
+        out."""
         return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
 
 
@@ -68,7 +69,9 @@ def sigmoid(x: Any) -> Any:
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # Hendrycks and Gimpel, arXiv:1606.08415
 # Abramowitz and Stegun, 7.1.26: within 1.5e-7.
-_ERF = tuple(np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
+_ERF = tuple(
+    np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+)
 _ERF_SCALE = np.float32(0.3275911)
 
 
@@ -106,7 +109,9 @@ def _swish_slope(x: Any, gradient: Any) -> Any:
 FUNCTIONS: dict[NonLinearityType, Function] = {
     NonLinearityType.RELU: lambda x: np.maximum(x, 0),
     NonLinearityType.SIGMOID: sigmoid,
-    NonLinearityType.HARD_SIGMOID: lambda x: np.minimum(np.maximum(np.float32(0.2) * x + np.float32(0.5), 0), 1),
+    NonLinearityType.HARD_SIGMOID: lambda x: np.minimum(
+        np.maximum(np.float32(0.2) * x + np.float32(0.5), 0), 1
+    ),
     NonLinearityType.TANH: np.tanh,
     NonLinearityType.GELU: lambda x: 0.5 * x * (1 + _inner(x)),
     NonLinearityType.GELU_ERF: lambda x: x * _normal_below(x),
@@ -115,7 +120,9 @@ FUNCTIONS: dict[NonLinearityType, Function] = {
 SLOPES: dict[NonLinearityType, Slope] = {
     NonLinearityType.RELU: lambda out, gradient: np.where(out > 0, gradient, 0),
     NonLinearityType.SIGMOID: lambda out, gradient: gradient * (out * (1 - out)),
-    NonLinearityType.HARD_SIGMOID: lambda out, gradient: np.where((out > 0) & (out < 1), gradient * np.float32(0.2), 0),
+    NonLinearityType.HARD_SIGMOID: lambda out, gradient: np.where(
+        (out > 0) & (out < 1), gradient * np.float32(0.2), 0
+    ),
     NonLinearityType.TANH: lambda out, gradient: gradient * (1 - out * out),
     NonLinearityType.GELU: _gelu_slope,
     NonLinearityType.GELU_ERF: _gelu_erf_slope,

@@ -31,30 +31,34 @@ from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
 
 __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
-SMALLEST_PROBABILITY = np.finfo(np.float32).tiny  # keeps the logarithm of a probability that has run down to 0 finite
+# keeps the logarithm of a probability that has run down to 0 finite
+SMALLEST_PROBABILITY = np.finfo(np.float32).tiny
 MASKED_LABEL_CODE = 0xFFFF_FFFF  # PopLibs' class number of a row that is not to be learnt from
 
 
 class LossType(Enum):
-    """CROSS_ENTROPY_LOSS: -log of the expected class's probability. SUM_SQUARED_LOSS: half the sum of squared errors."""
+    """CROSS_ENTROPY_LOSS: -log of the expected class's probability. SUM_SQUARED_LOSS: half the sum
+    of squared errors."""
 
     CROSS_ENTROPY_LOSS = "CROSS_ENTROPY_LOSS"
     SUM_SQUARED_LOSS = "SUM_SQUARED_LOSS"
 
 
 def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -> tuple[Any, Any]:
-    """(loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and expected classes [rows].
+    """(loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and expected
+    classes [rows].
 
-    loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at the expected class).
-    Rows of class `MASKED_LABEL_CODE` have neither. In single precision.
-    """
+    loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at
+    the expected class). Rows of class `MASKED_LABEL_CODE` have neither. In single precision."""
     outputs = outputs.astype(np.float32)
     classes = np.arange(outputs.shape[1], dtype=np.uint32)
     column = expected.reshape(-1, 1)
     hit = column == classes
     errors = (outputs - hit * outputs_scale) * (scale / outputs_scale)
     picked = np.sum(np.where(hit, outputs, 0), axis=1) / outputs_scale
-    loss = np.where(expected != MASKED_LABEL_CODE, -np.log(np.maximum(picked, SMALLEST_PROBABILITY)), 0)
+    loss = np.where(
+        expected != MASKED_LABEL_CODE, -np.log(np.maximum(picked, SMALLEST_PROBABILITY)), 0
+    )
     return loss, np.where(column != MASKED_LABEL_CODE, errors, 0)
 
 
@@ -67,11 +71,14 @@ class _CrossEntropy(Vertex):
     deltas: Output[Vector[Vector[HALF]]]
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
+        return int(
+            vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype)
+        )
 
 
 class CrossEntropy(_CrossEntropy):
-    """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the outputs' type."""
+    """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the
+    outputs' type."""
 
     outputs_scale: ClassVar[float]
 
@@ -83,17 +90,21 @@ class CrossEntropy(_CrossEntropy):
 
 
 class CrossEntropyScaled(_CrossEntropy):
-    """Loss and deltas of `cross_entropy`, for factors that are tensors. HALF stands for the outputs' type."""
+    """Loss and deltas of `cross_entropy`, for factors that are tensors. HALF stands for the
+    outputs' type."""
 
     scale: Input[FLOAT]
     outputs_scale: Input[FLOAT]
 
     def compute(self) -> None:
-        self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, self.outputs_scale)
+        self.loss, self.deltas = cross_entropy(
+            self.probabilities, self.expected, self.scale, self.outputs_scale
+        )
 
 
 class SumSquared(Vertex):
-    """loss = half the sum of (outputs - expected)^2 of each row; deltas = scale (outputs - expected).
+    """loss = half the sum of (outputs - expected)^2 of each row; deltas = scale (outputs -
+    expected).
 
     HALF stands for the outputs' type.
     """
@@ -124,7 +135,9 @@ class CountCorrect(Vertex):
         self.count = np.sum(np.argmax(self.x, axis=1) == self.expected)
 
     def cycles(self, target: Target) -> int:
-        return int(len(self.x) * vertices.max_class(self.x.shape[1]) + vertices.calc_accuracy(len(self.x)))
+        return int(
+            len(self.x) * vertices.max_class(self.x.shape[1]) + vertices.calc_accuracy(len(self.x))
+        )
 
 
 class AddCounts(Vertex):
@@ -157,50 +170,88 @@ def calc_loss(
 ) -> None:
     """The loss of each row of `model_outputs` [batch, classes], FLOAT or HALF, and its gradient.
 
-    CROSS_ENTROPY_LOSS takes the output of softmax and `expected` [batch] class numbers (UNSIGNED_INT); the gradient is that
-    before the softmax. Rows of class `MASKED_LABEL_CODE` have loss and gradient 0; another class number that does not exist
-    gives loss -log of the smallest FLOAT and no hit. SUM_SQUARED_LOSS takes `expected` like `model_outputs`.
-    `loss` [batch], FLOAT, and `deltas` [batch, classes], of `model_outputs`' dtype, are written; the gradient is for the sum
-    over the batch, as in PopLibs: divide by the batch size in the update.
+    CROSS_ENTROPY_LOSS takes the output of softmax and `expected` [batch] class numbers
+    (UNSIGNED_INT); the gradient is that before the softmax. Rows of class `MASKED_LABEL_CODE` have
+    loss and gradient 0; another class number that does not exist gives loss -log of the smallest
+    FLOAT and no hit. SUM_SQUARED_LOSS takes `expected` like `model_outputs`. `loss` [batch], FLOAT,
+    and `deltas` [batch, classes], of `model_outputs`' dtype, are written; the gradient is for the
+    sum over the batch, as in PopLibs: divide by the batch size in the update.
 
-    `deltas_scale` multiplies the gradient, not the loss: loss scaling, which keeps small gradients of HALF from becoming 0.
-    `model_output_scaling` says that the outputs are that many times probabilities, as those of SOFTMAX_SCALED are; loss and
-    gradient are as without. Both are numbers, or for CROSS_ENTROPY_LOSS tensors of one FLOAT. `num_correct`: one INT, to
-    which correct answers are added as by `calc_accuracy`.
+    `deltas_scale` multiplies the gradient, not the loss: loss scaling, which keeps small gradients
+    of HALF from becoming 0. `model_output_scaling` says that the outputs are that many times
+    probabilities, as those of SOFTMAX_SCALED are; loss and gradient are as without. Both are
+    numbers, or for CROSS_ENTROPY_LOSS tensors of one FLOAT. `num_correct`: one INT, to which
+    correct answers are added as by `calc_accuracy`.
 
-    Rows are shared among the workers of all tiles. Modelled cycles: PopLibs' loss transforms (popnnCycleEstimators.cpp).
-    Raises `PoplibsError`.
-    """
+    Rows are shared among the workers of all tiles. Modelled cycles: PopLibs' loss transforms
+    (popnnCycleEstimators.cpp). Raises `PoplibsError`."""
     chosen = _loss_type(loss_type)
     check_matrix(graph, "model_outputs", model_outputs)
     squared = chosen is LossType.SUM_SQUARED_LOSS
     if squared:
         check_matrix(graph, "expected", expected)
         where = f"expected {expected!r} and model_outputs {model_outputs!r}"
-        check_same("shapes", expected.shape, model_outputs.shape, where, "give a value for each output.")
-        check_same("dtypes", expected.dtype, model_outputs.dtype, where, "cast one of them with popops.cast.")
+        check_same(
+            "shapes", expected.shape, model_outputs.shape, where, "give a value for each output."
+        )
+        check_same(
+            "dtypes",
+            expected.dtype,
+            model_outputs.dtype,
+            where,
+            "cast one of them with popops.cast.",
+        )
     else:
         check_labels(graph, model_outputs, expected)
     check_dtype("loss", loss, FLOAT)
     check_dtype("deltas", deltas, FLOAT, HALF)
     where = f"loss {loss!r} and expected {expected!r}"
-    check_same("shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row.")
+    check_same(
+        "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row."
+    )
     where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
-    check_same("shapes", deltas.shape, model_outputs.shape, where, "give deltas the shape of model_outputs.")
-    check_same("dtypes", deltas.dtype, model_outputs.dtype, where, "give deltas the dtype of model_outputs.")
+    check_same(
+        "shapes",
+        deltas.shape,
+        model_outputs.shape,
+        where,
+        "give deltas the shape of model_outputs.",
+    )
+    check_same(
+        "dtypes",
+        deltas.dtype,
+        model_outputs.dtype,
+        where,
+        "give deltas the dtype of model_outputs.",
+    )
     factors = {
         field: check_factor(graph, name, k, FLOAT)
         for field, name, k in (
-            ("scale", "deltas_scale", deltas_scale), ("outputs_scale", "model_output_scaling", model_output_scaling),
+            ("scale", "deltas_scale", deltas_scale),
+            ("outputs_scale", "model_output_scaling", model_output_scaling),
         )
-    }  # fmt: skip
+    }
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if squared and (tensors or factors.pop("outputs_scale") != 1):
-        raise refused("""by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
+        raise refused("""by SUM_SQUARED_LOSS was given a tensor as its scale, or
+            model_output_scaling.
             next:  they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.""")
-    if not squared and not isinstance(factors["outputs_scale"], Tensor) and not factors["outputs_scale"] > 0:
-        raise as_given(model_output_scaling, "model_output_scaling", "give a number above 0, such as popnn.SOFTMAX_SCALING.")
-    operands = {"outputs" if squared else "probabilities": model_outputs, "expected": expected, "loss": loss, "deltas": deltas}
+    if (
+        not squared
+        and not isinstance(factors["outputs_scale"], Tensor)
+        and not factors["outputs_scale"] > 0
+    ):
+        raise as_given(
+            model_output_scaling,
+            "model_output_scaling",
+            "give a number above 0, such as popnn.SOFTMAX_SCALING.",
+        )
+    operands = {
+        "outputs" if squared else "probabilities": model_outputs,
+        "expected": expected,
+        "loss": loss,
+        "deltas": deltas,
+    }
     if num_correct is not None:
         _check_accuracy(graph, model_outputs, expected, num_correct)
     base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
@@ -233,13 +284,19 @@ def _loss_type(given: object) -> LossType:
 
 @library
 def calc_accuracy(
-    graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str = OWN
+    graph: Graph,
+    outputs: Tensor,
+    expected: Tensor,
+    num_correct: Tensor,
+    prog: Program,
+    debug_context: str = OWN,
 ) -> None:
-    """Add to `num_correct` (one INT) the rows of `outputs` [batch, classes] whose largest element is the expected class.
+    """Add to `num_correct` (one INT) the rows of `outputs` [batch, classes] whose largest element
+    is the expected class.
 
-    `outputs`: FLOAT or HALF; `expected` [batch]: UNSIGNED_INT. Of equal elements the first counts. Modelled cycles: PopLibs'
-    ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp). Raises `PoplibsError`.
-    """
+    `outputs`: FLOAT or HALF; `expected` [batch]: UNSIGNED_INT. Of equal elements the first counts.
+    Modelled cycles: PopLibs' ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp).
+    Raises `PoplibsError`."""
     check_matrix(graph, "outputs", outputs)
     _check_accuracy(graph, outputs, expected, num_correct)
     _count(graph, outputs, expected, num_correct, prog, debug_context)
@@ -249,20 +306,40 @@ def _check_accuracy(graph: Graph, outputs: Tensor, expected: Tensor, num_correct
     check_labels(graph, outputs, expected)
     check_tensor(graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
-        raise refused("wants one INT as num_correct.", num_correct, "make it with graph.add_variable(INT, ()).")
+        raise refused(
+            "wants one INT as num_correct.",
+            num_correct,
+            "make it with graph.add_variable(INT, ()).",
+        )
     check_mapped(graph, "num_correct", num_correct)
 
 
-def _count(graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str) -> None:
+def _count(
+    graph: Graph,
+    outputs: Tensor,
+    expected: Tensor,
+    num_correct: Tensor,
+    prog: Program,
+    debug_context: str,
+) -> None:
     if not outputs.shape[0]:
         return
     home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
-    counts = graph.add_variable(INT, (len(shares(graph, outputs.shape[0])),), f"{debug_context}/counts")
-    count, total = graph.add_compute_set(f"{debug_context}/count"), graph.add_compute_set(f"{debug_context}/total")
+    counts = graph.add_variable(
+        INT, (len(shares(graph, outputs.shape[0])),), f"{debug_context}/counts"
+    )
+    count, total = (
+        graph.add_compute_set(f"{debug_context}/count"),
+        graph.add_compute_set(f"{debug_context}/total"),
+    )
     counter = codelet(CountCorrect, outputs.dtype)
     for i, (tile, (begin, end)) in enumerate(shares(graph, outputs.shape[0])):
-        vertex = graph.add_vertex(count, counter, x=outputs[begin:end], expected=expected[begin:end], count=counts[i])
+        vertex = graph.add_vertex(
+            count, counter, x=outputs[begin:end], expected=expected[begin:end], count=counts[i]
+        )
         graph.set_tile_mapping(vertex, tile)
         graph.set_tile_mapping(counts[i], tile)
-    graph.set_tile_mapping(graph.add_vertex(total, AddCounts, counts=counts, total=num_correct), home)
+    graph.set_tile_mapping(
+        graph.add_vertex(total, AddCounts, counts=counts, total=num_correct), home
+    )
     prog.add(Execute(count)).add(Execute(total))

@@ -1,9 +1,9 @@
 """Non-linearities element by element, and their gradients.
 
-One vertex a tile, on the elements that lie there. Values are worked out in single precision and rounded once. Cycles are
-PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D (popnn/popnnCycleEstimators.cpp). It has none of HARD_SIGMOID,
-which is made of elementwise operations here as there, nor of GELU_ERF's gradient: that costs GELU_ERF and GELU's gradient.
-"""
+One vertex a tile, on the elements that lie there. Values are worked out in single precision and
+rounded once. Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
+(popnn/popnnCycleEstimators.cpp). It has none of HARD_SIGMOID, which is made of elementwise
+operations here as there, nor of GELU_ERF's gradient: that costs GELU_ERF and GELU's gradient."""
 
 from __future__ import annotations
 
@@ -14,11 +14,26 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import Size
-from ipu_teach.graph import Graph, InOut, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.graph import (
+    Graph,
+    InOut,
+    Input,
+    Output,
+    SupervisorVertex,
+    Tensor,
+    Vector,
+    Vertex,
+    template,
+)
 from ipu_teach.poplibs.library import OWN, check_dtype, check_same, library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 from ipu_teach.poplibs.popnn.rows import check_matrix
-from ipu_teach.poplibs.popnn.softmax import SOFTMAX_SCALING, probabilities, probabilities_in_place, softmax_input_gradient
+from ipu_teach.poplibs.popnn.softmax import (
+    SOFTMAX_SCALING,
+    probabilities,
+    probabilities_in_place,
+    softmax_input_gradient,
+)
 from ipu_teach.poplibs.popops.codelets import per_tile
 from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Sequence as Program
@@ -26,8 +41,15 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
 __all__ = [
-    "gelu", "non_linearity", "non_linearity_in_place", "non_linearity_input_gradient", "relu", "sigmoid", "swish", "tanh",
-]  # fmt: skip
+    "gelu",
+    "non_linearity",
+    "non_linearity_in_place",
+    "non_linearity_input_gradient",
+    "relu",
+    "sigmoid",
+    "swish",
+    "tanh",
+]
 
 
 class NonLinearity1D(SupervisorVertex):
@@ -73,7 +95,11 @@ class NonLinearityGrad1D(SupervisorVertex):
         n, dtype = len(self.out), self.fields["out"].dtype
         if self.kind == "HARD_SIGMOID":
             scaled = vertices.broadcast_scalar_1d("MULTIPLY", n, dtype, target)
-            return int(scaled + target.num_worker_contexts * vertices.select([-(-n // target.num_worker_contexts)]))
+            return int(
+                scaled
+                + target.num_worker_contexts
+                * vertices.select([-(-n // target.num_worker_contexts)])
+            )
         if self.kind == "GELU_ERF":
             again = vertices.non_linearity_1d("GELU_ERF", n, dtype, target)
             return int(again + vertices.non_linearity_grad_1d("GELU", n, dtype, target))
@@ -98,12 +124,14 @@ def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> 
 
 
 @library
-def non_linearity(graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
+def non_linearity(
+    graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
+) -> Tensor:
     """f(x) for x of any shape, FLOAT or HALF; the result has x's shape, dtype and mapping.
 
-    `kind`: a `NonLinearityType` or its name. SOFTMAX and its kin want x [batch, classes]; see `softmax`. SOFTMAX_SCALED gives
-    `SOFTMAX_SCALING` times as much, which `calc_loss` is told as its `model_output_scaling`. Raises `PoplibsError`.
-    """
+    `kind`: a `NonLinearityType` or its name. SOFTMAX and its kin want x [batch, classes]; see
+    `softmax`. SOFTMAX_SCALED gives `SOFTMAX_SCALING` times as much, which `calc_loss` is told as
+    its `model_output_scaling`. Raises `PoplibsError`."""
     chosen = kind_of(kind)
     if chosen.by_row:
         check_matrix(graph, "x", x)
@@ -111,10 +139,19 @@ def non_linearity(graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: P
     return _new(graph, chosen, x, prog, debug_context)
 
 
-def _new(graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str) -> Tensor:
+def _new(
+    graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str
+) -> Tensor:
     check_dtype("x", x, FLOAT, HALF)
     out = like(graph, x, f"{debug_context}/out")
-    per_tile(graph, _codelet(NonLinearity1D, chosen, x.dtype), out, {"x": x, "out": out}, prog, debug_context)
+    per_tile(
+        graph,
+        _codelet(NonLinearity1D, chosen, x.dtype),
+        out,
+        {"x": x, "out": out},
+        prog,
+        debug_context,
+    )
     return out
 
 
@@ -129,32 +166,48 @@ def non_linearity_in_place(
         probabilities_in_place(graph, x, _scale(chosen), prog, debug_context)
         return
     check_dtype("x", x, FLOAT, HALF)
-    per_tile(graph, _codelet(NonLinearity1DInPlace, chosen, x.dtype), x, {"x": x}, prog, debug_context)
+    per_tile(
+        graph, _codelet(NonLinearity1DInPlace, chosen, x.dtype), x, {"x": x}, prog, debug_context
+    )
 
 
 @library
 def non_linearity_input_gradient(
-    graph: Graph, kind: NonLinearityType | str, act: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
+    graph: Graph,
+    kind: NonLinearityType | str,
+    act: Tensor,
+    out_gradient: Tensor,
+    prog: Program,
+    debug_context: str = OWN,
 ) -> Tensor:
-    """The gradient at the input of f, from `out_gradient` at its output: a tensor with the shape and mapping of the latter.
+    """The gradient at the input of f, from `out_gradient` at its output: a tensor with the shape
+    and mapping of the latter.
 
-    `act`: what came out of f, but for GELU, GELU_ERF and SWISH what went in. Same shape and dtype, FLOAT or HALF. RELU's slope
-    at 0 is 0. Raises `PoplibsError`.
-    """
+    `act`: what came out of f, but for GELU, GELU_ERF and SWISH what went in. Same shape and dtype,
+    FLOAT or HALF. RELU's slope at 0 is 0. Raises `PoplibsError`."""
     chosen = kind_of(kind)
     if chosen is NonLinearityType.SOFTMAX_SCALED:
         raise refused("""has no gradient of SOFTMAX_SCALED.
-            next:  calc_loss writes the gradient before the softmax; tell it model_output_scaling=popnn.SOFTMAX_SCALING.""")
+            next:  calc_loss writes the gradient before the softmax; tell it
+            model_output_scaling=popnn.SOFTMAX_SCALING.""")
     if chosen.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
         check_dtype(name, tensor, FLOAT, HALF)
     where = f"act {act!r} and out_gradient {out_gradient!r}"
-    check_same("shapes", act.shape, out_gradient.shape, where, "give what the forward call returned, or was given.")
+    check_same(
+        "shapes",
+        act.shape,
+        out_gradient.shape,
+        where,
+        "give what the forward call returned, or was given.",
+    )
     check_same("dtypes", act.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
     out = like(graph, out_gradient, f"{debug_context}/out")
     operands = {"act": act, "gradient": out_gradient, "out": out}
-    per_tile(graph, _codelet(NonLinearityGrad1D, chosen, act.dtype), out, operands, prog, debug_context)
+    per_tile(
+        graph, _codelet(NonLinearityGrad1D, chosen, act.dtype), out, operands, prog, debug_context
+    )
     return out
 
 

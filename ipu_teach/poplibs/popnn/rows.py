@@ -18,7 +18,10 @@ def shares(graph: Graph, rows: int) -> list[tuple[int, tuple[int, int]]]:
     if not rows:
         return []
     parts = min(rows, target.num_tiles * target.num_worker_contexts)
-    return [(i * target.num_tiles // parts, share) for i, share in enumerate(balanced_partition(rows, parts))]
+    return [
+        (i * target.num_tiles // parts, share)
+        for i, share in enumerate(balanced_partition(rows, parts))
+    ]
 
 
 @cache
@@ -28,9 +31,16 @@ def codelet(base: Any, dtype: type[DType]) -> type[Vertex]:
 
 
 def by_rows(
-    graph: Graph, vertex: Any, operands: dict[str, Tensor], prog: Program, name: str, made: Tensor | None = None, **state: Any
+    graph: Graph,
+    vertex: Any,
+    operands: dict[str, Tensor],
+    prog: Program,
+    name: str,
+    made: Tensor | None = None,
+    **state: Any,
 ) -> None:
-    """A vertex for each share of the rows of all operands. Rows of `made` are mapped to the tile of their vertex."""
+    """A vertex for each share of the rows of all operands. Rows of `made` are mapped to the tile of
+    their vertex."""
     mine = shares(graph, next(iter(operands.values())).shape[0])
     if not mine:
         return
@@ -44,18 +54,22 @@ def by_rows(
 
 
 def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
-    """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: rows, perhaps none, of a class or more."""
+    """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: rows, perhaps none, of a
+    class or more."""
     check_tensor(graph, argument, tensor, (2,))
     check_dtype(argument, tensor, FLOAT, HALF)
     if tensor.shape[1] == 0:
-        raise refused(f"was given rows without elements in {argument}.", tensor, "give a class or more.")
+        raise refused(
+            f"was given rows without elements in {argument}.", tensor, "give a class or more."
+        )
 
 
 def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     """Raise `PoplibsError` unless `expected` is a class number for each row."""
     check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
-        raise refused(f"""wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given {expected.shape[0]} of
+        raise refused(f"""wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was
+            given {expected.shape[0]} of
             {expected.dtype.__name__}.
             where: {expected!r}
             next:  give one for each row; cast them with popops.cast.""")

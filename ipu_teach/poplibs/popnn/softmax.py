@@ -1,8 +1,9 @@
 """Softmax, its logarithm, and their gradients, along the rows of a batch.
 
-PopLibs composes softmax of six library calls; here one vertex a worker does all six for its rows, and costs what its
-operations cost. Values are worked out in single precision and rounded once. Scaled probabilities cost what others do: PopLibs
-adds the logarithm of the factor before the exponential.
+PopLibs composes softmax of six library calls; here one vertex a worker does all six for its rows,
+and costs what its operations cost. Values are worked out in single precision and rounded once.
+Scaled probabilities cost what others do: PopLibs adds the logarithm of the factor before the
+exponential.
 """
 
 from __future__ import annotations
@@ -20,13 +21,20 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, DType
 
-__all__ = ["SOFTMAX_SCALING", "log_softmax", "softmax", "softmax_in_place", "softmax_input_gradient"]
+__all__ = [
+    "SOFTMAX_SCALING",
+    "log_softmax",
+    "softmax",
+    "softmax_in_place",
+    "softmax_input_gradient",
+]
 
 SOFTMAX_SCALING = 62000.0  # near the largest half, 65504: popnn/NonLinearityInternal.hpp
 
 
 class Softmax(Vertex):
-    """out = `scale` times the probabilities of each row of x. The largest is subtracted first, so that nothing overflows."""
+    """out = `scale` times the probabilities of each row of x. The largest is subtracted first, so
+    that nothing overflows."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -102,15 +110,20 @@ class LogSoftmax(Vertex):
         reduction = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
         subtraction = vertices.binary_op_2d("SUBTRACT", regions, dtype, target)
         exponents = vertices.unary_op_2d("EXPONENT", regions, dtype, target)
-        return int(2 * (reduction + subtraction) + exponents + vertices.unary_op_2d("LOGARITHM", [rows], dtype, target))
+        return int(
+            2 * (reduction + subtraction)
+            + exponents
+            + vertices.unary_op_2d("LOGARITHM", [rows], dtype, target)
+        )
 
 
 @library
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the result lies on the tile that made it.
+    """Probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the result lies
+    on the tile that made it.
 
-    Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps (popnn/NonLinearity.cpp).
-    Raises `PoplibsError`.
+    Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps
+    (popnn/NonLinearity.cpp). Raises `PoplibsError`.
     """
     check_matrix(graph, "x", x)
     return probabilities(graph, x, 1.0, prog, debug_context)
@@ -118,7 +131,8 @@ def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 
 @library
 def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """The logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps (popnn/LogSoftmax.cpp)."""
+    """The logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps
+    (popnn/LogSoftmax.cpp)."""
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
     by_rows(graph, codelet(LogSoftmax, x.dtype), {"x": x, "out": out}, prog, debug_context, out)
@@ -139,16 +153,21 @@ def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program,
 
 @library
 def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
-    """Replace each row of x [batch, classes], FLOAT or HALF, by its probabilities; see `softmax`."""
+    """Replace each row of x [batch, classes], FLOAT or HALF, by its probabilities; see
+    `softmax`."""
     check_matrix(graph, "x", x)
     probabilities_in_place(graph, x, 1.0, prog, debug_context)
 
 
 @library
-def softmax_input_gradient(graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """The gradient at the input of softmax, from its output `out` and the gradient there: [batch, classes], FLOAT or HALF.
+def softmax_input_gradient(
+    graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
+) -> Tensor:
+    """The gradient at the input of softmax, from its output `out` and the gradient there: [batch,
+    classes], FLOAT or HALF.
 
-    Not for the gradient that `calc_loss` writes: that is taken before the softmax already. Raises `PoplibsError`.
+    Not for the gradient that `calc_loss` writes: that is taken before the softmax already. Raises
+    `PoplibsError`.
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)

@@ -1,7 +1,7 @@
 """popops: operations on elements, reductions, slices, order, fills and casts.
 
-Every function appends to the Sequence `prog` and runs nothing. Where results lie, and what each costs, stands in its
-docstring and at the head of its module:
+Every function appends to the Sequence `prog` and runs nothing. Where results lie, and what each
+costs, stands in its docstring and at the head of its module:
 
     elementwise, ternary   operations of one, two and three operands; `operations` has the table of them
     expr, fused            expressions of several operations in one vertex: `map`

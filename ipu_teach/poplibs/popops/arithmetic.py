@@ -1,6 +1,8 @@
-"""What numpy has no function for, or computes otherwise than C does: on arrays, one result for each element.
+"""What numpy has no function for, or computes otherwise than C does: on arrays, one result for each
+element.
 
-Everything here is made of numpy's own functions, so that a codelet which calls it can be written down once for all vertices.
+Everything here is made of numpy's own functions, so that a codelet which calls it can be written
+down once for all vertices.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _ERF_TERMS = 44
 
 
 def _erf_coefficients() -> list[float]:
-    """Chebyshev coefficients of erf(x) / x over x squared, from 0 to the square of `_LARGEST_ERF`."""
+    """Chebyshev coefficients of erf(x) / x over x squared, from 0 to the square of
+    `_LARGEST_ERF`."""
     nodes = np.cos(np.pi * (np.arange(_ERF_TERMS) + 0.5) / _ERF_TERMS)
     places = np.sqrt((nodes + 1) / 2) * _LARGEST_ERF
     values = np.array([math.erf(x) / x for x in places.tolist()])
@@ -30,7 +33,8 @@ _ERF = _erf_coefficients()
 
 
 def erf(x: Any) -> Any:
-    """The error function of float64 values, to about 1e-13 of the result (Clenshaw's sum of Chebyshev polynomials)."""
+    """The error function of float64 values, to about 1e-13 of the result (Clenshaw's sum of
+    Chebyshev polynomials)."""
     near = np.minimum(np.maximum(x, -_LARGEST_ERF), _LARGEST_ERF)
     t = near * near * (2 / _LARGEST_ERF**2) - 1
     b1, b2 = 0.0 * t, 0.0 * t
@@ -68,7 +72,8 @@ def divide(a: Any, b: Any) -> Any:
 
 
 def power(a: Any, b: Any) -> Any:
-    """a to the power of b. An integer to a negative power is cut towards zero, so that only 1 and -1 leave anything."""
+    """a to the power of b. An integer to a negative power is cut towards zero, so that only 1 and
+    -1 leave anything."""
     if a.dtype.kind == "f":
         return np.power(a, b)
     result = np.ones(a.shape, a.dtype) * np.ones(b.shape, b.dtype)
@@ -79,7 +84,9 @@ def power(a: Any, b: Any) -> Any:
     if a.dtype.kind == "u":
         return result
     odd = np.bitwise_and(b, b.dtype.type(1)) == 1
-    inverse = np.where(a == 1, a.dtype.type(1), np.where(a == -1, np.where(odd, a, -a), a.dtype.type(0)))
+    inverse = np.where(
+        a == 1, a.dtype.type(1), np.where(a == -1, np.where(odd, a, -a), a.dtype.type(0))
+    )
     return np.where(b < 0, inverse, result)
 
 

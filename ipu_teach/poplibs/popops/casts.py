@@ -1,4 +1,5 @@
-"""Conversions between dtypes, 8-bit floats included: one compute set, one vertex a tile, PopLibs' Cast1D."""
+"""Conversions between dtypes, 8-bit floats included: one compute set, one vertex a tile, PopLibs'
+Cast1D."""
 
 from __future__ import annotations
 
@@ -43,15 +44,17 @@ class Cast1D(SupervisorVertex):
         self.out = self.x
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.fields["out"].dtype, target))
+        return int(
+            vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.fields["out"].dtype, target)
+        )
 
 
 class ToQuarter(RegisterVertex):
     """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype.
 
-    The tile's control register says what becomes of numbers that are too large, NaN (NANOO) or the largest code, and whether
-    the workers' generators round (ESR), each for its part of the elements, as those of `poprand` do.
-    """
+    The tile's control register says what becomes of numbers that are too large, NaN (NANOO) or the
+    largest code, and whether the workers' generators round (ESR), each for its part of the
+    elements, as those of `poprand` do."""
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[UNSIGNED_CHAR]]
@@ -60,14 +63,20 @@ class ToQuarter(RegisterVertex):
     def compute(self) -> None:
         control = self.registers.behaviour.reshape(self.out.shape[:-1] + (1,))
         words = self._words() if np.any(control & np.uint32(ESR)) else None
-        to_largest, to_nan = (self._codes(overflow, words, control) for overflow in (Overflow.SATURATE, Overflow.NAN))
+        to_largest, to_nan = (
+            self._codes(overflow, words, control) for overflow in (Overflow.SATURATE, Overflow.NAN)
+        )
         self.out = np.where(control & np.uint32(NANOO), to_nan, to_largest)
 
     def _words(self) -> Array:
         """A random word of 32 bits for each element."""
         generators, count = self.registers.generators, self.out.shape[-1]
         drawn = generator.draw(generators, -(-count // generators.shape[-2])) >> np.uint64(32)
-        words: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., :count].reshape(self.out.shape).astype(np.uint32)
+        words: Array = (
+            drawn.reshape(*drawn.shape[:-2], -1)[..., :count]
+            .reshape(self.out.shape)
+            .astype(np.uint32)
+        )
         return words
 
     def _codes(self, overflow: Overflow, words: Array | None, control: Array) -> Array:
@@ -82,7 +91,8 @@ class ToQuarter(RegisterVertex):
 
 
 class FromQuarter(RegisterVertex):
-    """out = the numbers of the codes x. HALF stands for the destination; `quarter` is the 8-bit dtype."""
+    """out = the numbers of the codes x. HALF stands for the destination; `quarter` is the 8-bit
+    dtype."""
 
     x: Input[Vector[UNSIGNED_CHAR]]
     out: Output[Vector[HALF]]
@@ -92,17 +102,22 @@ class FromQuarter(RegisterVertex):
         self.out = from_quarter(self.x, self.quarter.metadata)
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.cast_1d(self.x.shape[-1], self.quarter, self.fields["out"].dtype, target))
+        return int(
+            vertices.cast_1d(self.x.shape[-1], self.quarter, self.fields["out"].dtype, target)
+        )
 
 
 @library
-def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = OWN) -> Tensor:
-    """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut towards zero.
+def cast(
+    graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = OWN
+) -> Tensor:
+    """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut
+    towards zero.
 
-    To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone. What is too large for one becomes the
-    largest, or NaN with the option debug.nanOverflowMode or `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With
-    stochastic rounding both kinds of narrow floats are rounded by chance.
-    """
+    To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone. What is too
+    large for one becomes the largest, or NaN with the option debug.nanOverflowMode or
+    `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding both kinds
+    of narrow floats are rounded by chance."""
     dtype = as_dtype(dtype, "cast()")
     made = _codelet(x, dtype)
     out = like(graph, x, f"{debug_context}/out", dtype)
@@ -111,7 +126,9 @@ def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_conte
 
 
 @library
-def cast_with_output(graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
+def cast_with_output(
+    graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = OWN
+) -> None:
     """out becomes x, converted to out's dtype; one shape. Otherwise as `cast`."""
     check_output(out, x.shape, out.dtype)
     _write(graph, _codelet(x, out.dtype), x, out, prog, debug_context)
@@ -122,7 +139,11 @@ def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
         return codelet(Cast1D, x.dtype, "", dtype)
     other = x.dtype if issubclass(dtype, QUARTER) else dtype
     if other not in (HALF, FLOAT):
-        raise refused(f"converts {x.dtype} to {dtype} in two steps.", x, "cast to HALF or FLOAT first, and the result again.")
+        raise refused(
+            f"converts {x.dtype} to {dtype} in two steps.",
+            x,
+            "cast to HALF or FLOAT first, and the result again.",
+        )
     base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
     return _quarter_codelet(base, other, quarter)
 
@@ -135,6 +156,11 @@ def _quarter_codelet(base: type[Vertex], other: type[DType], quarter: type[DType
     return template(base, name, {FLOAT: other, HALF: other}, quarter=quarter)
 
 
-def _write(graph: Graph, made: type[Vertex], x: Tensor, out: Tensor, prog: Program, name: str) -> None:
-    sides = {n: t.reinterpret(UNSIGNED_CHAR) if t.has_metadata() else t for n, t in (("x", x), ("out", out))}
+def _write(
+    graph: Graph, made: type[Vertex], x: Tensor, out: Tensor, prog: Program, name: str
+) -> None:
+    sides = {
+        n: t.reinterpret(UNSIGNED_CHAR) if t.has_metadata() else t
+        for n, t in (("x", x), ("out", out))
+    }
     per_tile(graph, made, sides["out"], sides, prog, name)

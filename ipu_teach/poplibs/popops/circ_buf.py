@@ -18,7 +18,8 @@ __all__ = ["CircBuf"]
 
 
 class CircBufIncrIndex(Vertex):
-    """index = the next place of `size`. Costs PopLibs' CircBufIncrIndex (popopsCycleEstimators.cpp)."""
+    """index = the next place of `size`. Costs PopLibs' CircBufIncrIndex
+    (popopsCycleEstimators.cpp)."""
 
     index: InOut[UNSIGNED_INT]
     size: UNSIGNED_INT
@@ -31,7 +32,8 @@ class CircBufIncrIndex(Vertex):
 
 
 class CircOffset(Vertex):
-    """place = index + offset, in a ring of `size`. Costs PopLibs' CircOffset (popopsCycleEstimators.cpp)."""
+    """place = index + offset, in a ring of `size`. Costs PopLibs' CircOffset
+    (popopsCycleEstimators.cpp)."""
 
     index: Input[UNSIGNED_INT]
     place: Output[UNSIGNED_INT]
@@ -50,20 +52,28 @@ CircOffset.__name__ = "popops::CircOffset"
 
 
 class CircBuf:
-    """The `size` newest tensors of `dtype` and `shape`: `add` writes over the oldest, `prev(i)` reads the one i additions old.
+    """The `size` newest tensors of `dtype` and `shape`: `add` writes over the oldest, `prev(i)`
+    reads the one i additions old.
 
-    It lies as `create_sliceable_tensor` maps: an addition and a look back exchange the place alone, if what is added lies
-    likewise. All entries are 0 at first. Raises `PoplibsError`.
+    It lies as `create_sliceable_tensor` maps: an addition and a look back exchange the place alone,
+    if what is added lies likewise. All entries are 0 at first. Raises `PoplibsError`.
     """
 
     @library
     def __init__(
-        self, graph: Graph, dtype: type[DType], size: int, shape: Sequence[int], debug_context: str = "circ_buf"
+        self,
+        graph: Graph,
+        dtype: type[DType],
+        size: int,
+        shape: Sequence[int],
+        debug_context: str = "circ_buf",
     ) -> None:
         if not is_whole(size) or size < 1:
             raise as_given(size, "size", "give a whole number of 1 or more.")
         self._graph, self.size, self._shape = graph, int(size), check_shape(shape)
-        self._entries = create_sliceable_tensor(graph, dtype, (self.size, *self._shape), [0], f"{debug_context}/entries")
+        self._entries = create_sliceable_tensor(
+            graph, dtype, (self.size, *self._shape), [0], f"{debug_context}/entries"
+        )
         graph.set_initial_value(self._entries, 0)
         self.index = graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/index")
         graph.set_initial_value(self.index, 0)
@@ -72,28 +82,46 @@ class CircBuf:
     @library
     def add(self, tensor: Tensor, prog: Program, debug_context: str = "circ_buf_add") -> None:
         """`tensor`, of the shape and dtype of the entries, becomes the newest. Two compute sets."""
-        check_same("shapes", tensor.shape, self._shape, repr(tensor), "give what the buffer was made for.")
+        check_same(
+            "shapes", tensor.shape, self._shape, repr(tensor), "give what the buffer was made for."
+        )
         dtypes = tensor.dtype.__name__, self._entries.dtype.__name__
         check_same("dtypes", *dtypes, repr(tensor), "cast it with popops.cast.")
         into = self._graph.add_compute_set(f"{debug_context}/incrIndex")
         vertex = self._graph.add_vertex(into, CircBufIncrIndex, index=self.index[0], size=self.size)
         self._graph.set_tile_mapping(vertex, 0)
         prog.add(Execute(into))
-        dynamic_update(self._graph, self._entries, tensor.expand([0]), self.index, [0], [1], prog, debug_context)
+        dynamic_update(
+            self._graph,
+            self._entries,
+            tensor.expand([0]),
+            self.index,
+            [0],
+            [1],
+            prog,
+            debug_context,
+        )
 
     @library
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
-        """A copy of the entry that i additions followed: 0 is the newest, size - 1 the oldest. Two compute sets."""
+        """A copy of the entry that i additions followed: 0 is the newest, size - 1 the oldest. Two
+        compute sets."""
         if not is_whole(i) or not 0 <= i < self.size:
-            raise refused(f"was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest.")
+            raise refused(
+                f"was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest."
+            )
         place = self._graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/place")
         self._graph.set_tile_mapping(place, 0)
         into = self._graph.add_compute_set(f"{debug_context}/offset")
         offset = self.size - int(i)
-        vertex = self._graph.add_vertex(into, CircOffset, index=self.index[0], place=place[0], offset=offset, size=self.size)
+        vertex = self._graph.add_vertex(
+            into, CircOffset, index=self.index[0], place=place[0], offset=offset, size=self.size
+        )
         self._graph.set_tile_mapping(vertex, 0)
         prog.add(Execute(into))
-        return dynamic_slice(self._graph, self._entries, place, [0], [1], prog, debug_context).reshape(self._shape)
+        return dynamic_slice(
+            self._graph, self._entries, place, [0], [1], prog, debug_context
+        ).reshape(self._shape)
 
     def __repr__(self) -> str:
         return f"CircBuf({self.size:,} of {self._entries.dtype.__name__}, shape {self._shape})"

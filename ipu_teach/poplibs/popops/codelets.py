@@ -1,8 +1,8 @@
 """The vertices of operations on single elements, and how one is put on every tile.
 
-They are written for FLOAT and made for other dtypes by `codelet`: FLOAT stands for the operands, HALF for the result. Each
-works on all six workers of its tile and costs what PopLibs' estimator of the vertex of its name says.
-"""
+They are written for FLOAT and made for other dtypes by `codelet`: FLOAT stands for the operands,
+HALF for the result. Each works on all six workers of its tile and costs what PopLibs' estimator of
+the vertex of its name says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from typing import Any, ClassVar
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices import rates
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph import Graph, InOut, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.graph import (
+    Graph,
+    InOut,
+    Input,
+    Output,
+    SupervisorVertex,
+    Tensor,
+    Vector,
+    Vertex,
+    template,
+)
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
 from ipu_teach.poplibs.poputil import take_each, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
@@ -112,7 +122,8 @@ class BroadcastScalar1DInPlace(SupervisorVertex):
 
 
 class Select(SupervisorVertex):
-    """out = a where mask is true, else b. PopLibs' estimator is that of one worker; the workers share the elements."""
+    """out = a where mask is true, else b. PopLibs' estimator is that of one worker; the workers
+    share the elements."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -141,7 +152,8 @@ class SelectInPlace(SupervisorVertex):
 
 
 class Clamp(SupervisorVertex):
-    """out = x, at least low and at most high. The workers share what PopLibs' Clamp estimates for one."""
+    """out = x, at least low and at most high. The workers share what PopLibs' Clamp estimates for
+    one."""
 
     x: Input[Vector[FLOAT]]
     low: Input[Vector[FLOAT]]
@@ -186,11 +198,13 @@ def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
 
 
 @cache
-def codelet(base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None) -> type[Vertex]:
+def codelet(
+    base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
+) -> type[Vertex]:
     """`base` for operands of `dtype`, results of `result` (default: `dtype`) and an operation.
 
-    Its name is one that a profile's reader recognises: popops::BinaryOp1D<ADD,float>. Raises `PoplibsError` for QUARTER.
-    """
+    Its name is one that a profile's reader recognises: popops::BinaryOp1D<ADD,float>. Raises
+    `PoplibsError` for QUARTER."""
     refuse_quarter(base.__name__, dtype)
     parts = [op] if op else []
     parts.append(dtype.__name__.lower())
@@ -201,7 +215,8 @@ def codelet(base: type[Vertex], dtype: type[DType], op: str = "", result: type[D
     return template(base, name, {FLOAT: dtype, HALF: result or dtype}, **attributes)
 
 
-# For an operation of three operands: its vertices, in a new tensor and in place, and the fields of the operands.
+# For an operation of three operands: its vertices, in a new tensor and in place, and the fields of
+# the operands.
 OF_THREE: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
     "SELECT": (Select, SelectInPlace, ("a", "b", "mask")),
     "CLAMP": (Clamp, ClampInPlace, ("x", "low", "high")),
@@ -209,9 +224,16 @@ OF_THREE: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
 
 
 def per_tile(
-    graph: Graph, made: type[Vertex], placed: Tensor, operands: dict[str, Tensor], prog: Program, name: str, **state: Any
+    graph: Graph,
+    made: type[Vertex],
+    placed: Tensor,
+    operands: dict[str, Tensor],
+    prog: Program,
+    name: str,
+    **state: Any,
 ) -> None:
-    """One vertex on every tile that holds some of `placed`, on the matching elements of every operand."""
+    """One vertex on every tile that holds some of `placed`, on the matching elements of every
+    operand."""
     placement = tile_pieces(graph, placed)
     flat = {field: tensor.flatten() for field, tensor in operands.items()}
     compute_set = graph.add_compute_set(name)

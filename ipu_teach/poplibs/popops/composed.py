@@ -1,4 +1,5 @@
-"""An expression as one library call for each of its operations: what `map` does with "enableGenerateCodelet" off."""
+"""An expression as one library call for each of its operations: what `map` does with
+"enableGenerateCodelet" off."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class _Number(NamedTuple):
 
 
 def compose(graph: Graph, code: str, tensors: list[Tensor], prog: Program, name: str) -> Tensor:
-    """The value of an expression's steps (`Expr.code`), made by a compute set for each; of numbers alone it is a constant."""
+    """The value of an expression's steps (`Expr.code`), made by a compute set for each; of numbers
+    alone it is a constant."""
     stack: list[Tensor | _Number] = []
     for number, step in enumerate(code.split()):
         operation, _, _ = step.partition("@")
@@ -45,14 +47,24 @@ def compose(graph: Graph, code: str, tensors: list[Tensor], prog: Program, name:
     return result if isinstance(result, Tensor) else _constant(graph, result, name)
 
 
-def write(graph: Graph, code: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str) -> None:
+def write(
+    graph: Graph, code: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str
+) -> None:
     """`out` becomes the value of an expression's steps: a compute set for each, and a copy."""
     result = compose(graph, code, tensors, prog, name)
     if result is not out:
         prog.add(Copy(seen_in(result, out.shape), out))
 
 
-def new(graph: Graph, code: str, tensors: list[Tensor], shape: Shape, dtype: type[DType], prog: Program, name: str) -> Tensor:
+def new(
+    graph: Graph,
+    code: str,
+    tensors: list[Tensor],
+    shape: Shape,
+    dtype: type[DType],
+    prog: Program,
+    name: str,
+) -> Tensor:
     """The value of an expression's steps in a new tensor of `shape` and `dtype`."""
     result = compose(graph, code, tensors, prog, name)
     if result.shape == shape and "@" in code:
@@ -68,19 +80,25 @@ def _dtype(name: str) -> type[DType]:
     return found
 
 
-def _cast(graph: Graph, operand: Tensor | _Number, dtype: type[DType], prog: Program, label: str) -> Tensor | _Number:
+def _cast(
+    graph: Graph, operand: Tensor | _Number, dtype: type[DType], prog: Program, label: str
+) -> Tensor | _Number:
     if isinstance(operand, Tensor):
         return cast(graph, operand, dtype, prog, label)
     return _Number(operand.value.astype(dtype.numpy), dtype)
 
 
-def _apply(graph: Graph, operation: str, operands: list[Tensor | _Number], prog: Program, label: str) -> Tensor | _Number:
+def _apply(
+    graph: Graph, operation: str, operands: list[Tensor | _Number], prog: Program, label: str
+) -> Tensor | _Number:
     tensors = [x for x in operands if isinstance(x, Tensor)]
     if not tensors:
         result = evaluate(operation, *(x.value for x in operands if isinstance(x, _Number)))
         return _Number(result, OPERATIONS[operation].result(operands[0].dtype))
     if operation in NEW:
-        made: Tensor = NEW[operation](graph, *(x if isinstance(x, Tensor) else x.value.item() for x in operands), prog, label)
+        made: Tensor = NEW[operation](
+            graph, *(x if isinstance(x, Tensor) else x.value.item() for x in operands), prog, label
+        )
         return made
     base, _, fields = OF_THREE[operation]
     whole = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]

@@ -1,4 +1,5 @@
-"""One slice at a place that is data: `dynamic_slice`, `dynamic_update`, and the tensors made for slices."""
+"""One slice at a place that is data: `dynamic_slice`, `dynamic_update`, and the tensors made for
+slices."""
 
 from __future__ import annotations
 
@@ -7,15 +8,40 @@ from collections.abc import Sequence
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import OWN, Loose, Row, as_given, check_same, check_shape, library, refused
+from ipu_teach.poplibs.library import (
+    OWN,
+    Loose,
+    Row,
+    as_given,
+    check_same,
+    check_shape,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.popops.operands import check_output
-from ipu_teach.poplibs.popops.rows import check_slice, columns_of, dims_of, made, placed, rows_of, sizes_of, sliced, spread
+from ipu_teach.poplibs.popops.rows import (
+    check_slice,
+    columns_of,
+    dims_of,
+    made,
+    placed,
+    rows_of,
+    sizes_of,
+    sliced,
+    spread,
+)
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, check_table
 from ipu_teach.poplibs.popops.slice_vertices import DynamicSlice1D, DynamicUpdateSlice1D
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import DType, as_dtype
 
-__all__ = ["create_slice_tensor", "create_sliceable_tensor", "dynamic_slice", "dynamic_slice_with_output", "dynamic_update"]
+__all__ = [
+    "create_slice_tensor",
+    "create_sliceable_tensor",
+    "dynamic_slice",
+    "dynamic_slice_with_output",
+    "dynamic_update",
+]
 
 
 @library
@@ -27,24 +53,32 @@ def create_sliceable_tensor(
     debug_context: str = "sliceable",
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """A variable of `shape`, mapped for slices along `dims`: what differs in nothing but those lies on one tile.
+    """A variable of `shape`, mapped for slices along `dims`: what differs in nothing but those lies
+    on one tile.
 
-    The positions in the other dimensions are dealt out linearly; with a `plan` of `embedding_plan`, as that cuts the table.
+    The positions in the other dimensions are dealt out linearly; with a `plan` of `embedding_plan`,
+    as that cuts the table.
     """
     wanted = check_shape(shape)
-    good = isinstance(dims, (list, tuple)) and all(is_whole(d) and -len(wanted) <= d < len(wanted) for d in dims)
+    good = isinstance(dims, (list, tuple)) and all(
+        is_whole(d) and -len(wanted) <= d < len(wanted) for d in dims
+    )
     along = [int(d) % len(wanted) for d in dims] if good else []
     if not along or len(set(along)) != len(along):
         raise refused(f"""was given the dimensions {shown(dims)} for the shape {wanted}.
             next:  give a list of different dimensions, as in [0].""")
     if plan is not None:
-        return _by_plan(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along, debug_context)
+        return _by_plan(
+            graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along, debug_context
+        )
     tensor = graph.add_variable(dtype, wanted, debug_context)
     spread(graph, rows_of(tensor, along))
     return tensor
 
 
-def _by_plan(graph: Graph, plan: object, dtype: type[DType], shape: Shape, along: list[int], name: str) -> Tensor:
+def _by_plan(
+    graph: Graph, plan: object, dtype: type[DType], shape: Shape, along: list[int], name: str
+) -> Tensor:
     if not isinstance(plan, SlicePlan):
         raise as_given(plan, "plan", "give what embedding_plan returns.")
     check_table(graph, plan, dtype, shape, along)
@@ -56,14 +90,22 @@ def _by_plan(graph: Graph, plan: object, dtype: type[DType], shape: Shape, along
 
 @library
 def create_slice_tensor(
-    graph: Graph, tensor: Loose, dims: Sequence[int], sizes: Sequence[int], num_slices: int, debug_context: str = "slices"
+    graph: Graph,
+    tensor: Loose,
+    dims: Sequence[int],
+    sizes: Sequence[int],
+    num_slices: int,
+    debug_context: str = "slices",
 ) -> Tensor:
-    """A variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in `dims`], mapped as it is sliced."""
+    """A variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in `dims`],
+    mapped as it is sliced."""
     along = dims_of(tensor, dims)
     lengths = sizes_of(tensor, along, sizes)
     if not is_whole(num_slices) or num_slices < 0:
         raise as_given(num_slices, "num_slices", "give a whole number.")
-    made = graph.add_variable(tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context)
+    made = graph.add_variable(
+        tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context
+    )
     columns = rows_of(made, [0, *(d + 1 for d in along)])
     for tile, pieces in placed(graph, rows_of(tensor, along)):
         for begin, end in pieces:
@@ -73,13 +115,20 @@ def create_slice_tensor(
 
 @library
 def dynamic_slice(
-    graph: Graph, x: Tensor, offset: Row, dims: Sequence[int], sizes: Sequence[int], prog: Program, debug_context: str = OWN
+    graph: Graph,
+    x: Tensor,
+    offset: Row,
+    dims: Sequence[int],
+    sizes: Sequence[int],
+    prog: Program,
+    debug_context: str = OWN,
 ) -> Tensor:
-    """The part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long there; whole in the others.
+    """The part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long there; whole
+    in the others.
 
-    `offset`: UNSIGNED_INT, one element for each of `dims`. A slice that runs over the end goes on at the beginning, and an
-    offset beyond the end counts as 0, as in PopLibs' codelet. One compute set for each of `dims`. The result lies where its
-    columns of x do. Raises `PoplibsError`.
+    `offset`: UNSIGNED_INT, one element for each of `dims`. A slice that runs over the end goes on
+    at the beginning, and an offset beyond the end counts as 0, as in PopLibs' codelet. One compute
+    set for each of `dims`. The result lies where its columns of x do. Raises `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     result = x
@@ -99,7 +148,8 @@ def dynamic_slice_with_output(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """As `dynamic_slice`, into `out`, a tensor of the slice's shape and of x's dtype that keeps its mapping."""
+    """As `dynamic_slice`, into `out`, a tensor of the slice's shape and of x's dtype that keeps its
+    mapping."""
     along, lengths = check_slice(x, offset, dims, sizes)
     check_output(out, sliced(x, along, lengths), x.dtype)
     result = x
@@ -119,19 +169,33 @@ def dynamic_update(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """The part of x that `dynamic_slice` would give becomes `update`, a tensor of its shape and dtype.
+    """The part of x that `dynamic_slice` would give becomes `update`, a tensor of its shape and
+    dtype.
 
-    With several `dims`, the parts in between are sliced out, updated and put back: 2 n - 1 compute sets.
+    With several `dims`, the parts in between are sliced out, updated and put back: 2 n - 1 compute
+    sets.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     where = f"x {x!r} and update {update!r}"
-    check_same("shapes", sliced(x, along, lengths), update.shape, where, "give an update of the shape of the slice.")
+    check_same(
+        "shapes",
+        sliced(x, along, lengths),
+        update.shape,
+        where,
+        "give an update of the shape of the slice.",
+    )
     check_same("dtypes", x.dtype, update.dtype, where, "cast one of them with popops.cast.")
     _update(graph, x, update, offset, list(zip(along, lengths, strict=True)), prog, debug_context)
 
 
 def _update(
-    graph: Graph, x: Tensor, update: Tensor, offset: Tensor, steps: list[tuple[int, int]], prog: Program, name: str
+    graph: Graph,
+    x: Tensor,
+    update: Tensor,
+    offset: Tensor,
+    steps: list[tuple[int, int]],
+    prog: Program,
+    name: str,
 ) -> None:
     (dim, length), rest = steps[0], steps[1:]
     if rest:
@@ -142,13 +206,24 @@ def _update(
     codelet = made(DynamicUpdateSlice1D, x.dtype)
     rows, new = rows_of(x, [dim]), rows_of(update, [dim])
     for tile, pieces in placed(graph, rows):
-        edges = {"base": columns_of(rows, pieces), "update": columns_of(new, pieces), "offset": offset[0]}
+        edges = {
+            "base": columns_of(rows, pieces),
+            "update": columns_of(new, pieces),
+            "offset": offset[0],
+        }
         graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
     prog.add(Execute(into))
 
 
 def _slice(
-    graph: Graph, x: Tensor, offset: Tensor, dim: int, length: int, prog: Program, name: str, out: Tensor | None = None
+    graph: Graph,
+    x: Tensor,
+    offset: Tensor,
+    dim: int,
+    length: int,
+    prog: Program,
+    name: str,
+    out: Tensor | None = None,
 ) -> Tensor:
     shape = [*x.shape[:dim], length, *x.shape[dim + 1 :]]
     made_here = out is None
@@ -157,7 +232,11 @@ def _slice(
     codelet = made(DynamicSlice1D, x.dtype)
     rows, result = rows_of(x, [dim]), rows_of(out, [dim])
     for tile, pieces in placed(graph, rows):
-        edges = {"base": columns_of(rows, pieces), "offset": offset, "out": columns_of(result, pieces)}
+        edges = {
+            "base": columns_of(rows, pieces),
+            "offset": offset,
+            "out": columns_of(result, pieces),
+        }
         graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
         if made_here:
             graph.set_tile_mapping(edges["out"], tile)

@@ -4,11 +4,11 @@
     popops.exp_in_place(graph, x, prog)               # into x itself
     popops.exp_with_output(graph, x, out, prog)       # into a tensor that is there already
 
-One compute set with one vertex a tile; each vertex works on the elements of the result that lie on its tile, so operands
-that lie elsewhere are exchanged. With two operands, numpy's broadcasting; one may be a number. A new tensor has the mapping
-of the operand of its shape (the first, if both have it), or is mapped linearly if neither has. Dtypes, values and costs:
-`ipu_teach.poplibs.popops.operations`.
-"""
+One compute set with one vertex a tile; each vertex works on the elements of the result that lie on
+its tile, so operands that lie elsewhere are exchanged. With two operands, numpy's broadcasting; one
+may be a number. A new tensor has the mapping of the operand of its shape (the first, if both have
+it), or is mapped linearly if neither has. Dtypes, values and costs:
+`ipu_teach.poplibs.popops.operations`."""
 
 from __future__ import annotations
 
@@ -45,9 +45,19 @@ from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
 
 COMMUTATIVE = {
-    "ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", "EQUAL", "NOT_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "BITWISE_AND", "BITWISE_OR",
-    "BITWISE_XOR", "BITWISE_XNOR",
-}  # fmt: skip
+    "ADD",
+    "MULTIPLY",
+    "MAXIMUM",
+    "MINIMUM",
+    "EQUAL",
+    "NOT_EQUAL",
+    "LOGICAL_AND",
+    "LOGICAL_OR",
+    "BITWISE_AND",
+    "BITWISE_OR",
+    "BITWISE_XOR",
+    "BITWISE_XNOR",
+}
 
 
 NEW: dict[str, Any] = {}  # by the name of the operation: the function that gives a new tensor
@@ -56,37 +66,55 @@ NEW: dict[str, Any] = {}  # by the name of the operation: the function that give
 class UnaryFunction(Protocol):
     """`exp(graph, x, prog)`."""
 
-    def __call__(self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...) -> Tensor: ...
+    def __call__(
+        self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...
+    ) -> Tensor: ...
 
 
 class UnaryInPlace(Protocol):
     """`exp_in_place(graph, x, prog)`."""
 
-    def __call__(self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...) -> None: ...
+    def __call__(
+        self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...
+    ) -> None: ...
 
 
 class UnaryWithOutput(Protocol):
     """`exp_with_output(graph, x, out, prog)`."""
 
-    def __call__(self, graph: Graph, a: Tensor, out: Tensor, prog: Program, debug_context: str = ...) -> None: ...
+    def __call__(
+        self, graph: Graph, a: Tensor, out: Tensor, prog: Program, debug_context: str = ...
+    ) -> None: ...
 
 
 class BinaryFunction(Protocol):
     """`add(graph, a, b, prog)`."""
 
-    def __call__(self, graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = ...) -> Tensor: ...
+    def __call__(
+        self, graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = ...
+    ) -> Tensor: ...
 
 
 class BinaryInPlace(Protocol):
     """`add_in_place(graph, a, b, prog)`."""
 
-    def __call__(self, graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = ...) -> None: ...
+    def __call__(
+        self, graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = ...
+    ) -> None: ...
 
 
 class BinaryWithOutput(Protocol):
     """`add_with_output(graph, a, b, out, prog)`."""
 
-    def __call__(self, graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = ...) -> None: ...
+    def __call__(
+        self,
+        graph: Graph,
+        a: Operand,
+        b: Operand,
+        out: Tensor,
+        prog: Program,
+        debug_context: str = ...,
+    ) -> None: ...
 
 
 def _named(function: Callable[..., Any], name: str, text: str) -> Any:
@@ -118,18 +146,32 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
         check_in_place(graph, a, operation, a.shape)
         per_tile(graph, codelet(UnaryOp1DInPlace, a.dtype, op), a, {"a": a}, prog, debug_context)
 
-    def with_output(graph: Graph, a: Free, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
+    def with_output(
+        graph: Graph, a: Free, out: Tensor, prog: Program, debug_context: str = OWN
+    ) -> None:
         check_operand(graph, "its operand", a, operation)
         check_output(out, a.shape, operation.result(a.dtype))
         made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
         per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
 
-    said = f"{operation.says[0].upper()}{operation.says[1:]}" if operation.says[1:2].isalpha() else operation.says
-    NEW[op] = _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}")
+    said = (
+        f"{operation.says[0].upper()}{operation.says[1:]}"
+        if operation.says[1:2].isalpha()
+        else operation.says
+    )
+    NEW[op] = _named(
+        new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}"
+    )
     return (
         NEW[op],
-        _named(in_place, place, f"a becomes {operation.says}, element by element. {_dtypes(operation)}"),
-        _named(with_output, fill, f"out becomes {operation.says}, element by element. {_dtypes(operation)}"),
+        _named(
+            in_place, place, f"a becomes {operation.says}, element by element. {_dtypes(operation)}"
+        ),
+        _named(
+            with_output,
+            fill,
+            f"out becomes {operation.says}, element by element. {_dtypes(operation)}",
+        ),
     )
 
 
@@ -138,7 +180,9 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
     operation = BINARY[op]
     place, fill = f"{name}_in_place", f"{name}_with_output"
 
-    def new(graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = OWN) -> Tensor:
+    def new(
+        graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = OWN
+    ) -> Tensor:
         tensors = _tensors(graph, a, b, operation)
         shape = common_shape(tensors)
         numbers = _numbers(a, b, tensors[0])
@@ -147,7 +191,9 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
         _write(graph, operation, numbers, out, prog, debug_context)
         return out
 
-    def in_place(graph: Graph, a: Free, b: Operand, prog: Program, debug_context: str = OWN) -> None:
+    def in_place(
+        graph: Graph, a: Free, b: Operand, prog: Program, debug_context: str = OWN
+    ) -> None:
         check_operand(graph, ORDINALS[0], a, operation)
         if not isinstance(b, Tensor):
             number = check_number(ORDINALS[1], b, a.dtype, GIVE)
@@ -160,7 +206,9 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
         check_in_place(graph, a, operation, common_shape(tensors))
         per_tile(graph, codelet(BinaryOp1DInPlace, a.dtype, op), a, operands, prog, debug_context)
 
-    def with_output(graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
+    def with_output(
+        graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = OWN
+    ) -> None:
         tensors = _tensors(graph, a, b, operation)
         shape = common_shape(tensors)
         numbers = _numbers(a, b, tensors[0])
@@ -170,10 +218,18 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
     rule = "numpy's broadcasting; one operand may be a number"
     bools = ", or both BOOL" if operation.asks and operation.takes != "BOOL" else ""
     said = operation.says
-    NEW[op] = _named(new, name, f"{said}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"))
+    NEW[op] = _named(
+        new,
+        name,
+        f"{said}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"),
+    )
     return (
         NEW[op],
-        _named(in_place, place, f"a becomes {said}; b is broadcast to a, or is a number. {_dtypes(operation)}"),
+        _named(
+            in_place,
+            place,
+            f"a becomes {said}; b is broadcast to a, or is a number. {_dtypes(operation)}",
+        ),
         _named(with_output, fill, f"out becomes {said}, {rule}. {_dtypes(operation)}"),
     )
 
@@ -182,22 +238,35 @@ def _tensors(graph: Graph, a: object, b: object, operation: Operation) -> list[T
     """The operands that are tensors, one at least, of one dtype that the operation takes."""
     found = [(i, x) for i, x in enumerate((a, b)) if isinstance(x, Tensor)]
     if not found:
-        raise refused(f"was given {shown(a)} and {shown(b)}.", next_step="one operand at least must be a tensor.")
+        raise refused(
+            f"was given {shown(a)} and {shown(b)}.",
+            next_step="one operand at least must be a tensor.",
+        )
     tensors = [check_operand(graph, ORDINALS[i], x, operation) for i, x in found]
     if len(tensors) == 2:
-        check_same("dtypes", tensors[0].dtype, tensors[1].dtype, f"{tensors[0]!r} and {tensors[1]!r}", CAST)
+        check_same(
+            "dtypes", tensors[0].dtype, tensors[1].dtype, f"{tensors[0]!r} and {tensors[1]!r}", CAST
+        )
     return tensors
 
 
 def _numbers(a: Any, b: Any, tensor: Tensor) -> tuple[Any, Any]:
     """The operands; those that are no tensors as numbers of the tensor's dtype."""
     first, second = (
-        x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, tensor.dtype, GIVE) for i, x in enumerate((a, b))
+        x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, tensor.dtype, GIVE)
+        for i, x in enumerate((a, b))
     )
     return first, second
 
 
-def _write(graph: Graph, operation: Operation, operands: tuple[Any, Any], out: Tensor, prog: Program, name: str) -> None:
+def _write(
+    graph: Graph,
+    operation: Operation,
+    operands: tuple[Any, Any],
+    out: Tensor,
+    prog: Program,
+    name: str,
+) -> None:
     """The vertices that write a op b into `out`."""
     a, b = operands
     if not isinstance(a, Tensor) and operation.name in COMMUTATIVE:
@@ -236,18 +305,26 @@ logical_or, logical_or_in_place, logical_or_with_output = _binary("logical_or", 
 bitwise_and, bitwise_and_in_place, bitwise_and_with_output = _binary("bitwise_and", "BITWISE_AND")
 bitwise_or, bitwise_or_in_place, bitwise_or_with_output = _binary("bitwise_or", "BITWISE_OR")
 bitwise_xor, bitwise_xor_in_place, bitwise_xor_with_output = _binary("bitwise_xor", "BITWISE_XOR")
-bitwise_xnor, bitwise_xnor_in_place, bitwise_xnor_with_output = _binary("bitwise_xnor", "BITWISE_XNOR")
+bitwise_xnor, bitwise_xnor_in_place, bitwise_xnor_with_output = _binary(
+    "bitwise_xnor", "BITWISE_XNOR"
+)
 shift_left, shift_left_in_place, shift_left_with_output = _binary("shift_left", "SHIFT_LEFT")
 shift_right, shift_right_in_place, shift_right_with_output = _binary("shift_right", "SHIFT_RIGHT")
 (
-    shift_right_sign_extend, shift_right_sign_extend_in_place, shift_right_sign_extend_with_output,
-) = _binary("shift_right_sign_extend", "SHIFT_RIGHT_SIGN_EXTEND")  # fmt: skip
+    shift_right_sign_extend,
+    shift_right_sign_extend_in_place,
+    shift_right_sign_extend_with_output,
+) = _binary("shift_right_sign_extend", "SHIFT_RIGHT_SIGN_EXTEND")
 (
-    inv_std_dev_to_variance, inv_std_dev_to_variance_in_place, inv_std_dev_to_variance_with_output,
-) = _binary("inv_std_dev_to_variance", "INV_STD_DEV_TO_VARIANCE")  # fmt: skip
+    inv_std_dev_to_variance,
+    inv_std_dev_to_variance_in_place,
+    inv_std_dev_to_variance_with_output,
+) = _binary("inv_std_dev_to_variance", "INV_STD_DEV_TO_VARIANCE")
 (
-    variance_to_inv_std_dev, variance_to_inv_std_dev_in_place, variance_to_inv_std_dev_with_output,
-) = _binary("variance_to_inv_std_dev", "VARIANCE_TO_INV_STD_DEV")  # fmt: skip
+    variance_to_inv_std_dev,
+    variance_to_inv_std_dev_in_place,
+    variance_to_inv_std_dev_with_output,
+) = _binary("variance_to_inv_std_dev", "VARIANCE_TO_INV_STD_DEV")
 
 abs, abs_in_place, abs_with_output = _unary("abs", "ABSOLUTE")
 asin, asin_in_place, asin_with_output = _unary("asin", "ASIN")
@@ -256,8 +333,10 @@ cbrt, cbrt_in_place, cbrt_with_output = _unary("cbrt", "CBRT")
 ceil, ceil_in_place, ceil_with_output = _unary("ceil", "CEIL")
 cos, cos_in_place, cos_with_output = _unary("cos", "COS")
 (
-    count_leading_zeros, count_leading_zeros_in_place, count_leading_zeros_with_output,
-) = _unary("count_leading_zeros", "COUNT_LEADING_ZEROS")  # fmt: skip
+    count_leading_zeros,
+    count_leading_zeros_in_place,
+    count_leading_zeros_with_output,
+) = _unary("count_leading_zeros", "COUNT_LEADING_ZEROS")
 erf, erf_in_place, erf_with_output = _unary("erf", "ERF")
 exp, exp_in_place, exp_with_output = _unary("exp", "EXPONENT")
 exp2, exp2_in_place, exp2_with_output = _unary("exp2", "EXPONENT2")
@@ -287,4 +366,8 @@ tanh, tanh_in_place, tanh_with_output = _unary("tanh", "TANH")
 trunc, trunc_in_place, trunc_with_output = _unary("trunc", "TRUNC")
 
 if not TYPE_CHECKING:  # mypy would hide what a list that is worked out does not name
-    __all__ = [n for n, f in globals().items() if isfunction(f) and f.__module__ == __name__ and not n.startswith("_")]
+    __all__ = [
+        n
+        for n, f in globals().items()
+        if isfunction(f) and f.__module__ == __name__ and not n.startswith("_")
+    ]

@@ -1,12 +1,13 @@
-"""Expressions for `popops.map`: several operations on single elements that one vertex does at a stroke.
+"""Expressions for `popops.map`: several operations on single elements that one vertex does at a
+stroke.
 
     from ipu_teach.poplibs.popops import expr
     y = popops.map(graph, expr.Tanh(expr._1 * 2 + expr._2), [a, b], prog)
 
-`_1` stands for the first tensor of the list, `_2` for the second, and so on to `_8`; `PlaceHolder(n)` says the same. Numbers
-are constants of the dtype of what they meet; `Const(value, dtype)` fixes one. Python's operators mean what they mean
-everywhere, and `<`, `==` and so on make expressions too. `&`, `|`, `^` and `~` work on bits; `And`, `Or`, `Not` on BOOL.
-"""
+`_1` stands for the first tensor of the list, `_2` for the second, and so on to `_8`;
+`PlaceHolder(n)` says the same. Numbers are constants of the dtype of what they meet; `Const(value,
+dtype)` fixes one. Python's operators mean what they mean everywhere, and `<`, `==` and so on make
+expressions too. `&`, `|`, `^` and `~` work on bits; `And`, `Or`, `Not` on BOOL."""
 
 from __future__ import annotations
 
@@ -17,7 +18,17 @@ from typing import Any
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.popops.operations import OPERATIONS
-from ipu_teach.types import BOOL, FLOAT, INT, LONGLONG, QUARTER, UNSIGNED_LONGLONG, DType, as_dtype, to_host_array
+from ipu_teach.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    LONGLONG,
+    QUARTER,
+    UNSIGNED_LONGLONG,
+    DType,
+    as_dtype,
+    to_host_array,
+)
 
 MOST_TENSORS = 8  # of one expression: a vertex class has a field for each
 
@@ -29,7 +40,8 @@ class Expr(ABC):
 
     def __bool__(self) -> bool:
         raise PoplibsError(f"""The truth of the expression {self} was asked for.
-            next:  an expression has no value here; for a choice by element use expr.Select, expr.And, expr.Or.""")
+            next:  an expression has no value here; for a choice by element use expr.Select,
+            expr.And, expr.Or.""")
 
     @property
     def own(self) -> type[DType]:
@@ -38,11 +50,13 @@ class Expr(ABC):
 
     @abstractmethod
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
-        """What it gives for tensors of these dtypes; None for a constant that takes any. Raises `PoplibsError`."""
+        """What it gives for tensors of these dtypes; None for a constant that takes any. Raises
+        `PoplibsError`."""
 
     @abstractmethod
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        """Its steps for a machine with a stack: `_1` a tensor, `FLOAT:2` a number, `CAST:HALF`, `ADD@FLOAT`."""
+        """Its steps for a machine with a stack: `_1` a tensor, `FLOAT:2` a number, `CAST:HALF`,
+        `ADD@FLOAT`."""
 
     def __add__(self, other: ExprLike) -> Expr:
         return Add(self, other)
@@ -131,7 +145,8 @@ class PlaceHolder(Expr):
 
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType]:
         if self.number > len(inputs):
-            raise PoplibsError(f"""The expression names {self}, and {len(inputs)} tensors were given.
+            raise PoplibsError(f"""The expression names {self}, and {len(inputs)} tensors were
+                given.
                 next:  give as many tensors as the expression names; _1 is the first.""")
         return inputs[self.number - 1]
 
@@ -160,7 +175,9 @@ class Const(Expr):
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
         number = to_host_array(self.value, wanted, f"The constant {self}")[()]
-        return [f"{wanted.__name__}:{float(number).hex() if wanted.numpy.kind == 'f' else int(number)}"]
+        return [
+            f"{wanted.__name__}:{float(number).hex() if wanted.numpy.kind == 'f' else int(number)}"
+        ]
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -174,12 +191,15 @@ def _kind(value: object) -> type[DType]:
 
 
 class Cast(Expr):
-    """An expression, converted to `dtype`: floats round to nearest, to integers they are cut towards 0."""
+    """An expression, converted to `dtype`: floats round to nearest, to integers they are cut
+    towards 0."""
 
     def __init__(self, of: ExprLike, dtype: type[DType]) -> None:
         self.of, self.to = as_expr(of, "Cast()"), as_dtype(dtype, "Cast()")
         if issubclass(self.to, QUARTER):
-            raise PoplibsError(f"Cast() was given {self.to}.", next_step="use popops.cast for 8-bit floats.")
+            raise PoplibsError(
+                f"Cast() was given {self.to}.", next_step="use popops.cast for 8-bit floats."
+            )
 
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType]:
         self.of.dtype(inputs)
@@ -217,7 +237,8 @@ class Operator(Expr):
         known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
         for other, kind in known[1:]:
             if kind is not known[0][1]:
-                raise PoplibsError(f"""{self.node} meets two dtypes: {known[0][0]} is {known[0][1].__name__}, and {other} is
+                raise PoplibsError(f"""{self.node} meets two dtypes: {known[0][0]} is
+                    {known[0][1].__name__}, and {other} is
                     {kind.__name__}.
                     where: in {self}
                     next:  convert one of them: expr.Cast(_1, HALF).""")
@@ -225,7 +246,8 @@ class Operator(Expr):
 
     def _check(self, dtype: type[DType]) -> None:
         if not self.operation.accepts(dtype):
-            raise PoplibsError(f"""{self.node} works on {self.operation.takes}; it was given {dtype.__name__}.
+            raise PoplibsError(f"""{self.node} works on {self.operation.takes}; it was given
+                {dtype.__name__}.
                 where: in {self}
                 next:  convert it: expr.Cast(_1, FLOAT).""")
 
@@ -262,7 +284,8 @@ def as_expr(given: Any, what: str) -> Expr:
     if is_whole(given) or isinstance(given, (bool, float)):
         return Const(given)
     raise PoplibsError(f"""{what} was given {shown(given)}, which is no expression.
-        next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the list of map().""")
+        next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the
+        list of map().""")
 
 
 def _node(name: str, operation: str) -> Callable[..., Expr]:
@@ -276,31 +299,62 @@ def _node(name: str, operation: str) -> Callable[..., Expr]:
 
 _1, _2, _3, _4, _5, _6, _7, _8 = (PlaceHolder(n + 1) for n in range(MOST_TENSORS))
 
-Abs, Asin, BitwiseNot = _node("Abs", "ABSOLUTE"), _node("Asin", "ASIN"), _node("BitwiseNot", "BITWISE_NOT")
+Abs, Asin, BitwiseNot = (
+    _node("Abs", "ABSOLUTE"),
+    _node("Asin", "ASIN"),
+    _node("BitwiseNot", "BITWISE_NOT"),
+)
 Cbrt, Ceil, Cos = _node("Cbrt", "CBRT"), _node("Ceil", "CEIL"), _node("Cos", "COS")
 CountLeadingZeros, Erf = _node("CountLeadingZeros", "COUNT_LEADING_ZEROS"), _node("Erf", "ERF")
-Exp, Exp2, Expm1 = _node("Exp", "EXPONENT"), _node("Exp2", "EXPONENT2"), _node("Expm1", "EXPONENT_MINUS_ONE")
+Exp, Exp2, Expm1 = (
+    _node("Exp", "EXPONENT"),
+    _node("Exp2", "EXPONENT2"),
+    _node("Expm1", "EXPONENT_MINUS_ONE"),
+)
 Floor, GeluErf, Inv = _node("Floor", "FLOOR"), _node("GeluErf", "GELU_ERF"), _node("Inv", "INVERSE")
-IsFinite, IsInf, IsNaN = _node("IsFinite", "IS_FINITE"), _node("IsInf", "IS_INF"), _node("IsNaN", "IS_NAN")
-Log, Log1p, Not = _node("Log", "LOGARITHM"), _node("Log1p", "LOGARITHM_ONE_PLUS"), _node("Not", "LOGICAL_NOT")
-NearbyInt, Neg, Popcount = _node("NearbyInt", "NEARBY_INT"), _node("Neg", "NEGATE"), _node("Popcount", "POPCOUNT")
+IsFinite, IsInf, IsNaN = (
+    _node("IsFinite", "IS_FINITE"),
+    _node("IsInf", "IS_INF"),
+    _node("IsNaN", "IS_NAN"),
+)
+Log, Log1p, Not = (
+    _node("Log", "LOGARITHM"),
+    _node("Log1p", "LOGARITHM_ONE_PLUS"),
+    _node("Not", "LOGICAL_NOT"),
+)
+NearbyInt, Neg, Popcount = (
+    _node("NearbyInt", "NEARBY_INT"),
+    _node("Neg", "NEGATE"),
+    _node("Popcount", "POPCOUNT"),
+)
 Relu, Round, Rsqrt = _node("Relu", "RELU"), _node("Round", "ROUND"), _node("Rsqrt", "RSQRT")
 Sigmoid, Signum, Sin = _node("Sigmoid", "SIGMOID"), _node("Signum", "SIGNUM"), _node("Sin", "SIN")
 Sqrt, Square, Tan = _node("Sqrt", "SQRT"), _node("Square", "SQUARE"), _node("Tan", "TAN")
 Tanh, Trunc = _node("Tanh", "TANH"), _node("Trunc", "TRUNC")
 
-Add, Sub, Mul, Divide = _node("Add", "ADD"), _node("Sub", "SUBTRACT"), _node("Mul", "MULTIPLY"), _node("Divide", "DIVIDE")
+Add, Sub, Mul, Divide = (
+    _node("Add", "ADD"),
+    _node("Sub", "SUBTRACT"),
+    _node("Mul", "MULTIPLY"),
+    _node("Divide", "DIVIDE"),
+)
 Pow, Rem, Atan2 = _node("Pow", "POWER"), _node("Rem", "REMAINDER"), _node("Atan2", "ATAN2")
 Max, Min = _node("Max", "MAXIMUM"), _node("Min", "MINIMUM")
 Equal, NotEqual = _node("Equal", "EQUAL"), _node("NotEqual", "NOT_EQUAL")
 Lt, Lte, Gt, Gte = (
-    _node("Lt", "LESS_THAN"), _node("Lte", "LESS_THAN_EQUAL"), _node("Gt", "GREATER_THAN"),
+    _node("Lt", "LESS_THAN"),
+    _node("Lte", "LESS_THAN_EQUAL"),
+    _node("Gt", "GREATER_THAN"),
     _node("Gte", "GREATER_THAN_EQUAL"),
-)  # fmt: skip
+)
 And, Or = _node("And", "LOGICAL_AND"), _node("Or", "LOGICAL_OR")
 BitwiseAnd, BitwiseOr = _node("BitwiseAnd", "BITWISE_AND"), _node("BitwiseOr", "BITWISE_OR")
 BitwiseXor, BitwiseXnor = _node("BitwiseXor", "BITWISE_XOR"), _node("BitwiseXnor", "BITWISE_XNOR")
-Shl, Shr, ShrSE = _node("Shl", "SHIFT_LEFT"), _node("Shr", "SHIFT_RIGHT"), _node("ShrSE", "SHIFT_RIGHT_SIGN_EXTEND")
+Shl, Shr, ShrSE = (
+    _node("Shl", "SHIFT_LEFT"),
+    _node("Shr", "SHIFT_RIGHT"),
+    _node("ShrSE", "SHIFT_RIGHT_SIGN_EXTEND"),
+)
 InvStdDevToVariance = _node("InvStdDevToVariance", "INV_STD_DEV_TO_VARIANCE")
 VarianceToInvStdDev = _node("VarianceToInvStdDev", "VARIANCE_TO_INV_STD_DEV")
 Select, Clamp = _node("Select", "SELECT"), _node("Clamp", "CLAMP")

@@ -1,4 +1,5 @@
-"""Tensors that a program fills by itself: one value everywhere, counting numbers, one hot place in each row.
+"""Tensors that a program fills by itself: one value everywhere, counting numbers, one hot place in
+each row.
 
 Each in one compute set with one vertex a tile that holds some of the tensor.
 """
@@ -9,7 +10,15 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex
-from ipu_teach.poplibs.library import OWN, Matrix, Row, check_dtype, check_number, check_same, library
+from ipu_teach.poplibs.library import (
+    OWN,
+    Matrix,
+    Row,
+    check_dtype,
+    check_number,
+    check_same,
+    library,
+)
 from ipu_teach.poplibs.popops.codelets import codelet, per_tile
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -34,7 +43,8 @@ class Fill(Vertex):
 
 
 class Iota(SupervisorVertex):
-    """out = start + places: each element's number in the whole tensor. The workers share what PopLibs' Iota costs one."""
+    """out = start + places: each element's number in the whole tensor. The workers share what
+    PopLibs' Iota costs one."""
 
     places: Input[Vector[FLOAT]]
     start: FLOAT
@@ -45,15 +55,18 @@ class Iota(SupervisorVertex):
 
     def cycles(self, target: Target) -> int:
         workers = target.num_worker_contexts
-        return workers * int(vertices.iota([-(-len(self.out) // workers)], self.fields["out"].dtype, target))
+        return workers * int(
+            vertices.iota([-(-len(self.out) // workers)], self.fields["out"].dtype, target)
+        )
 
 
 class EncodeOneHot(SupervisorVertex):
-    """out = on where the class of an element is the label of its row, else off. FLOAT: the output, HALF: the labels.
+    """out = on where the class of an element is the label of its row, else off. FLOAT: the output,
+    HALF: the labels.
 
-    PopLibs' EncodeOneHot goes from label to label into rows that were filled before, so its estimate (100 cycles a label) does
-    not say what an element costs. Assumed: a comparison of two regions of integers.
-    """
+    PopLibs' EncodeOneHot goes from label to label into rows that were filled before, so its
+    estimate (100 cycles a label) does not say what an element costs. Assumed: a comparison of two
+    regions of integers."""
 
     labels: Input[Vector[HALF]]
     classes: Input[Vector[HALF]]
@@ -77,32 +90,51 @@ def fill(graph: Graph, x: Tensor, prog: Program, value: float, debug_context: st
 
 @library
 def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
-    """Write 0 (of BOOL: false) into every element of x. Costs PopLibs' Fill, on one worker of each tile."""
+    """Write 0 (of BOOL: false) into every element of x. Costs PopLibs' Fill, on one worker of each
+    tile."""
     fill(graph, x, prog, False if x.dtype is BOOL else 0, debug_context)
 
 
 @library
 def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = OWN) -> None:
-    """Write start, start + 1, … into the elements of x, one-dimensional, INT or UNSIGNED_INT. They wrap.
+    """Write start, start + 1, … into the elements of x, one-dimensional, INT or UNSIGNED_INT. They
+    wrap.
 
     What each element adds to the start is a constant that lies where the element does.
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
     number = check_number("start", start, x.dtype)
-    places = graph.add_constant(x.dtype, x.shape, np.arange(x.num_elements), f"{debug_context}/places")
+    places = graph.add_constant(
+        x.dtype, x.shape, np.arange(x.num_elements), f"{debug_context}/places"
+    )
     graph.set_tile_mapping(places, graph.get_tile_mapping(x))
-    per_tile(graph, codelet(Iota, x.dtype), x, {"places": places, "out": x}, prog, debug_context, start=number)
+    per_tile(
+        graph,
+        codelet(Iota, x.dtype),
+        x,
+        {"places": places, "out": x},
+        prog,
+        debug_context,
+        start=number,
+    )
 
 
 @library
 def encode_one_hot(
-    graph: Graph, indices: Row, encoded: Matrix, prog: Program, on: float = 1, off: float = 0, debug_context: str = OWN
+    graph: Graph,
+    indices: Row,
+    encoded: Matrix,
+    prog: Program,
+    on: float = 1,
+    off: float = 0,
+    debug_context: str = OWN,
 ) -> None:
-    """Write `on` into row i of `encoded` [rows, classes] at class indices[i], and `off` everywhere else in it.
+    """Write `on` into row i of `encoded` [rows, classes] at class indices[i], and `off` everywhere
+    else in it.
 
-    `indices` [rows]: INT or UNSIGNED_INT. A label that is no class, as `MASKED_LABEL_CODE`, leaves its row off. `encoded`:
-    any dtype; it keeps its mapping, and each tile is sent the labels of the rows that it holds parts of.
-    """
+    `indices` [rows]: INT or UNSIGNED_INT. A label that is no class, as `MASKED_LABEL_CODE`, leaves
+    its row off. `encoded`: any dtype; it keeps its mapping, and each tile is sent the labels of the
+    rows that it holds parts of."""
     check_dtype("indices", indices, INT, UNSIGNED_INT)
     rows, classes = encoded.shape
     where = f"indices {indices!r} and encoded {encoded!r}"

@@ -1,10 +1,10 @@
 """`map`: an expression of several operations, done by one vertex a tile in one compute set.
 
-Each operation rounds its result to its dtype, so the values are those of the operations one after the other; what is saved
-are the results in between, their loads and stores, and a superstep for each. PopLibs writes a codelet for the expression and
-has no estimate of it. Assumed: PopLibs' inner loop of every operation, without what the loop adds, and once the loads of the
-tensors and the store of the result, a data path a cycle, two loads beside each other.
-"""
+Each operation rounds its result to its dtype, so the values are those of the operations one after
+the other; what is saved are the results in between, their loads and stores, and a superstep for
+each. PopLibs writes a codelet for the expression and has no estimate of it. Assumed: PopLibs' inner
+loop of every operation, without what the loop adds, and once the loads of the tensors and the store
+of the result, a data path a cycle, two loads beside each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,18 @@ import numpy as np
 from ipu_teach.cost.vertices import clamp_loop, rates
 from ipu_teach.cost.vertices.parts import find
 from ipu_teach.errors import shown
-from ipu_teach.graph import Graph, InOut, Input, Output, Shape, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.graph import (
+    Graph,
+    InOut,
+    Input,
+    Output,
+    Shape,
+    SupervisorVertex,
+    Tensor,
+    Vector,
+    Vertex,
+    template,
+)
 from ipu_teach.poplibs.library import OWN, calling, check_mapped, check_tensor, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops import composed
@@ -62,7 +73,9 @@ def _numpy(name: str) -> np.dtype[Any]:
     return np.dtype(found.numpy)
 
 
-def loop_cycles(code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target) -> int:
+def loop_cycles(
+    code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target
+) -> int:
     """Worker cycles of the loop over `n` elements: see the head of this module."""
 
     def paths(dtype: type[DType]) -> int:
@@ -96,7 +109,9 @@ class _Map(SupervisorVertex):
         out = self.fields["out" if "out" in self.fields else "x1"].dtype
         elements = len(getattr(self, "out" if "out" in self.fields else "x1"))
         workers = target.num_worker_contexts
-        return _SUPERVISOR + workers * (_WORKER + loop_cycles(self.code, inputs, out, -(-elements // workers), target))
+        return _SUPERVISOR + workers * (
+            _WORKER + loop_cycles(self.code, inputs, out, -(-elements // workers), target)
+        )
 
 
 class _MapNew(_Map):
@@ -128,21 +143,36 @@ def _base(count: int, in_place: bool) -> type[Vertex]:
     else:
         fields["out"] = Output[vector[_RESULT]]
     name = f"Map{'InPlace' if in_place else ''}{count}"
-    return type(name, (_MapInPlace if in_place else _MapNew,), {"__annotations__": fields, "__module__": __name__})
+    return type(
+        name,
+        (_MapInPlace if in_place else _MapNew,),
+        {"__annotations__": fields, "__module__": __name__},
+    )
 
 
-_BASES = {(count, place): _base(count, place) for count in range(1, MOST_TENSORS + 1) for place in (False, True)}
+_BASES = {
+    (count, place): _base(count, place)
+    for count in range(1, MOST_TENSORS + 1)
+    for place in (False, True)
+}
 
 
 @cache
-def _codelet(code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None) -> type[Vertex]:
+def _codelet(
+    code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None
+) -> type[Vertex]:
     """The vertex class of an expression; in place if `out` is None."""
     dtypes: dict[Any, type[DType]] = dict(zip(_DTYPES, inputs, strict=False))
     if out is not None:
         dtypes[_RESULT] = out
     names = ",".join(d.__name__.lower() for d in inputs)
     place = "InPlace" if out is None else ""
-    return template(_BASES[len(inputs), out is None], f"popops::MapExpression{place}<{says},{names}>", dtypes, code=code)
+    return template(
+        _BASES[len(inputs), out is None],
+        f"popops::MapExpression{place}<{says},{names}>",
+        dtypes,
+        code=code,
+    )
 
 
 @library
@@ -154,13 +184,14 @@ def map(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> Tensor:
-    """The expression of the tensors, element by element, in a new tensor; one compute set, one vertex a tile.
+    """The expression of the tensors, element by element, in a new tensor; one compute set, one
+    vertex a tile.
 
-    `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the dtype that the
-    expression gives, and the mapping of the first tensor of its shape. `options`: "enableGenerateCodelet" (default True); if
-    False, each operation is a library call of its own, with a compute set and a tensor in between: the same bits, and what
-    fusing saves. Raises `PoplibsError` and `InvalidOptionError`.
-    """
+    `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the
+    dtype that the expression gives, and the mapping of the first tensor of its shape. `options`:
+    "enableGenerateCodelet" (default True); if False, each operation is a library call of its own,
+    with a compute set and a tensor in between: the same bits, and what fusing saves. Raises
+    `PoplibsError` and `InvalidOptionError`."""
     dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
     if not settled(OPTIONS, options)["enableGenerateCodelet"]:
         return composed.new(graph, code, list(tensors), shape, dtype, prog, debug_context)
@@ -178,7 +209,8 @@ def map_in_place(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """The first tensor becomes the expression of them all, element by element. Otherwise as `map`."""
+    """The first tensor becomes the expression of them all, element by element. Otherwise as
+    `map`."""
     dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
     chosen = settled(OPTIONS, options)
     first = tensors[0]
@@ -205,7 +237,8 @@ def map_with_output(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """`out`, a tensor of the result's shape and dtype, becomes the expression of the tensors. Otherwise as `map`."""
+    """`out`, a tensor of the result's shape and dtype, becomes the expression of the tensors.
+    Otherwise as `map`."""
     dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
     chosen = settled(OPTIONS, options)
     check_output(out, shape, dtype)
@@ -215,7 +248,9 @@ def map_with_output(
     _write(graph, expression, code, tensors, out, prog, debug_context)
 
 
-def _checked(graph: Graph, expression: object, tensors: object, prog: Program, name: str) -> tuple[type[DType], Shape, str]:
+def _checked(
+    graph: Graph, expression: object, tensors: object, prog: Program, name: str
+) -> tuple[type[DType], Shape, str]:
     """(dtype of the result, its shape, the steps), if all arguments are right."""
     whole = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
@@ -232,7 +267,15 @@ def _checked(graph: Graph, expression: object, tensors: object, prog: Program, n
     return dtype, common_shape(tensors), " ".join(whole.code(dtypes, dtype))
 
 
-def _write(graph: Graph, expression: Expr, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str) -> None:
+def _write(
+    graph: Graph,
+    expression: Expr,
+    code: str,
+    tensors: Sequence[Tensor],
+    out: Tensor,
+    prog: Program,
+    name: str,
+) -> None:
     made = _codelet(code, str(expression), tuple(t.dtype for t in tensors), out.dtype)
     operands = {f"x{n + 1}": seen_in(t, out.shape) for n, t in enumerate(tensors)}
     per_tile(graph, made, out, {**operands, "out": out}, prog, name)

@@ -1,8 +1,8 @@
 """`gather` and `scatter` with the dimension numbers of XLA, and picks of one element a row.
 
-Both are views around the rows of `rows`: what is gathered are rows of a view in which every possible slice is a row; what
-is scattered are rows of the operand, each element of an update with the number of its row.
-"""
+Both are views around the rows of `rows`: what is gathered are rows of a view in which every
+possible slice is a row; what is scattered are rows of the operand, each element of an update with
+the number of its row."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def gather(
 ) -> Tensor:
     """Slices of x, of `slice_sizes`, that begin where `indices` says: XLA's gather.
 
-    `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` (which may be its rank: then each number stands alone)
-    the starts in x's dimensions `start_index_map`; a start from which the slice would not lie in x is moved to the nearest
-    one. The result has the other dimensions of `indices`, and at `offset_dims` those of a slice but for
-    `collapsed_slice_dims`, of size 1. Costs a compute set for the numbers of the rows, and one for the rows.
-    """
+    `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` (which may be its rank: then
+    each number stands alone) the starts in x's dimensions `start_index_map`; a start from which the
+    slice would not lie in x is moved to the nearest one. The result has the other dimensions of
+    `indices`, and at `offset_dims` those of a slice but for `collapsed_slice_dims`, of size 1.
+    Costs a compute set for the numbers of the rows, and one for the rows."""
     check_base(x)
     along = _axes("start_index_map", start_index_map, x.rank)
     batch, numbers = _index_rows(indices, index_vector_dim, len(along))
@@ -83,7 +83,9 @@ def gather(
     else:
         out = rows.broadcast(numbers.shape[0], 0)
     rest = [d for d in range(x.rank) if d not in along]
-    out = unfold(out.reshape([numbers.shape[0], *(sizes[d] for d in (*along, *rest))]), along, x.rank)
+    out = unfold(
+        out.reshape([numbers.shape[0], *(sizes[d] for d in (*along, *rest))]), along, x.rank
+    )
     out = out.reshape([*batch, *(sizes[d] for d in window)])
     others = iter(range(len(batch)))
     inside = iter(range(len(batch), rank))
@@ -104,22 +106,25 @@ def scatter(
     debug_context: str = OWN,
     update_computation: UpdateComputation | None = None,
 ) -> None:
-    """Slices of x that begin where `indices` says become those of `updates`, in the order of indices: XLA's scatter.
+    """Slices of x that begin where `indices` says become those of `updates`, in the order of
+    indices: XLA's scatter.
 
-    `updates` has the dimensions of `indices` without `index_vector_dim`, and at `update_window_dims` those of a slice but for
-    `inserted_window_dims`, of size 1. The starts are in x's dimensions `scatter_dims_to_operand_dims`, and 0 in the others. A
-    slice that does not lie in x as a whole is passed over.
+    `updates` has the dimensions of `indices` without `index_vector_dim`, and at
+    `update_window_dims` those of a slice but for `inserted_window_dims`, of size 1. The starts are
+    in x's dimensions `scatter_dims_to_operand_dims`, and 0 in the others. A slice that does not lie
+    in x as a whole is passed over.
 
-    `update_computation(graph, old, new, prog)`: what a slice becomes, from what it holds and from its update, both without
-    the dimensions of `indices`: it appends to prog, and returns a tensor of their shape and dtype. It is called once; the
-    slices then go through what it made one after the other, in a loop.
-    """
+    `update_computation(graph, old, new, prog)`: what a slice becomes, from what it holds and from
+    its update, both without the dimensions of `indices`: it appends to prog, and returns a tensor
+    of their shape and dtype. It is called once; the slices then go through what it made one after
+    the other, in a loop."""
     check_base(x)
     along = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
     if not along:
         raise refused(f"""was given no scatter_dims_to_operand_dims.
             where: {x!r}
-            next:  name the dimensions of x that the indices are in; to write one fixed place use a Copy.""")
+            next:  name the dimensions of x that the indices are in; to write one fixed place use a
+            Copy.""")
     batch, numbers = _index_rows(indices, index_vector_dim, len(along))
     inserted = _axes("inserted_window_dims", inserted_window_dims, x.rank)
     window = [d for d in range(x.rank) if d not in inserted]
@@ -134,7 +139,9 @@ def scatter(
         sizes[dim] = updates.shape[place]
     if any(size > length for size, length in zip(sizes, x.shape, strict=True)):
         raise refused(
-            f"was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.", where, "a slice is no larger than x."
+            f"was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.",
+            where,
+            "a slice is no larger than x.",
         )
     for dim, size in enumerate(sizes):
         if dim not in along:
@@ -142,9 +149,13 @@ def scatter(
     counts = [x.shape[d] - sizes[d] + 1 for d in along]
     lengths = [sizes[d] for d in along]
     chosen = row_numbers(graph, numbers, counts, prog, debug_context)
-    chosen = spread_numbers(graph, chosen, counts, [x.shape[d] for d in along], lengths, prog, debug_context)
+    chosen = spread_numbers(
+        graph, chosen, counts, [x.shape[d] for d in along], lengths, prog, debug_context
+    )
     new = updates.dim_shuffle([*around, *places]).reshape([numbers.shape[0], *sizes])
-    rows = fold(new, along).reshape((chosen.num_elements, prod(x.shape[d] for d in range(x.rank) if d not in along)))
+    rows = fold(new, along).reshape(
+        (chosen.num_elements, prod(x.shape[d] for d in range(x.rank) if d not in along))
+    )
     if update_computation is None:
         update_rows(graph, rows_of(x, along), rows, chosen.flatten(), None, "", prog, debug_context)
         return
@@ -154,7 +165,8 @@ def scatter(
 
 @dataclass(frozen=True)
 class _Window:
-    """Slices of x: `lengths` long in the dimensions `along`, whole in the others; `shape` without those of size 1."""
+    """Slices of x: `lengths` long in the dimensions `along`, whole in the others; `shape` without
+    those of size 1."""
 
     x: Tensor
     along: list[int]
@@ -169,7 +181,9 @@ class _Window:
     def slice(self, rows: Tensor) -> Tensor:
         """The rows of a slice as a slice."""
         rest = [n for d, n in enumerate(self.x.shape) if d not in self.along]
-        return unfold(rows.reshape([1, *self.lengths, *rest]), self.along, self.x.rank).reshape(self.shape)
+        return unfold(rows.reshape([1, *self.lengths, *rest]), self.along, self.x.rank).reshape(
+            self.shape
+        )
 
     def rows(self, part: Tensor) -> Tensor:
         """A slice as its rows."""
@@ -179,7 +193,13 @@ class _Window:
 
 
 def _one_by_one(
-    graph: Graph, window: _Window, numbers: Tensor, rows: Tensor, computation: UpdateComputation, prog: Program, name: str
+    graph: Graph,
+    window: _Window,
+    numbers: Tensor,
+    rows: Tensor,
+    computation: UpdateComputation,
+    prog: Program,
+    name: str,
 ) -> None:
     """Slice after slice is read, goes through the computation with its update, and is written."""
     slices = numbers.shape[0]
@@ -192,42 +212,59 @@ def _one_by_one(
         body = Program()
         at = counter.reinterpret(UNSIGNED_INT).expand([0])
         mine = dynamic_slice(graph, numbers, at, [0], [1], body, f"{name}/numbers").flatten()
-        new = dynamic_slice(graph, counted, at, [0], [1], body, f"{name}/updates").reshape((each, rows.shape[1]))
+        new = dynamic_slice(graph, counted, at, [0], [1], body, f"{name}/updates").reshape(
+            (each, rows.shape[1])
+        )
         old = slice_rows(graph, rows_of(window.x, window.along), mine, body, f"{name}/old")
         made = computation(graph, window.slice(old), window.slice(new), body)
-        if not isinstance(made, Tensor) or list(made.shape) != window.shape or made.dtype is not window.x.dtype:
+        if (
+            not isinstance(made, Tensor)
+            or list(made.shape) != window.shape
+            or made.dtype is not window.x.dtype
+        ):
             raise PoplibsError(f"""The update_computation of scatter() returned {shown(made)}.
-                next:  return a tensor of {window.x.dtype.__name__} of shape {tuple(window.shape)}.""")
-        update_rows(graph, rows_of(window.x, window.along), window.rows(made), mine, None, "", body, name)
+                next:  return a tensor of {window.x.dtype.__name__} of shape
+                {tuple(window.shape)}.""")
+        update_rows(
+            graph, rows_of(window.x, window.along), window.rows(made), mine, None, "", body, name
+        )
         return body
 
     prog.add(counted_loop(graph, 0, slices, 1, turn, name))
 
 
 @library
-def select_scalar_from_rows(graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN) -> Tensor:
-    """[rows]: of each row of x [rows, columns] the element that `indices` [rows] (UNSIGNED_INT) names; NaN beyond the last.
+def select_scalar_from_rows(
+    graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
+) -> Tensor:
+    """[rows]: of each row of x [rows, columns] the element that `indices` [rows] (UNSIGNED_INT)
+    names; NaN beyond the last.
 
-    `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named, and a reduction; PopLibs'
-    SelectFromInterval reads the named elements alone, and is cheaper where a row lies on one tile.
-    """
+    `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named,
+    and a reduction; PopLibs' SelectFromInterval reads the named elements alone, and is cheaper
+    where a row lies on one tile."""
     _check_rows(x, indices)
     columns = _column_numbers(graph, x, debug_context)
     last = max(x.shape[1] - 1, 0)
     named = expr._2 == expr._3
     wrong = expr.And(expr.And(expr._2 > last, expr._2 != 2**32 - 1), expr._3 == 0)
     kept = expr.Select(expr._1, expr.Select(float("nan"), 0.0, wrong), named)
-    single = fused_map(graph, kept, [x, indices.expand([1]), columns], prog, f"{debug_context}/named")
+    single = fused_map(
+        graph, kept, [x, indices.expand([1]), columns], prog, f"{debug_context}/named"
+    )
     return reduce(graph, single, [1], prog, "ADD", debug_context)
 
 
 @library
-def update_scalar_in_rows(graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN) -> None:
-    """1 is subtracted from the element of each row of x [rows, columns] that `indices` [rows] (UNSIGNED_INT) names.
+def update_scalar_in_rows(
+    graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
+) -> None:
+    """1 is subtracted from the element of each row of x [rows, columns] that `indices` [rows]
+    (UNSIGNED_INT) names.
 
-    This is the gradient of a softmax with cross-entropy. A number beyond the last column changes nothing. One compute set, a
-    fused expression of every element; PopLibs' UpdateIntervalDEC goes to the named ones alone.
-    """
+    This is the gradient of a softmax with cross-entropy. A number beyond the last column changes
+    nothing. One compute set, a fused expression of every element; PopLibs' UpdateIntervalDEC goes
+    to the named ones alone."""
     _check_rows(x, indices)
     columns = _column_numbers(graph, x, debug_context)
     less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
@@ -237,7 +274,8 @@ def update_scalar_in_rows(graph: Graph, x: Matrix, indices: Row, prog: Program, 
 def _check_rows(x: Tensor, indices: Tensor) -> None:
     check_takes("x", x, UNARY["IS_NAN"])
     if indices.dtype is not UNSIGNED_INT or indices.shape[0] != x.shape[0]:
-        raise refused(f"""wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was given {indices.shape[0]:,} of
+        raise refused(f"""wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was
+            given {indices.shape[0]:,} of
             {indices.dtype.__name__}.
             where: {indices!r}
             next:  give one for each row; cast them with popops.cast.""")
@@ -245,7 +283,9 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
 
 def _column_numbers(graph: Graph, x: Tensor, name: str) -> Tensor:
     """The number of each element's column, as a constant that lies where the element does."""
-    columns = graph.add_constant(UNSIGNED_INT, x.shape, np.broadcast_to(np.arange(x.shape[1]), x.shape), f"{name}/columns")
+    columns = graph.add_constant(
+        UNSIGNED_INT, x.shape, np.broadcast_to(np.arange(x.shape[1]), x.shape), f"{name}/columns"
+    )
     graph.set_tile_mapping(columns, graph.get_tile_mapping(x))
     return columns
 
@@ -253,13 +293,15 @@ def _column_numbers(graph: Graph, x: Tensor, name: str) -> Tensor:
 def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
     """(the batch dimensions, the indices as [slices, dims])."""
     if indices.dtype not in (INT, UNSIGNED_INT):
-        raise refused(f"""works on indices of INT and UNSIGNED_INT; they are {indices.dtype.__name__}.
+        raise refused(f"""works on indices of INT and UNSIGNED_INT; they are
+            {indices.dtype.__name__}.
             where: {indices!r}
             next:  cast them with popops.cast.""")
     if not is_whole(dim) or not 0 <= dim <= indices.rank:
         raise refused(f"""was given {shown(dim)} as index_vector_dim.
             where: {indices!r}
-            next:  give a dimension of indices, or {indices.rank} where each number stands alone.""")
+            next:  give a dimension of indices, or {indices.rank} where each number stands
+            alone.""")
     whole = indices.expand([indices.rank]) if dim == indices.rank else indices
     if whole.shape[dim] != count:
         raise refused(f"""was given {whole.shape[dim]:,} numbers for a place in {count} dimensions.
@@ -274,14 +316,25 @@ def _axes(name: str, given: Any, rank: int, count: int | None = None) -> list[in
     good = isinstance(given, (list, tuple)) and all(is_whole(d) and 0 <= d < rank for d in given)
     if not good or len(set(given)) != len(given) or (count is not None and len(given) != count):
         many = "" if count is None else f"{count} "
-        raise as_given(given, name, f"give a list of {many}different dimensions, from 0 to {rank - 1}.")
+        raise as_given(
+            given, name, f"give a list of {many}different dimensions, from 0 to {rank - 1}."
+        )
     return [int(d) for d in given]
 
 
 def _check_sizes(x: Tensor, sizes: Any, collapsed: list[int]) -> list[int]:
-    good = isinstance(sizes, (list, tuple)) and len(sizes) == x.rank and all(is_whole(n) for n in sizes)
-    if not good or not all(1 <= n <= m for n, m in zip(sizes, x.shape, strict=True)) or any(sizes[d] != 1 for d in collapsed):
+    good = (
+        isinstance(sizes, (list, tuple))
+        and len(sizes) == x.rank
+        and all(is_whole(n) for n in sizes)
+    )
+    if (
+        not good
+        or not all(1 <= n <= m for n, m in zip(sizes, x.shape, strict=True))
+        or any(sizes[d] != 1 for d in collapsed)
+    ):
         raise refused(f"""was given {shown(sizes)} as slice_sizes.
             where: {x!r}
-            next:  give a size for each dimension of x, from 1 to what there is; 1 in collapsed_slice_dims.""")
+            next:  give a size for each dimension of x, from 1 to what there is; 1 in
+            collapsed_slice_dims.""")
     return [int(n) for n in sizes]

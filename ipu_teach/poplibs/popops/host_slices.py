@@ -1,4 +1,5 @@
-"""Tensors that lie well for copies from and to the host: `create_host_sliceable_tensor`, `create_host_transferable_tensor`."""
+"""Tensors that lie well for copies from and to the host: `create_host_sliceable_tensor`,
+`create_host_transferable_tensor`."""
 
 from __future__ import annotations
 
@@ -23,12 +24,18 @@ class IndicesAndTensor(NamedTuple):
 
 @library
 def create_host_sliceable_tensor(
-    graph: Graph, dtype: type[DType], shape: Sequence[int], is_read: bool, debug_context: str = "host_sliceable"
+    graph: Graph,
+    dtype: type[DType],
+    shape: Sequence[int],
+    is_read: bool,
+    debug_context: str = "host_sliceable",
 ) -> IndicesAndTensor:
-    """Variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT, and `tensor` of `shape` (rows, length).
+    """Variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT, and `tensor`
+    of `shape` (rows, length).
 
-    `is_read`: rows are read from the host, and come in whole packets to a tile (`Target.host_packet_bytes`); rows that are
-    written are dealt out as evenly as 64-bit words allow. Each row lies as the others do. Raises `PoplibsError`.
+    `is_read`: rows are read from the host, and come in whole packets to a tile
+    (`Target.host_packet_bytes`); rows that are written are dealt out as evenly as 64-bit words
+    allow. Each row lies as the others do. Raises `PoplibsError`.
     """
     sizes = check_shape(shape)
     if len(sizes) != 2:
@@ -43,9 +50,14 @@ def create_host_sliceable_tensor(
 
 @library
 def create_host_transferable_tensor(
-    graph: Graph, dtype: type[DType], shape: Sequence[int], is_read: bool, debug_context: str = "host_transferable"
+    graph: Graph,
+    dtype: type[DType],
+    shape: Sequence[int],
+    is_read: bool,
+    debug_context: str = "host_transferable",
 ) -> Tensor:
-    """A variable of `shape` for a copy from or to the host as a whole. Otherwise as `create_host_sliceable_tensor`."""
+    """A variable of `shape` for a copy from or to the host as a whole. Otherwise as
+    `create_host_sliceable_tensor`."""
     sizes = check_shape(shape)
     tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, debug_context)
     _map(graph, tensor.reshape((prod(sizes),)), is_read)
@@ -55,4 +67,6 @@ def create_host_transferable_tensor(
 def _map(graph: Graph, row: Tensor, is_read: bool) -> None:
     unit = graph.target.host_packet_bytes if is_read else 8
     elements = max(1, unit // row.dtype.size)
-    graph.set_tile_mapping(row, calc_linear_tile_mapping(graph, row.shape, row.dtype, elements, elements))
+    graph.set_tile_mapping(
+        row, calc_linear_tile_mapping(graph, row.shape, row.dtype, elements, elements)
+    )

@@ -19,12 +19,15 @@ Body = Callable[[Tensor], Program]
 
 
 @library
-def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = OWN) -> Steps:
-    """A program that runs `body(counter)` for the counter begin, begin + step, … as long as it has not reached end.
+def counted_loop(
+    graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = OWN
+) -> Steps:
+    """A program that runs `body(counter)` for the counter begin, begin + step, … as long as it has
+    not reached end.
 
-    `counter`: one INT on tile 0, which the body may read and must not write. `body` is called once, here, and returns a
-    program. `step` may be negative, then end lies below begin. Each turn costs an addition on tile 0. Raises `PoplibsError`.
-    """
+    `counter`: one INT on tile 0, which the body may read and must not write. `body` is called once,
+    here, and returns a program. `step` may be negative, then end lies below begin. Each turn costs
+    an addition on tile 0. Raises `PoplibsError`."""
     check_name(debug_context)
     for name, number in (("begin", begin), ("end", end), ("step", step)):
         if not is_whole(number) or not -(2**31) <= int(number) < 2**31:
@@ -45,24 +48,42 @@ def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debu
 
 @library
 def counted_for_loop(
-    graph: Graph, counter: Tensor, begin: int, limit: Tensor, step: int, body: Program, debug_context: str = OWN
+    graph: Graph,
+    counter: Tensor,
+    begin: int,
+    limit: Tensor,
+    step: int,
+    body: Program,
+    debug_context: str = OWN,
 ) -> Steps:
-    """A program that runs `body` for the counter begin, begin + step, … as long as it has not reached `limit`.
+    """A program that runs `body` for the counter begin, begin + step, … as long as it has not
+    reached `limit`.
 
-    `counter` and `limit`: one element each, both INT or both UNSIGNED_INT; the limit is read before every turn, so it may be
-    made on the device, and even change. A negative `step` counts down. Raises `PoplibsError`.
-    """
+    `counter` and `limit`: one element each, both INT or both UNSIGNED_INT; the limit is read before
+    every turn, so it may be made on the device, and even change. A negative `step` counts down.
+    Raises `PoplibsError`."""
     check_name(debug_context)
     for tensor in (counter, limit):
-        if tensor.num_elements != 1 or tensor.dtype not in (INT, UNSIGNED_INT) or tensor.dtype is not counter.dtype:
-            raise refused(f"""wants counter and limit as one element each, both INT or both UNSIGNED_INT.
+        if (
+            tensor.num_elements != 1
+            or tensor.dtype not in (INT, UNSIGNED_INT)
+            or tensor.dtype is not counter.dtype
+        ):
+            raise refused(f"""wants counter and limit as one element each, both INT or both
+                UNSIGNED_INT.
                 where: counter {counter!r} and limit {limit!r}
                 next:  make them with graph.add_variable(INT, ()).""")
     signed = counter.dtype is INT
     for name, number in (("begin", begin), ("step", step)):
-        good = is_whole(number) and (-(2**31) <= int(number) < 2**31 if signed else 0 <= int(number) < 2**32)
+        good = is_whole(number) and (
+            -(2**31) <= int(number) < 2**31 if signed else 0 <= int(number) < 2**32
+        )
         if not good or (name == "step" and number == 0):
-            raise as_given(number, name, f"give a whole number that {counter.dtype.__name__} holds; the step is not 0.")
+            raise as_given(
+                number,
+                name,
+                f"give a whole number that {counter.dtype.__name__} holds; the step is not 0.",
+            )
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")
     one, end = counter.reshape(()), limit.reshape(())

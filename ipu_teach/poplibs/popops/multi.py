@@ -1,4 +1,5 @@
-"""Many slices at once, such as the rows of an embedding: `multi_slice`, `multi_update` and its kin."""
+"""Many slices at once, such as the rows of an embedding: `multi_slice`, `multi_update` and its
+kin."""
 
 from __future__ import annotations
 
@@ -42,14 +43,17 @@ def multi_slice(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """Many slices of x at once, such as the rows of an embedding: [slices, *shape with sizes[i] in dims[i]].
+    """Many slices of x at once, such as the rows of an embedding: [slices, *shape with sizes[i] in
+    dims[i]].
 
-    `offsets` [slices, len(dims)]: UNSIGNED_INT or INT. Where a slice does not lie in x as a whole, the result is 0. The result
-    lies where its columns of x do. One compute set; where there are several `dims` a second one makes one number of them.
-    Sizes other than 1 read x through a view in which every slice is a row.
+    `offsets` [slices, len(dims)]: UNSIGNED_INT or INT. Where a slice does not lie in x as a whole,
+    the result is 0. The result lies where its columns of x do. One compute set; where there are
+    several `dims` a second one makes one number of them. Sizes other than 1 read x through a view
+    in which every slice is a row.
 
-    `plan`: what `embedding_plan` returned for x, a table [entries, columns] whose rows are sliced; make x by it too.
-    `options`: as of `embedding_plan`; they are checked, and the plan decides. Raises `PoplibsError`, `InvalidOptionError`.
+    `plan`: what `embedding_plan` returned for x, a table [entries, columns] whose rows are sliced;
+    make x by it too. `options`: as of `embedding_plan`; they are checked, and the plan decides.
+    Raises `PoplibsError`, `InvalidOptionError`.
     """
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
@@ -76,21 +80,37 @@ def _updated(
     options: Options | None = None,
 ) -> None:
     scale = 1 if operation else None
-    _update_many(graph, x, updates, offsets, scale, operation, dims, sizes, prog, debug_context, plan, options)
+    _update_many(
+        graph,
+        x,
+        updates,
+        offsets,
+        scale,
+        operation,
+        dims,
+        sizes,
+        prog,
+        debug_context,
+        plan,
+        options,
+    )
 
 
 @variant(_updated, "")
 def multi_update() -> None:
-    """Many slices of x become those of `updates` [slices, *shape with sizes[i] in dims[i]], first to last.
+    """Many slices of x become those of `updates` [slices, *shape with sizes[i] in dims[i]], first
+    to last.
 
-    `offsets` as of `multi_slice`; a slice that does not lie in x as a whole is passed over. Of two that overlap the later one
-    stays. These vertices run one by one here, as their places depend on data.
+    `offsets` as of `multi_slice`; a slice that does not lie in x as a whole is passed over. Of two
+    that overlap the later one stays. These vertices run one by one here, as their places depend on
+    data.
     """
 
 
 @variant(_updated, "MAX")
 def multi_update_max() -> None:
-    """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as `multi_update`."""
+    """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as
+    `multi_update`."""
 
 
 @library
@@ -107,12 +127,15 @@ def multi_update_add(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> None:
-    """`scale` times the slices of `updates` is added to slices of x, first to last: the gradient of an embedding.
+    """`scale` times the slices of `updates` is added to slices of x, first to last: the gradient of
+    an embedding.
 
-    `scale`: a number, or one element of x's dtype, for HALF also of FLOAT. Sums of HALF are carried in FLOAT and rounded once.
-    Otherwise as `multi_update`.
+    `scale`: a number, or one element of x's dtype, for HALF also of FLOAT. Sums of HALF are carried
+    in FLOAT and rounded once. Otherwise as `multi_update`.
     """
-    _update_many(graph, x, updates, offsets, scale, "ADD", dims, sizes, prog, debug_context, plan, options)
+    _update_many(
+        graph, x, updates, offsets, scale, "ADD", dims, sizes, prog, debug_context, plan, options
+    )
 
 
 def _update_many(
@@ -140,6 +163,10 @@ def _update_many(
         scale = check_factor(graph, "scale", scale, x.dtype, *((FLOAT,) if x.dtype is HALF else ()))
     counts = [x.shape[d] - length + 1 for d, length in zip(along, lengths, strict=True)]
     numbers = row_numbers(graph, offsets, counts, prog, name)
-    numbers = spread_numbers(graph, numbers, counts, [x.shape[d] for d in along], lengths, prog, name)
+    numbers = spread_numbers(
+        graph, numbers, counts, [x.shape[d] for d in along], lengths, prog, name
+    )
     update = fold(updates, along).reshape((numbers.num_elements, rest_of(x, along)))
-    update_rows(graph, rows_of(x, along), update, numbers.flatten(), scale, operation, prog, name, cut)
+    update_rows(
+        graph, rows_of(x, along), update, numbers.flatten(), scale, operation, prog, name, cut
+    )

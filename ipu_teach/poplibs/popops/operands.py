@@ -9,7 +9,14 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, Shape, Tensor
-from ipu_teach.poplibs.library import calling, check_mapped, check_number, check_same, check_tensor, refused
+from ipu_teach.poplibs.library import (
+    calling,
+    check_mapped,
+    check_number,
+    check_same,
+    check_tensor,
+    refused,
+)
 from ipu_teach.poplibs.popops.operations import NUMBERS, Operation
 from ipu_teach.poplibs.poputil import BROADCASTING, like, map_tensor_linearly
 from ipu_teach.types import BOOL, QUARTER, DType
@@ -20,7 +27,9 @@ GIVE = "give a tensor, or a number."
 ORDINALS = ("its first operand", "its second operand", "its third operand")
 
 
-def check_operand(graph: Graph, argument: str, tensor: object, operation: Operation | None = None) -> Tensor:
+def check_operand(
+    graph: Graph, argument: str, tensor: object, operation: Operation | None = None
+) -> Tensor:
     """`tensor`, if it is a mapped tensor of what the operation takes."""
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
@@ -30,11 +39,17 @@ def check_operand(graph: Graph, argument: str, tensor: object, operation: Operat
 
 
 def check_takes(argument: str, tensor: Tensor, operation: Operation | None = None) -> None:
-    """Raise `PoplibsError` unless the operation takes the dtype: by default numbers, for arithmetic is not for BOOL."""
+    """Raise `PoplibsError` unless the operation takes the dtype: by default numbers, for arithmetic
+    is not for BOOL."""
     takes = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
-    if not accepted and not issubclass(tensor.dtype, QUARTER):  # of which the codelets speak themselves
-        raise refused(f"works on {takes}; {argument} is {tensor.dtype.__name__}.", tensor, "cast it with popops.cast.")
+    # of which the codelets speak themselves
+    if not accepted and not issubclass(tensor.dtype, QUARTER):
+        raise refused(
+            f"works on {takes}; {argument} is {tensor.dtype.__name__}.",
+            tensor,
+            "cast it with popops.cast.",
+        )
 
 
 def common_shape(tensors: Sequence[Tensor]) -> Shape:
@@ -43,13 +58,17 @@ def common_shape(tensors: Sequence[Tensor]) -> Shape:
         return np.broadcast_shapes(*(t.shape for t in tensors))
     except ValueError:
         shapes = [str(t.shape) for t in tensors]
-        raise PoplibsError(f"""{calling()}() was given shapes {", ".join(shapes[:-1])} and {shapes[-1]}, which do not broadcast.
+        raise PoplibsError(f"""{calling()}() was given shapes {", ".join(shapes[:-1])} and
+            {shapes[-1]}, which do not broadcast.
             where: {" and ".join(map(repr, tensors))}
             next:  {BROADCASTING}""") from None
 
 
-def result_like(graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str) -> Tensor:
-    """A new tensor of `shape`, where the first operand of that shape lies; mapped linearly if there is none."""
+def result_like(
+    graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str
+) -> Tensor:
+    """A new tensor of `shape`, where the first operand of that shape lies; mapped linearly if there
+    is none."""
     whole = next((t for t in tensors if t.shape == shape), None)
     if whole is not None:
         return like(graph, whole, f"{name}/out", dtype)
@@ -61,11 +80,20 @@ def result_like(graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: ty
 def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:
     """Raise `PoplibsError` unless `out` can hold a result of this shape and dtype."""
     check_same("shapes", out.shape, shape, f"out {out!r}", f"give an out of shape {shape}.")
-    check_same("dtypes", out.dtype.__name__, dtype.__name__, f"out {out!r}", f"give an out of {dtype.__name__}.")
+    check_same(
+        "dtypes",
+        out.dtype.__name__,
+        dtype.__name__,
+        f"out {out!r}",
+        f"give an out of {dtype.__name__}.",
+    )
 
 
-def check_factor(graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]) -> Any:
-    """A factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one of `wider`), as a scalar.
+def check_factor(
+    graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]
+) -> Any:
+    """A factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one of
+    `wider`), as a scalar.
 
     Raises `PoplibsError`, and `TensorCreationError` for a number that does not fit.
     """
@@ -73,7 +101,8 @@ def check_factor(graph: Graph, argument: str, k: object, dtype: type[DType], *wi
         return check_number(argument, k, dtype, "give a number, or a tensor of one element.")
     check_tensor(graph, argument, k)
     if k.dtype not in (dtype, *wider) or k.num_elements != 1:
-        raise refused(f"""wants {argument} as one element of {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given
+        raise refused(f"""wants {argument} as one element of
+            {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given
             {k.num_elements:,} of {k.dtype.__name__}.
             where: {k!r}
             next:  give a number, or a tensor of one element; for a factor each, popops.mul.""")
@@ -82,7 +111,8 @@ def check_factor(graph: Graph, argument: str, k: object, dtype: type[DType], *wi
 
 
 def check_in_place(graph: Graph, tensor: Tensor, operation: Operation, shape: Shape) -> None:
-    """Raise `PoplibsError` unless the result of `operation`, of `shape`, fits into its first operand `tensor`."""
+    """Raise `PoplibsError` unless the result of `operation`, of `shape`, fits into its first
+    operand `tensor`."""
     gives = operation.result(tensor.dtype)
     if gives is not tensor.dtype:
         raise refused(f"""gives {gives.__name__}, and its first operand is {tensor.dtype.__name__}.

@@ -1,10 +1,10 @@
-"""The operations on single elements: what each takes and gives, what it computes, and whose estimate it costs.
+"""The operations on single elements: what each takes and gives, what it computes, and whose
+estimate it costs.
 
-Names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results are of the operands' dtype, and
-BOOL where a question is answered. Integers wrap. A HALF result is the exact one, rounded once: what numpy's float16 does not
-do so by itself is computed in float64 first. FLOAT results are numpy's; those of several steps (sigmoid, rsqrt, erf, …) are
-rounded once too.
-"""
+Names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results are of
+the operands' dtype, and BOOL where a question is answered. Integers wrap. A HALF result is the
+exact one, rounded once: what numpy's float16 does not do so by itself is computed in float64 first.
+FLOAT results are numpy's; those of several steps (sigmoid, rsqrt, erf, …) are rounded once too."""
 
 from __future__ import annotations
 
@@ -20,16 +20,23 @@ from ipu_teach.poplibs.popops import arithmetic
 from ipu_teach.types import BOOL, FLOAT, INT, QUARTER, DType
 
 # What an operation takes, as an error says it.
-NUMBERS, FLOATS, WHOLE, BOOLS, ANYTHING = "numbers", "FLOAT and HALF", "integers", "BOOL", "every dtype"
+NUMBERS, FLOATS, WHOLE, BOOLS, ANYTHING = (
+    "numbers",
+    "FLOAT and HALF",
+    "integers",
+    "BOOL",
+    "every dtype",
+)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation. `says`: what it gives, with its operands a, b and c. `takes`: one of the five kinds above.
+    """One operation. `says`: what it gives, with its operands a, b and c. `takes`: one of the five
+    kinds above.
 
-    `exact`: numpy's float16 is the exact result rounded once. `wide`: FLOAT, too, is computed in float64 and rounded once.
-    `like`: PopLibs has no estimate of it; it is assumed to cost what that operation does.
-    """
+    `exact`: numpy's float16 is the exact result rounded once. `wide`: FLOAT, too, is computed in
+    float64 and rounded once. `like`: PopLibs has no estimate of it; it is assumed to cost what that
+    operation does."""
 
     name: str
     arity: int
@@ -46,7 +53,12 @@ class Operation:
         if issubclass(dtype, QUARTER):
             return False
         kind = dtype.numpy.kind
-        return {NUMBERS: kind in "fiu", FLOATS: kind == "f", WHOLE: kind in "iu", BOOLS: kind == "b"}.get(self.takes, True)
+        return {
+            NUMBERS: kind in "fiu",
+            FLOATS: kind == "f",
+            WHOLE: kind in "iu",
+            BOOLS: kind == "b",
+        }.get(self.takes, True)
 
     def result(self, dtype: type[DType]) -> type[DType]:
         """The dtype of the result for operands of `dtype`."""
@@ -54,7 +66,10 @@ class Operation:
 
 
 def _operations(arity: int, *rows: tuple[Any, ...]) -> dict[str, Operation]:
-    made = [Operation(row[0], arity, row[1], row[2], *row[3:4], **(row[4] if len(row) > 4 else {})) for row in rows]
+    made = [
+        Operation(row[0], arity, row[1], row[2], *row[3:4], **(row[4] if len(row) > 4 else {}))
+        for row in rows
+    ]
     return {operation.name: operation for operation in made}
 
 
@@ -68,13 +83,24 @@ UNARY = _operations(
     ("CBRT", np.cbrt, "the cube root of a", FLOATS),
     ("CEIL", np.ceil, "a, rounded up", FLOATS, _EXACT),
     ("COS", np.cos, "the cosine of a", FLOATS),
-    ("COUNT_LEADING_ZEROS", arithmetic.count_leading_zeros, "how many bits of a, from the highest on, are 0", WHOLE),
+    (
+        "COUNT_LEADING_ZEROS",
+        arithmetic.count_leading_zeros,
+        "how many bits of a, from the highest on, are 0",
+        WHOLE,
+    ),
     ("ERF", arithmetic.erf, "the error function of a", FLOATS, _WIDE),
     ("EXPONENT", np.exp, "e to the power of a", FLOATS),
     ("EXPONENT2", np.exp2, "2 to the power of a", FLOATS),
     ("EXPONENT_MINUS_ONE", np.expm1, "e to the power of a, less 1", FLOATS),
     ("FLOOR", np.floor, "a, rounded down", FLOATS, _EXACT),
-    ("GELU_ERF", arithmetic.gelu_erf, "a times the share of a normal distribution below a", FLOATS, _WIDE),
+    (
+        "GELU_ERF",
+        arithmetic.gelu_erf,
+        "a times the share of a normal distribution below a",
+        FLOATS,
+        _WIDE,
+    ),
     ("INVERSE", np.reciprocal, "1 / a", FLOATS, _EXACT),
     ("IS_FINITE", np.isfinite, "whether a is neither infinite nor NaN", FLOATS, _ASKS),
     ("IS_INF", np.isinf, "whether a is infinite", FLOATS, _ASKS),
@@ -82,11 +108,29 @@ UNARY = _operations(
     ("LOGARITHM", np.log, "the natural logarithm of a", FLOATS),
     ("LOGARITHM_ONE_PLUS", np.log1p, "the natural logarithm of 1 + a", FLOATS),
     ("LOGICAL_NOT", np.logical_not, "whether a is false", BOOLS),
-    ("NEARBY_INT", np.rint, "a, rounded to the nearest whole number, halves to even", FLOATS, _EXACT),
+    (
+        "NEARBY_INT",
+        np.rint,
+        "a, rounded to the nearest whole number, halves to even",
+        FLOATS,
+        _EXACT,
+    ),
     ("NEGATE", np.negative, "-a", NUMBERS, _EXACT),
     ("POPCOUNT", arithmetic.popcount, "how many bits of a are 1", WHOLE),
-    ("RELU", lambda a: np.maximum(a, a.dtype.type(0)), "a, or 0 if it is negative", NUMBERS, _EXACT),
-    ("ROUND", arithmetic.round_away, "a, rounded to the nearest whole number, halves away from 0", FLOATS, _EXACT),
+    (
+        "RELU",
+        lambda a: np.maximum(a, a.dtype.type(0)),
+        "a, or 0 if it is negative",
+        NUMBERS,
+        _EXACT,
+    ),
+    (
+        "ROUND",
+        arithmetic.round_away,
+        "a, rounded to the nearest whole number, halves away from 0",
+        FLOATS,
+        _EXACT,
+    ),
     ("RSQRT", arithmetic.rsqrt, "1 / the square root of a", FLOATS, _WIDE),
     ("SIGMOID", arithmetic.sigmoid, "1 / (1 + e to the power of -a)", FLOATS, _WIDE),
     ("SIGNUM", np.sign, "-1, 0 or 1: the sign of a", NUMBERS, _EXACT),
@@ -106,12 +150,21 @@ BINARY = _operations(
     ("BITWISE_OR", np.bitwise_or, "bits that are 1 in one or both", WHOLE),
     ("BITWISE_XOR", np.bitwise_xor, "bits that differ", WHOLE),
     ("BITWISE_XNOR", arithmetic.bitwise_xnor, "bits that are equal", WHOLE),
-    ("DIVIDE", arithmetic.divide, "a / b; of integers cut towards 0, and 0 if b is 0", NUMBERS, _EXACT),
+    (
+        "DIVIDE",
+        arithmetic.divide,
+        "a / b; of integers cut towards 0, and 0 if b is 0",
+        NUMBERS,
+        _EXACT,
+    ),
     ("EQUAL", np.equal, "whether a = b", ANYTHING, _ASKS),
     ("GREATER_THAN_EQUAL", np.greater_equal, "whether a >= b", ANYTHING, _ASKS),
     ("GREATER_THAN", np.greater, "whether a > b", ANYTHING, _ASKS),
     (
-        "INV_STD_DEV_TO_VARIANCE", arithmetic.inv_std_dev_to_variance, "1 / a squared, less b", FLOATS,
+        "INV_STD_DEV_TO_VARIANCE",
+        arithmetic.inv_std_dev_to_variance,
+        "1 / a squared, less b",
+        FLOATS,
         {"wide": True, "like": "DIVIDE"},
     ),
     ("LESS_THAN_EQUAL", np.less_equal, "whether a <= b", ANYTHING, _ASKS),
@@ -123,20 +176,40 @@ BINARY = _operations(
     ("MULTIPLY", np.multiply, "a * b element by element", NUMBERS, _EXACT),
     ("NOT_EQUAL", np.not_equal, "whether a and b differ", ANYTHING, _ASKS),
     ("POWER", arithmetic.power, "a to the power of b", NUMBERS),
-    ("REMAINDER", np.fmod, "what is left of a / b, with the sign of a; of integers 0 if b is 0", NUMBERS, _EXACT),
+    (
+        "REMAINDER",
+        np.fmod,
+        "what is left of a / b, with the sign of a; of integers 0 if b is 0",
+        NUMBERS,
+        _EXACT,
+    ),
     ("SHIFT_LEFT", arithmetic.shift_left, "a shifted b bits to the left", WHOLE),
     ("SHIFT_RIGHT", arithmetic.shift_right, "a shifted b bits to the right; zeros come in", WHOLE),
-    ("SHIFT_RIGHT_SIGN_EXTEND", np.right_shift, "a shifted b bits to the right; copies of the sign come in", WHOLE),
+    (
+        "SHIFT_RIGHT_SIGN_EXTEND",
+        np.right_shift,
+        "a shifted b bits to the right; copies of the sign come in",
+        WHOLE,
+    ),
     ("SUBTRACT", np.subtract, "a - b", NUMBERS, _EXACT),
     (
-        "VARIANCE_TO_INV_STD_DEV", arithmetic.variance_to_inv_std_dev, "1 / the square root of a + b", FLOATS,
+        "VARIANCE_TO_INV_STD_DEV",
+        arithmetic.variance_to_inv_std_dev,
+        "1 / the square root of a + b",
+        FLOATS,
         {"wide": True, "like": "DIVIDE"},
     ),
-)  # fmt: skip
+)
 
 TERNARY = _operations(
     3,
-    ("CLAMP", arithmetic.clamp, "a, but at least b and at most c", NUMBERS, {"exact": True, "like": "MAXIMUM"}),
+    (
+        "CLAMP",
+        arithmetic.clamp,
+        "a, but at least b and at most c",
+        NUMBERS,
+        {"exact": True, "like": "MAXIMUM"},
+    ),
     ("SELECT", arithmetic.select, "a where c is true, else b", ANYTHING, _EXACT),
 )
 
@@ -144,19 +217,25 @@ OPERATIONS = UNARY | BINARY | TERNARY
 
 
 def evaluate(name: str, *operands: Any) -> Any:
-    """The operation's results, in the operands' dtype (BOOL where it asks): for arrays, and for what stands for them."""
+    """The operation's results, in the operands' dtype (BOOL where it asks): for arrays, and for
+    what stands for them."""
     operation, dtype = OPERATIONS[name], operands[0].dtype
-    rounded = dtype.kind == "f" and not operation.asks and (operation.wide or not (operation.exact or dtype.itemsize == 4))
+    rounded = (
+        dtype.kind == "f"
+        and not operation.asks
+        and (operation.wide or not (operation.exact or dtype.itemsize == 4))
+    )
     if not rounded:
         return operation.function(*operands)
     return operation.function(*(x.astype(np.float64) for x in operands)).astype(dtype)
 
 
 def rated(rates: Rates, operation: Operation, dtype: type[DType]) -> tuple[str, type[DType]]:
-    """The operation and dtype whose estimate holds for `operation` on `dtype`: its own if PopLibs has one.
+    """The operation and dtype whose estimate holds for `operation` on `dtype`: its own if PopLibs
+    has one.
 
-    Else, assumed: that of the operation it is `like`, and for an integer or BOOL that of an INT, or of a FLOAT.
-    """
+    Else, assumed: that of the operation it is `like`, and for an integer or BOOL that of an INT, or
+    of a FLOAT."""
     name = operation.like or operation.name
     for kind in (dtype, INT):
         try:

@@ -1,4 +1,5 @@
-"""A tensor with a margin: `pad`. Nothing runs; the result is a view of the tensor and, for CONSTANT, of new constants."""
+"""A tensor with a margin: `pad`. Nothing runs; the result is a view of the tensor and, for
+CONSTANT, of new constants."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["PaddingType", "pad"]
 
 
 class PaddingType(Enum):
-    """What the margin holds: a CONSTANT; the nearest element, EDGE; or what lies opposite, REFLECT (without the edge)."""
+    """What the margin holds: a CONSTANT; the nearest element, EDGE; or what lies opposite, REFLECT
+    (without the edge)."""
 
     CONSTANT = "CONSTANT"
     EDGE = "EDGE"
@@ -33,9 +35,9 @@ def pad(
 ) -> Tensor:
     """x with lower[d] elements before, and upper[d] behind it, in each dimension d. As numpy's pad.
 
-    A negative number cuts elements off. The elements of a CONSTANT margin are a constant on the tile of the nearest corner of
-    x. EDGE and REFLECT repeat elements of x, so that the result can be read but not written. Raises `PoplibsError`.
-    """
+    A negative number cuts elements off. The elements of a CONSTANT margin are a constant on the
+    tile of the nearest corner of x. EDGE and REFLECT repeat elements of x, so that the result can
+    be read but not written. Raises `PoplibsError`."""
     if not isinstance(padding, PaddingType):
         raise as_given(padding, "padding", "use PaddingType.CONSTANT, EDGE or REFLECT.")
     margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
@@ -54,7 +56,11 @@ def pad(
 
 
 def _checked(name: str, given: Any, x: Tensor) -> list[int]:
-    if not isinstance(given, (list, tuple)) or len(given) != x.rank or not all(is_whole(n) for n in given):
+    if (
+        not isinstance(given, (list, tuple))
+        or len(given) != x.rank
+        or not all(is_whole(n) for n in given)
+    ):
         raise refused(f"""was given {name} {shown(given)} for {x.rank} dimensions.
             where: {x!r}
             next:  give a list with a whole number for each dimension.""")
@@ -64,17 +70,23 @@ def _checked(name: str, given: Any, x: Tensor) -> list[int]:
 def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: PaddingType) -> None:
     length = x.shape[axis]
     left = length - max(-before, 0) - max(-behind, 0)
-    most = {PaddingType.CONSTANT: None, PaddingType.EDGE: None if left > 0 else 0, PaddingType.REFLECT: max(left - 1, 0)}[
-        padding
-    ]
+    most = {
+        PaddingType.CONSTANT: None,
+        PaddingType.EDGE: None if left > 0 else 0,
+        PaddingType.REFLECT: max(left - 1, 0),
+    }[padding]
     if left < 0 or (most is not None and max(before, behind) > most):
-        raise refused(f"""by {padding.name} was given {before} and {behind} for dimension {axis} of {length:,}
+        raise refused(f"""by {padding.name} was given {before} and {behind} for dimension {axis} of
+            {length:,}
             elements.
             where: {x!r}
-            next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than the margin has.""")
+            next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than
+            the margin has.""")
 
 
-def _margin(graph: Graph, x: Tensor, axis: int, count: int, before: bool, padding: PaddingType, number: Any) -> Tensor | None:
+def _margin(
+    graph: Graph, x: Tensor, axis: int, count: int, before: bool, padding: PaddingType, number: Any
+) -> Tensor | None:
     """The elements to put before, or behind, x along an axis; None if there are none."""
     if count <= 0:
         return None
@@ -83,7 +95,9 @@ def _margin(graph: Graph, x: Tensor, axis: int, count: int, before: bool, paddin
         edge = x.slice(0, 1, axis) if before else x.slice(length - 1, length, axis)
         return edge.broadcast(count, axis)
     if padding is PaddingType.REFLECT:
-        part = x.slice(1, count + 1, axis) if before else x.slice(length - 1 - count, length - 1, axis)
+        part = (
+            x.slice(1, count + 1, axis) if before else x.slice(length - 1 - count, length - 1, axis)
+        )
         return part.reverse(axis)
     shape = [*x.shape[:axis], count, *x.shape[axis + 1 :]]
     made = graph.add_constant(x.dtype, shape, number, "pad")

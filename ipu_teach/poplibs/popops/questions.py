@@ -1,4 +1,5 @@
-"""Questions about a whole tensor: the answer is one BOOL, made of a BOOL for every tile by a reduction."""
+"""Questions about a whole tensor: the answer is one BOOL, made of a BOOL for every tile by a
+reduction."""
 
 from __future__ import annotations
 
@@ -22,17 +23,22 @@ __all__ = ["all_true", "has_nan", "has_nan_or_inf"]
 
 
 class HasNaNOrInf(SupervisorVertex):
-    """found = whether some element of x is NaN (or infinite). Costs PopLibs' HasNaNOrInf1D (popopsCycleEstimators.cpp)."""
+    """found = whether some element of x is NaN (or infinite). Costs PopLibs' HasNaNOrInf1D
+    (popopsCycleEstimators.cpp)."""
 
     x: Input[Vector[FLOAT]]
     found: Output[BOOL]
     or_inf: ClassVar[bool]
 
     def compute(self) -> None:
-        self.found = np.any(np.logical_not(np.isfinite(self.x))) if self.or_inf else np.any(np.isnan(self.x))
+        self.found = (
+            np.any(np.logical_not(np.isfinite(self.x))) if self.or_inf else np.any(np.isnan(self.x))
+        )
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.has_nan(len(self.x), self.fields["x"].dtype, target, or_inf=self.or_inf))
+        return int(
+            vertices.has_nan(len(self.x), self.fields["x"].dtype, target, or_inf=self.or_inf)
+        )
 
 
 @cache
@@ -43,15 +49,21 @@ def _codelet(dtype: type[DType], or_inf: bool) -> type[Vertex]:
 
 @library
 def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Whether every element of x (BOOL) is true: one BOOL, a reduction by LOGICAL_AND. Of no elements: true."""
+    """Whether every element of x (BOOL) is true: one BOOL, a reduction by LOGICAL_AND. Of no
+    elements: true."""
     if x.dtype is not BOOL:
-        raise refused(f"works on BOOL; x is {x.dtype.__name__}.", x, "ask a question first: popops.neq(graph, x, 0, prog).")
+        raise refused(
+            f"works on BOOL; x is {x.dtype.__name__}.",
+            x,
+            "ask a question first: popops.neq(graph, x, 0, prog).",
+        )
     return reduce(graph, x, range(x.rank), prog, "LOGICAL_AND", debug_context)
 
 
 @library
 def has_nan(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Whether some element of x (FLOAT or HALF) is NaN: one BOOL. A compute set for each tile's elements, and a reduction."""
+    """Whether some element of x (FLOAT or HALF) is NaN: one BOOL. A compute set for each tile's
+    elements, and a reduction."""
     return _some(graph, x, False, prog, debug_context)
 
 
@@ -67,7 +79,9 @@ def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Te
     found = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
     into = graph.add_compute_set(f"{name}/tiles")
     for number, (tile, mine) in enumerate(pieces):
-        vertex = graph.add_vertex(into, _codelet(x.dtype, or_inf), x=take(flat, mine), found=found[number])
+        vertex = graph.add_vertex(
+            into, _codelet(x.dtype, or_inf), x=take(flat, mine), found=found[number]
+        )
         graph.set_tile_mapping(vertex, tile)
         graph.set_tile_mapping(found[number], tile)
     prog.add(Execute(into))

@@ -1,4 +1,5 @@
-"""How a reduction is cut: in one stage or in two, and into how many blocks of rows. `plan_reduce` asks the cost model."""
+"""How a reduction is cut: in one stage or in two, and into how many blocks of rows. `plan_reduce`
+asks the cost model."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import Matrix
 from ipu_teach.poplibs.library import check_sizes, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
-from ipu_teach.poplibs.popops.reduction_vertices import REDUCTIONS, after, partials_dtype, shares_of, stage_cycles
+from ipu_teach.poplibs.popops.reduction_vertices import (
+    REDUCTIONS,
+    after,
+    partials_dtype,
+    shares_of,
+    stage_cycles,
+)
 from ipu_teach.poplibs.poputil import MIN_BYTES_PER_TILE
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType, as_dtype
@@ -24,24 +31,30 @@ OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FL
 
 @dataclass(frozen=True)
 class AccumTypes:
-    """`inter_tile`: the dtype of what travels between the two stages; `in_vertex`: that in which a vertex accumulates."""
+    """`inter_tile`: the dtype of what travels between the two stages; `in_vertex`: that in which a
+    vertex accumulates."""
 
     inter_tile: type[DType]
     in_vertex: type[DType]
 
 
 def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTypes:
-    """The types of the options: by default FLOAT for sums of HALF, and `dtype` for all else. Raises `InvalidOptionError`."""
+    """The types of the options: by default FLOAT for sums of HALF, and `dtype` for all else. Raises
+    `InvalidOptionError`."""
     chosen, usual = settled(OPTIONS, options), partials_dtype(operation, dtype)
     inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
     if (inter_tile, in_vertex) != (usual, usual) and dtype not in (FLOAT, HALF):
-        raise refused(f"was given an accumType for {dtype.__name__}.", next_step="only FLOAT and HALF have a choice.")
+        raise refused(
+            f"was given an accumType for {dtype.__name__}.",
+            next_step="only FLOAT and HALF have a choice.",
+        )
     return AccumTypes(inter_tile, in_vertex)
 
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """One compute set of a plan: `vertices` of [rows, columns] each at most, and what the busiest tile spends."""
+    """One compute set of a plan: `vertices` of [rows, columns] each at most, and what the busiest
+    tile spends."""
 
     name: str
     vertices: int
@@ -53,7 +66,8 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """How many blocks of rows are reduced side by side before their partial results are, and the modelled cycles.
+    """How many blocks of rows are reduced side by side before their partial results are, and the
+    modelled cycles.
 
     Printing it says it in a line; a notebook draws the blocks, and shows the stages as a table.
     """
@@ -64,23 +78,37 @@ class ReducePlan:
 
     def __repr__(self) -> str:
         steps = ", then ".join(
-            f"{s.name}: {counted(s.vertices, 'vertex', 'vertices')} of {s.rows:,} x {s.columns:,}" for s in self.stages
+            f"{s.name}: {counted(s.vertices, 'vertex', 'vertices')} of {s.rows:,} x {s.columns:,}"
+            for s in self.stages
         )
         return (
-            f"ReducePlan({counted(self.row_blocks, 'block')} of rows; {steps or 'no stages'}; {self.cycles:,} cycles modelled)"
+            f"ReducePlan({counted(self.row_blocks, 'block')} of rows; {steps or 'no stages'}; "
+            f"{self.cycles:,} cycles modelled)"
         )
 
     def _repr_html_(self) -> str:
         heads = ("stage", "vertices", "rows", "columns", "bytes in", "modelled cycles")
-        rows = [(s.name, *(f"{n:,}" for n in (s.vertices, s.rows, s.columns, s.exchange_bytes, s.cycles))) for s in self.stages]
-        said = f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, {self.cycles:,} cycles modelled"
+        rows = [
+            (
+                s.name,
+                *(f"{n:,}" for n in (s.vertices, s.rows, s.columns, s.exchange_bytes, s.cycles)),
+            )
+            for s in self.stages
+        ]
+        said = (
+            f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, "
+            f"{self.cycles:,} cycles modelled"
+        )
         return self._picture(said) + table(said, heads, rows, "stages")
 
     def _picture(self, caption: str) -> str:
         if not self.stages:
             return ""
         first, last = self.stages[0], self.stages[-1]
-        columns, blocks = first.columns * (first.vertices if len(self.stages) == 1 else 1), self.row_blocks
+        columns, blocks = (
+            first.columns * (first.vertices if len(self.stages) == 1 else 1),
+            self.row_blocks,
+        )
         cut = last.vertices if len(self.stages) == 1 else 1
         matrices = [Matrix("x", first.rows * blocks, columns, cut, blocks)]
         if len(self.stages) > 1:
@@ -90,9 +118,15 @@ class ReducePlan:
 
 @library
 def plan_reduce(
-    rows: int, columns: int, dtype: type[DType], target: Target, operation: str = "ADD", options: Options | None = None
+    rows: int,
+    columns: int,
+    dtype: type[DType],
+    target: Target,
+    operation: str = "ADD",
+    options: Options | None = None,
 ) -> ReducePlan:
-    """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of `dtype` to one row.
+    """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of
+    `dtype` to one row.
 
     `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
     """
@@ -106,15 +140,26 @@ def plan_reduce(
 def check_operation(operation: object) -> None:
     """Raise `PoplibsError` unless `operation` is one of `REDUCTIONS`."""
     if not isinstance(operation, str) or operation not in REDUCTIONS:
-        raise refused(f"was given the operation {shown(operation)}.", next_step=f"use {', '.join(REDUCTIONS)}.")
+        raise refused(
+            f"was given the operation {shown(operation)}.",
+            next_step=f"use {', '.join(REDUCTIONS)}.",
+        )
 
 
 @lru_cache(maxsize=512)
-def planned(rows: int, columns: int, dtype: type[DType], target: Target, operation: str, inter_tile: type[DType]) -> ReducePlan:
+def planned(
+    rows: int,
+    columns: int,
+    dtype: type[DType],
+    target: Target,
+    operation: str,
+    inter_tile: type[DType],
+) -> ReducePlan:
     """The cheapest of all plans; of equals that with the fewest blocks."""
     most = min(rows, target.num_tiles) if columns else 1
     plans = (
-        reduce_stages(rows, columns, blocks, dtype, target, operation, inter_tile) for blocks in range(1, max(1, most) + 1)
+        reduce_stages(rows, columns, blocks, dtype, target, operation, inter_tile)
+        for blocks in range(1, max(1, most) + 1)
     )
     return min(plans, key=lambda plan: (plan.cycles, plan.row_blocks))
 
@@ -128,7 +173,8 @@ def reduce_stages(
     operation: str = "ADD",
     inter_tile: type[DType] | None = None,
 ) -> ReducePlan:
-    """The plan with that many blocks, and its modelled cycles: as if every element came from another tile."""
+    """The plan with that many blocks, and its modelled cycles: as if every element came from
+    another tile."""
     carried = inter_tile or partials_dtype(operation, dtype)
     share = max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
     used = -(-columns // share) if share else 0
@@ -137,14 +183,19 @@ def reduce_stages(
     if blocks > 1:
         block = -(-rows // blocks)
         shares = shares_of(operation, columns, block, dtype)
-        cycles = stage_cycles(operation, columns, block, dtype, carried, target, shares) + target.internal_sync_cycles
+        cycles = (
+            stage_cycles(operation, columns, block, dtype, carried, target, shares)
+            + target.internal_sync_cycles
+        )
         moved = block * columns * dtype.size
         cycles += int(exchange_cycles(moved, target))
         stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
         left, kind, again = blocks, carried, after(operation)
     moved = left * share * kind.size
     shares = shares_of(again, columns, left, kind)
-    cycles = int(exchange_cycles(moved, target)) + stage_cycles(again, share, left, kind, dtype, target, shares)
+    cycles = int(exchange_cycles(moved, target)) + stage_cycles(
+        again, share, left, kind, dtype, target, shares
+    )
     name = "IntermediateToOutput" if stages else "InToOutput"
     stages.append(ReduceStage(name, used, left, share, moved, cycles))
     return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))

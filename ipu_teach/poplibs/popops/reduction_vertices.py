@@ -1,11 +1,11 @@
 """The vertices of reductions: rows to one row, first to last, on all six workers of a tile.
 
-HALF is added up in FLOAT and rounded once, as PopLibs does by default; other operations keep their dtype. A sum costs what
-PopLibs' ConvReduce does. The other operations cost its general Reduce vertex, of which every worker has a share of the
-columns. Of few columns every worker has a share of the rows, and their results are then reduced, first to last: PopLibs' Reduce
-for a scalar, or its strided one, twice. Scaling and updating have no estimate of their own there; assumed: a cycle each for a
-data path of results.
-"""
+HALF is added up in FLOAT and rounded once, as PopLibs does by default; other operations keep their
+dtype. A sum costs what PopLibs' ConvReduce does. The other operations cost its general Reduce
+vertex, of which every worker has a share of the columns. Of few columns every worker has a share of
+the rows, and their results are then reduced, first to last: PopLibs' Reduce for a scalar, or its
+strided one, twice. Scaling and updating have no estimate of their own there; assumed: a cycle each
+for a data path of results."""
 
 from __future__ import annotations
 
@@ -36,28 +36,35 @@ UFUNCS: dict[str, np.ufunc] = {
 }
 REDUCTIONS = tuple(UFUNCS)
 _SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
-WORKERS, FEW, LONG = 6, 8, 32  # who share rows; columns at most, and rows at least for each of them, where they do
+# who share rows; columns at most, and rows at least for each of them, where they do
+WORKERS, FEW, LONG = 6, 8, 32
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
 def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
-    """The dtype in which a reduction of `dtype` is carried on: FLOAT for sums of HALF, else `dtype`."""
+    """The dtype in which a reduction of `dtype` is carried on: FLOAT for sums of HALF, else
+    `dtype`."""
     return FLOAT if dtype is HALF and operation in _SUMS else dtype
 
 
 def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> int:
-    """How many shares of the rows a vertex reduces side by side: six of few long columns, else one."""
+    """How many shares of the rows a vertex reduces side by side: six of few long columns, else
+    one."""
     scalar = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
     few = 1 < columns <= FEW and operation in ("ADD", "MAX", "MIN") and dtype in (FLOAT, HALF)
     return WORKERS if (scalar or few) and rows >= LONG * columns else 1
 
 
 def reduced(operation: str, x: Any, carried: type[DType], shares: int = 1) -> Any:
-    """The rows of x [rows, columns] reduced in the dtype `carried`: each of `shares`, first to last, then their results."""
+    """The rows of x [rows, columns] reduced in the dtype `carried`: each of `shares`, first to
+    last, then their results."""
     if shares > 1:
-        parts = [reduced(operation, x[begin:end], carried) for begin, end in balanced_partition(len(x), shares)]
+        parts = [
+            reduced(operation, x[begin:end], carried)
+            for begin, end in balanced_partition(len(x), shares)
+        ]
         return reduced(after(operation), np.stack(parts), carried)
     if x.dtype != carried.numpy:
         x = x.astype(carried.numpy)
@@ -75,16 +82,25 @@ def after(operation: str) -> str:
 
 
 def stage_cycles(
-    operation: str, columns: int, rows: int, dtype: type[DType], out: type[DType], target: Target, shares: int = 1
+    operation: str,
+    columns: int,
+    rows: int,
+    dtype: type[DType],
+    out: type[DType],
+    target: Target,
+    shares: int = 1,
 ) -> int:
-    """Tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of `out`, in `shares` of the rows."""
+    """Tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of `out`, in
+    `shares` of the rows."""
     if shares > 1:
         carried = partials_dtype(operation, dtype)
 
         def one(count: int, kind: type[DType], to: type[DType]) -> int:
             if columns == 1:
                 return int(vertices.reduce_to_scalar(count, kind, to, target))
-            return int(vertices.reduce_strided(columns, count, columns, kind, to, target, op=operation))
+            return int(
+                vertices.reduce_strided(columns, count, columns, kind, to, target, op=operation)
+            )
 
         turns = -(-shares // target.num_worker_contexts)
         worker = turns * one(-(-rows // shares), dtype, carried) + one(shares, carried, out)
@@ -93,7 +109,9 @@ def stage_cycles(
         return int(vertices.conv_reduce(columns, rows, dtype, target))
     workers = target.num_worker_contexts
     kind = FLOAT if dtype is BOOL else dtype
-    return workers * int(vertices.reduce_regions(-(-columns // workers), rows, kind, out, target, op=operation))
+    return workers * int(
+        vertices.reduce_regions(-(-columns // workers), rows, kind, out, target, op=operation)
+    )
 
 
 class _Reduction(SupervisorVertex, Generic[P, R]):
@@ -109,7 +127,12 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
         dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
         paths = -(-len(self.out) // (target.num_worker_contexts * target.get_vector_width(out)))
         extra: int = self.further * paths * target.num_worker_contexts
-        return stage_cycles(self.operation, len(self.out), len(self.x), dtype, out, target, self.shares) + extra
+        return (
+            stage_cycles(
+                self.operation, len(self.out), len(self.x), dtype, out, target, self.shares
+            )
+            + extra
+        )
 
     def reduced(self: Any) -> Any:
         """The row of results."""
@@ -148,7 +171,8 @@ class ReduceRowsUpdate(_Reduction[P, R]):
 
 
 class ScaledReduceRowsUpdate(_Reduction[P, R]):
-    """out = out + scale times the rows of x, reduced one after the other. A HALF is rounded once."""
+    """out = out + scale times the rows of x, reduced one after the other. A HALF is rounded
+    once."""
 
     scale: Input[FLOAT]
     out: InOut[Vector[R]]
@@ -161,15 +185,23 @@ class ScaledReduceRowsUpdate(_Reduction[P, R]):
 
 @cache
 def reduction_codelet(
-    base: type[Vertex], operation: str, dtype: type[DType], out: type[DType], carried: type[DType], shares: int
+    base: type[Vertex],
+    operation: str,
+    dtype: type[DType],
+    out: type[DType],
+    carried: type[DType],
+    shares: int,
 ) -> type[Vertex]:
-    """`base` for an operation and the dtypes of the rows, the result and what is carried: popops::ReduceRows<ADD,float>.
+    """`base` for an operation and the dtypes of the rows, the result and what is carried:
+    popops::ReduceRows<ADD,float>.
 
-    The last is named where it is not the usual one; `shares` of the rows, where there are several: `by_worker`.
-    """
+    The last is named where it is not the usual one; `shares` of the rows, where there are several:
+    `by_worker`."""
     refuse_quarter(base.__name__, dtype)
     names = [dtype.__name__.lower()] + ([] if out is dtype else [out.__name__.lower()])
-    names += [] if carried is partials_dtype(operation, dtype) else [f"in_{carried.__name__.lower()}"]
+    names += (
+        [] if carried is partials_dtype(operation, dtype) else [f"in_{carried.__name__.lower()}"]
+    )
     names += ["by_worker"] if shares > 1 else []
     dtypes: dict[Any, type[DType]] = {P: dtype, R: out}
     name = f"popops::{base.__name__}<{operation},{','.join(names)}>"

@@ -1,9 +1,9 @@
 """Reductions: `reduce`, `reduce_with_output`, `reduce_many`.
 
-What is reduced is seen as rows, and what remains as columns. In one stage, every tile that holds a part of the result reads
-all rows of its columns. In two, blocks of rows are reduced side by side on tiles of their own first, each if possible on the
-tile that holds its first element. `plan_reduce` asks the cost model for every number of blocks and takes the cheapest.
-"""
+What is reduced is seen as rows, and what remains as columns. In one stage, every tile that holds a
+part of the result reads all rows of its columns. In two, blocks of rows are reduced side by side on
+tiles of their own first, each if possible on the tile that holds its first element. `plan_reduce`
+asks the cost model for every number of blocks and takes the cheapest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
-from ipu_teach.poplibs.popops.reduction_plan import AccumTypes, accum_types, check_operation, planned
+from ipu_teach.poplibs.popops.reduction_plan import (
+    AccumTypes,
+    accum_types,
+    check_operation,
+    planned,
+)
 from ipu_teach.poplibs.popops.reduction_vertices import (
     REDUCTIONS,
     ReduceRows,
@@ -45,22 +50,31 @@ from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly, t
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
 
-__all__ = ["Operation", "ReduceParams", "SingleReduceOp", "reduce", "reduce_many", "reduce_rows", "reduce_with_output"]
+__all__ = [
+    "Operation",
+    "ReduceParams",
+    "SingleReduceOp",
+    "reduce",
+    "reduce_many",
+    "reduce_rows",
+    "reduce_with_output",
+]
 
 Into = Program | list[ComputeSet]
 _FLOATS = (FLOAT, HALF)
 _SCALED = ("ADD", "SQUARE_ADD")
-Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})  # Poplar's `popops::Operation::ADD` is the word "ADD" here
+# Poplar's `popops::Operation::ADD` is the word "ADD" here
+Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})
 
 
 @flagged
 @dataclass(frozen=True)
 class ReduceParams:
-    """What a reduction does: `operation`, one of `REDUCTIONS`; for ADD and SQUARE_ADD also a factor and an addition.
+    """What a reduction does: `operation`, one of `REDUCTIONS`; for ADD and SQUARE_ADD also a factor
+    and an addition.
 
-    `scale`: a number, or a FLOAT tensor of one element, that the result is multiplied by. `update`: the result is added to
-    what the output holds, where there is an output already.
-    """
+    `scale`: a number, or a FLOAT tensor of one element, that the result is multiplied by. `update`:
+    the result is added to what the output holds, where there is an output already."""
 
     operation: str = "ADD"
     scale: float | Tensor | None = None
@@ -69,7 +83,8 @@ class ReduceParams:
 
 @dataclass(frozen=True)
 class SingleReduceOp:
-    """One of the reductions of `reduce_many`: `x` over the dimensions `dims`; `out_type` as of `reduce`."""
+    """One of the reductions of `reduce_many`: `x` over the dimensions `dims`; `out_type` as of
+    `reduce`."""
 
     x: Tensor
     dims: Sequence[int]
@@ -88,22 +103,25 @@ def reduce(
     out_type: type[DType] | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """x reduced over the dimensions `dims` by `operation`, a word or `ReduceParams`; the others remain, in order.
+    """x reduced over the dimensions `dims` by `operation`, a word or `ReduceParams`; the others
+    remain, in order.
 
-    Operations: ADD, MUL, MIN, MAX of numbers, LOGICAL_AND and LOGICAL_OR of BOOL, SQUARE_ADD (the sum of squares), LOG_ADD
-    (of FLOAT and HALF: the logarithm of the sum of exponents). `out_type`: FLOAT or HALF for the other one; by default x's.
+    Operations: ADD, MUL, MIN, MAX of numbers, LOGICAL_AND and LOGICAL_OR of BOOL, SQUARE_ADD (the
+    sum of squares), LOG_ADD (of FLOAT and HALF: the logarithm of the sum of exponents). `out_type`:
+    FLOAT or HALF for the other one; by default x's.
 
-    One compute set, or two, by `plan_reduce`: rows are reduced in blocks, first to last within a block, then the blocks'
-    results first to last. Of at most 8 columns that are at least 32 times as long as many, each of a tile's six workers takes
-    a share of a block's rows, cut as `poputil.balanced_partition` does, and their results are reduced first to last. Sums of
-    HALF are carried in FLOAT and rounded once, unless `options` say "accumType.inVertex" (within a vertex) or
-    "accumType.interTile" (between the stages) otherwise. The result is mapped linearly. Without rows
-    it is the neutral element; MIN and MAX have none.
+    One compute set, or two, by `plan_reduce`: rows are reduced in blocks, first to last within a
+    block, then the blocks' results first to last. Of at most 8 columns that are at least 32 times
+    as long as many, each of a tile's six workers takes a share of a block's rows, cut as
+    `poputil.balanced_partition` does, and their results are reduced first to last. Sums of HALF are
+    carried in FLOAT and rounded once, unless `options` say "accumType.inVertex" (within a vertex)
+    or "accumType.interTile" (between the stages) otherwise. The result is mapped linearly. Without
+    rows it is the neutral element; MIN and MAX have none.
 
-    `prog`: a Sequence; or a list of compute sets, which the vertices are added to: the first stage to the first of the list.
-    What is missing is appended, and nothing is executed: add an Execute of each, in order. Several reductions that are given
-    the same list run side by side. Raises `PoplibsError` and `InvalidOptionError`.
-    """
+    `prog`: a Sequence; or a list of compute sets, which the vertices are added to: the first stage
+    to the first of the list. What is missing is appended, and nothing is executed: add an Execute
+    of each, in order. Several reductions that are given the same list run side by side. Raises
+    `PoplibsError` and `InvalidOptionError`."""
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out_type), None, options)
     _add_output(graph, job, f"{debug_context}/out")
@@ -122,7 +140,8 @@ def reduce_with_output(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """As `reduce`, into `out`: of the shape that remains and of x's dtype (HALF or FLOAT of either). It keeps its mapping.
+    """As `reduce`, into `out`: of the shape that remains and of x's dtype (HALF or FLOAT of
+    either). It keeps its mapping.
 
     With `ReduceParams(update=True)` the result is added to what out holds.
     """
@@ -140,24 +159,34 @@ def reduce_many(
     outputs: Sequence[Tensor] | None = None,
     options: Options | None = None,
 ) -> list[Tensor]:
-    """Several reductions side by side, in the compute sets of one: at most two, however many there are.
+    """Several reductions side by side, in the compute sets of one: at most two, however many there
+    are.
 
-    `operations`: a list of `SingleReduceOp`, or of tuples of what makes one. `outputs`: a tensor for each, as `out` of
-    `reduce_with_output`; by default they are made. Returns them. `prog` and `options`: as of `reduce`.
-    """
+    `operations`: a list of `SingleReduceOp`, or of tuples of what makes one. `outputs`: a tensor
+    for each, as `out` of `reduce_with_output`; by default they are made. Returns them. `prog` and
+    `options`: as of `reduce`."""
     _check_into(prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(
-        isinstance(op, SingleReduceOp) or (isinstance(op, tuple) and len(op) in (2, 3, 4)) for op in operations
+        isinstance(op, SingleReduceOp) or (isinstance(op, tuple) and len(op) in (2, 3, 4))
+        for op in operations
     ):
-        raise refused(f"was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …].")
+        raise refused(
+            f"was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …]."
+        )
     each = [op if isinstance(op, SingleReduceOp) else SingleReduceOp(*op) for op in operations]
-    if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)):
-        raise refused(f"""was given {counted(len(operations), "reduction")} and the outputs {shown(outputs)}.
+    if outputs is not None and (
+        not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)
+    ):
+        raise refused(f"""was given {counted(len(operations), "reduction")} and the outputs
+            {shown(outputs)}.
             next:  give a list with one tensor for each, or none at all.""")
     for out in outputs or ():
         check_tensor(graph, "out", out)
         check_mapped(graph, "out", out)
-    jobs = [_job(graph, op, None if outputs is None else outputs[i], options) for i, op in enumerate(each)]
+    jobs = [
+        _job(graph, op, None if outputs is None else outputs[i], options)
+        for i, op in enumerate(each)
+    ]
     for i, job in enumerate(jobs):
         if job.out is None:
             _add_output(graph, job, f"{debug_context}/out{i}")
@@ -198,14 +227,17 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
     chosen = _dims(x, op.dims)
     dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{calling()}()")
     if dtype is not x.dtype and (dtype not in _FLOATS or x.dtype not in _FLOATS):
-        raise refused(f"""reduces {x.dtype.__name__} to {x.dtype.__name__}; it was asked for {dtype.__name__}.
+        raise refused(f"""reduces {x.dtype.__name__} to {x.dtype.__name__}; it was asked for
+            {dtype.__name__}.
             where: {x!r}
             next:  only HALF and FLOAT are converted on the way; else use popops.cast.""")
     kept = [d for d in range(x.rank) if d not in chosen]
     rows, shape = prod(x.shape[d] for d in chosen), tuple(x.shape[d] for d in kept)
     if rows == 0 and params.operation in ("MAX", "MIN"):
         raise refused(
-            f"by {params.operation} was given no elements.", x, "MAX and MIN have no result then; the other operations have."
+            f"by {params.operation} was given no elements.",
+            x,
+            "MAX and MIN have no result then; the other operations have.",
         )
     if out is not None:
         check_output(out, shape, dtype)
@@ -223,15 +255,23 @@ def _check_dtype(graph: Graph, x: Tensor, operation: str) -> None:
         return
     check_operand(graph, "x", x)
     if operation == "LOG_ADD" and x.dtype not in _FLOATS:
-        raise refused(f"by LOG_ADD works on FLOAT and HALF; x is {x.dtype.__name__}.", x, "cast it with popops.cast.")
+        raise refused(
+            f"by LOG_ADD works on FLOAT and HALF; x is {x.dtype.__name__}.",
+            x,
+            "cast it with popops.cast.",
+        )
 
 
 def _dims(x: Tensor, dims: object) -> list[int]:
     if not isinstance(dims, Sequence) or isinstance(dims, str):
-        raise refused(f"was given the dimensions {shown(dims)}.", next_step="give a list, as in [0].")
+        raise refused(
+            f"was given the dimensions {shown(dims)}.", next_step="give a list, as in [0]."
+        )
     chosen = [x._axis(d) for d in dims]
     if len(set(chosen)) != len(chosen):
-        raise refused(f"was given the dimensions {shown(dims)}, one of them twice.", x, "name each once.")
+        raise refused(
+            f"was given the dimensions {shown(dims)}, one of them twice.", x, "name each once."
+        )
     return chosen
 
 
@@ -264,8 +304,14 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
-    """The compute sets of all jobs: what takes one stage runs in the first, beside the first of what takes two."""
-    plans = [planned(*_size(j.matrix), j.matrix.dtype, graph.target, j.params.operation, j.types.inter_tile) for j in jobs]
+    """The compute sets of all jobs: what takes one stage runs in the first, beside the first of
+    what takes two."""
+    plans = [
+        planned(
+            *_size(j.matrix), j.matrix.dtype, graph.target, j.params.operation, j.types.inter_tile
+        )
+        for j in jobs
+    ]
     two = any(plan.row_blocks > 1 for plan in plans)
     stages = ["InToIntermediate", "IntermediateToOutput"] if two else ["InToOutput"]
     into = prog if isinstance(prog, list) else []
@@ -276,7 +322,15 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
         if plan.row_blocks > 1:
             matrix = _reduce_blocks(graph, first, job, plan.row_blocks, name)
             operation, final = after(operation), last
-        _finish(graph, final, matrix, job, operation, name, shares_of(operation, *_size(matrix)[::-1], matrix.dtype))
+        _finish(
+            graph,
+            final,
+            matrix,
+            job,
+            operation,
+            name,
+            shares_of(operation, *_size(matrix)[::-1], matrix.dtype),
+        )
     if not isinstance(prog, list):
         for compute_set in into:
             prog.add(Execute(compute_set))
@@ -288,11 +342,16 @@ def _size(matrix: Tensor) -> tuple[int, int]:
 
 
 def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name: str) -> Tensor:
-    """Each block of rows reduced on a tile of its own, if possible that which holds its first element: (blocks, columns)."""
+    """Each block of rows reduced on a tile of its own, if possible that which holds its first
+    element: (blocks, columns)."""
     matrix, kind = job.matrix, job.types.inter_tile
     partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")
-    shares = shares_of(job.params.operation, matrix.shape[1], -(-matrix.shape[0] // blocks), matrix.dtype)
-    codelet = reduction_codelet(ReduceRows, job.params.operation, matrix.dtype, kind, job.types.in_vertex, shares)
+    shares = shares_of(
+        job.params.operation, matrix.shape[1], -(-matrix.shape[0] // blocks), matrix.dtype
+    )
+    codelet = reduction_codelet(
+        ReduceRows, job.params.operation, matrix.dtype, kind, job.types.in_vertex, shares
+    )
     parts = balanced_partition(matrix.shape[0], blocks)
     first = matrix.positions()[[begin for begin, _ in parts], 0]
     tiles: list[int] = graph.tile_map().at(first * matrix.dtype.size).tolist()
@@ -300,19 +359,37 @@ def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name:
         tiles = [i * graph.target.num_tiles // blocks for i in range(blocks)]
     for i, (tile, (begin, end)) in enumerate(zip(tiles, parts, strict=True)):
         graph.set_tile_mapping(partials[i], tile)
-        graph.set_tile_mapping(graph.add_vertex(into, codelet, x=matrix[begin:end], out=partials[i]), tile)
+        graph.set_tile_mapping(
+            graph.add_vertex(into, codelet, x=matrix[begin:end], out=partials[i]), tile
+        )
     return partials
 
 
-def _finish(graph: Graph, into: ComputeSet, matrix: Tensor, job: _Job, operation: str, name: str, shares: int = 1) -> None:
-    """The vertices that reduce `matrix` into the job's output, each column where its result lies."""
+def _finish(
+    graph: Graph,
+    into: ComputeSet,
+    matrix: Tensor,
+    job: _Job,
+    operation: str,
+    name: str,
+    shares: int = 1,
+) -> None:
+    """The vertices that reduce `matrix` into the job's output, each column where its result
+    lies."""
     params, out = job.params, job.result()
     bases = {
-        (False, False): ReduceRows, (True, False): ScaledReduceRows, (False, True): ReduceRowsUpdate,
+        (False, False): ReduceRows,
+        (True, False): ScaledReduceRows,
+        (False, True): ReduceRowsUpdate,
         (True, True): ScaledReduceRowsUpdate,
-    }  # fmt: skip
+    }
     codelet = reduction_codelet(
-        bases[params.scale is not None, params.update], operation, matrix.dtype, out.dtype, job.types.in_vertex, shares
+        bases[params.scale is not None, params.update],
+        operation,
+        matrix.dtype,
+        out.dtype,
+        job.types.in_vertex,
+        shares,
     )
     extra: dict[str, Any] = {}
     if params.scale is not None:
@@ -329,12 +406,22 @@ def _finish(graph: Graph, into: ComputeSet, matrix: Tensor, job: _Job, operation
 
 
 @library
-def reduce_rows(graph: Graph, matrix: Tensor, out: Tensor, prog: Program, operation: str, name: str) -> None:
-    """The rows of `matrix` reduced, first to last, into `out` (already mapped), each column where its result lies.
+def reduce_rows(
+    graph: Graph, matrix: Tensor, out: Tensor, prog: Program, operation: str, name: str
+) -> None:
+    """The rows of `matrix` reduced, first to last, into `out` (already mapped), each column where
+    its result lies.
 
     One compute set, called `name`: the last step of other libraries' plans.
     """
     into = graph.add_compute_set(name)
     types = accum_types(operation, matrix.dtype, None)
-    _finish(graph, into, matrix, _Job(matrix, out.shape, ReduceParams(operation), out.dtype, types, out), operation, name)
+    _finish(
+        graph,
+        into,
+        matrix,
+        _Job(matrix, out.shape, ReduceParams(operation), out.dtype, types, out),
+        operation,
+        name,
+    )
     prog.add(Execute(into))

@@ -1,9 +1,10 @@
-"""What slices at places that are data are made of: rows that are moved by number, views as rows, and checks.
+"""What slices at places that are data are made of: rows that are moved by number, views as rows,
+and checks.
 
-A tensor is seen as rows along the sliced dimensions, and columns of all others. Every tile works on its own columns and
-needs all rows of them: a tensor of `create_sliceable_tensor` lies so, and slicing it exchanges nothing but the numbers of
-the rows. Of any other, the columns are dealt out linearly, and the rows travel there first.
-"""
+A tensor is seen as rows along the sliced dimensions, and columns of all others. Every tile works on
+its own columns and needs all rows of them: a tensor of `create_sliceable_tensor` lies so, and
+slicing it exchanges nothing but the numbers of the rows. Of any other, the columns are dealt out
+linearly, and the rows travel there first."""
 
 from __future__ import annotations
 
@@ -25,10 +26,24 @@ from ipu_teach.poplibs.popops.slice_plans import SlicePlan
 from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp
 from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, map_tensor_linearly
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import FLOAT, INT, QUARTER, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_LONGLONG, UNSIGNED_SHORT, DType
+from ipu_teach.types import (
+    FLOAT,
+    INT,
+    QUARTER,
+    UNSIGNED_CHAR,
+    UNSIGNED_INT,
+    UNSIGNED_LONGLONG,
+    UNSIGNED_SHORT,
+    DType,
+)
 
 OFFSETS = (UNSIGNED_INT, INT)
-_BITS: dict[int, type[DType]] = {1: UNSIGNED_CHAR, 2: UNSIGNED_SHORT, 4: UNSIGNED_INT, 8: UNSIGNED_LONGLONG}
+_BITS: dict[int, type[DType]] = {
+    1: UNSIGNED_CHAR,
+    2: UNSIGNED_SHORT,
+    4: UNSIGNED_INT,
+    8: UNSIGNED_LONGLONG,
+}
 
 
 class Block(NamedTuple):
@@ -50,19 +65,30 @@ def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None) -> list[Block]
     return [Block(tile, cut, [columns]) for tile, cut, columns in plan.blocks()]
 
 
-def slice_rows(graph: Graph, rows: Tensor, numbers: Tensor, prog: Program, name: str, plan: SlicePlan | None = None) -> Tensor:
-    """[numbers, columns]: the rows of [rows, columns] of these numbers; zeros where there is no such row.
+def slice_rows(
+    graph: Graph,
+    rows: Tensor,
+    numbers: Tensor,
+    prog: Program,
+    name: str,
+    plan: SlicePlan | None = None,
+) -> Tensor:
+    """[numbers, columns]: the rows of [rows, columns] of these numbers; zeros where there is no
+    such row.
 
-    Where a plan cuts the rows, each part looks all numbers up; the parts' results are then added as whole numbers, bit by bit:
-    all but one are zero.
-    """
+    Where a plan cuts the rows, each part looks all numbers up; the parts' results are then added as
+    whole numbers, bit by bit: all but one are zero."""
     parts = [(0, rows.shape[0])] if plan is None else plan.rows()
-    found = graph.add_variable(rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out")
+    found = graph.add_variable(
+        rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out"
+    )
     into = graph.add_compute_set(f"{name}/multiSlice")
     codelet = made(MultiSlice, rows.dtype, numbers.dtype)
     for block in blocks_of(graph, rows, plan):
         out = columns_of(found[parts.index(block.rows)], block.columns)
-        vertex = graph.add_vertex(into, codelet, base=block.of(rows), offsets=numbers, out=out, first=block.rows[0])
+        vertex = graph.add_vertex(
+            into, codelet, base=block.of(rows), offsets=numbers, out=out, first=block.rows[0]
+        )
         for what in (out, vertex):
             graph.set_tile_mapping(what, block.tile)
     prog.add(Execute(into))
@@ -72,7 +98,9 @@ def slice_rows(graph: Graph, rows: Tensor, numbers: Tensor, prog: Program, name:
     map_tensor_linearly(graph, whole)
     bits = _BITS[rows.dtype.size]
     summands = found.reshape((len(parts), whole.num_elements)).reinterpret(bits)
-    reduce_rows(graph, summands, whole.flatten().reinterpret(bits), prog, "ADD", f"{name}/multiSlice/Reduce")
+    reduce_rows(
+        graph, summands, whole.flatten().reinterpret(bits), prog, "ADD", f"{name}/multiSlice/Reduce"
+    )
     return whole
 
 
@@ -87,7 +115,8 @@ def update_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> None:
-    """The rows of these numbers become `updates`, or are combined with them by `operation`; others are passed over."""
+    """The rows of these numbers become `updates`, or are combined with them by `operation`; others
+    are passed over."""
     into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
     extra: dict[str, Any] = {}
     if operation:
@@ -99,18 +128,31 @@ def update_rows(
     else:
         codelet = made(MultiUpdate, rows.dtype, numbers.dtype)
     for block in blocks_of(graph, rows, plan):
-        edges = {"base": block.of(rows), "updates": columns_of(updates, block.columns), "offsets": numbers, **extra}
-        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges, first=block.rows[0]), block.tile)
+        edges = {
+            "base": block.of(rows),
+            "updates": columns_of(updates, block.columns),
+            "offsets": numbers,
+            **extra,
+        }
+        graph.set_tile_mapping(
+            graph.add_vertex(into, codelet, edges, first=block.rows[0]), block.tile
+        )
     prog.add(Execute(into))
 
 
 def row_numbers(
-    graph: Graph, offsets: Tensor, counts: Sequence[int], prog: Program, name: str, clamped: bool = False
+    graph: Graph,
+    offsets: Tensor,
+    counts: Sequence[int],
+    prog: Program,
+    name: str,
+    clamped: bool = False,
 ) -> Tensor:
-    """[slices]: one number for each row of `offsets` [slices, dims], in a grid of `counts` positions.
+    """[slices]: one number for each row of `offsets` [slices, dims], in a grid of `counts`
+    positions.
 
-    An offset outside the grid gives a number outside it; if `clamped`, that of the nearest position.
-    """
+    An offset outside the grid gives a number outside it; if `clamped`, that of the nearest
+    position."""
     if len(counts) == 1 and not clamped:
         return offsets[:, 0]
     terms: Any = expr.Const(0)
@@ -131,19 +173,29 @@ def row_numbers(
 
 
 def spread_numbers(
-    graph: Graph, numbers: Tensor, counts: Sequence[int], shape: Sequence[int], lengths: Sequence[int], prog: Program, name: str
+    graph: Graph,
+    numbers: Tensor,
+    counts: Sequence[int],
+    shape: Sequence[int],
+    lengths: Sequence[int],
+    prog: Program,
+    name: str,
 ) -> Tensor:
-    """[slices, rows of a slice]: the numbers of all rows that slices cover, from the position of each in a grid of `counts`."""
+    """[slices, rows of a slice]: the numbers of all rows that slices cover, from the position of
+    each in a grid of `counts`."""
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
     total, position = prod(shape), expr.Const(0)
     terms: Any = position
-    for number in range(len(counts)):  # a position in the grid of slices becomes one in the grid of rows
+    # a position in the grid of slices becomes one in the grid of rows
+    for number in range(len(counts)):
         below, stride = prod(counts[number + 1 :]), prod(shape[number + 1 :])
         terms = terms + expr.Rem(expr._1 / max(below, 1), max(counts[number], 1)) * stride
     inside = expr.And(expr._1 >= 0, expr._1 < prod(counts))
     corner = fused_map(graph, expr.Select(terms, total, inside), [numbers], prog, f"{name}/corners")
-    within = np.asarray(np.ravel_multi_index(tuple(np.indices(lengths).reshape(len(lengths), -1)), tuple(shape)))
+    within = np.asarray(
+        np.ravel_multi_index(tuple(np.indices(lengths).reshape(len(lengths), -1)), tuple(shape))
+    )
     steps = graph.add_constant(numbers.dtype, (len(within),), within, f"{name}/within")
     graph.set_tile_mapping(steps, 0)
     whole = expr.Select(expr._1 + expr._2, total, expr._1 < total)
@@ -158,16 +210,19 @@ def made(
     operation: str = "",
     scale: type[DType] | None = None,
 ) -> type[Vertex]:
-    """`base` for rows of `dtype`, row numbers of `numbers` and a factor: popops::MultiUpdateOp<ADD,float,int>."""
+    """`base` for rows of `dtype`, row numbers of `numbers` and a factor:
+    popops::MultiUpdateOp<ADD,float,int>."""
     names = [operation] if operation else []
-    names += [dtype.__name__.lower()] + ([] if numbers is UNSIGNED_INT else [numbers.__name__.lower()])
+    names += [dtype.__name__.lower()] + (
+        [] if numbers is UNSIGNED_INT else [numbers.__name__.lower()]
+    )
     names += [] if scale in (None, dtype) else [f"scale_{scale.__name__.lower()}"]
     attributes: dict[str, Any] = {"operation": operation} if operation else {}
     dtypes: dict[Any, type[DType]] = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype}
     return template(base, f"popops::{base.__name__}<{','.join(names)}>", dtypes, **attributes)
 
 
-# --- rows and columns -------------------------------------------------------------------------------------------------
+# --- rows and columns -----------------------------------------------------------------------------
 
 
 def fold(x: Tensor, along: Sequence[int]) -> Tensor:
@@ -189,11 +244,14 @@ def rest_of(x: Tensor, along: Sequence[int]) -> int:
 def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
     """x as [positions along those dimensions, positions in the others]."""
     rest = [d for d in range(x.rank) if d not in along]
-    return x.dim_shuffle([*along, *rest]).reshape((prod(x.shape[d] for d in along), rest_of(x, along)))
+    return x.dim_shuffle([*along, *rest]).reshape(
+        (prod(x.shape[d] for d in along), rest_of(x, along))
+    )
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """(x as [*positions of a slice, *lengths, *other dimensions], the numbers of positions): a view that repeats elements."""
+    """(x as [*positions of a slice, *lengths, *other dimensions], the numbers of positions): a view
+    that repeats elements."""
     rest = [d for d in range(x.rank) if d not in along]
     view, counts = x.dim_shuffle([*along, *rest]), []
     for axis, length in enumerate(lengths):
@@ -201,7 +259,10 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
         if length == 1:
             view = view.expand([2 * axis + 1])
         else:
-            view = concat([view.slice(i, i + length, 2 * axis).expand([2 * axis]) for i in range(count)], 2 * axis)
+            view = concat(
+                [view.slice(i, i + length, 2 * axis).expand([2 * axis]) for i in range(count)],
+                2 * axis,
+            )
         counts.append(count)
     order = [2 * i for i in range(len(lengths))] + [2 * i + 1 for i in range(len(lengths))]
     return view.dim_shuffle([*order, *range(2 * len(lengths), view.rank)]), counts
@@ -222,7 +283,8 @@ def linear(graph: Graph, rows: Tensor) -> Mapping:
 
 
 def placed(graph: Graph, rows: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
-    """(tile, its columns) of [rows, columns]: where they lie, if all rows of each column lie on one tile; else linearly."""
+    """(tile, its columns) of [rows, columns]: where they lie, if all rows of each column lie on one
+    tile; else linearly."""
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
         if np.all(tiles == tiles[0]) and tiles.min() >= 0:
@@ -231,19 +293,27 @@ def placed(graph: Graph, rows: Tensor) -> list[tuple[int, list[tuple[int, int]]]
     return [(tile, pieces) for tile, pieces in enumerate(linear(graph, rows)) if pieces]
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 
 def dims_of(x: Tensor, dims: Any) -> list[int]:
     good = isinstance(dims, Sequence) and not isinstance(dims, str)
     along = [x._axis(d) for d in dims] if good else []
     if not along or len(set(along)) != len(along):
-        raise refused(f"was given the dimensions {shown(dims)}.", x, "give a list of different dimensions, as in [0].")
+        raise refused(
+            f"was given the dimensions {shown(dims)}.",
+            x,
+            "give a list of different dimensions, as in [0].",
+        )
     return along
 
 
 def sizes_of(x: Tensor, along: list[int], sizes: Any) -> list[int]:
-    listed = isinstance(sizes, (list, tuple)) and len(sizes) == len(along) and all(is_whole(n) for n in sizes)
+    listed = (
+        isinstance(sizes, (list, tuple))
+        and len(sizes) == len(along)
+        and all(is_whole(n) for n in sizes)
+    )
     if not listed or not all(1 <= n <= x.shape[d] for n, d in zip(sizes, along, strict=True)):
         lengths = ", ".join(f"{x.shape[d]:,}" for d in along)
         raise refused(f"""was given the sizes {shown(sizes)} for dimensions of {lengths}.
@@ -263,7 +333,8 @@ def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[
     along = dims_of(x, dims)
     lengths = sizes_of(x, along, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
-        raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for each dimension; it was given
+        raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
+            each dimension; it was given
             {offset.shape[0]:,} of {offset.dtype.__name__}.
             where: {offset!r}
             next:  cast it with popops.cast, or reshape it.""")
@@ -276,7 +347,8 @@ def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[lis
     along = dims_of(x, dims)
     lengths = sizes_of(x, along, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
-        raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for each dimension; it was given
+        raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for
+            each dimension; it was given
             {offsets.shape} of {offsets.dtype.__name__}.
             where: {offsets!r}
             next:  for one dimension give shape (slices, 1): offsets.expand([1]).""")
@@ -285,4 +357,6 @@ def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[lis
 
 def check_base(x: Tensor) -> None:
     if issubclass(x.dtype, QUARTER):
-        raise refused(f"does not work on {x.dtype}.", x, "slice its codes: tensor.reinterpret(UNSIGNED_CHAR).")
+        raise refused(
+            f"does not work on {x.dtype}.", x, "slice its codes: tensor.reinterpret(UNSIGNED_CHAR)."
+        )

@@ -1,11 +1,12 @@
-"""a = a + k b and its kin, in place: one compute set with one vertex a tile, on the elements of a that lie there.
+"""a = a + k b and its kin, in place: one compute set with one vertex a tile, on the elements of a
+that lie there.
 
-Each product is rounded, then the sum, in a's dtype, to which b is converted first. A factor is a number, or a tensor of one
-element that is sent to every tile. Costs: PopLibs' ScaledAdd, with its operations ADD, SUBTRACT and AXPBY.
+Each product is rounded, then the sum, in a's dtype, to which b is converted first. A factor is a
+number, or a tensor of one element that is sent to every tile. Costs: PopLibs' ScaledAdd, with its
+operations ADD, SUBTRACT and AXPBY.
 
-A factor that HALF does not hold well enough ("scaleFloatToHalfTolerance") makes `scaled_add_to` compute in FLOAT and round
-once; a FLOAT tensor is looked at when the program runs.
-"""
+A factor that HALF does not hold well enough ("scaleFloatToHalfTolerance") makes `scaled_add_to`
+compute in FLOAT and round once; a FLOAT tensor is looked at when the program runs."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ from ipu_teach.types import FLOAT, HALF, DType
 __all__ = ["ScaledAddSpecialisation", "axpby_to", "scaled_add_to", "scaled_subtract_from"]
 
 Factor = Tensor | float
-OPTIONS = (Option("optimizeForSpeed", bool, False), Option("scaleFloatToHalfTolerance", float, 1e-6))
+OPTIONS = (
+    Option("optimizeForSpeed", bool, False),
+    Option("scaleFloatToHalfTolerance", float, 1e-6),
+)
 A = TypeVar("A")
 B = TypeVar("B")
 K = TypeVar("K")
@@ -50,13 +54,18 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
     a: InOut[Vector[A]]
     b: Input[Vector[B]]
     operation: ClassVar[str]
-    fast: ClassVar[bool]  # the operands lie in different memory elements, and are read beside each other
+    # the operands lie in different memory elements, and are read beside each other
+    fast: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
         dtype, kinds = self.fields["a"].dtype, [field.dtype for field in self.fields.values()]
         other = None if all(kind is dtype for kind in kinds) else FLOAT
         n, fast = len(self.a), self.fast
-        return int(vertices.scaled_add(n, dtype, target, other=other, operation=self.operation, memory_constrained=fast))
+        return int(
+            vertices.scaled_add(
+                n, dtype, target, other=other, operation=self.operation, memory_constrained=fast
+            )
+        )
 
 
 class ScaledAdd(_Scaled[A, B]):
@@ -94,7 +103,9 @@ class ScaledAddWideTensor(_Scaled[A, B]):
 
     def compute(self) -> None:
         half = self.k.astype(np.float16)
-        near = np.abs(half.astype(np.float32) - self.k) <= np.float32(self.tolerance) * np.abs(self.k)
+        near = np.abs(half.astype(np.float32) - self.k) <= np.float32(self.tolerance) * np.abs(
+            self.k
+        )
         narrow = self.a + half * self.b.astype(np.float16)
         wide = self.a.astype(np.float32) + self.k * self.b.astype(np.float32)
         self.a = np.where(near, narrow, wide.astype(np.float16))
@@ -160,14 +171,21 @@ class XMinusAXPlusBYTensor(_Scaled[A, B]):
 
 @library
 def scaled_add_to(
-    graph: Graph, a: Tensor, b: Tensor, k: Factor, prog: Program, debug_context: str = OWN, options: Options | None = None
+    graph: Graph,
+    a: Tensor,
+    b: Tensor,
+    k: Factor,
+    prog: Program,
+    debug_context: str = OWN,
+    options: Options | None = None,
 ) -> None:
-    """a += k * b for tensors of one shape; b is converted to a's dtype. The product is rounded, then the sum.
+    """a += k * b for tensors of one shape; b is converted to a's dtype. The product is rounded,
+    then the sum.
 
-    `k`: a number, or one element of a's dtype, for an a of HALF also of FLOAT. `options`: "optimizeForSpeed" (the operands
-    are read from different memory elements; default False) and "scaleFloatToHalfTolerance" (1e-6: where HALF holds k less
-    well than this, a and b of HALF are added in FLOAT and rounded once, which is slower).
-    """
+    `k`: a number, or one element of a's dtype, for an a of HALF also of FLOAT. `options`:
+    "optimizeForSpeed" (the operands are read from different memory elements; default False) and
+    "scaleFloatToHalfTolerance" (1e-6: where HALF holds k less well than this, a and b of HALF are
+    added in FLOAT and rounded once, which is slower)."""
     chosen = settled(OPTIONS, options)
     _check_pair(a, b)
     wide = a.dtype is HALF and not (isinstance(k, Tensor) and k.dtype is HALF)
@@ -179,16 +197,27 @@ def scaled_add_to(
     elif wide:
         with np.errstate(over="ignore"):
             half = np.float16(factor)
-        base = ScaledAdd if abs(float(half) - float(factor)) <= tolerance * abs(float(factor)) else ScaledAddWide
+        base = (
+            ScaledAdd
+            if abs(float(half) - float(factor)) <= tolerance * abs(float(factor))
+            else ScaledAddWide
+        )
         factor = factor if base is ScaledAddWide else half
     _put(graph, base, "ADD", a, b, {"k": factor}, chosen, prog, debug_context)
 
 
 @library
 def scaled_subtract_from(
-    graph: Graph, a: Tensor, b: Tensor, k: Factor, prog: Program, debug_context: str = OWN, options: Options | None = None
+    graph: Graph,
+    a: Tensor,
+    b: Tensor,
+    k: Factor,
+    prog: Program,
+    debug_context: str = OWN,
+    options: Options | None = None,
 ) -> None:
-    """a -= k * b; k is a number, or one element of a's dtype. Otherwise as `scaled_add_to`, but for the tolerance."""
+    """a -= k * b; k is a number, or one element of a's dtype. Otherwise as `scaled_add_to`, but for
+    the tolerance."""
     chosen = settled(OPTIONS, options)
     _check_pair(a, b)
     factor = check_factor(graph, "k", k, a.dtype)
@@ -208,13 +237,18 @@ def axpby_to(
     options: Options | None = None,
     specialisation: ScaledAddSpecialisation = ScaledAddSpecialisation.DEFAULT,
 ) -> None:
-    """a = ka * a + kb * b; the factors are numbers, or tensors of one element of a's dtype. Each step is rounded.
+    """a = ka * a + kb * b; the factors are numbers, or tensors of one element of a's dtype. Each
+    step is rounded.
 
-    `specialisation`: X_MINUS_AX_PLUS_BY makes it (a - ka * a) + kb * b. Otherwise as `scaled_subtract_from`.
-    """
+    `specialisation`: X_MINUS_AX_PLUS_BY makes it (a - ka * a) + kb * b. Otherwise as
+    `scaled_subtract_from`."""
     chosen = settled(OPTIONS, options)
     if not isinstance(specialisation, ScaledAddSpecialisation):
-        raise as_given(specialisation, "specialisation", "use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.")
+        raise as_given(
+            specialisation,
+            "specialisation",
+            "use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.",
+        )
     _check_pair(a, b)
     factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())
@@ -224,7 +258,13 @@ def axpby_to(
                 factors[name] = graph.add_constant(a.dtype, (), number, f"{debug_context}/{name}")
                 graph.set_tile_mapping(factors[name], 0)
     usual = specialisation is ScaledAddSpecialisation.DEFAULT
-    base: Any = (AXPBYTensor if tensors else AXPBY) if usual else XMinusAXPlusBYTensor if tensors else XMinusAXPlusBY
+    base: Any = (
+        (AXPBYTensor if tensors else AXPBY)
+        if usual
+        else XMinusAXPlusBYTensor
+        if tensors
+        else XMinusAXPlusBY
+    )
     _put(graph, base, "AXPBY", a, b, factors, chosen, prog, debug_context)
 
 
@@ -233,21 +273,32 @@ def _check_pair(a: Tensor, b: Tensor) -> None:
     check_takes("b", b)
     if {a.dtype, b.dtype} != {FLOAT, HALF}:
         check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
-    check_same("shapes", a.shape, b.shape, f"{a!r} and {b!r}", "slice one, or poputil.broadcast_to_match.")
+    check_same(
+        "shapes", a.shape, b.shape, f"{a!r} and {b!r}", "slice one, or poputil.broadcast_to_match."
+    )
     refuse_quarter("ScaledAdd", a.dtype)
 
 
 def _put(
-    graph: Graph, base: Any, operation: str, a: Tensor, b: Tensor, factors: dict[str, Any], chosen: dict[str, Any],
-    prog: Program, name: str,
-) -> None:  # fmt: skip
+    graph: Graph,
+    base: Any,
+    operation: str,
+    a: Tensor,
+    b: Tensor,
+    factors: dict[str, Any],
+    chosen: dict[str, Any],
+    prog: Program,
+    name: str,
+) -> None:
     tolerance = chosen["scaleFloatToHalfTolerance"] if base is ScaledAddWideTensor else None
     made = _codelet(base, operation, a.dtype, b.dtype, chosen["optimizeForSpeed"], tolerance)
     per_tile(graph, made, a, {"a": a, "b": b}, prog, name, **factors)
 
 
 @cache
-def _codelet(base: Any, operation: str, a: type[DType], b: type[DType], fast: bool, tolerance: float | None) -> type[Vertex]:
+def _codelet(
+    base: Any, operation: str, a: type[DType], b: type[DType], fast: bool, tolerance: float | None
+) -> type[Vertex]:
     """`base` for a and b: popops::ScaledAdd<half>, popops::ScaledAdd<half,float,fast>."""
     words = [a.__name__.lower()] + ([] if b is a else [b.__name__.lower()]) + ["fast"] * fast
     words += [] if tolerance is None else [f"{tolerance:g}"]

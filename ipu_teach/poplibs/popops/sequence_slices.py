@@ -20,10 +20,11 @@ __all__ = ["sequence_slice"]
 
 
 class SequenceSlice(SupervisorVertex):
-    """The rows of dst from `to[i]` on become `count[i]` rows of src from `start[i]` on, for each i. None lies outside.
+    """The rows of dst from `to[i]` on become `count[i]` rows of src from `start[i]` on, for each i.
+    None lies outside.
 
-    With `zero`, all other rows of dst become 0. Costs PopLibs' SequenceSlice (popopsCycleEstimators.cpp).
-    """
+    With `zero`, all other rows of dst become 0. Costs PopLibs' SequenceSlice
+    (popopsCycleEstimators.cpp)."""
 
     src: Input[Vector[Vector[FLOAT]]]
     dst: InOut[Vector[Vector[FLOAT]]]
@@ -44,7 +45,11 @@ class SequenceSlice(SupervisorVertex):
 
     def cycles(self, target: Target) -> int:
         columns, rows = self.dst.shape[1], min(len(self.src), len(self.dst))
-        return int(vertices.sequence_slice(columns, rows, len(self.count), self.fields["dst"].dtype, target))
+        return int(
+            vertices.sequence_slice(
+                columns, rows, len(self.count), self.fields["dst"].dtype, target
+            )
+        )
 
 
 @cache
@@ -65,21 +70,35 @@ def sequence_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the first dimension.
+    """t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the first
+    dimension.
 
-    `t_in` and `t_out`: of one dtype, two dimensions or more, all but the first alike. `n`, `in_offset`, `out_offset`: [runs] of
-    UNSIGNED_INT. Rows outside either tensor are left out; of two runs to one place the later stays. `zero_unused`: all other
-    rows of t_out become 0; else they keep what they hold, which must have been written. One compute set, each tile on the
-    columns of t_out that it holds. Raises `PoplibsError`.
-    """
+    `t_in` and `t_out`: of one dtype, two dimensions or more, all but the first alike. `n`,
+    `in_offset`, `out_offset`: [runs] of UNSIGNED_INT. Rows outside either tensor are left out; of
+    two runs to one place the later stays. `zero_unused`: all other rows of t_out become 0; else
+    they keep what they hold, which must have been written. One compute set, each tile on the
+    columns of t_out that it holds. Raises `PoplibsError`."""
     check_base(t_in)
     check_base(t_out)
     where = f"t_in {t_in!r} and t_out {t_out!r}"
-    check_same("dtypes", t_in.dtype.__name__, t_out.dtype.__name__, where, "cast one of them with popops.cast.")
-    check_same("shapes of a row", t_in.shape[1:], t_out.shape[1:], where, "give tensors with rows of one shape.")
+    check_same(
+        "dtypes",
+        t_in.dtype.__name__,
+        t_out.dtype.__name__,
+        where,
+        "cast one of them with popops.cast.",
+    )
+    check_same(
+        "shapes of a row",
+        t_in.shape[1:],
+        t_out.shape[1:],
+        where,
+        "give tensors with rows of one shape.",
+    )
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
-            raise refused(f"""wants n, in_offset and out_offset of UNSIGNED_INT, equally long; {name} has {tensor.shape[0]:,} of
+            raise refused(f"""wants n, in_offset and out_offset of UNSIGNED_INT, equally long;
+                {name} has {tensor.shape[0]:,} of
                 {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give one of each for every run; cast them with popops.cast.""")
@@ -87,6 +106,13 @@ def sequence_slice(
     into = graph.add_compute_set(f"{debug_context}/sequenceSlice")
     for tile, pieces in placed(graph, result):
         edges = {"src": columns_of(source, pieces), "dst": columns_of(result, pieces)}
-        vertex = graph.add_vertex(into, _codelet(t_in.dtype, bool(zero_unused)), edges, count=n, start=in_offset, to=out_offset)
+        vertex = graph.add_vertex(
+            into,
+            _codelet(t_in.dtype, bool(zero_unused)),
+            edges,
+            count=n,
+            start=in_offset,
+            to=out_offset,
+        )
         graph.set_tile_mapping(vertex, tile)
     prog.add(Execute(into))

@@ -1,9 +1,9 @@
 """How a table is cut for many slices at once: `embedding_plan`, and the tensors laid out by it.
 
-A table of entries by columns is cut into blocks of rows and of columns, a block a tile. For a slice every block looks all
-numbers up among its own rows, and where rows were cut, a second compute set puts the blocks' results together. For an update
-every block takes what is meant for its rows. PopLibs plans the same cuts; it can also cut the lookups, which is not here.
-"""
+A table of entries by columns is cut into blocks of rows and of columns, a block a tile. For a slice
+every block looks all numbers up among its own rows, and where rows were cut, a second compute set
+puts the blocks' results together. For an update every block takes what is meant for its rows.
+PopLibs plans the same cuts; it can also cut the lookups, which is not here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ OPTIONS = (
     Option("operationForUpdate", ("none", "add", "max"), "add"),
     Option("availableMemoryProportion", float),
     Option("planMinimisationTarget", ("memory", "cycles"), "memory"),
-    # Costs are PopLibs' for the worst case, in which all numbers fall into one worker's rows, in any order.
+    # Costs are PopLibs' for the worst case, in which all numbers fall into one worker's rows, in
+    # any order.
     Option("indicesDistribution", ("uniform", "onePoint"), "uniform", effect=False),
     Option("indicesAreSorted", bool, False, effect=False),
 )
@@ -42,11 +43,12 @@ OPTIONS = (
 
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
-    """How a table [entries, columns] of `dtype` is cut: `row_parts` by `column_parts` blocks, each on a tile of its own.
+    """How a table [entries, columns] of `dtype` is cut: `row_parts` by `column_parts` blocks, each
+    on a tile of its own.
 
-    `lookups`: how many slices it was planned for. `parts`: (what, modelled cycles); `table_bytes` and `temporary_bytes`: what
-    the fullest tile holds of the table, and beside it for a while. Print it, or show it in a notebook.
-    """
+    `lookups`: how many slices it was planned for. `parts`: (what, modelled cycles); `table_bytes`
+    and `temporary_bytes`: what the fullest tile holds of the table, and beside it for a while.
+    Print it, or show it in a notebook."""
 
     entries: int
     columns: int
@@ -71,14 +73,18 @@ class SlicePlan:
     def blocks(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
         """(tile, its rows, its columns) of every block, spread evenly over all tiles."""
         count = self.row_parts * self.column_parts
-        cuts = [(r, c) for r in self.rows() for c in balanced_partition(self.columns, self.column_parts)]
+        cuts = [
+            (r, c) for r in self.rows() for c in balanced_partition(self.columns, self.column_parts)
+        ]
         return [(number * self.num_tiles // count, *cut) for number, cut in enumerate(cuts)]
 
     def __repr__(self) -> str:
         steps = ", ".join(f"{what} {cycles:,}" for what, cycles in self.parts)
         return (
-            f"SlicePlan([{self.entries:,}, {self.columns:,}] {self.dtype.__name__}, {self.lookups:,} lookups: rows in "
-            f"{self.row_parts:,}, columns in {self.column_parts:,}; modelled cycles: {steps}; a tile holds "
+            f"SlicePlan([{self.entries:,}, {self.columns:,}] {self.dtype.__name__}, "
+            f"{self.lookups:,} lookups: rows in "
+            f"{self.row_parts:,}, columns in {self.column_parts:,}; modelled cycles: {steps}; a "
+            f"tile holds "
             f"{self.table_bytes:,} bytes of the table, and {self.temporary_bytes:,} for a while)"
         )
 
@@ -88,7 +94,9 @@ class SlicePlan:
             Matrix("out", self.lookups, self.columns, self.column_parts, 1),
         ]
         rows = [(what, f"{cycles:,}") for what, cycles in self.parts]
-        return drawing.row(matrices, repr(self)) + table(repr(self), ("part", "modelled cycles"), rows, "parts")
+        return drawing.row(matrices, repr(self)) + table(
+            repr(self), ("part", "modelled cycles"), rows, "parts"
+        )
 
 
 @library
@@ -100,20 +108,28 @@ def embedding_plan(
     num_lookups: Sequence[int],
     options: Options | None = None,
 ) -> SlicePlan:
-    """The best cut of a table [num_entries, output_size] of `dtype` for slices and updates of `num_lookups` rows at a time.
+    """The best cut of a table [num_entries, output_size] of `dtype` for slices and updates of
+    `num_lookups` rows at a time.
 
-    `num_lookups`: a list; the plan is for the largest. `options`: "usedForSlice" and "usedForUpdate" (True), what is costed;
-    "operationForUpdate" ("add", "max" or "none"); "planMinimisationTarget": "memory" (of the fullest tile, the default) or
-    "cycles"; "availableMemoryProportion": of a tile, for what is held for a while (no limit by default);
-    "indicesDistribution" and "indicesAreSorted" are taken and change nothing. Raises `PoplibsError`, `InvalidOptionError`.
-    """
+    `num_lookups`: a list; the plan is for the largest. `options`: "usedForSlice" and
+    "usedForUpdate" (True), what is costed; "operationForUpdate" ("add", "max" or "none");
+    "planMinimisationTarget": "memory" (of the fullest tile, the default) or "cycles";
+    "availableMemoryProportion": of a tile, for what is held for a while (no limit by default);
+    "indicesDistribution" and "indicesAreSorted" are taken and change nothing. Raises
+    `PoplibsError`, `InvalidOptionError`."""
     kind = as_dtype(dtype, f"{calling()}()")
-    listed = isinstance(num_lookups, (list, tuple)) and num_lookups and all(is_whole(n) and n > 0 for n in num_lookups)
+    listed = (
+        isinstance(num_lookups, (list, tuple))
+        and num_lookups
+        and all(is_whole(n) and n > 0 for n in num_lookups)
+    )
     for name, size in (("num_entries", num_entries), ("output_size", output_size)):
         if not is_whole(size) or size < 1:
             raise as_given(size, name, "give a whole number of 1 or more.")
     if not listed:
-        raise as_given(num_lookups, "num_lookups", "give a list of whole numbers of 1 or more, as in [100].")
+        raise as_given(
+            num_lookups, "num_lookups", "give a list of whole numbers of 1 or more, as in [100]."
+        )
     chosen = settled(OPTIONS, options)
     if not chosen["usedForSlice"] and not chosen["usedForUpdate"]:
         raise InvalidOptionError(f"""{calling()}() was told that the plan is used for nothing.
@@ -124,7 +140,10 @@ def embedding_plan(
 
 @lru_cache(maxsize=256)
 def _best(
-    sizes: tuple[int, int, int], dtype: type[DType], target: Target, options: tuple[tuple[str, object], ...]
+    sizes: tuple[int, int, int],
+    dtype: type[DType],
+    target: Target,
+    options: tuple[tuple[str, object], ...],
 ) -> SlicePlan:
     chosen = dict(options)
     plans = [
@@ -135,7 +154,9 @@ def _best(
     share = chosen["availableMemoryProportion"]
     if isinstance(share, float):
         limit = share * target.bytes_per_tile
-        plans = [p for p in plans if p.temporary_bytes <= limit] or [min(plans, key=lambda p: p.temporary_bytes)]
+        plans = [p for p in plans if p.temporary_bytes <= limit] or [
+            min(plans, key=lambda p: p.temporary_bytes)
+        ]
     if chosen["planMinimisationTarget"] == "cycles":
         return min(plans, key=lambda p: (p.cycles, p.table_bytes + p.temporary_bytes))
     return min(plans, key=lambda p: (p.table_bytes + p.temporary_bytes, p.cycles))
@@ -143,7 +164,9 @@ def _best(
 
 def _counts(size: int, most: int) -> list[int]:
     """Every number of parts, up to `most`, that gives smaller blocks than one part less."""
-    return sorted({-(-size // -(-size // parts)) for parts in range(1, max(1, min(size, most)) + 1)})
+    return sorted(
+        {-(-size // -(-size // parts)) for parts in range(1, max(1, min(size, most)) + 1)}
+    )
 
 
 def planned(
@@ -154,7 +177,8 @@ def planned(
     column_parts: int,
     chosen: dict[str, object],
 ) -> SlicePlan:
-    """The plan with these numbers of blocks, and its costs: as if every element came from another tile."""
+    """The plan with these numbers of blocks, and its costs: as if every element came from another
+    tile."""
     entries, columns, lookups = sizes
     rows, wide = -(-entries // row_parts), -(-columns // column_parts)
     superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
@@ -166,23 +190,48 @@ def planned(
         parts.append(("slice", int(vertices.multi_slice(wide, lookups, dtype, target))))
         if row_parts > 1:
             share = -(-lookups * columns // target.num_tiles)
-            parts.append(("results to one", superstep + int(exchange_cycles(row_parts * share * dtype.size, target))))
-            parts.append(("put together", stage_cycles("ADD", share, row_parts, dtype, dtype, target)))
+            parts.append(
+                (
+                    "results to one",
+                    superstep + int(exchange_cycles(row_parts * share * dtype.size, target)),
+                )
+            )
+            parts.append(
+                ("put together", stage_cycles("ADD", share, row_parts, dtype, dtype, target))
+            )
             temporary += row_parts * share * dtype.size
     if chosen["usedForUpdate"]:
-        parts.append(("updates to all blocks", superstep + int(exchange_cycles(numbers + moved, target))))
+        parts.append(
+            ("updates to all blocks", superstep + int(exchange_cycles(numbers + moved, target)))
+        )
         operation = chosen["operationForUpdate"]
         if operation == "none":
             cycles = vertices.multi_slice(wide, lookups, dtype, target, update=True)
         else:
-            cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=operation == "add")
+            cycles = vertices.multi_update_op(
+                wide, lookups, dtype, target, scaled=operation == "add"
+            )
         parts.append(("update", int(cycles)))
     held = rows * wide * dtype.size
-    return SlicePlan(entries, columns, lookups, dtype, row_parts, column_parts, tuple(parts), held, temporary, target.num_tiles)
+    return SlicePlan(
+        entries,
+        columns,
+        lookups,
+        dtype,
+        row_parts,
+        column_parts,
+        tuple(parts),
+        held,
+        temporary,
+        target.num_tiles,
+    )
 
 
-def check_plan(graph: Graph, plan: object, x: Tensor, along: list[int], lengths: list[int]) -> SlicePlan | None:
-    """`plan`, if it is for slices of single rows of x; None if there is none. Raises `PoplibsError`."""
+def check_plan(
+    graph: Graph, plan: object, x: Tensor, along: list[int], lengths: list[int]
+) -> SlicePlan | None:
+    """`plan`, if it is for slices of single rows of x; None if there is none. Raises
+    `PoplibsError`."""
     if plan is None:
         return None
     if not isinstance(plan, SlicePlan):
@@ -193,21 +242,31 @@ def check_plan(graph: Graph, plan: object, x: Tensor, along: list[int], lengths:
     return plan
 
 
-def check_table(graph: Graph, plan: SlicePlan, dtype: type[DType], shape: Sequence[int], along: list[int]) -> None:
-    """Raise `PoplibsError` unless the plan is for a table of this dtype and shape, sliced along its rows."""
+def check_table(
+    graph: Graph, plan: SlicePlan, dtype: type[DType], shape: Sequence[int], along: list[int]
+) -> None:
+    """Raise `PoplibsError` unless the plan is for a table of this dtype and shape, sliced along its
+    rows."""
     found = (dtype, tuple(shape), along, graph.target.num_tiles)
     if found != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
-        raise refused(f"""was given a plan for [{plan.entries:,}, {plan.columns:,}] of {plan.dtype.__name__} on
-            {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor is {tuple(shape)} of {dtype.__name__} on
+        raise refused(f"""was given a plan for [{plan.entries:,}, {plan.columns:,}] of
+            {plan.dtype.__name__} on
+            {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor is {tuple(shape)} of
+            {dtype.__name__} on
             {graph.target.num_tiles:,}, sliced along {along}.
             next:  make a plan for this table: popops.embedding_plan.""")
 
 
 @library
 def create_indices_tensor(
-    graph: Graph, dims: Sequence[int], num_indices: int, plan: SlicePlan | None = None, name: str = "indices"
+    graph: Graph,
+    dims: Sequence[int],
+    num_indices: int,
+    plan: SlicePlan | None = None,
+    name: str = "indices",
 ) -> Tensor:
-    """A variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped linearly, whatever the plan."""
+    """A variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped
+    linearly, whatever the plan."""
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
         raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
             num_indices.

@@ -1,7 +1,9 @@
-"""The vertices that read and write rows whose numbers are data. Each works on the columns that its tile holds.
+"""The vertices that read and write rows whose numbers are data. Each works on the columns that its
+tile holds.
 
-Cycles: PopLibs' estimates of its DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp (popops/PerformanceEstimation.cpp).
-It has none of an update by MUL; that costs what one by MAX does.
+Cycles: PopLibs' estimates of its DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp
+(popops/PerformanceEstimation.cpp). It has none of an update by MUL; that costs what one by MAX
+does.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ K = TypeVar("K")
 
 
 class DynamicSlice1D(SupervisorVertex):
-    """out = as many rows of base as it has, from offset on. Behind the last row comes the first; an offset too large is 0."""
+    """out = as many rows of base as it has, from offset on. Behind the last row comes the first; an
+    offset too large is 0."""
 
     base: Input[Vector[Vector[FLOAT]]]
     offset: Input[UNSIGNED_INT]
@@ -36,7 +39,8 @@ class DynamicSlice1D(SupervisorVertex):
 
 
 class DynamicUpdateSlice1D(SupervisorVertex):
-    """Rows of base, from offset on, become those of update. Behind the last row comes the first; an offset too large is 0."""
+    """Rows of base, from offset on, become those of update. Behind the last row comes the first; an
+    offset too large is 0."""
 
     base: InOut[Vector[Vector[FLOAT]]]
     update: Input[Vector[Vector[FLOAT]]]
@@ -58,7 +62,8 @@ def _start(offset: Any, rows: int) -> Any:
 
 
 class MultiSlice(SupervisorVertex):
-    """out = the rows of base of these numbers, of which the `first` is its own; zeros where there is no such row.
+    """out = the rows of base of these numbers, of which the `first` is its own; zeros where there
+    is no such row.
 
     UNSIGNED_INT stands for the numbers' dtype.
     """
@@ -72,7 +77,9 @@ class MultiSlice(SupervisorVertex):
         places = self.offsets - self.first
         inside = (places >= 0) & (places < len(self.base))
         taken = np.take(self.base, places.astype(np.int64), axis=0, mode="clip")
-        self.out = np.where(inside.reshape((len(self.offsets), 1)), taken, np.zeros((), self.out.dtype))
+        self.out = np.where(
+            inside.reshape((len(self.offsets), 1)), taken, np.zeros((), self.out.dtype)
+        )
 
     def cycles(self, target: Target) -> int:
         rows, columns = self.out.shape
@@ -80,7 +87,8 @@ class MultiSlice(SupervisorVertex):
 
 
 class MultiUpdate(SupervisorVertex):
-    """The rows of base of these numbers become those of updates, first to last; a number without a row is passed over."""
+    """The rows of base of these numbers become those of updates, first to last; a number without a
+    row is passed over."""
 
     base: InOut[Vector[Vector[FLOAT]]]
     updates: Input[Vector[Vector[FLOAT]]]
@@ -94,11 +102,14 @@ class MultiUpdate(SupervisorVertex):
 
     def cycles(self, target: Target) -> int:
         rows, columns = self.updates.shape
-        return int(vertices.multi_slice(columns, rows, self.fields["base"].dtype, target, update=True))
+        return int(
+            vertices.multi_slice(columns, rows, self.fields["base"].dtype, target, update=True)
+        )
 
 
 class MultiUpdateOp(SupervisorVertex, Generic[K]):
-    """The rows of base of these numbers are combined with those of updates, first to last, by ADD (times scale), MUL or MAX.
+    """The rows of base of these numbers are combined with those of updates, first to last, by ADD
+    (times scale), MUL or MAX.
 
     Sums of HALF are carried in FLOAT and rounded once.
     """
@@ -113,15 +124,24 @@ class MultiUpdateOp(SupervisorVertex, Generic[K]):
     def compute(self) -> None:
         places = self.offsets - self.first
         inside = (places >= 0) & (places < len(self.base))
-        wide = np.float32 if self.operation == "ADD" and self.base.dtype == np.float16 else self.base.dtype
+        wide = (
+            np.float32
+            if self.operation == "ADD" and self.base.dtype == np.float16
+            else self.base.dtype
+        )
         result, updates = self.base.astype(wide), self.updates[inside].astype(wide)
         if self.operation == "ADD":
             np.add.at(result, places[inside], self.scale.astype(wide) * updates)
         else:
-            {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(result, places[inside], updates)
+            {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(
+                result, places[inside], updates
+            )
         self.base[...] = result
 
     def cycles(self, target: Target) -> int:
         (rows, columns), dtype = self.updates.shape, self.fields["base"].dtype
-        kinds: dict[str, bool] = {"scaled": self.operation == "ADD", "wide_scale": self.fields["scale"].dtype is not dtype}
+        kinds: dict[str, bool] = {
+            "scaled": self.operation == "ADD",
+            "wide_scale": self.fields["scale"].dtype is not dtype,
+        }
         return int(vertices.multi_update_op(columns, rows, dtype, target, **kinds))

@@ -1,9 +1,11 @@
-"""Order along a dimension: `top_k`, `sort` and their kin, and the places of largest and smallest elements.
+"""Order along a dimension: `top_k`, `sort` and their kin, and the places of largest and smallest
+elements.
 
-Each row is sorted whole on one tile; rows are shared evenly among the tiles. PopLibs sorts one row on many tiles in many
-supersteps (a bitonic sort), which pays for long rows; here a row must fit on a tile, and a worker sorts it. Cycles: PopLibs'
-HeapSortVertex in its worst case (popopsCycleEstimators.cpp); a search for the largest costs its 3 cycles an element.
-Equal elements keep their order, also when the largest come first. NaN counts as larger than all.
+Each row is sorted whole on one tile; rows are shared evenly among the tiles. PopLibs sorts one row
+on many tiles in many supersteps (a bitonic sort), which pays for long rows; here a row must fit on
+a tile, and a worker sorts it. Cycles: PopLibs' HeapSortVertex in its worst case
+(popopsCycleEstimators.cpp); a search for the largest costs its 3 cycles an element. Equal elements
+keep their order, also when the largest come first. NaN counts as larger than all.
 """
 
 from __future__ import annotations
@@ -28,16 +30,28 @@ from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
 
 __all__ = [
-    "SortOrder", "TopKParams", "arg_max", "arg_min", "max_and_arg_max", "min_and_arg_min", "sort", "sort_in_place",
-    "sort_key_value", "sort_key_value_in_place", "top_k", "top_k_key_value", "top_k_with_permutation",
-]  # fmt: skip
+    "SortOrder",
+    "TopKParams",
+    "arg_max",
+    "arg_min",
+    "max_and_arg_max",
+    "min_and_arg_min",
+    "sort",
+    "sort_in_place",
+    "sort_key_value",
+    "sort_key_value_in_place",
+    "top_k",
+    "top_k_key_value",
+    "top_k_with_permutation",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class SortOrder(Enum):
-    """The order of what `top_k` gives; NONE leaves it open, and is DESCENDING for the largest, ASCENDING for the smallest."""
+    """The order of what `top_k` gives; NONE leaves it open, and is DESCENDING for the largest,
+    ASCENDING for the smallest."""
 
     NONE = "NONE"
     ASCENDING = "ASCENDING"
@@ -56,11 +70,14 @@ class TopKParams:
     @property
     def descending(self) -> bool:
         """Whether the largest comes first."""
-        return self.sort_order is SortOrder.DESCENDING or (self.sort_order is SortOrder.NONE and self.largest)
+        return self.sort_order is SortOrder.DESCENDING or (
+            self.sort_order is SortOrder.NONE and self.largest
+        )
 
 
 def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
-    """[rows, k]: the places in each row of keys [rows, n] of its k largest or smallest elements, in that order."""
+    """[rows, k]: the places in each row of keys [rows, n] of its k largest or smallest elements, in
+    that order."""
     n = keys.shape[1]
     up = np.argsort(keys, axis=1, kind="stable")
     down = (n - 1) - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]
@@ -91,7 +108,8 @@ class SortRows(SupervisorVertex, Generic[K]):
 
 
 class SortRowsKV(SupervisorVertex, Generic[K, V]):
-    """out = the k largest, or smallest, elements of each row of keys; picked = the values that stand beside them."""
+    """out = the k largest, or smallest, elements of each row of keys; picked = the values that
+    stand beside them."""
 
     keys: Input[Vector[Vector[K]]]
     values: Input[Vector[Vector[V]]]
@@ -110,7 +128,8 @@ class SortRowsKV(SupervisorVertex, Generic[K, V]):
 
 
 class Extreme(SupervisorVertex, Generic[K]):
-    """place = where the largest (or smallest) element of each row stands, the first of equals; best = that element."""
+    """place = where the largest (or smallest) element of each row stands, the first of equals; best
+    = that element."""
 
     x: Input[Vector[Vector[K]]]
     place: Output[Vector[UNSIGNED_INT]]
@@ -133,8 +152,11 @@ def _sort_cycles(shape: tuple[int, ...], target: Target, key_value: bool = False
 
 
 @library
-def top_k(graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """[…, k]: of each row of x, along its last dimension, the k largest or smallest elements. Numbers of any dtype.
+def top_k(
+    graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
+) -> Tensor:
+    """[…, k]: of each row of x, along its last dimension, the k largest or smallest elements.
+    Numbers of any dtype.
 
     The result lies where the rows were sorted. One compute set. Raises `PoplibsError`.
     """
@@ -144,9 +166,15 @@ def top_k(graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_cont
 
 @library
 def top_k_key_value(
-    graph: Graph, params: TopKParams, keys: Tensor, values: Tensor, prog: Program, debug_context: str = OWN
+    graph: Graph,
+    params: TopKParams,
+    keys: Tensor,
+    values: Tensor,
+    prog: Program,
+    debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """As `top_k` of `keys`, and beside it the elements of `values` (of the same shape, any dtype) at these places."""
+    """As `top_k` of `keys`, and beside it the elements of `values` (of the same shape, any dtype)
+    at these places."""
     _check_params(params, "keys", keys)
     _check_values(keys, values)
     return _sorted(graph, keys, values, params, prog, debug_context)
@@ -166,27 +194,35 @@ def top_k_with_permutation(
 
 @library
 def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
-    """x in ascending order along the dimension `dim`, in a new tensor. One compute set. Raises `PoplibsError`."""
+    """x in ascending order along the dimension `dim`, in a new tensor. One compute set. Raises
+    `PoplibsError`."""
     return _ascended(graph, x, dim, prog, debug_context)
 
 
 def _ascended(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str) -> Tensor:
     axis = x._axis(dim)
     _check_order("x", x)
-    out, _ = _sorted(graph, x.dim_roll(axis, x.rank - 1), None, _ascending(x, axis), prog, debug_context)
+    out, _ = _sorted(
+        graph, x.dim_roll(axis, x.rank - 1), None, _ascending(x, axis), prog, debug_context
+    )
     return out.dim_roll(x.rank - 1, axis)
 
 
 @library
-def sort_in_place(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> None:
+def sort_in_place(
+    graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN
+) -> None:
     """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
     out = _ascended(graph, x, dim, prog, debug_context)
     prog.add(Copy(out, x))
 
 
 @library
-def sort_key_value(graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
-    """`values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new tensor. Otherwise as `sort`."""
+def sort_key_value(
+    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
+) -> Tensor:
+    """`values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new tensor.
+    Otherwise as `sort`."""
     return _sort_values(graph, keys, values, dim, prog, debug_context)[1]
 
 
@@ -194,33 +230,42 @@ def sort_key_value(graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: P
 def sort_key_value_in_place(
     graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """`keys` becomes ascending along `dim`, and `values` goes along with it. As `sort_key_value`, and copies back."""
+    """`keys` becomes ascending along `dim`, and `values` goes along with it. As `sort_key_value`,
+    and copies back."""
     ordered, moved = _sort_values(graph, keys, values, dim, prog, debug_context)
     prog.add(Copy(ordered, keys)).add(Copy(moved, values))
 
 
 @library
 def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """[…]: where in each row of x, along its last dimension, the largest element stands (UNSIGNED_INT)."""
+    """[…]: where in each row of x, along its last dimension, the largest element stands
+    (UNSIGNED_INT)."""
     return _extreme(graph, x, True, prog, debug_context)[0]
 
 
 @library
 def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """[…]: where in each row of x, along its last dimension, the smallest element stands (UNSIGNED_INT)."""
+    """[…]: where in each row of x, along its last dimension, the smallest element stands
+    (UNSIGNED_INT)."""
     return _extreme(graph, x, False, prog, debug_context)[0]
 
 
 @library
-def max_and_arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> tuple[Tensor, Tensor]:
-    """The largest element of each row of x, along its last dimension, and where it stands (UNSIGNED_INT)."""
+def max_and_arg_max(
+    graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each row of x, along its last dimension, and where it stands
+    (UNSIGNED_INT)."""
     place, best = _extreme(graph, x, True, prog, debug_context)
     return best, place
 
 
 @library
-def min_and_arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> tuple[Tensor, Tensor]:
-    """The smallest element of each row of x, along its last dimension, and where it stands (UNSIGNED_INT)."""
+def min_and_arg_min(
+    graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
+) -> tuple[Tensor, Tensor]:
+    """The smallest element of each row of x, along its last dimension, and where it stands
+    (UNSIGNED_INT)."""
     place, best = _extreme(graph, x, False, prog, debug_context)
     return best, place
 
@@ -229,7 +274,9 @@ def _ascending(x: Tensor, axis: int) -> TopKParams:
     return TopKParams(x.shape[axis], False, SortOrder.ASCENDING)
 
 
-def _sort_values(graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, name: str) -> tuple[Tensor, Tensor]:
+def _sort_values(
+    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, name: str
+) -> tuple[Tensor, Tensor]:
     axis = keys._axis(dim)
     _check_order("keys", keys)
     _check_values(keys, values)
@@ -245,22 +292,42 @@ def _sorted(
     shape = (*keys.shape[:-1], params.k)
     sides = {"keys": keys} if values is None else {"keys": keys, "values": values}
     outputs = {"keys": "out", "values": "picked"}
-    results = {outputs[field]: graph.add_variable(t.dtype, shape, f"{name}/{outputs[field]}") for field, t in sides.items()}
+    results = {
+        outputs[field]: graph.add_variable(t.dtype, shape, f"{name}/{outputs[field]}")
+        for field, t in sides.items()
+    }
     dtypes = tuple(t.dtype for t in sides.values())
-    codelet = _codelet(SortRows if values is None else SortRowsKV, dtypes, bool(params.largest), params.descending)
-    flat = {field: t.reshape((_rows(keys), t.shape[-1])) for field, t in {**sides, **results}.items()}
+    codelet = _codelet(
+        SortRows if values is None else SortRowsKV, dtypes, bool(params.largest), params.descending
+    )
+    flat = {
+        field: t.reshape((_rows(keys), t.shape[-1])) for field, t in {**sides, **results}.items()
+    }
     _per_rows(graph, codelet, flat, tuple(results), prog, name)
     return results["out"], results.get("picked", results["out"])
 
 
-def _extreme(graph: Graph, x: Tensor, largest: bool, prog: Program, name: str) -> tuple[Tensor, Tensor]:
+def _extreme(
+    graph: Graph, x: Tensor, largest: bool, prog: Program, name: str
+) -> tuple[Tensor, Tensor]:
     _check_order("x", x)
     if x.rank == 0 or x.shape[-1] == 0:
         raise refused("was given rows without elements.", x, "give a tensor with a last dimension.")
     place = graph.add_variable(UNSIGNED_INT, x.shape[:-1], f"{name}/place")
     best = graph.add_variable(x.dtype, x.shape[:-1], f"{name}/best")
-    fields = {"x": x.reshape((_rows(x), x.shape[-1])), "place": place.flatten(), "best": best.flatten()}
-    _per_rows(graph, _codelet(Extreme, (x.dtype,), largest, largest), fields, ("place", "best"), prog, name)
+    fields = {
+        "x": x.reshape((_rows(x), x.shape[-1])),
+        "place": place.flatten(),
+        "best": best.flatten(),
+    }
+    _per_rows(
+        graph,
+        _codelet(Extreme, (x.dtype,), largest, largest),
+        fields,
+        ("place", "best"),
+        prog,
+        name,
+    )
     return place, best
 
 
@@ -269,9 +336,15 @@ def _rows(x: Tensor) -> int:
 
 
 def _per_rows(
-    graph: Graph, codelet: type[Vertex], fields: dict[str, Tensor], written: tuple[str, ...], prog: Program, name: str
+    graph: Graph,
+    codelet: type[Vertex],
+    fields: dict[str, Tensor],
+    written: tuple[str, ...],
+    prog: Program,
+    name: str,
 ) -> None:
-    """One vertex on each of as many tiles as there are rows, or on all of them; results lie where they are made."""
+    """One vertex on each of as many tiles as there are rows, or on all of them; results lie where
+    they are made."""
     rows = next(iter(fields.values())).shape[0]
     into = graph.add_compute_set(name)
     parts = min(rows, graph.target.num_tiles)
@@ -285,7 +358,9 @@ def _per_rows(
 
 
 @cache
-def _codelet(base: type[Vertex], dtypes: tuple[type[DType], ...], largest: bool, descending: bool) -> type[Vertex]:
+def _codelet(
+    base: type[Vertex], dtypes: tuple[type[DType], ...], largest: bool, descending: bool
+) -> type[Vertex]:
     """`base` for the dtypes of keys and values: popops::SortRows<float,largest>."""
     words = [d.__name__.lower() for d in dtypes] + ["largest" if largest else "smallest"]
     words += [] if largest == descending else ["reversed"]

@@ -1,14 +1,23 @@
 """Operations of three operands: select and clamp, each in three forms.
 
-Where all operands are tensors, a vertex of their own does it; with numbers among them it is an expression of `map`.
-"""
+Where all operands are tensors, a vertex of their own does it; with numbers among them it is an
+expression of `map`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.library import OWN, Free, check_mapped, check_number, check_same, check_tensor, library, refused
+from ipu_teach.poplibs.library import (
+    OWN,
+    Free,
+    check_mapped,
+    check_number,
+    check_same,
+    check_tensor,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.popops import expr, fused
 from ipu_teach.poplibs.popops.codelets import OF_THREE, codelet, per_tile
 from ipu_teach.poplibs.popops.operands import (
@@ -27,59 +36,87 @@ from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import BOOL
 
-__all__ = ["clamp", "clamp_in_place", "clamp_with_output", "select", "select_in_place", "select_with_output"]
+__all__ = [
+    "clamp",
+    "clamp_in_place",
+    "clamp_with_output",
+    "select",
+    "select_in_place",
+    "select_with_output",
+]
 
 
 @library
-def select(graph: Graph, a: Operand, b: Operand, mask: Free, prog: Program, debug_context: str = OWN) -> Tensor:
+def select(
+    graph: Graph, a: Operand, b: Operand, mask: Free, prog: Program, debug_context: str = OWN
+) -> Tensor:
     """a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
 
-    a and b are of one dtype; one of them may be a number. The result lies where the first
-    operand of its shape does. One compute set; costs PopLibs' Select, with numbers a fused expression.
-    """
+    a and b are of one dtype; one of them may be a number. The result lies where the first operand
+    of its shape does. One compute set; costs PopLibs' Select, with numbers a fused expression."""
     return _new(graph, "SELECT", (a, b, mask), prog, debug_context)
 
 
 @library
-def select_in_place(graph: Graph, a: Free, b: Operand, mask: Free, prog: Program, debug_context: str = OWN) -> None:
-    """a keeps its elements where `mask` (BOOL) is true, and takes those of b elsewhere. Otherwise as `select`."""
+def select_in_place(
+    graph: Graph, a: Free, b: Operand, mask: Free, prog: Program, debug_context: str = OWN
+) -> None:
+    """a keeps its elements where `mask` (BOOL) is true, and takes those of b elsewhere. Otherwise
+    as `select`."""
     _in_place(graph, "SELECT", (a, b, mask), prog, debug_context)
 
 
 @library
 def select_with_output(
-    graph: Graph, a: Operand, b: Operand, mask: Free, out: Tensor, prog: Program, debug_context: str = OWN
+    graph: Graph,
+    a: Operand,
+    b: Operand,
+    mask: Free,
+    out: Tensor,
+    prog: Program,
+    debug_context: str = OWN,
 ) -> None:
     """out becomes a where `mask` (BOOL) is true, else b. Otherwise as `select`."""
     _with_output(graph, "SELECT", (a, b, mask), out, prog, debug_context)
 
 
 @library
-def clamp(graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN) -> Tensor:
-    """x, but at least `low` and at most `high` (which wins if it is less), in a new tensor; numpy's broadcasting.
+def clamp(
+    graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN
+) -> Tensor:
+    """x, but at least `low` and at most `high` (which wins if it is less), in a new tensor; numpy's
+    broadcasting.
 
-    The bounds are tensors of x's dtype, or numbers. The result lies where the first operand of its shape does. One compute
-    set; costs PopLibs' Clamp, with numbers a fused expression.
-    """
+    The bounds are tensors of x's dtype, or numbers. The result lies where the first operand of its
+    shape does. One compute set; costs PopLibs' Clamp, with numbers a fused expression."""
     return _new(graph, "CLAMP", (x, low, high), prog, debug_context)
 
 
 @library
-def clamp_in_place(graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN) -> None:
+def clamp_in_place(
+    graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN
+) -> None:
     """x becomes at least `low` and at most `high`. Otherwise as `clamp`."""
     _in_place(graph, "CLAMP", (x, low, high), prog, debug_context)
 
 
 @library
 def clamp_with_output(
-    graph: Graph, x: Free, low: Operand, high: Operand, out: Tensor, prog: Program, debug_context: str = OWN
+    graph: Graph,
+    x: Free,
+    low: Operand,
+    high: Operand,
+    out: Tensor,
+    prog: Program,
+    debug_context: str = OWN,
 ) -> None:
     """out becomes x, but at least `low` and at most `high`. Otherwise as `clamp`."""
     _with_output(graph, "CLAMP", (x, low, high), out, prog, debug_context)
 
 
 def _checked(graph: Graph, op: str, given: tuple[Any, Any, Any]) -> tuple[list[Tensor], Any]:
-    """(the tensors, the expression with numbers in it or None if all are tensors), if the operands are right."""
+    """(the tensors, the expression with numbers in it or None if all are tensors), if the operands
+    are right."""
     operation = TERNARY[op]
     alike: tuple[Any, ...] = given
     if op == "SELECT":
@@ -92,18 +129,30 @@ def _checked(graph: Graph, op: str, given: tuple[Any, Any, Any]) -> tuple[list[T
         check_mapped(graph, ORDINALS[2], given[2])
     else:
         check_tensor(graph, ORDINALS[0], given[0])
-    known = [check_operand(graph, ORDINALS[i], x, operation) for i, x in enumerate(alike) if isinstance(x, Tensor)]
+    known = [
+        check_operand(graph, ORDINALS[i], x, operation)
+        for i, x in enumerate(alike)
+        if isinstance(x, Tensor)
+    ]
     if not known:
-        raise refused("was given two numbers.", f"{given[0]} and {given[1]}", "make one of them a tensor.")
+        raise refused(
+            "was given two numbers.", f"{given[0]} and {given[1]}", "make one of them a tensor."
+        )
     for other in known[1:]:
         check_same("dtypes", known[0].dtype, other.dtype, f"{known[0]!r} and {other!r}", CAST)
-    numbers = [x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, known[0].dtype, GIVE) for i, x in enumerate(given)]
+    numbers = [
+        x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, known[0].dtype, GIVE)
+        for i, x in enumerate(given)
+    ]
     tensors = [x for x in numbers if isinstance(x, Tensor)]
     common_shape(tensors)
     if len(tensors) == 3:
         return tensors, None
     places = iter((expr._1, expr._2, expr._3))
-    terms = [next(places) if isinstance(x, Tensor) else expr.Const(x.item(), known[0].dtype) for x in numbers]
+    terms = [
+        next(places) if isinstance(x, Tensor) else expr.Const(x.item(), known[0].dtype)
+        for x in numbers
+    ]
     return tensors, expr.Select(*terms) if op == "SELECT" else expr.Clamp(*terms)
 
 
@@ -130,7 +179,9 @@ def _in_place(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program,
     per_tile(graph, codelet(base, tensors[0].dtype), tensors[0], operands, prog, name)
 
 
-def _with_output(graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str) -> None:
+def _with_output(
+    graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str
+) -> None:
     tensors, expression = _checked(graph, op, given)
     dtype = next(t.dtype for t in tensors if op == "CLAMP" or t is not given[2])
     check_output(out, common_shape(tensors), dtype)
@@ -140,7 +191,9 @@ def _with_output(graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor
         _write(graph, op, tensors, out, prog, name)
 
 
-def _write(graph: Graph, op: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str) -> None:
+def _write(
+    graph: Graph, op: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str
+) -> None:
     base, _, fields = OF_THREE[op]
     operands = {field: seen_in(t, out.shape) for field, t in zip(fields, tensors, strict=True)}
     per_tile(graph, codelet(base, tensors[0].dtype), out, {**operands, "out": out}, prog, name)

@@ -1,11 +1,11 @@
 """Makes the scripts as they travel: python ipu_teach/show/static/make_scripts.py [--check]
 
-NAME.js.gz is what the page of a view NAME needs: layout.js, link.js, player.js, what it shares with few others and its own
-NAME.js, without comments and needless spaces, compressed together. Views without a script of their own take player.js.gz, the
-widget's own part is widget.js.gz, and puzzle.js.gz is that of the lessons' puzzles. Compressors differ from build to build, so
-what they made is kept: equal views are equal bytes everywhere.
-With `--check` nothing is written, and the exit status is 1 if one is old.
-"""
+NAME.js.gz is what the page of a view NAME needs: layout.js, link.js, player.js, what it shares with
+few others and its own NAME.js, without comments and needless spaces, compressed together. Views
+without a script of their own take player.js.gz, the widget's own part is widget.js.gz, and
+puzzle.js.gz is that of the lessons' puzzles. Compressors differ from build to build, so what they
+made is kept: equal views are equal bytes everywhere. With `--check` nothing is written, and the
+exit status is 1 if one is old."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ ALSO = {  # by file: who needs it
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
-TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")  # up to its end, or to what is put into it
+# up to its end, or to what is put into it
+TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
 PARTING = r"[{}()\[\];,<>=*?:|&!]"  # what parts words without a space
 
 
@@ -66,9 +67,16 @@ def squeezed(text: str) -> str:
 
 def scripts() -> dict[str, str]:
     """The text of every file that is made."""
-    own = sorted(path.name for path in HERE.glob("*.js") if path.name not in (*SHARED, *ALONE, *ALSO))
-    needs = {name: (*(also for also, needed in ALSO.items() if name in needed), name) for name in (*own, *ALONE)}
-    parts = {"player.js": SHARED} | {name: files if name in ALONE else (*SHARED, *files) for name, files in needs.items()}
+    own = sorted(
+        path.name for path in HERE.glob("*.js") if path.name not in (*SHARED, *ALONE, *ALSO)
+    )
+    needs = {
+        name: (*(also for also, needed in ALSO.items() if name in needed), name)
+        for name in (*own, *ALONE)
+    }
+    parts = {"player.js": SHARED} | {
+        name: files if name in ALONE else (*SHARED, *files) for name, files in needs.items()
+    }
     return {f"{name}.gz": "\n".join(map(stripped, files)) for name, files in parts.items()}
 
 
@@ -76,7 +84,9 @@ def main() -> int:
     """Make what is missing or old."""
     made = scripts()
     old = [
-        p for p in HERE.glob("*.gz") if p.name not in made or gzip.decompress(p.read_bytes()).decode("utf-8") != made[p.name]
+        p
+        for p in HERE.glob("*.gz")
+        if p.name not in made or gzip.decompress(p.read_bytes()).decode("utf-8") != made[p.name]
     ]
     stale = sorted({p.name for p in old} | {name for name in made if not (HERE / name).is_file()})
     for name in stale:
