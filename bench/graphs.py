@@ -13,7 +13,7 @@ import numpy as np
 from bench import codelets
 from bench.kernels import TILES, WORKERS, Chip, floats, small_step
 from bench.measure import Ratios, Row, Work, in_turn
-from ipu_teach.compile import compile_graph
+from ipu_teach.compile import compile_programs
 from ipu_teach.cost import CostModel
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
@@ -104,7 +104,7 @@ def analyses(graph: Graph, program: Program) -> Work:
     """Every check, the groups and traces, memory, and the cost of every step."""
 
     def analyse() -> None:
-        cost = CostModel(compile_graph(graph, [program]))
+        cost = CostModel(compile_programs(graph, [program]))
         cost.check_memory()
         for number in range(len(cost.compiled.steps)):
             cost.step(number)
@@ -146,7 +146,8 @@ def _allocations() -> float:
     load.
 
     Without the buffer that numpy's own loop takes where it stretches an operand: that of a plain
-    multiplication is measured."""
+    multiplication is measured.
+    """
     engine, _, _ = small_step()
     slopes, rate = np.ones((784, 10), np.float32), np.ones((784, 1), np.float32)
     out = np.empty_like(slopes)

@@ -1,7 +1,7 @@
 """The rows of scalar loops: compiled beside numba by hand, by CPython beside a bare Python loop,
 and one very long vertex.
 
-    python -m bench.scalar          # what must be measured where numba was never imported: s2 and s2b
+    python -m bench.scalar      # what must be measured where numba was never imported: s2, s2b
 
 prints a round of both as JSON.
 """
@@ -64,7 +64,7 @@ for tensor in (x, out, graph.add_vertex(compute_set, Turns, x=x, out=out)):
 graph.set_initial_value(x, [0.1, 0.9, 0.3, 0.7, 0.6, 0.2, 0.8])
 engine = Engine(graph, Execute(compute_set))
 engine.load(device)
-scalar_run.CHOSEN = sys.argv[1]
+scalar_run.CHOSEN.set(sys.argv[1])
 begin = time.perf_counter()
 engine.run()
 first = time.perf_counter() - begin
@@ -151,12 +151,11 @@ def _pair(
     placed: Placed, hand: Callable[..., None]
 ) -> tuple[Callable[[], float], Callable[[], float]]:
     engine, arrays = placed.engine(), placed.arrays()
-    scalar_run.CHOSEN = "compiled"
     end = time.perf_counter() + WARM
-    # batches of single elements are compiled when they have taken a while
-    while time.perf_counter() < end:
-        engine.run()
-    scalar_run.CHOSEN = ""
+    with scalar_run.chosen("compiled"):
+        # batches of single elements are compiled when they have taken a while
+        while time.perf_counter() < end:
+            engine.run()
     marks = [
         np.zeros(arrays[n].shape, bool)
         for n, f in placed.codelet.fields.items()

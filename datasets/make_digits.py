@@ -1,11 +1,12 @@
 """Make digits8.npz, the digits that the kit carries, from scikit-learn's copy of them.
 
-    python datasets/make_digits.py [output]      # output: digits8.npz beside this file, unless another path is given
+    python datasets/make_digits.py [output]      # output: digits8.npz beside this file if not given
 
 scikit-learn is needed to make the file, never to use it. The arrays do not depend on the machine or
 on any version of numpy, and the file's order, time stamps and attributes are fixed, so a second run
 writes the same bytes. Another build of zlib may compress the same arrays to other bytes; the
-printed checksum of the arrays then still agrees."""
+printed checksum of the arrays then still agrees.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def split(
     proportion.
 
     Each class gives the whole part of its share; what is still missing comes from the classes with
-    the largest remainders, the lower digit first where two are equal."""
+    the largest remainders, the lower digit first where two are equal.
+    """
     counts = np.bincount(labels, minlength=10)
     shares = counts * train // labels.size
     remainders = counts * train % labels.size

@@ -29,10 +29,11 @@ def row(name: str, *ways: str) -> dict[str, str]:
     so."""
     built, found = Built(*values_of(name, VERTICES, 7)), {}
     for way in ways:
-        before, scalar_run.CHOSEN = scalar_run.CHOSEN, "compiled" if way == "numba" else "python"
-        with np.errstate(all="ignore"):
+        with (
+            scalar_run.chosen("compiled" if way == "numba" else "python"),
+            np.errstate(all="ignore"),
+        ):
             engine, _ = built.ran(vertex_loop=way == "plain loop")
-        scalar_run.CHOSEN = before
         found[way] = f"{engine.report.cycles_by_codelet()[name]:,.0f}"
         code = engine._machine.compiled.groups[0][0].scalar
         if way == "batch or CPython":

@@ -1,27 +1,26 @@
-"""Make docs/mistakes.md from the known-wrong answers of the lessons' tests: `python
+"""Make docs/mistakes.md from the lessons' files of known mistakes: `python
 docs/make_mistakes.py`."""
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
+from ipu_teach.lessons.exercise import Exercise, catalogue
+from ipu_teach.lessons.mistakes import Mistake, all_mistakes
+
 PAGE = Path(__file__).with_name("mistakes.md")
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lessons"))
-
-from wrong import WRONG, Wrong  # noqa: E402
-
-from ipu_teach.lessons.exercise import Exercise, catalogue  # noqa: E402
 
 SHOWN = 5  # of an exercise
 
 
-def section(exercise: Exercise, known: list[Wrong]) -> str:
+def section(exercise: Exercise, known: list[Mistake]) -> str:
     """An exercise: what to ask, and its first mistakes, each with the first words of the
     verdict."""
     # What a verdict says is compared across its lines; the page keeps to the first.
-    said = [wrong.says.split(" next:")[0].replace("|", chr(92) + "|") for wrong in known[:SHOWN]]
+    firsts = [wrong.says.split(" next:")[0] for wrong in known[:SHOWN]]
+    # a figure of the case
+    said = [re.sub(r"\{\w+\}", "…", words).replace("|", chr(92) + "|") for words in firsts]
     rows = [f"| {wrong.about} | {words} |" for wrong, words in zip(known, said, strict=False)]
     ask = [f"{number}. {hint}" for number, hint in enumerate(exercise.hints, start=1)]
     head = "| the mistake | the verdict says |\n|---|---|"
@@ -34,7 +33,7 @@ def table() -> str:
     for lesson in catalogue():
         parts.append(f"## {lesson.number} {lesson.title}")
         parts += [
-            section(one, [wrong for wrong in WRONG if wrong.exercise == one.name])
+            section(one, [wrong for wrong in all_mistakes() if wrong.exercise == one.name])
             for one in lesson.exercises
         ]
     return "\n\n".join(parts)

@@ -2,7 +2,8 @@
 `--check`.
 
 The page is written by hand; between `<!-- name -->` and `<!-- end -->` stands what the function of
-that name makes."""
+that name makes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ipu_teach.cost.codelets import OPERATIONS, array_cycles
+from ipu_teach.cost.traced import OPERATIONS, array_cycles
 from ipu_teach.golden import printed
 from ipu_teach.target import PRESETS, Target, ground, make_target, source
 

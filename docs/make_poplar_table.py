@@ -19,26 +19,30 @@ import ipu_teach
 PAGE = Path(__file__).with_name("poplar.md")
 HEAD = """# Poplar's names and ours
 
-Names are Poplar's in snake_case; enums and dtypes keep theirs. A getter without arguments is a property. Constants, programs
-and helpers stand under `ipu_teach` as the table shows: `program.Copy` is `from ipu_teach.program import Copy`. Where the last
-column is empty, nothing differs that you would notice. "Not here" rows say what to use instead.
+Names are Poplar's in snake_case; enums and dtypes keep theirs. A getter without arguments is a
+property. Constants, programs and helpers stand under `ipu_teach` as the table shows: `program.Copy`
+is `from ipu_teach.program import Copy`. Where the last column is empty, nothing differs that you
+would notice. "Not here" rows say what to use instead.
 
-Start with [coming-from-poplar.md](coming-from-poplar.md). The libraries have a page of their own: [poplibs.md](poplibs.md).
-This page is made by `docs/make_poplar_table.py`.
+Start with [coming-from-poplar.md](coming-from-poplar.md). The libraries have a page of their own:
+[poplibs.md](poplibs.md). This page is made by `docs/make_poplar_table.py`.
 """
 LIBRARIES_PAGE = Path(__file__).with_name("poplibs.md")
 LIBRARIES_HEAD = """# PopLibs' functions and ours
 
-Names are PopLibs' in snake_case. `poplibs.popops.add` is `from ipu_teach.poplibs import popops`, then `popops.add`. Every call
-has the form `fn(graph, inputs…, prog, debug_context="name")`: it appends to the Sequence `prog`, maps what it makes, and runs
-nothing. The name is that of its compute sets in a profile. Wrong arguments raise `PoplibsError` at the call.
+Names are PopLibs' in snake_case. `poplibs.popops.add` is `from ipu_teach.poplibs import popops`,
+then `popops.add`. Every call has the form `fn(graph, inputs…, prog, debug_context="name")`: it
+appends to the Sequence `prog`, maps what it makes, and runs nothing. The name is that of its
+compute sets in a profile. Wrong arguments raise `PoplibsError` at the call.
 
-A few things differ from PopLibs throughout. There is nothing to load before the first call. Options stand in a dict, under
-PopLibs' names or in snake case: `options={"accumType.interTile": "half"}`; what a call does not know is an error that says what
-was meant, and those that choose between implementations of which there is one here are taken and change nothing. Numbers may
-stand where C++ wants a constant tensor. Integers wrap. A HALF result is the exact one rounded once, and sums of HALF are
-carried in FLOAT. Cycles are those of PopLibs' estimators, as far as they are published; where one had to be assumed, the
-docstring of the vertex says so. Rows that say "not here" name what to use instead.
+A few things differ from PopLibs throughout. There is nothing to load before the first call. Options
+stand in a dict, under PopLibs' names or in snake case: `options={"accumType.interTile": "half"}`;
+what a call does not know is an error that says what was meant, and those that choose between
+implementations of which there is one here are taken and change nothing. Numbers may stand where C++
+wants a constant tensor. Integers wrap. A HALF result is the exact one rounded once, and sums of
+HALF are carried in FLOAT. Cycles are those of PopLibs' estimators, as far as they are published;
+where one had to be assumed, the docstring of the vertex says so. Rows that say "not here" name what
+to use instead.
 
 This page is made by `docs/make_poplar_table.py` from the modules in `docs/poplibs_rows`.
 """

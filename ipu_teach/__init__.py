@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ipu_teach import program
 from ipu_teach.cost.lines import Observed
 from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
+from ipu_teach.elsewhere import not_in as _not_in
 from ipu_teach.engine import Engine, Executable, compile_graph
-from ipu_teach.errors import IPUTeachError, PoplarError, missing as _missing
+from ipu_teach.errors import IPUTeachError, PoplarError
 from ipu_teach.graph import (
     ComputeSet,
     DataStream,
@@ -151,9 +152,12 @@ if not TYPE_CHECKING:  # a type checker is to complain about unknown names
     def __getattr__(name: str) -> Any:
         if name in ("poplibs", "show"):  # imported where they are used
             return import_module(f"ipu_teach.{name}")
-        raise _missing(
+        raise _not_in(
             "ipu_teach",
             name,
-            {"pvti": "tracepoint(label) and counter(name), seen in report.host"},
+            {
+                "pvti": "tracepoint(label) and counter(name), seen in report.host.",
+                "DOUBLE": "FLOAT; no tile computes in 64 bits.",
+            },
             __all__,
         )

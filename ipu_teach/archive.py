@@ -6,7 +6,8 @@ compressed, so that no file unpacks to more than its own size. `schema` says wha
 header, and checks it; a fault is the error of its `Format`.
 
 It stands low in the house, beside `graph`, because reports (`report`) and executables (`engine`),
-which are floors apart, are both saved with it, and it knows of neither."""
+which are floors apart, are both saved with it, and it knows of neither.
+"""
 
 from __future__ import annotations
 
@@ -89,10 +90,8 @@ def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]
     # damaged bytes fail in as many ways as there are lines in the readers
     except Exception as error:
         raise form.error(
-            (
-                f"This is no {form.noun}, or it is damaged: {type(error).__name__}: "
-                f"{shown(str(error))}."
-            ),
+            f"This is no {form.noun}, or it is damaged: {type(error).__name__}: "
+            f"{shown(str(error))}.",
             next_step=f"load a file that {form.writer} wrote; if it was copied, copy it again.",
         ) from None
     if not isinstance(header, dict) or header.get("format") != form.name:
@@ -111,10 +110,8 @@ def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]
     )
     if not plain or len(set(names)) < len(names) or sum(i.file_size for i in infos) > size:
         raise form.error(
-            (
-                "This zip file was not written by the kit: its members are compressed, doubled or "
-                "overlap."
-            ),
+            "This zip file was not written by the kit: its members are compressed, doubled or "
+            "overlap.",
             next_step=f"load a file that {form.writer} wrote.",
         )
     return {name: file.read(name) for name in names}
@@ -186,7 +183,8 @@ def write_whole(given: object, data: bytes, call: str, what: str) -> None:
     except OSError as error:
         raise InvalidOptionError(f"""The {what} cannot be written to {shown(str(place))}:
             {error.strerror or error}.
-            next:  give the path of a file in a folder that exists and may be written to.""") from None
+            next:  give the path of a file in a folder that exists and may be written
+            to.""") from None
 
 
 def _umask() -> int:

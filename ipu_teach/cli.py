@@ -3,7 +3,8 @@
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end
 by itself. A command is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a
-lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C."""
+lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -26,20 +26,69 @@ from ipu_teach.classroom.preflight import Row
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.lessons import learner
 from ipu_teach.lessons.headless import run
-from ipu_teach.lessons.shelf import find_lesson, install_line, learners_copies, need, work_folder
-from ipu_teach.places import PACKAGE, checkout
+from ipu_teach.lessons.notebooks import (
+    find_lesson,
+    install_line,
+    kept_work,
+    learners_copies,
+    need,
+    work_path,
+)
+from ipu_teach.places import NOT_KEPT, PACKAGE, checkout, not_kept, try_writing
 from ipu_teach.report import command as report_command
 
 SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without
 MEMINFO = Path("/proc/meminfo")
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 
+# --- what is kept, and where ----------------------------------------------------------------------
+
+
+def homes() -> Iterator[tuple[str, Path]]:
+    """Where Jupyter, IPython and matplotlib keep things of their own, each with the variable that
+    moves it."""
+    home = Path(os.path.expanduser("~"))
+    with contextlib.suppress(ImportError):
+        from jupyter_core import paths
+
+        yield "JUPYTER_CONFIG_DIR", Path(paths.jupyter_config_dir())
+        yield "JUPYTER_DATA_DIR", Path(paths.jupyter_data_dir())
+        yield "JUPYTER_RUNTIME_DIR", Path(paths.jupyter_runtime_dir())
+    yield "IPYTHONDIR", Path(os.environ.get("IPYTHONDIR") or home / ".ipython")
+    cache = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
+    yield "MPLCONFIGDIR", Path(os.environ.get("MPLCONFIGDIR") or Path(cache, "matplotlib"))
+
+
+def move_in() -> None:
+    """Let programs keep in the work folder, for this run, what they cannot keep in the home."""
+    if os.path.expanduser("~") == "~":  # a user whom this machine does not know
+        os.environ["HOME"] = str(work_path())
+    for name, folder in homes():
+        try:
+            try_writing(folder)
+        except OSError:
+            os.environ[name] = str(_moved(name))
+
+
+def _moved(name: str) -> Path:
+    return work_path() / ".jupyter" / name.lower()
+
+
+def check_home() -> Row:
+    """Whether what `lab` starts can keep its own, at home or in the work folder."""
+    moved = [name for name, folder in homes() if folder == _moved(name)]
+    if moved:
+        text = f"not all of it can be written: {', '.join(moved)} are in the work folder"
+        return "note", "home", f"{os.path.expanduser('~')}, {text}"
+    return "ok", "home", os.path.expanduser("~")
+
+
 # --- lab ------------------------------------------------------------------------------------------
 
 # JupyterLab asks on its first start whether it may fetch news; the lessons fetch nothing.
 NO_NEWS = (
-    '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", '
-    '"checkForUpdates": false}}\n'
+    '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": '
+    "false}}\n"
 )
 
 
@@ -60,6 +109,7 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
     """The command that opens the learner's copy of a lesson in JupyterLab, and its environment. The
     copy is made."""
     need("jupyterlab", "lab")
+    kept_work()
     copy = learners_copies(lesson)
     settings = copy.parent / ".jupyter" / "labconfig" / "default_setting_overrides.json"
     if not settings.exists():
@@ -177,15 +227,9 @@ def check_data() -> Iterator[Row]:
 def check_work() -> Row:
     """Whether the learner's copies can be kept."""
     try:
-        folder = work_folder()
-        with tempfile.TemporaryFile(dir=folder):
-            return "ok", "work folder", str(folder)
-    except (LessonError, OSError) as error:
-        return (
-            "FIX",
-            "work folder",
-            f"not writable: {error}; set IPU_TEACH_WORK to a folder that is".replace("\n", " "),
-        )
+        return "ok", "work folder", str(kept_work())
+    except LessonError as error:
+        return "FIX", "work folder", f"{error.tried} {error.where}: {error.next_step}"
 
 
 def check_memory() -> Row:
@@ -210,7 +254,8 @@ def doctor() -> int:
     python: Row = ("ok", "Python", f"{version}, {sys.executable}")
     if sys.version_info < (3, 10):  # noqa: UP036
         python = ("FIX", "Python", f"{version} is too old: 3.10 or newer is needed")
-    rows = [python, *check_packages(), check_gpu(), *check_data(), check_work(), check_memory()]
+    rows = [python, *check_packages(), check_gpu(), *check_data()]
+    rows += [check_work(), check_home(), check_memory()]
     width = max(len(name) for _, name, _ in rows)
     for mark, name, text in rows:
         print(f"{mark:4}  {name:{width}}  {text}")
@@ -315,8 +360,20 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def speak_unicode() -> None:
+    """Let what is printed have any letter: UTF-8 in files and pipes; on a terminal that cannot
+    show one, a "?" in its place."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                encoding=None if stream.isatty() else "utf-8",  # None keeps the terminal's own
+                errors="replace",
+            )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the words ask; the exit status."""
+    speak_unicode()
     words = list(sys.argv[1:] if argv is None else argv)
     to_jupyter: list[str] = []
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
@@ -334,11 +391,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if to_jupyter:
         arguments.to_jupyter = to_jupyter
     try:
+        if words[0] in ("lab", "run", "reset", "doctor"):
+            move_in()
         status: int = arguments.do(arguments)
         return status
     except IPUTeachError as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, LessonError) else 1
+    except OSError as error:
+        if error.errno not in NOT_KEPT:
+            raise
+        print(not_kept("This cannot be kept", error.filename or "", error), file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return STOPPED

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "digits", "load", "mnist", "read_idx"]
 
 DEFAULT_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-"""Where `mnist()` downloads from unless `IPU_TEACH_MNIST_URL` names another place: the mirror that torchvision uses."""
+"""Where `mnist()` downloads from unless `IPU_TEACH_MNIST_URL` names another place: the mirror that
+torchvision uses."""
 
 TIMEOUT = 20.0
 """Seconds without a single byte after which a download counts as stalled."""
@@ -78,8 +79,8 @@ _LARGEST_ARRAY = 1 << 30
 _IDX_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
 _REPLACE = (
-    "Put a fresh copy in its place; if it is in the cache folder, delete it and "
-    "datasets.mnist() downloads it again."
+    "Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() "
+    "downloads it again."
 )
 
 
@@ -106,8 +107,7 @@ class Dataset:
         height, width = self.train_images.shape[1:]
         return (
             f"Dataset({self.name!r}: {len(self.train_images):,} images to train on and "
-            f"{len(self.test_images):,} "
-            f"to test on, {height}x{width} {self.train_images.dtype})"
+            f"{len(self.test_images):,} to test on, {height}x{width} {self.train_images.dtype})"
         )
 
 
@@ -179,8 +179,8 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     *found, there = _npy.read_array_header_1_0(stream)
     if (*found, there) != (shape, False, dtype):
         raise ValueError(
-            f"{name} has shape {shown(found[0])} and dtype {shown(there.str)}, and not {shape} "
-            f"and {dtype.str!r}"
+            f"{name} has shape {shown(found[0])} and dtype {shown(there.str)}, and not {shape} and "
+            f"{dtype.str!r}"
         )
     values = np.frombuffer(stream.read(), dtype).reshape(shape)
     if values.max() > most:
@@ -221,7 +221,8 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
 
     Raises DatasetError where a file is not what its name says, where nothing was found and
     `download` is false, where the server answers with an error or with other bytes or falls silent,
-    or where the cache folder cannot be written."""
+    or where the cache folder cannot be written.
+    """
     folders = _folders()
     for folder in folders:
         found = _find(folder)
@@ -235,8 +236,7 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
             forbids to fetch them.
             where: {searched}
             next:  Call datasets.mnist() to download them, copy them into one of these folders, or
-            use datasets.digits(), which
-            comes with the kit.""")
+            use datasets.digits(), which comes with the kit.""")
     cache, base = folders[-1], _base_url()
     try:
         for stem in _MD5:
@@ -299,8 +299,7 @@ def _split_test_half(folder: Path, found: Mapping[str, Path]) -> Dataset:
     images, labels = _read_half(found, "t10k")
     print(
         f"MNIST: {folder} holds the test half only, so its first {_HALF_SPLIT:,} images are to "
-        f"train on "
-        f"and its last {len(images) - _HALF_SPLIT:,} to test on."
+        f"train on and its last {len(images) - _HALF_SPLIT:,} to test on."
     )
     cut = _HALF_SPLIT
     # Copies, so that neither half keeps the other's memory alive.
@@ -359,7 +358,8 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
 
     Raises DatasetError, which names the file, where it is missing, empty, cut short, damaged,
     longer than its header says, larger than 1 GiB by its header, named .gz but not packed, not an
-    IDX file, or of another dtype."""
+    IDX file, or of another dtype.
+    """
     file = Path(path)
     try:
         with open(file, "rb") as raw:
@@ -471,8 +471,7 @@ def _base_url() -> str:
         usable = False
     if not usable or not base.isascii() or not base.isprintable() or " " in base:
         raise DatasetError(f"""MNIST cannot be downloaded from {base!r}, which is not an address of
-            the form http://... or
-            https://...
+            the form http://... or https://...
             where: the environment variable IPU_TEACH_MNIST_URL
             next:  Set it to the folder on a server that holds the four .gz files, or unset it to
             use the default address.""")
@@ -497,8 +496,7 @@ def _download(url: str, final: Path, md5: str, timeout: float) -> None:
             {error.strerror or _one_line(error)}.
             where: {final.parent}
             next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; or use
-            datasets.digits(), which comes
-            with the kit.""") from error
+            datasets.digits(), which comes with the kit.""") from error
 
 
 def _claim(final: Path, timeout: float) -> Path:
@@ -507,7 +505,8 @@ def _claim(final: Path, timeout: float) -> Path:
 
     Two programs may download at once. A rename has one winner, so what was left is taken by one of
     them; a running download writes at least once in `timeout` seconds, so one that has been idle
-    for longer was killed."""
+    for longer was killed.
+    """
     mine = final.with_name(f"{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     for left in sorted(final.parent.glob(f"{final.name}.*part")):
         try:
@@ -539,19 +538,19 @@ def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
             return
         part.unlink()
         if not resumed:
-            raise DatasetError(f"""The download of {url.rpartition("/")[2]} is not the file of MNIST:
-                its md5 is {seen} and should be {md5}.
+            raise DatasetError(f"""The download of
+                {url.rpartition("/")[2]} is not the file of MNIST: its md5 is {seen} and should be
+                {md5}.
                 where: {url}
                 next:  Try again; if it happens again, something between you and the server changes
-                it (a log-in page, a proxy)
-                or the address is wrong: set IPU_TEACH_MNIST_URL to another mirror.""")
+                it (a log-in page, a proxy) or the address is wrong: set IPU_TEACH_MNIST_URL to
+                another mirror.""")
         problem = "what an earlier download had left was not the beginning of this file"
     raise DatasetError(f"""The download of {url.rpartition("/")[2]} broke off {_ATTEMPTS} times:
         {problem}.
         where: {url}
         next:  Call datasets.mnist() again, which goes on where it stopped; or use
-        datasets.digits(), which comes with the
-        kit.""")
+        datasets.digits(), which comes with the kit.""")
 
 
 def _md5(path: Path) -> str:
@@ -589,8 +588,7 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
         raise DatasetError(f"""The server refused to send {name}: {error.code} {error.reason}.
             where: {url}
             next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); or use
-            datasets.digits(), which comes
-            with the kit.""") from None
+            datasets.digits(), which comes with the kit.""") from None
     except urllib.error.URLError as error:
         raise _OfflineError(_one_line(error.reason)) from None
     except TimeoutError:
@@ -638,5 +636,4 @@ def _stalled(url: str, have: int, timeout: float) -> DatasetError:
         {timeout:g} s, after {have:,}.
         where: {url}
         next:  Call datasets.mnist() again, which goes on where it stopped; or use
-        datasets.digits(), which comes with the
-        kit.""")
+        datasets.digits(), which comes with the kit.""")

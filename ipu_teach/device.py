@@ -33,7 +33,8 @@ class Device(WithoutSome):
     devices apart.
 
     A device from a `DeviceManager` is attached by one program at a time, as hardware would be; one
-    that was made by `IPUModel.create_device` needs no attaching."""
+    that was made by `IPUModel.create_device` needs no attaching.
+    """
 
     _made = 0
 
@@ -177,7 +178,8 @@ class IPUModel:
 
     Values are those the machine would give; time is modelled. A field that does not exist, or a
     value that no machine has, raises `InvalidMachineModelError`. A device keeps the description
-    with which it was created."""
+    with which it was created.
+    """
 
     target: Target
 

@@ -2,7 +2,8 @@
 
 Each says three things: what was tried, where it went wrong, and what to do next. The class names
 are those of Poplar, in Python's spelling, so that a search for one finds the original's
-documentation too."""
+documentation too.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +40,21 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str], alike: float = 0.6) -> str:
     """The words "did you mean …? " with the closest of the `known` names, or nothing if none is
-    close."""
+    `alike`, of 1."""
     folded = {k.replace("_", "").lower(): k for k in known}
     wanted = name.replace("_", "").lower() if isinstance(name, str) else ""
-    near = get_close_matches(wanted, folded, 1)
+    near = get_close_matches(wanted, folded, 1, alike)
     return f"did you mean {folded[near[0]]!r}? " if near else ""
 
 
 class IPUTeachError(Exception):
     '''The root of every error the kit raises.
 
-    `tried` is the sentence that says what went wrong, `where` names the place (vertex, field, element, tile), `line` the
-    line of the learner's program that made it, `next_step` is the advice. All of them appear in `str(error)`.
+    `tried` is the sentence that says what went wrong, `where` names the place (vertex, field,
+    element, tile), `line` the line of the learner's program that made it, `next_step` is the
+    advice. All of them appear in `str(error)`.
 
     An error of several lines is written as it is printed, indented as the code around it:
 
@@ -60,8 +62,9 @@ class IPUTeachError(Exception):
             where: {self!r}
             next:  use a whole number of 1 or more.""")
 
-    A line that begins with none of the three words goes on with the one before. The keywords are for a text that is put
-    together, or that quotes one of several lines: with one of them given, the text stays as it is.
+    A line that begins with none of the three words goes on with the one before. The keywords are
+    for a text that is put together, or that quotes one of several lines: with one of them given,
+    the text stays as it is.
     '''
 
     def __init__(self, tried: str, *, where: str = "", line: str = "", next_step: str = "") -> None:
@@ -268,6 +271,10 @@ class UnknownNameError(PoplarError, AttributeError):
     """A graph, a tensor or an engine was asked for something by a name that it has not."""
 
 
+class NotHereImportError(PoplarError, ImportError):
+    """A module was asked for a name that it has not, by `from … import`."""
+
+
 def missing(
     owner: str, name: str, instead: Mapping[str, str], known: Iterable[str]
 ) -> AttributeError:
@@ -283,9 +290,9 @@ def missing(
     offered = [k for k in known if not k.startswith("_")]
     # Poplar's getters without arguments are properties here
     getter = re.sub("^get_?(?=.)", "", name)
-    near = did_you_mean(name, offered)
+    near = did_you_mean(name, offered, 0.7)  # among so many names, less would mislead
     if getter != name and not near.startswith("did you mean 'get"):
-        plain = did_you_mean(getter, offered)
+        plain = did_you_mean(getter, offered, 0.7)
         near = f"{plain}Most getters are properties here, without brackets." if plain else near
     return UnknownNameError(f"""{owner} has no attribute {name!r}.
         next:  {near.strip() or f"help({owner}) lists what it has."}""")
@@ -329,8 +336,7 @@ class WithoutValue:
 
     def _refuse(self, what: str, advice: str, like: str = "a number") -> NoReturn:
         raise DeviceValueError(f"""A tensor was used as if it were {like}, in {what}. It is a name
-            for memory on the device,
-            and has no value while the program is written.
+            for memory on the device, and has no value while the program is written.
             where: {self!r}
             line:  {self._line()}
             next:  {advice}""")
@@ -355,16 +361,16 @@ class WithoutValue:
 
 
 _READ = (
-    "to see its value: graph.create_host_read(handle, tensor), then "
-    "engine.read_tensor(handle) after a run."
+    "to see its value: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) "
+    "after a run."
 )
 _LOOK = (
-    "let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a "
-    "tensor as it is."
+    "let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor "
+    "as it is."
 )
 _PARTS = (
-    "name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and "
-    "has no value either."
+    "name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and has no "
+    "value either."
 )
 _COMPARED = {"lt": ("<", "lt"), "le": ("<=", "lteq"), "gt": (">", "gt"), "ge": (">=", "gteq")}
 _COUNTED = {
@@ -388,8 +394,8 @@ _ALONE = {"neg": ("-", "neg"), "invert": ("~", "bitwise_not"), "abs": ("abs of "
 
 def _compared_by(call: str) -> str:
     return (
-        f"let the device compare: popops.{call}(graph, a, b, program) gives a tensor for If. "
-        f"Or {_READ}"
+        f"let the device compare: popops.{call}(graph, a, b, program) gives a tensor for If. Or "
+        f"{_READ}"
     )
 
 

@@ -58,7 +58,8 @@ def outcomes(
     says `what` and the name.
 
     None for what Ctrl-C left undone. Raises `InvalidOptionError` for an executor that takes no
-    calls."""
+    calls.
+    """
     found: list[Outcome | None] = [None] * len(arguments)
     with working(what, "machine", hidden=hidden) as work:
         work.total = len(arguments)
@@ -144,12 +145,11 @@ def check_travels(call: str, executor: object, sent: Mapping[str, object]) -> No
             ):
                 continue
             reason = (
-                "it is defined in a notebook or at a prompt, which processes that are "
-                "spawned or began earlier do not have"
+                "it is defined in a notebook or at a prompt, which processes that are spawned or "
+                "began earlier do not have"
             )
         raise InvalidOptionError(f"""{name} cannot be sent to another process: {reason}.
             where: {call}, {shown(value)}
             next:  put it into a file, build.py say, and import it: from build import build. Or let
-            an executor run it that
-            takes functions as they are: a ThreadPoolExecutor, or client.get_executor() of a Dask
-            client.""")
+            an executor run it that takes functions as they are: a ThreadPoolExecutor, or
+            client.get_executor() of a Dask client.""")

@@ -2,14 +2,23 @@
 the digits.
 
 In a checkout they lie beside the package. A wheel carries them in the package's folder `course`:
-hatch_build.py puts them there."""
+hatch_build.py puts them there. What may not be written, or lies on a full disk, is found out here
+too.
+"""
 
 from __future__ import annotations
 
+import errno
+import tempfile
 from pathlib import Path
+
+from ipu_teach.errors import LessonError
 
 PACKAGE = Path(__file__).resolve().parent
 COURSE = PACKAGE / "course"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)
+PROBE = 1 << 20  # bytes that are written to see whether a folder can keep any
 
 
 def checkout() -> Path | None:
@@ -20,3 +29,19 @@ def checkout() -> Path | None:
 def bundled(name: str) -> Path:
     """The folder `notebooks`, `docs` or `datasets`, wherever it lies."""
     return (checkout() or COURSE) / name
+
+
+def not_kept(what: str, where: object, error: OSError) -> LessonError:
+    """The error of something that could not be written, which says what to do."""
+    step = "set IPU_TEACH_WORK to a folder " + (
+        "on another disk, or make room on this one" if error.errno in FULL else "that you may write"
+    )
+    return LessonError(f"{what}: {error.strerror}.", where=str(where), next_step=step)
+
+
+def try_writing(folder: Path) -> None:
+    """Write into a folder, or the nearest above it that exists, and leave nothing there. Raises
+    `OSError`."""
+    near = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    with tempfile.TemporaryFile(dir=near) as file:
+        file.write(bytes(PROBE))

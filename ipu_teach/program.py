@@ -12,12 +12,12 @@ from typing import NoReturn, cast
 
 import numpy as np
 
+from ipu_teach.elsewhere import not_in
 from ipu_teach.errors import (
     ControlProgramError,
     PoplarTypeError,
     WithoutSome,
     counted,
-    missing,
     shown,
 )
 from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
@@ -103,14 +103,16 @@ class Sequence(Program):
         return f"Sequence({self.name})"
 
     def __repr__(self) -> str:
-        return f"Sequence({self.name + ', ' if self.name else ''}{counted(len(self.programs), 'program')})"
+        name = f"{self.name}, " if self.name else ""
+        return f"Sequence({name}{counted(len(self.programs), 'program')})"
 
 
 class Execute(Program):
     """Run a compute set: one superstep of exchange, sync and compute.
 
     `out`: a BOOL of one element that receives true if `compute()` of every vertex returned true (or
-    nothing)."""
+    nothing).
+    """
 
     def __init__(self, compute_set: ComputeSet, out: Tensor | None = None) -> None:
         if not isinstance(compute_set, ComputeSet):
@@ -136,7 +138,8 @@ class Copy(Program):
     With a remote buffer, `offset` is a tensor of row numbers (UNSIGNED_INT or INT), read on the
     device whenever the copy runs; the tensor on the other side holds that many rows, one after
     another. Without it the copy moves row 0. A row that the buffer does not have stops the run with
-    an `ApplicationRuntimeError`."""
+    an `ApplicationRuntimeError`.
+    """
 
     def __init__(self, source: Side, destination: Side, offset: Tensor | None = None) -> None:
         for side in (source, destination):
@@ -170,15 +173,13 @@ class Copy(Program):
                 next:  use one graph throughout.""")
         if source.dtype is not destination.dtype:
             raise PoplarTypeError(f"""Copy was given a source of {source.dtype.__name__} and a
-                destination of
-                {destination.dtype.__name__}.
+                destination of {destination.dtype.__name__}.
                 where: {source!r} to {destination!r}
                 next:  a copy moves bits and converts nothing; use one dtype for both, or cast with
                 popops.cast first.""")
         if rows is None and source.num_elements != destination.num_elements:
             raise ControlProgramError(f"""Copy was given a source of {source.num_elements:,}
-                elements and a destination of
-                {destination.num_elements:,}.
+                elements and a destination of {destination.num_elements:,}.
                 where: {source!r} to {destination!r}
                 next:  make both sides equal: slice the longer one, or change the size of the
                 stream.""")
@@ -226,8 +227,8 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     wanted = rows * sides[0].num_elements
     if tensor.dtype is sides[0].dtype and tensor.num_elements != wanted:
         raise ControlProgramError(f"""Copy moves {counted(rows, "row")} of
-            {counted(sides[0].num_elements, "element")},
-            {wanted:,} in all, and was given a tensor of {tensor.num_elements:,}.
+            {counted(sides[0].num_elements, "element")}, {wanted:,} in all, and was given a tensor
+            of {tensor.num_elements:,}.
             where: {both}
             next:  slice the tensor, or give an offset with one number for each row: Copy(tensor,
             buffer, offset).""")
@@ -279,7 +280,8 @@ class RepeatWhileTrue(_While):
     again.
 
     The decision is made on the device, from what `condition` has just written. `predicate` is a
-    BOOL or an integer."""
+    BOOL or an integer.
+    """
 
 
 class RepeatWhileFalse(_While):
@@ -314,7 +316,8 @@ class Switch(Program):
     `default`.
 
     `cases`: (number, program) pairs or a dict; `add` appends one. Without a default nothing runs if
-    no case fits; with `switch_with_bounds_checking` that is an `ApplicationRuntimeError`."""
+    no case fits; with `switch_with_bounds_checking` that is an `ApplicationRuntimeError`.
+    """
 
     def __init__(
         self,
@@ -520,7 +523,8 @@ class CycleStamp(Program):
     word) into `tensor`.
 
     Of several IPUs the clock of the one is read on which `tensor` lies. Made by `cycle_count` and
-    `cycle_stamp`."""
+    `cycle_stamp`.
+    """
 
     def __init__(self, tensor: Tensor, since: Tensor | None = None) -> None:
         self.tensor = tensor
@@ -555,7 +559,8 @@ def cycle_count(
     holds modelled cycles.
 
     The first element is the low 32 bits, the second the high ones. The sync before the first stamp
-    does not count. A name may stand in the place of the sync."""
+    does not count. A name may stand in the place of the sync.
+    """
     if not isinstance(sequence, Sequence):
         raise ControlProgramError(
             f"cycle_count was given {shown(sequence)}.", next_step="give a Sequence; it is changed."
@@ -595,8 +600,7 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
             next:  give a tensor of one element ({names}).""")
     if tensor.num_elements != 1 or tensor.dtype not in dtypes:
         raise ControlProgramError(f"""{program} takes a {role} of one element and was given
-            {tensor.num_elements:,} of
-            {tensor.dtype.__name__}.
+            {tensor.num_elements:,} of {tensor.dtype.__name__}.
             where: {tensor!r}
             next:  index the tensor; its element type is one of {names}.""")
     return tensor
@@ -605,9 +609,10 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
 NOT_HERE = {
     "CrossReplicaCopy": "there is one replica; Copy between tensors.",
     "AssumeEqualAcrossReplicas": "there is one replica; use the tensor itself.",
-    "Loop": "Repeat, RepeatWhileTrue or RepeatWhileFalse.",
+    **dict.fromkeys(("Loop", "While"), "Repeat, RepeatWhileTrue or RepeatWhileFalse."),
 }
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise missing("ipu_teach.program", name, NOT_HERE, globals())
+    own = [n for n, v in globals().items() if getattr(v, "__module__", "") == __name__]
+    raise not_in(__name__, name, NOT_HERE, own)

@@ -15,7 +15,8 @@ and the innermost says what is being done. IPU_TEACH_PROGRESS=0 turns all of it 
 A graph that a learner's own loop builds vertex by vertex is no block, and to note each vertex would
 cost as much as adding it. So `growing` tells the thread where to count, and nothing else is done.
 Nobody says when such a loop has ended: its line goes when no more come or the cell ends, and on a
-terminal before anything else is printed."""
+terminal before anything else is printed.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +42,13 @@ IDLE = 25  # looks without work after which the thread ends
 STILL = 3  # looks at what does not grow after which its line goes
 
 
-class Work:
+class Task:
     """Something under way: how many `unit`s of it are `done`, of `total` if that is known, and what
     is being done, in words.
 
     `look`, in place of these: a function that is asked for the three when the line is drawn.
-    `hidden`: shows nothing."""
+    `hidden`: shows nothing.
+    """
 
     def __init__(
         self, what: str, unit: str, look: Callable[[], tuple[int, int, str]] | None, hidden: bool
@@ -71,7 +73,7 @@ class Work:
         """Whether it has gone on for long enough to be shown."""
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
-    def draw(self, inner: Work) -> None:
+    def draw(self, inner: Task) -> None:
         """Show how it stands."""
         done, total, words = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
@@ -98,7 +100,7 @@ class Work:
             self._bar = None
 
 
-class Growth(Work):
+class Growth(Task):
     """What somebody's own loop makes more of, as `of` counts it in one of its attributes."""
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
@@ -115,7 +117,7 @@ class Growth(Work):
             self._begun = time.perf_counter()
         return self.still == 0
 
-    def draw(self, inner: Work) -> None:
+    def draw(self, inner: Task) -> None:
         if self.within_a_line:  # which it would overwrite
             return
         if self._bar is None and type(self.screen) is _Screen:
@@ -168,7 +170,7 @@ class _Beside:
 
 _BESIDE = _Beside("stdout"), _Beside("stderr")
 _lock = threading.Lock()
-_under_way: list[Work] = []  # the outermost first
+_under_way: list[Task] = []  # the outermost first
 _grows: Growth | None = None
 _watcher: threading.Thread | None = None
 
@@ -179,9 +181,9 @@ def working(
     unit: str = "step",
     look: Callable[[], tuple[int, int, str]] | None = None,
     hidden: bool = False,
-) -> Iterator[Work]:
+) -> Iterator[Task]:
     """What happens in the block may take long. In threads beside the main one nothing is shown."""
-    work = Work(what, unit, look, hidden)
+    work = Task(what, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
         yield work
         return

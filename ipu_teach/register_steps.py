@@ -4,7 +4,8 @@ generators' words.
 Each function adds a compute set with a vertex on every tile to a program; what it says holds from
 there on, in the order in which the program runs, until something else is said. Before that the
 engine's options hold: debug.floatPointOpException, debug.nanOverflowMode,
-prng.enableStochasticRounding and prng.seed. `load` brings those back."""
+prng.enableStochasticRounding and prng.seed. `load` brings those back.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def set_floating_point_behaviour(
     alone.
 
     Modelled cycles: assumed, see `SetFloatingPointBehaviour`. Raises `ControlProgramError` and
-    `PoplarTypeError`."""
+    `PoplarTypeError`.
+    """
     _check("set_floating_point_behaviour", graph, prog)
     if not isinstance(behaviour, FloatingPointBehaviour):
         raise PoplarTypeError(f"""set_floating_point_behaviour() was given {shown(behaviour)} as
@@ -81,7 +83,8 @@ def set_stochastic_rounding(
     else stays as it is.
 
     Modelled cycles: assumed, see `SetFloatingPointBehaviour`. Raises `ControlProgramError` and
-    `PoplarTypeError`."""
+    `PoplarTypeError`.
+    """
     _check("set_stochastic_rounding", graph, prog)
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, clear=ESR, on=ESR if enable else 0)
 
@@ -92,7 +95,8 @@ def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seed
 
     Given back with `set_hw_seeds`, they make the generators go on from here once more. Each tile
     holds its own. Modelled cycles: assumed, see `GetHwSeeds`. Raises `ControlProgramError` and
-    `PoplarTypeError`."""
+    `PoplarTypeError`.
+    """
     _check("get_hw_seeds", graph, prog)
     target = graph.target
     shape = (target.num_tiles, target.num_worker_contexts, SEED_WORDS)
@@ -110,7 +114,8 @@ def set_hw_seeds(
     `get_hw_seeds` gives them.
 
     Modelled cycles: PopLibs' estimate for SetSeed, and the exchange of words that lie on other
-    tiles. Raises `ControlProgramError` and `PoplarTypeError`."""
+    tiles. Raises `ControlProgramError` and `PoplarTypeError`.
+    """
     _check("set_hw_seeds", graph, prog)
     target = graph.target
     shape = (target.num_tiles, target.num_worker_contexts, SEED_WORDS)

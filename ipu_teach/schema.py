@@ -5,14 +5,15 @@ A format is declared, not written. It is a `Format` (its name, version and error
 whose type hints say what stands in the file:
 
     class Lap:
-        name: str                                   # text
-        tile: Annotated[int, whole(below="tiles")]  # of what `told` has told before: a number, or what has a length
-        times: tuple[float, ...]                    # a list
-        note: Annotated[str, since(2)] = ""         # files of version 1 have none
+        name: str                                   # text tile: Annotated[int,
+        whole(below="tiles")]  # of what `told` has told before: a number, or what has a length
+        times: tuple[float, ...]                    # a list note: Annotated[str, since(2)] = ""
+        # files of version 1 have none
 
 `row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
 out.arrays())` is the file of some, with `out = Columns()`, and `load(data, FORMAT, codec.read)`
-reads it. What a hint cannot say is a `Codec` made by hand."""
+reads it. What a hint cannot say is a `Codec` made by hand.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +58,11 @@ class Codec(NamedTuple):
     error of the file.
 
     Of a field: `since` is the first version of the format that has it, and `key` its name in the
-    file, "" for its own."""
+    file, "" for its own.
+    """
 
     write: Callable[[Any, Columns], Any]
-    read: Callable[[Part], Any]
+    read: Callable[[HeaderValue], Any]
     since: int = 1
     key: str = ""
 
@@ -86,7 +88,8 @@ class Columns:
         """Where whole numbers lie, of the smallest kind that holds them: (kind, place, length).
 
         Equal ones lie there once, and one that is the same number throughout is ("=", that number,
-        length)."""
+        length).
+        """
         array = np.asarray(values).reshape(-1)
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         if low == high:
@@ -120,7 +123,7 @@ class Known(dict[str, Any]):
         found = self[bound] if isinstance(bound, str) else bound
         return found if isinstance(found, int) else len(found)
 
-    def column(self, place: Part, count: int | None, least: int, most: int) -> Array:
+    def column(self, place: HeaderValue, count: int | None, least: int, most: int) -> Array:
         """int64[count], each number from `least` to `most`: a column of the file. Any number of
         them if `count` is None."""
         kind, length = TEXT.read(place[0]), place[2].whole(0, MOST_NUMBERS)
@@ -148,19 +151,21 @@ class Known(dict[str, Any]):
             place.fail(f"a column of numbers from {least:,} to {most:,}")
         return found
 
-    def _charge(self, place: Part, length: int) -> None:
+    def _charge(self, place: HeaderValue, length: int) -> None:
         """Columns may overlap in the file, so that it could ask for more numbers than it holds."""
         self._left -= length
         if self._left < 0:
             place.fail(f"one of the first {MOST_NUMBERS:,} numbers of a {self.form.noun}")
 
 
-class Part:
+class HeaderValue:
     """A value of the header: `key` is its name or number in `above`, and `known` the file's."""
 
     __slots__ = ("above", "key", "known", "value")
 
-    def __init__(self, value: Any, key: str | int, known: Known, above: Part | None = None) -> None:
+    def __init__(
+        self, value: Any, key: str | int, known: Known, above: HeaderValue | None = None
+    ) -> None:
         self.value, self.key, self.known, self.above = value, key, known, above
 
     @property
@@ -183,30 +188,32 @@ class Part:
             next_step="save it again; a file that was changed by hand cannot be loaded.",
         )
 
-    def __getitem__(self, key: str | int) -> Part:
+    def __getitem__(self, key: str | int) -> HeaderValue:
         if not isinstance(self.value, dict if isinstance(key, str) else list):
             self.fail("an object" if isinstance(key, str) else "a list")
         try:
-            return Part(self.value[key], key, self.known, self)  # type: ignore[index]
+            return HeaderValue(self.value[key], key, self.known, self)  # type: ignore[index]
         except LookupError:
-            form, place = self.known.form, Part(None, key, self.known, self).where
+            form, place = self.known.form, HeaderValue(None, key, self.known, self).where
         raise form.error(
             f"The {form.noun} is damaged: something is missing.",
             where=place,
             next_step="save it again.",
         )
 
-    def items(self, wanted: str = "a list") -> Iterator[Part]:
+    def items(self, wanted: str = "a list") -> Iterator[HeaderValue]:
         """The values of a list."""
         if not isinstance(self.value, list):
             self.fail(wanted)
-        return (Part(value, i, self.known, self) for i, value in enumerate(self.value))
+        return (HeaderValue(value, i, self.known, self) for i, value in enumerate(self.value))
 
-    def entries(self) -> Iterator[tuple[str, Part]]:
+    def entries(self) -> Iterator[tuple[str, HeaderValue]]:
         """The names and values of an object."""
         if not isinstance(self.value, dict):
             self.fail("an object")
-        return ((name, Part(value, name, self.known, self)) for name, value in self.value.items())
+        return (
+            (name, HeaderValue(value, name, self.known, self)) for name, value in self.value.items()
+        )
 
     def whole(self, least: int, most: int) -> int:
         """The value, a whole number from `least` to `most`."""
@@ -215,18 +222,16 @@ class Part:
         return int(self.value)
 
 
-def load(data: bytes, form: Format, read: Callable[[Part], T]) -> T:
+def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
     """What `read` makes of the header of a file. Raises the error of `form`, whatever is wrong with
     the file."""
     value, arrays = unpack(data, form)
-    header = Part(value, "header", Known(form, arrays))
+    header = HeaderValue(value, "header", Known(form, arrays))
     header.known.version = version = header["version"].whole(1, 10**6)
     if version > form.version:
         raise form.error(
-            (
-                f"The {form.noun} has format version {version}; this kit reads up to version "
-                f"{form.version}."
-            ),
+            f"The {form.noun} has format version {version}; this kit reads up to version "
+            f"{form.version}.",
             next_step=f"update ipu_teach, or save the {form.noun} again with this version.",
         )
     for kind in arrays.keys() & COLUMNS.keys():
@@ -275,7 +280,7 @@ def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known],
 def real(least: float = 0, most: float = 1e18) -> Codec:
     """A number from `least` to `most`."""
 
-    def read(part: Part) -> float:
+    def read(part: HeaderValue) -> float:
         good = type(part.value) in (int, float) and least <= part.value <= most
         return float(part.value) if good else part.fail(f"a number from {least:,} to {most:,}")
 
@@ -293,7 +298,7 @@ def column(
     """An array of whole numbers among the columns, of that shape; without one, of any length."""
     bounds = _bounds(least, most, below)
 
-    def read(part: Part) -> Array:
+    def read(part: HeaderValue) -> Array:
         sizes = [part.known.bound(n) for n in shape]
         found = part.known.column(part, prod(sizes) if sizes else None, *bounds(part.known))
         return found.reshape(sizes) if len(sizes) > 1 else found
@@ -307,7 +312,7 @@ def column(
 def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec:
     """A list, of at most `most` if that is said; an error calls it `wanted`."""
 
-    def read(part: Part) -> tuple[Any, ...]:
+    def read(part: HeaderValue) -> tuple[Any, ...]:
         if most is not None and isinstance(part.value, list) and len(part.value) > most:
             part.fail(wanted)
         return tuple(map(inner.read, part.items(wanted)))
@@ -339,7 +344,7 @@ def pair(*inner: Codec) -> Codec:
 def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an object") -> Codec:
     """A dict with text for keys, which are some `among`."""
 
-    def read(part: Part) -> dict[str, Any]:
+    def read(part: HeaderValue) -> dict[str, Any]:
         if (
             not isinstance(part.value, dict)
             or among is not None
@@ -354,7 +359,7 @@ def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an ob
 def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
     """`inner`, for which `good` says true."""
 
-    def read(part: Part) -> Any:
+    def read(part: HeaderValue) -> Any:
         found = inner.read(part)
         return found if good(found) else part.fail(wanted)
 
@@ -364,7 +369,7 @@ def checked(inner: Codec, good: Callable[[Any], bool], wanted: str) -> Codec:
 def told(name: str, inner: Codec) -> Codec:
     """`inner`, to which bounds of what is read later may refer by `name`."""
 
-    def read(part: Part) -> Any:
+    def read(part: HeaderValue) -> Any:
         part.known[name] = found = inner.read(part)
         return found
 
@@ -398,7 +403,7 @@ PerTile = Annotated[Array, column("tiles")]
 PerIpu = Annotated[Array, column("ipus")]
 
 
-def _read_target(part: Part) -> Target:
+def _read_target(part: HeaderValue) -> Target:
     given = {name: p.value for name, p in part["fields"].entries()}
     # older files had no other
     return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **given})
@@ -420,7 +425,7 @@ def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
     it `wanted`."""
     inner = pair(*columns.values())
 
-    def read(part: Part) -> tuple[Any, ...]:
+    def read(part: HeaderValue) -> tuple[Any, ...]:
         found = inner.read(part)
         return tuple(map(make, *found)) if len({*map(len, found)}) == 1 else part.fail(wanted)
 
@@ -469,7 +474,7 @@ def row(make: Any, **parts: Codec) -> Codec:
     `parts`."""
     of = parts or schema(make)
 
-    def read(part: Part) -> Any:
+    def read(part: HeaderValue) -> Any:
         here, version = enumerate(of.items()), part.known.version
         return make(**{name: c.read(part[i]) for i, (name, c) in here if c.since <= version})
 
@@ -480,7 +485,7 @@ def keyed(make: Any, **parts: Codec) -> Codec:
     """As `row`, as an object with a name for each field."""
     of = parts or schema(make)
 
-    def read(part: Part) -> Any:
+    def read(part: HeaderValue) -> Any:
         here, version = of.items(), part.known.version
         return make(**{name: c.read(part[c.key or name]) for name, c in here if c.since <= version})
 
@@ -494,7 +499,7 @@ def tagged(kinds: Mapping[str, Codec], kind: Callable[[Any], str], wanted: str) 
     """An object that says in `kind` which of `kinds` it is: objects all of them. `kind` says it of
     a value."""
 
-    def read(part: Part) -> Any:
+    def read(part: HeaderValue) -> Any:
         found = TEXT.read(part["kind"])
         return kinds[found].read(part) if found in kinds else part["kind"].fail(wanted)
 

@@ -108,21 +108,16 @@ class Target(WithoutSome):
     shared_bus_speedup: int = _constant(
         1,
         "times the rate, for what both tiles of a pair hear",
-        (
-            "our choice: PopLibs' planner counts 2 (popops/ExchangeEstimator.cpp), but a further "
-            "receiver speeds up nothing"
-        ),
+        "our choice: PopLibs' planner counts 2 (popops/ExchangeEstimator.cpp), but a further "
+        "receiver speeds up nothing",
         1,
         64,
     )
     exchange_latency_cycles: int = _constant(
         54,
         "cycles from the start of an exchange to its first word",
-        (
-            "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md: decoded from a program of "
-            "Poplar's "
-            "SDK 3.4, row 0"
-        ),
+        "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md: decoded from a program of Poplar's "
+        "SDK 3.4, row 0",
     )
     exchange_cycles_per_row: int = _constant(
         2,
@@ -445,6 +440,5 @@ def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
     if not isinstance(value, numbers) or isinstance(value, bool) or not least <= value <= most:
         raise InvalidMachineModelError(f"""{name} is {shown(value)}.
             next:  give {"a whole number" if kind == "int" else "a number"} from {least:g} to
-            {most:,.0f}
-            ({metadata["unit"]}).""")
+            {most:,.0f} ({metadata["unit"]}).""")
     return int(value) if kind == "int" else float(value)

@@ -55,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "home,\n"
     )
     text += (
-        "with each of these Pythons, or all that are found: doctor, lesson 00, and the lesson "
-        "in JupyterLab"
+        "with each of these Pythons, or all that are found: doctor, lesson 00, and the lesson in "
+        "JupyterLab"
     )
     parser.add_argument("--try", nargs="*", dest="trial", metavar="PYTHON", help=text)
     options = parser.parse_args(arguments)
@@ -126,9 +126,8 @@ def make(folder: Path, targets: Sequence[Target], archive: Path | None) -> None:
     room = shutil.disk_usage(folder).free
     if room + kept < megabytes(targets) * 10**6:
         raise PackError(
-            f"the disk has {room // 10**6:,} MB free. Make room, or name a folder on another "
-            f"one "
-            f"with --folder"
+            f"the disk has {room // 10**6:,} MB free. Make room, or name a folder on another one "
+            "with --folder"
         )
     used: set[str] = set()
     nowhere: list[str] = []
@@ -155,9 +154,8 @@ def make(folder: Path, targets: Sequence[Target], archive: Path | None) -> None:
     pack_folder.copy_kit(folder)
     pack_folder.write_starts(folder, targets)
     sizes = pack_folder.write_all_sums(folder, store.sums)
-    print(
-        f"\n{'kit and lessons':<16}{_mb(sum(n for name, n in sizes.items() if not name.startswith('wheels/'))):>8} MB"
-    )
+    kit = sum(n for name, n in sizes.items() if not name.startswith("wheels/"))
+    print(f"\n{'kit and lessons':<16}{_mb(kit):>8} MB")
     for part in (ANY, *dict.fromkeys(target.system.folder for target in targets)):
         here = [n for name, n in sizes.items() if name.startswith(f"wheels/{part}/")]
         print(f"{part:<16}{_mb(sum(here)):>8} MB{len(here):>6} wheels")

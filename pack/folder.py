@@ -52,8 +52,9 @@ SHELL = """\
 #!/bin/sh
 # Sets the kit up from the wheels beside this file, without a network, and opens the first lesson.
 cd "$(dirname "$0")" || exit 1
+ask='import sys; sys.exit(sys.version_info[:2] not in [{versions}])'
 for python in {names} python3 python; do
-    if "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in [{versions}])' 2>/dev/null; then
+    if "$python" -c "$ask" 2>/dev/null; then
         "$python" run.py "$@"
         status=$?
         if [ $status != 0 ] && [ -t 0 ]; then
@@ -63,7 +64,8 @@ for python in {names} python3 python; do
         exit $status
     fi
 done
-echo 'One of Python {pythons} is needed, and none was found. Install one, then start this again.' >&2
+echo 'One of Python {pythons} is needed, and none was found.' \\
+    'Install one, then start this again.' >&2
 if [ -t 0 ]; then
     printf 'Press Enter to close this window. '
     read -r _
@@ -72,7 +74,7 @@ exit 2
 """
 BATCH = """\
 @echo off
-rem Sets the kit up from the wheels beside this file, without a network, and opens the first lesson.
+rem Sets the kit up from the wheels beside this file, without a network, and opens a lesson.
 cd /d "%~dp0"
 for %%v in ({spaced}) do (
     py -%%v -c "" >nul 2>nul && (
@@ -97,8 +99,8 @@ ipu_teach {version}: learn to program a tile machine, in Jupyter. No network is 
 2. Start it:
 {starts}   or, in a terminal in this folder: python3 run.py (on Windows: py run.py)
 
-The first start takes a minute or two and 600 MB of disk, and opens the first lesson in your browser. It needs one of Python
-{pythons}, which this folder does not bring.
+The first start takes a minute or two and 600 MB of disk, and opens the first lesson in your
+browser. It needs one of Python {pythons}, which this folder does not bring.
 
 Of the wheels you need the folder any and the one for your system; the others may stay on the stick:
 {folders}

@@ -139,17 +139,16 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     text = "\n".join(said)
     if status == 0:
         return None
-    if run.offline(text):
+    # the last kind is a pin without a wheel, too
+    why = run.unreached(text, run.UNREACHED[:-1])
+    if why:
         raise PackError(
-            "there is no network. What was fetched is kept: connect, then give the same "
-            "command "
-            "again"
+            f"{why[0]}. What was fetched is kept. {why[1]}, then give the same command again"
         )
     if "No space left on device" in text or "[Errno 28]" in text:
         raise PackError(
-            f"the disk of {folder.parents[1]} is full. Make room, or name a folder on another "
-            f"one "
-            f"with --folder"
+            f"the disk of {folder.parents[1]} is full. Make room, or name a folder on another one "
+            "with --folder"
         )
     refused = re.search(r"No matching distribution found for (\S+)", text)
     if refused and refused[1] in pins:

@@ -1,7 +1,8 @@
 """The judge: the machine as plainly as it can be told, over the kit's own graphs and programs.
 
-Every byte by itself, every vertex in turn. It shares no code with `compile`, `cost` and `engine`, and all of them are compared
-with it: values, definedness, races, received bytes. It knows no registers, rounds nothing by chance, and stamps no times.
+Every byte by itself, every vertex in turn. It shares no code with `compile`, `cost` and `engine`,
+and all of them are compared with it: values, definedness, races, received bytes. It knows no
+registers, rounds nothing by chance, and stamps no times.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from ipu_teach import ComputeSet, Graph, Tensor, program as p
 from ipu_teach.errors import ApplicationRuntimeError, ComputeSetRaceError, UninitialisedReadError
 from ipu_teach.graph import DataStream, RemoteBuffer, VectorList
 from ipu_teach.graph.layouts import Layout
-from ipu_teach.graph.table import VertexTable
+from ipu_teach.graph.vertex_table import VertexTable
 from ipu_teach.types import Array, DType, poison
 
 
 class Judge:
-    """`memory`, `defined`, `owner`: what each byte holds, whether it was written, its tile. `steps`: (name, {tile: bytes})."""
+    """`memory`, `defined`, `owner`: what each byte holds, whether it was written, its tile.
+    `steps`: (name, {tile: bytes})."""
 
     def __init__(self, graph: Graph, feeds: Mapping[str, Iterable[Array]] | None = None) -> None:
         self.graph = graph
@@ -175,7 +177,8 @@ class Judge:
         return answers
 
     def places(self, table: VertexTable, row: int, name: str) -> tuple[list[Array], type[DType]]:
-        """What a field is connected to: for each of its parts the positions of the elements, and their dtype."""
+        """What a field is connected to: for each of its parts the positions of the elements, and
+        their dtype."""
         layout = self.graph.layouts[table.layouts[name][row]]
         parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
         return [
@@ -185,7 +188,8 @@ class Judge:
     def compute(
         self, table: VertexTable, row: int, places: Any, filling: int, state: Any
     ) -> tuple[dict[str, Array], bool]:
-        """What is in the fields of a vertex after compute(), flat, and its answer. Before, outputs are full of `filling`."""
+        """What is in the fields of a vertex after compute(), flat, and its answer. Before, outputs
+        are full of `filling`."""
         parts, regions = dict[str, list[Array]](), dict[str, Any]()
         for name, (at, dtype) in places.items():
             field, there = (

@@ -1,8 +1,8 @@
 """A third counter of cycles: plain `compute()` on numbers that count what is done to them.
 
-It shares nothing with the walk but the prices of single operations. What may be data is a question of the text and not of one
-run, so the vertices are run again until no more is found: `Pricer.joins` holds, for each place where ways meet, the variables
-that were data there once.
+It shares nothing with the walk but the prices of single operations. What may be data is a question
+of the text and not of one run, so the vertices are run again until no more is found: `Pricer.joins`
+holds, for each place where ways meet, the variables that were data there once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import Vertex
-from ipu_teach.cost.codelets import VERTEX_OVERHEAD, single_cycles
+from ipu_teach.cost.traced import VERTEX_OVERHEAD, single_cycles
 from ipu_teach.target import Target, make_target
 
 WORKERS = make_target().num_worker_contexts
@@ -261,7 +261,8 @@ class Pricer:
         return value
 
     def note(self, place: Any, names: list[str], local: dict[str, Any]) -> bool:
-        """At a loop's head: what is data at the end of a turn is so at the beginning of the first."""
+        """At a loop's head: what is data at the end of a turn is so at the beginning of the
+        first."""
         self.turns[place] = self.turns.get(place, 0) + 1
         for name in names if self.turns[place] > 1 else ():
             if isinstance(local.get(name), Number):
@@ -335,7 +336,8 @@ class Pricer:
         return found if wanted else self.negated(found)
 
     def many(self, kind: str, place: Any, pairs: Any, key: Any = None, start: Any = 0) -> Any:
-        """sum, any, all, max or min: of each item whether it counts, if that is a question, and what it is."""
+        """sum, any, all, max or min: of each item whether it counts, if that is a question, and
+        what it is."""
         found, least, first, better = (
             {"any": False, "all": True}.get(kind, start),
             None,
@@ -604,7 +606,8 @@ class _Telling(ast.NodeTransformer):
         outer, self.loop = self.loop, place
         test = ast.unparse(self.visit(node.test))
         (made,) = self.text(
-            f"while P_.at({node.lineno}) and P_.note({place!r}, {names!r}, locals()) and P_.test({test}): pass"
+            f"while P_.at({node.lineno}) and P_.note({place!r}, {names!r}, locals()) and "
+            f"P_.test({test}): pass"
         )
         made.body = self.within([x for s in node.body for x in _list(self.visit(s))])  # type: ignore[attr-defined]
         self.loop = outer
@@ -642,7 +645,10 @@ class _Telling(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> Any:
         self.generic_visit(node)
         if node.value is not None:
-            text = f"P_.join({self.name + ' returns'!r}, '', lambda: P_.given({ast.unparse(node.value)}))"
+            text = (
+                f"P_.join({self.name + ' returns'!r}, '', lambda: "
+                f"P_.given({ast.unparse(node.value)}))"
+            )
             node.value = ast.parse(text, mode="eval").body
         return node
 
@@ -755,7 +761,8 @@ def priced(codelet: type[Vertex], values: dict[str, Any], prices: str) -> list[i
 def priced_by_line(
     codelet: type[Vertex], values: dict[str, Any], prices: str
 ) -> list[tuple[int, dict[int, float]]]:
-    """The same, and of the slowest worker the cycles of each line of the file, as they come to the tile."""
+    """The same, and of the slowest worker the cycles of each line of the file, as they come to the
+    tile."""
     pricer, multi = Pricer(codelet, make_target(codelet_prices=prices)), codelet.context == "multi"
     workers = WORKERS if multi else 1
     while True:

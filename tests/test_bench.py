@@ -1,4 +1,5 @@
-"""The benchmark: its rows, its choice, its table and its JSON. How fast anything is, no test says."""
+"""The benchmark: its rows, its choice, its table and its JSON. How fast anything is, no test
+says."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import bench
 from bench import all_rows, chosen_rows, gpu, graphs, kernels, peers, scalar, symbolic, table
 from bench.measure import Result, Row, measure, run_rows
 from ipu_teach import FLOAT
-from ipu_teach.compile import compile_graph
+from ipu_teach.compile import compile_programs
 from ipu_teach.cost import CostModel
 from ipu_teach.engine import Engine
 from ipu_teach.engine.scalar.compiled import numba_is_here
@@ -155,9 +156,9 @@ def test_the_graphs_that_are_built_fit_at_their_full_size(nothing_loads: None) -
     graphs.undefined()
     for rows in (graphs.SMALL, graphs.LARGE):
         graph, program = graphs.bulk(rows)
-        CostModel(compile_graph(graph, [program])).check_memory()
+        CostModel(compile_programs(graph, [program])).check_memory()
     _, graph, program = graphs.pod_graph(graphs.MOST_IPUS)
-    CostModel(compile_graph(graph, [program])).check_memory()
+    CostModel(compile_programs(graph, [program])).check_memory()
 
 
 def test_the_graphs_for_a_gpu_fit_at_their_full_size(
@@ -332,9 +333,9 @@ def test_a_peer_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     )
     (result,) = run_rows(chosen_rows("t1", peers=True), 3, lambda name: None)
     assert result.value is None
-    assert (
-        result.note
-        == "PyTorch is not installed, from which Triton takes its arrays: python -m pip install -e '.[torch]'"
+    assert result.note == (
+        "PyTorch is not installed, from which Triton takes its arrays: python -m pip install "
+        "-e '.[torch]'"
     )
 
 

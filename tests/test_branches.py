@@ -1,6 +1,7 @@
 """Codelets whose branches depend on data: scalar loops.
 
-Whichever way they run, the bits are those of the plain vertex loop, and a vertex costs what it did and no more.
+Whichever way they run, the bits are those of the plain vertex loop, and a vertex costs what it did
+and no more.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from bench.codelets import Collatz, FirstPast
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine import ways as ways_of
-from ipu_teach.engine.batch import plan
+from ipu_teach.engine.batch import batch_plan
+from ipu_teach.engine.batch.batch_plan import BatchPlan
 from ipu_teach.engine.batch.chunk import Chunk
-from ipu_teach.engine.batch.plan import Plan
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError
@@ -127,7 +128,8 @@ class Costly(Vertex):
 
 
 def test_a_vertex_costs_the_way_that_it_took() -> None:
-    """Start 5, load, compare, branch; if it is taken load again, multiply, add and store. One vertex a tile, six threads."""
+    """Start 5, load, compare, branch; if it is taken load again, multiply, add and store. One
+    vertex a tile, six threads."""
     for x, cycles in (([1.0, -1.0, 0.0], [72, 48, 48]), ([-1.0, -1.0, -1.0], [48, 48, 48])):
         got = both(Costly, "scalar", x=x)
         assert got.report.compute_sets[0].cost.compute_cycles.tolist() == cycles
@@ -237,7 +239,8 @@ class NestedWhile(Vertex):
 
 
 class MixedTotal(Vertex):
-    """A Python number until something is added, and a numpy number after: 0.1 * 0.7 is not the same for both."""
+    """A Python number until something is added, and a numpy number after: 0.1 * 0.7 is not the same
+    for both."""
 
     x: Input[Vector[FLOAT]]
     flags: Input[Vector[INT]]
@@ -335,7 +338,8 @@ def test_scalar_loops_equal_the_plain_one(count: int) -> None:
 
 
 def collatz(n: int) -> tuple[int, int]:
-    """(steps, cycles): start 5, load, store; each turn compare, branch, modulo 292, compare, branch, and count."""
+    """(steps, cycles): start 5, load, store; each turn compare, branch, modulo 292, compare,
+    branch, and count."""
     steps, cycles = 0, 5 + 1 + 1
     while n != 1:
         cycles += 2 + 292 + 2 + 1 + (277 if n % 2 == 0 else 2)
@@ -470,16 +474,30 @@ def test_a_domain_error_is_that_of_its_vertex() -> None:
 
 REFUSED = {
     "self.x[0] = any([v > 1 for v in self.x]) if self.x[0] > 0 else 0": "any() of a list",
-    "t = []\n  for v in self.x:\n   if v > 0: t.append(v)": "a list that grows does not run as a scalar loop (write np",
+    "t = []\n  for v in self.x:\n   if v > 0: t.append(v)": (
+        "a list that grows does not run as a scalar loop (write np"
+    ),
     "t = [v for v in self.x if v > 0]\n  self.x[0] = t[0]": "a list that grows",
-    "t = self.WEIGHTS\n  if self.x[0] > 0: t[0] = 2": "a list that all vertices share does not run as a scalar",
-    "for v in sorted(self.x): self.x[0] = v": "sorted() does not run as a scalar loop (write np.sort(…)",
-    "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": "a loop's else does not run as a scalar loop",
+    "t = self.WEIGHTS\n  if self.x[0] > 0: t[0] = 2": (
+        "a list that all vertices share does not run as a scalar"
+    ),
+    "for v in sorted(self.x): self.x[0] = v": (
+        "sorted() does not run as a scalar loop (write np.sort(…)"
+    ),
+    "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": (
+        "a loop's else does not run as a scalar loop"
+    ),
     "if self.x[0] > 0: self.x = np.random.rand(2)": "np.random.rand()",
     "t = self.x if self.x[0] > 0 else np.zeros(3)\n  self.x[0] = t[0]": "a choice of arrays",
-    "if self.x[0] > 0: self.x.sort()": ".sort does not run as a scalar loop (write np.sort(…) instead)",
-    "if self.x[0] > 0: self.x[0] = np.count_nonzero(self.x)": "np.count_nonzero() does not run as a scalar loop (write (…)",
-    "if self.x[0] > 0: self.x[0] = np.average(self.x, weights=[1])": "(write (x * w).sum() / w.sum() instead)",
+    "if self.x[0] > 0: self.x.sort()": (
+        ".sort does not run as a scalar loop (write np.sort(…) instead)"
+    ),
+    "if self.x[0] > 0: self.x[0] = np.count_nonzero(self.x)": (
+        "np.count_nonzero() does not run as a scalar loop (write (…)"
+    ),
+    "if self.x[0] > 0: self.x[0] = np.average(self.x, weights=[1])": (
+        "(write (x * w).sum() / w.sum() instead)"
+    ),
     "d = {}\n  d[int(self.x[0])] = 1": "a dict does not run as a scalar loop (write np.zeros(n)",
 }
 
@@ -487,7 +505,10 @@ REFUSED = {
 @pytest.mark.parametrize("body", REFUSED)
 def test_why_a_codelet_does_not_run_as_a_scalar_loop(body: str, tmp_path: Path) -> None:
     file = tmp_path / "refused.py"
-    head = "from ipu_teach import *\nimport numpy as np\nclass Refused(Vertex):\n x: InOut[Vector[FLOAT]]\n WEIGHTS = [1, 2]\n"
+    head = (
+        "from ipu_teach import *\nimport numpy as np\nclass Refused(Vertex):\n x: "
+        "InOut[Vector[FLOAT]]\n WEIGHTS = [1, 2]\n"
+    )
     text = f"{head} def compute(self):\n  {body}\n"
     file.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("refused", file)
@@ -505,7 +526,8 @@ def test_why_a_codelet_does_not_run_as_a_scalar_loop(body: str, tmp_path: Path) 
 @settings(RANDOMLY, max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
-    """Batch, scalar or loop, whatever a codelet of random branches and loops comes to; vertices in any order."""
+    """Batch, scalar or loop, whatever a codelet of random branches and loops comes to; vertices in
+    any order."""
     dtype = rng.choice([FLOAT, FLOAT, HALF, INT])
     size, count = rng.choice([1, 2, 3, 5]), rng.choice([1, 2, 7, 90])
     codelet, source = random_branching(rng, dtype, rng.randint(1, 3), size)
@@ -571,14 +593,14 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
         "_shuffled",
         lambda result, engine, group: "in order" if engine.how.shuffle is None else "shuffled",
     )
-    counted(plan, "placed", lambda result, *args: "view" if result.here else "no view")
+    counted(batch_plan, "placed", lambda result, *args: "view" if result.here else "no view")
     counted(
         Chunk,
         "_gather",
         lambda result, part, root, *rest: "nested" if root in part.placement.column else "gather",
     )
     counted(
-        Plan,
+        BatchPlan,
         "bind",
         lambda result, whole: "whole" if whole.buffers.most == len(whole.rows) else "chunks",
     )

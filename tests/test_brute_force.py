@@ -1,6 +1,8 @@
-"""Every analysis against the simplest thing that could compute it: sets of elements, and loops over vertices.
+"""Every analysis against the simplest thing that could compute it: sets of elements, and loops over
+vertices.
 
-The graphs are random; which elements a vertex touches is known from numpy's own indexing (see graphs.View).
+The graphs are random; which elements a vertex touches is known from numpy's own indexing (see
+graphs.View).
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from ipu_teach import (
     concat,
     program as programs,
 )
-from ipu_teach.compile import compile_graph
+from ipu_teach.compile import compile_programs
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.schedule import busiest_worker, even_tile_cycles, shared_out
@@ -70,7 +72,7 @@ def some_space(rng: Random, device: Device) -> Space:
 
 def cost_of(space: Space, program: Program) -> StepCost:
     """The modelled cost of the one step in `program`."""
-    return CostModel(compile_graph(space.graph, [program])).step(0)
+    return CostModel(compile_programs(space.graph, [program])).step(0)
 
 
 # --- where elements lie ---------------------------------------------------------------------------
@@ -106,7 +108,7 @@ def test_the_memory_ledger_counts_every_byte_once(rng: Random) -> None:
     constant = space.graph.add_constant(HALF, (5,), 1, "constant")
     space.graph.set_tile_mapping(constant, 0)
     step = random_superstep(rng, space)
-    memory = CostModel(compile_graph(space.graph, [Execute(step.compute_set)])).memory
+    memory = CostModel(compile_programs(space.graph, [Execute(step.compute_set)])).memory
     per_tile, by_variable = [0] * space.tiles, defaultdict(int)
     state = 0
     for element, tile in enumerate(space.tile):
@@ -131,7 +133,8 @@ def test_the_memory_ledger_counts_every_byte_once(rng: Random) -> None:
 
 @pytest.mark.parametrize("over", [0, 1])
 def test_a_tile_is_full_when_its_bytes_are_more_than_it_has(over: int) -> None:
-    """A tile has a supervisor's stack of 128 bytes, and each variable on it fills whole words of 8."""
+    """A tile has a supervisor's stack of 128 bytes, and each variable on it fills whole words of
+    8."""
     device = IPUModel(tiles_per_ipu=2, memory_bytes_per_tile=1128).create_device()
     space = Space(device, Random(0))
     x = space.variable(BOOL, (1500 + over,))
@@ -154,7 +157,8 @@ def test_a_tile_is_full_when_its_bytes_are_more_than_it_has(over: int) -> None:
 
 
 def moved(space: Space, wanted: Sequence[set[int]], per_ipu: int) -> list[list[int]]:
-    """[received, sent] by tile and [received, sent] by IPU in bytes, if tile t must get the elements `wanted[t]`."""
+    """[received, sent] by tile and [received, sent] by IPU in bytes, if tile t must get the
+    elements `wanted[t]`."""
     tiles = range(len(wanted))
     ipus = range(len(wanted) // per_ipu)
     received = [space.bytes_of({e for e in wanted[t] if space.tile[e] != t}) for t in tiles]
@@ -227,7 +231,8 @@ def messages(found: Transfers) -> dict[tuple[int, tuple[int, ...]], int]:
 
 
 def heard(space: Space, wanted: Sequence[set[int]]) -> dict[tuple[int, tuple[int, ...]], int]:
-    """Bytes by sender and set of receivers, element by element, if tile t must get the elements `wanted[t]`."""
+    """Bytes by sender and set of receivers, element by element, if tile t must get the elements
+    `wanted[t]`."""
     result: dict[tuple[int, tuple[int, ...]], int] = {}
     for element in set().union(*wanted):
         owner = space.tile[element]
@@ -242,7 +247,7 @@ def heard(space: Space, wanted: Sequence[set[int]]) -> dict[tuple[int, tuple[int
 def test_a_compute_sets_messages_are_a_count_of_elements(rng: Random) -> None:
     space = some_space(rng, some_device(rng))
     step = random_superstep(rng, space)
-    compiled = compile_graph(space.graph, [Execute(step.compute_set)])
+    compiled = compile_programs(space.graph, [Execute(step.compute_set)])
     reads, writes = transfers(compiled.graph, compiled.steps[0])
     assert messages(reads) == heard(space, touched_by_tile(space, step, ("input", "inout")))
     # What is written goes from the vertex's tile to each owner.
@@ -262,7 +267,7 @@ def test_a_compute_sets_messages_are_a_count_of_elements(rng: Random) -> None:
 def test_a_copys_messages_are_a_count_of_elements(rng: Random) -> None:
     space = some_space(rng, some_device(rng))
     copy, source, destination = random_copy(rng, space)
-    compiled = compile_graph(space.graph, [copy])
+    compiled = compile_programs(space.graph, [copy])
     wanted: list[set[int]] = [set() for _ in range(space.tiles)]
     for s, d in zip(
         source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True
@@ -339,10 +344,10 @@ def test_a_race_is_found_where_there_is_one(rng: Random) -> None:
         step.vertices.append(placed)
     expected = conflicts(step)
     if not expected:
-        compile_graph(space.graph, [Execute(step.compute_set)])
+        compile_programs(space.graph, [Execute(step.compute_set)])
         return
     with pytest.raises(ComputeSetRaceError) as caught:
-        compile_graph(space.graph, [Execute(step.compute_set)])
+        compile_programs(space.graph, [Execute(step.compute_set)])
     named = re.search(r"element \[([\d, ]*)\] of '(t\d+)'", str(caught.value))
     if named is None:
         assert "element twice" in str(caught.value)
@@ -416,9 +421,9 @@ def test_a_copy_onto_itself_is_refused(rng: Random) -> None:
     copy = Copy(source.tensor, destination.tensor)
     if source.elements & destination.elements:
         with pytest.raises(ControlProgramError):
-            compile_graph(space.graph, [copy])
+            compile_programs(space.graph, [copy])
     else:
-        compile_graph(space.graph, [copy])
+        compile_programs(space.graph, [copy])
 
 
 # --- schedule -------------------------------------------------------------------------------------
@@ -457,7 +462,8 @@ def test_equal_vertices_in_closed_form(count: int, cycles: int, workers: int) ->
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_a_compute_sets_cycles_are_those_of_the_plain_simulation(rng: Random) -> None:
-    """Vertices of several codelets, in the order in which they were added; supervisors one after the other."""
+    """Vertices of several codelets, in the order in which they were added; supervisors one after
+    the other."""
     device = some_device(rng, num_worker_contexts=rng.choice([1, 2, 6]))
     space = some_space(rng, device)
     step = random_superstep(rng, space, most=8, costed=True)
@@ -479,7 +485,8 @@ def test_a_compute_sets_cycles_are_those_of_the_plain_simulation(rng: Random) ->
 
 
 def test_the_order_of_adding_counts_across_codelets() -> None:
-    """5, 5, 1, 1 on two workers: 6 and 6. Codelet by codelet it would be 5, 1, 1, 5, and the second worker would get 7."""
+    """5, 5, 1, 1 on two workers: 6 and 6. Codelet by codelet it would be 5, 1, 1, 5, and the second
+    worker would get 7."""
     space = Space(IPUModel(tiles_per_ipu=1, num_worker_contexts=2).create_device(), Random(0))
     x, out = space.variable(FLOAT, (4, 2)), space.variable(FLOAT, (4,))
     compute_set = space.graph.add_compute_set()
@@ -493,7 +500,8 @@ def test_the_order_of_adding_counts_across_codelets() -> None:
 
 
 def tile_cycles(t: Traffic, tile: int, target: Target) -> int:
-    """Cycles of one tile in one exchange: its longest stream of words, or its instructions, after the first word came."""
+    """Cycles of one tile in one exchange: its longest stream of words, or its instructions, after
+    the first word came."""
     received, sent, turns = (int(a[tile]) for a in (t.received, t.words, t.sources))
     words = max(-(-received // 4), sent)
     row = tile % target.tiles_per_ipu // 2  # of the first block, which is all that a few tiles fill

@@ -1,4 +1,5 @@
-"""The pages for people who come from Poplar: every name in the table exists and can be called, every block of code runs."""
+"""The pages for people who come from Poplar: every name in the table exists and can be called,
+every block of code runs."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from ipu_teach import (
     program as programs,
 )
 from ipu_teach.device import DeviceManager
-from ipu_teach.graph import codelets
+from ipu_teach.graph import codelet_registry
 from ipu_teach.poplibs import graphfn, poplin, popnn, popops, poprand, poputil
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,7 +51,7 @@ MISSING = [row for row in ROWS if not row.ours]
 @pytest.fixture(autouse=True)
 def own_codelets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example marks with @codelet is forgotten after it."""
-    monkeypatch.setattr(codelets, "_marked", dict(codelets._marked))
+    monkeypatch.setattr(codelet_registry, "_marked", dict(codelet_registry._marked))
 
 
 def named(row: Row) -> str:
@@ -152,7 +153,8 @@ class Total(Vertex):
 
 
 def sandbox() -> dict[str, Any]:
-    """The names that the rows' examples use: a small graph with one of everything, and an engine that has run it."""
+    """The names that the rows' examples use: a small graph with one of everything, and an engine
+    that has run it."""
     device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
     graph = Graph(device)
 

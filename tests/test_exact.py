@@ -1,7 +1,7 @@
 """Values are exact: what a program computes is what the plain vertex loop computes, bit for bit.
 
-The first half pins what the words of a codelet mean, each against numpy or plain Python. The second half runs random
-codelets and random graphs on the fast paths and on the vertex loop.
+The first half pins what the words of a codelet mean, each against numpy or plain Python. The second
+half runs random codelets and random graphs on the fast paths and on the vertex loop.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from ipu_teach import (
     Vertex,
 )
 from ipu_teach.engine import views
-from ipu_teach.engine.batch import across_vertices, chunk, plan, threads
+from ipu_teach.engine.batch import across_vertices, batch_plan, chunk, threads
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import Array
@@ -93,7 +93,8 @@ def run(
     strict: bool = True,
     **fields: Any,
 ) -> Ran:
-    """Run one vertex for each row of the arrays in `fields`; those of an Output are what is there before."""
+    """Run one vertex for each row of the arrays in `fields`; those of an Output are what is there
+    before."""
     graph = Graph(DEVICE.target)
     compute_set = graph.add_compute_set()
     tensors = {}
@@ -303,12 +304,14 @@ x.std(ddof=1) * x; np.argsort(m[1]); np.std(x[::2]); np.mean(m[0]) + np.var(m[:,
     "text", [t.strip() for line in EXPRESSIONS.strip().splitlines() for t in line.split(";")]
 )
 def test_an_expression_gives_what_numpy_gives_one_vertex(text: str, dtype: Any) -> None:
-    """Regions in place (twelve vertices beside each other, inputs and outputs in one variable), backwards, and in disorder."""
+    """Regions in place (twelve vertices beside each other, inputs and outputs in one variable),
+    backwards, and in disorder."""
     count, n, k = 12, 9, 4
     t, body = dtype.__name__, re.sub(r"\b([xmu])\b(?!\()", r"self.\1", text)
     source = (
-        f"class Expression(Vertex):\n x: Input[Vector[{t}]]\n m: Input[Vector[Vector[{t}]]]\n u: Input[Vector[{t}]]\n"
-        f" y: Output[Vector[{t}]]\n def compute(self):\n  self.y = np.ravel({body})\n"
+        f"class Expression(Vertex):\n x: Input[Vector[{t}]]\n m: Input[Vector[Vector[{t}]]]\n u: "
+        f"Input[Vector[{t}]]\n y: Output[Vector[{t}]]\n def compute(self):\n  self.y = "
+        f"np.ravel({body})\n"
     )
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {
         "np": np,
@@ -383,7 +386,8 @@ class Twins(Vertex):
 
 
 def test_one_region_on_two_fields(loop: bool) -> None:
-    """BLAS has a way of its own for a matrix times its own transpose; two fields are two matrices."""
+    """BLAS has a way of its own for a matrix times its own transpose; two fields are two
+    matrices."""
     values = normal(5, 17, 33)
     graph = Graph(DEVICE.target)
     x, out = graph.add_constant(FLOAT, values.shape, values), graph.add_variable(FLOAT, (5, 17, 17))
@@ -485,7 +489,8 @@ class Root(Vertex):
 
 
 def test_a_row_of_one_half_is_a_row(loop: bool) -> None:
-    """numpy has another path for a single element by the stride to the next, which there is none."""
+    """numpy has another path for a single element by the stride to the next, which there is
+    none."""
     x = np.arange(0x3800, 0x4800, dtype=np.uint16).view(np.float16)[:, None]
     expected = [np.cbrt(row.copy()) for row in x]
     np.testing.assert_array_equal(run(Root, loop, x=x, out=np.zeros_like(x)).out, expected)
@@ -510,7 +515,8 @@ class Window(Vertex):
 
 @pytest.mark.parametrize("step", [0, 1, 2, 25, 99, 100, 101])
 def test_sums_over_windows_that_overlap(step: int) -> None:
-    """Neighbouring vertices read the same elements at the smallest distance there is: numpy must not sum across vertices."""
+    """Neighbouring vertices read the same elements at the smallest distance there is: numpy must
+    not sum across vertices."""
     count = 40
     values = normal(100 + 101 * count)
     graph = Graph(DEVICE.target)
@@ -630,7 +636,10 @@ STOPPING = {
 
 @pytest.mark.parametrize("line", STOPPING)
 def test_what_is_not_traced_runs_vertex_by_vertex(line: str) -> None:
-    source = f"class Stops(Vertex):\n x: InOut[Vector[FLOAT]]\n def compute(self):\n  self.x += 1\n  {line}\n"
+    source = (
+        "class Stops(Vertex):\n x: InOut[Vector[FLOAT]]\n def compute(self):\n  self.x += 1\n  "
+        f"{line}\n"
+    )
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
     exec(source, scope)
     x = np.abs(normal(5, 4))
@@ -912,13 +921,14 @@ RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 @contextmanager
 def cut(rng: Random) -> Iterator[None]:
-    """Small chunks, short runs and short windows, so that a few vertices take all the ways that a million would."""
+    """Small chunks, short runs and short windows, so that a few vertices take all the ways that a
+    million would."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "CHUNK_BYTES", rng.choice([1, 300, 4096, 524288]))
+        patch.setattr(batch_plan, "CHUNK_BYTES", rng.choice([1, 300, 4096, 524288]))
         run = rng.choice([1, 2, 8, 1000])
         patch.setattr(views, "LEAST_RUN", run)
         patch.setattr(across_vertices, "LEAST_RUN", run)
-        patch.setattr(plan, "LANES", rng.choice([1, 3, 4096]))
+        patch.setattr(batch_plan, "LANES", rng.choice([1, 3, 4096]))
         patch.setattr(threads, "LEAST_SHARE", rng.choice([1, 2, 256]))
         patch.setattr(chunk, "WINDOW", rng.choice([1, 4, 16, 1000]))
         yield
@@ -965,7 +975,8 @@ def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
 @settings(RANDOMLY, max_examples=50)
 @given(st.randoms(use_true_random=False))
 def test_random_elementwise_codelets_equal_the_vertex_loop(rng: Random) -> None:
-    """Vertices of uneven sizes side by side, in every field alike or not, with gaps between them or none."""
+    """Vertices of uneven sizes side by side, in every field alike or not, with gaps between them or
+    none."""
     dtype = rng.choice([FLOAT, FLOAT, HALF, INT, UNSIGNED_INT, BOOL])
     codelet, source = random_elementwise(rng, dtype, rng.randrange(1, 7))
     lengths = [rng.choice([0, 1, 2, 7, 8, 33, 34]) for _ in range(rng.randint(1, 20))]
@@ -1001,7 +1012,8 @@ def outcome(space: Space, program: Any, **how: Any) -> Any:
 @settings(RANDOMLY, max_examples=80)
 @given(st.randoms(use_true_random=False))
 def test_random_graphs_equal_the_vertex_loop(rng: Random) -> None:
-    """Any views of any variables, several codelets in a compute set, lists of tensors, copies, repeats, several runs."""
+    """Any views of any variables, several codelets in a compute set, lists of tensors, copies,
+    repeats, several runs."""
     device = IPUModel(tiles_per_ipu=rng.randint(1, 5), num_ipus=rng.randint(1, 2)).create_device()
     space = Space(device, rng)
     for _ in range(rng.randrange(4)):
@@ -1026,7 +1038,8 @@ def test_random_graphs_equal_the_vertex_loop(rng: Random) -> None:
 def whole(
     rng: Random, space: Space, dtype: Any, shape: tuple[int, ...], count: int, written: bool
 ) -> View:
-    """The regions of `count` vertices as one view whose leading axis is theirs; of length 1 if they share one region."""
+    """The regions of `count` vertices as one view whose leading axis is theirs; of length 1 if they
+    share one region."""
     way = rng.randrange(4 if written else 5)
     if way == 0:
         return space.variable(dtype, (count, *shape))

@@ -1,4 +1,5 @@
-"""What an exchange costs, against sets of elements, plain loops, and the profiles that are published."""
+"""What an exchange costs, against sets of elements, plain loops, and the profiles that are
+published."""
 
 from __future__ import annotations
 
@@ -16,13 +17,12 @@ from hypothesis import given, settings, strategies as st
 from test_brute_force import RANDOMLY, cost_of, some_device, some_space, touched_by_tile
 
 from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Report, Target, program as programs
-from ipu_teach.compile import compile_graph
+from ipu_teach.compile import compile_programs
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.exchange import Traffic, arrival_cycles, lag, moved
-from ipu_teach.cost.host import host_traffic
+from ipu_teach.cost.host_transfers import host_traffic
 from ipu_teach.cost.links import link_cycles, route
-from ipu_teach.cost.merge import merged
 from ipu_teach.golden import halo as halo_exchange
 from ipu_teach.program import Copy, Execute
 from ipu_teach.target import changed, make_target
@@ -32,7 +32,8 @@ from ipu_teach.types import Array
 
 
 def together(space: Space, wanted: list[set[int]], per_ipu: int) -> list[list[int]]:
-    """[received, sent] by tile in bytes: elements whose every listener shares its bus with another listener."""
+    """[received, sent] by tile in bytes: elements whose every listener shares its bus with another
+    listener."""
     listeners: dict[int, set[int]] = defaultdict(set)
     for tile, elements in enumerate(wanted):
         for e in elements:
@@ -80,7 +81,8 @@ def test_what_pairs_of_tiles_hear_together(rng: Random) -> None:
 
 
 def test_a_pair_of_tiles_hears_one_thing_at_twice_the_rate() -> None:
-    """Tile 0 owns 100 numbers. Tiles 2 and 3 read all of them, or tile 5 alone reads half of them as well."""
+    """Tile 0 owns 100 numbers. Tiles 2 and 3 read all of them, or tile 5 alone reads half of them
+    as well."""
     model = IPUModel(
         tiles_per_ipu=6, exchange_latency_cycles=0, exchange_cycles_per_row=0, shared_bus_speedup=2
     )
@@ -101,7 +103,8 @@ def test_a_pair_of_tiles_hears_one_thing_at_twice_the_rate() -> None:
 
 
 def local_addresses(space: Space) -> list[int]:
-    """Where each element lies in the memory of its tile, if every tile keeps its elements in the order of the graph."""
+    """Where each element lies in the memory of its tile, if every tile keeps its elements in the
+    order of the graph."""
     used = [0] * space.tiles
     result = []
     for element, tile in enumerate(space.tile):
@@ -113,7 +116,8 @@ def local_addresses(space: Space) -> list[int]:
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_sends_and_turns_are_counted(rng: Random) -> None:
-    """SENDs: stretches of a tile's memory, cut at 64 words. Turns: how often the next element comes from another tile."""
+    """SENDs: stretches of a tile's memory, cut at 64 words. Turns: how often the next element comes
+    from another tile."""
     space = some_space(rng, some_device(rng))
     copy, source, destination = random_copy(rng, space)
     found = cost_of(space, copy).exchange[0]
@@ -160,7 +164,8 @@ def test_instructions_hold_up_a_tile_that_gathers_crumbs() -> None:
 
 
 def test_far_tiles_hear_later() -> None:
-    """Pairs of tiles stand on 23 rows, up and down again; the first word comes after 54 cycles and 2 for each row."""
+    """Pairs of tiles stand on 23 rows, up and down again; the first word comes after 54 cycles and
+    2 for each row."""
     found = arrival_cycles(make_target("ipu2"))
     assert found[:4].tolist() == [54, 54, 56, 56]
     # the last pair of the first block, and the first of the second
@@ -174,7 +179,8 @@ def test_far_tiles_hear_later() -> None:
 
 
 def test_the_way_from_a_sender_is_as_long_as_published() -> None:
-    """osmarks/ipu-stack's tests hold programs for four ways of 1,472 tiles: a sender waits 111 cycles less its way's."""
+    """osmarks/ipu-stack's tests hold programs for four ways of 1,472 tiles: a sender waits 111
+    cycles less its way's."""
     target = make_target("ipu2")
     waits = {(0, 1286): 0x86, (736, 100): 0x3E, (1286, 1471): 0x7D, (32, 0): 0x6C}
     assert {
@@ -198,10 +204,12 @@ def one_way(source: int, destination: int, **fields: Any) -> int:
 
 
 def test_a_far_sender_is_heard_later() -> None:
-    """Tile 736 stands on row 0 of the ninth column, which is folded beside the eighth, tile 100 on row 4 of the second.
+    """Tile 736 stands on row 0 of the ninth column, which is folded beside the eighth, tile 100 on
+    row 4 of the second.
 
-    So six columns of 4 cycles, 8 - 1 for the columns' halves, 16 for the turn from one to the other, |6 x (1 - 7 - 1) + 1|
-    along, 2 less for each row that the receiver is farther out, less 31.
+    So six columns of 4 cycles, 8 - 1 for the columns' halves, 16 for the turn from one to the
+    other, |6 x (1 - 7 - 1) + 1| along, 2 less for each row that the receiver is farther out, less
+    31.
     """
     assert 6 * 4 + 8 - 1 + 16 + 41 - 2 * 4 - 31 == 49
     assert one_way(0, 1286) == 54 + 100  # the receiver turns to the sender before that has to send
@@ -214,14 +222,15 @@ def test_a_far_sender_is_heard_later() -> None:
 
 
 def test_what_is_near_comes_first() -> None:
-    """Tile 100 hears forty numbers from beside it; what comes from far off comes 49 cycles later, or when they are through."""
+    """Tile 100 hears forty numbers from beside it; what comes from far off comes 49 cycles later,
+    or when they are through."""
     for far, cycles in ((1, 49 + 1), (30, 49 + 30), (5, 49 + 5), (100, 49 + 100)):
         space = Space(IPUModel("ipu2").create_device(), Random(0))
         x, y, into = (space.variable(FLOAT, (n,)) for n in (far, 40, 40 + far))
         for view, tile in ((x, 736), (y, 101), (into, 100)):
             space.map(view, tile)
         copies = [Copy(y.tensor, into[:40].tensor), Copy(x.tensor, into[40:].tensor)]
-        cost = CostModel(merged(compile_graph(space.graph, [programs.Sequence(*copies)])))
+        cost = CostModel(compile_programs(space.graph, [programs.Sequence(*copies)]))
         assert cost.step(0).exchange_cycles[100] == 54 + 2 * 4 + cycles
 
 
@@ -270,7 +279,8 @@ def test_the_hosts_packets_land_and_are_moved(rng: Random, packet: int) -> None:
 
 
 def test_whole_packets_need_no_rearrangement() -> None:
-    """512 numbers, two packets: on one tile each they go straight there; row by row they land first."""
+    """512 numbers, two packets: on one tile each they go straight there; row by row they land
+    first."""
     space = Space(IPUModel(tiles_per_ipu=4).create_device(), Random(0))
     whole, rows = space.variable(FLOAT, (512,)), space.variable(FLOAT, (4, 128))
     for tile in range(4):
@@ -294,7 +304,8 @@ def test_whole_packets_need_no_rearrangement() -> None:
 
 
 def test_messages_take_the_ladder() -> None:
-    """Along a rail, and across on the lower of the two rungs, which is there even if the last IPU stands alone."""
+    """Along a rail, and across on the lower of the two rungs, which is there even if the last IPU
+    stands alone."""
     assert list(route(0, 1)) == [(0, 1)]
     assert list(route(0, 4)) == [(0, 2), (2, 4)]
     assert list(route(1, 4)) == [(1, 0), (0, 2), (2, 4)]
@@ -381,7 +392,8 @@ def test_more_bytes_are_never_cheaper(rng: Random, count: int) -> None:
 
 
 def heard_by(receivers: int, sizes: Sequence[int], target: Target) -> int:
-    """Cycles of a phase in which tile 0 sends `sizes[i]` numbers of its own to each receiver, and the last 100 to all."""
+    """Cycles of a phase in which tile 0 sends `sizes[i]` numbers of its own to each receiver, and
+    the last 100 to all."""
     space = Space(Device(target), Random(0))
     x, y = (
         space.variable(FLOAT, (sum(sizes) + 100,)),
@@ -396,7 +408,7 @@ def heard_by(receivers: int, sizes: Sequence[int], target: Target) -> int:
             Copy(x[-100:].tensor, y[tile, size : size + 100].tensor),
         ]
         first += size
-    cost = CostModel(merged(compile_graph(space.graph, [programs.Sequence(*copies)])))
+    cost = CostModel(compile_programs(space.graph, [programs.Sequence(*copies)]))
     assert len(cost.compiled.steps) == 1
     return cost.step(0).exchange_duration
 
@@ -418,7 +430,8 @@ def test_a_further_receiver_or_a_longer_message_is_never_faster(
 
 
 def test_a_scatters_last_word_arrives_after_it_left() -> None:
-    """A hundred numbers for all and ten for each of nine tiles: 190 words leave, and the last takes 54 cycles."""
+    """A hundred numbers for all and ten for each of nine tiles: 190 words leave, and the last takes
+    54 cycles."""
     target = IPUModel(tiles_per_ipu=60).create_device().target
     assert heard_by(9, [10] * 9, target) == 190 + 54
     assert heard_by(1, [10], target) == 54 + 110
@@ -454,14 +467,16 @@ def test_faster_is_never_slower(rng: Random, field: str) -> None:
 
 @pytest.fixture(scope="module")
 def halo() -> Report:
-    """The published halo exchange on the full first-generation chip. Its step is costed, not computed, twenty times."""
+    """The published halo exchange on the full first-generation chip. Its step is costed, not
+    computed, twenty times."""
     graph = Graph(IPUModel("ipu1").create_device().target)
     engine = Engine(graph, halo_exchange.build(graph, pairs=1))
     return engine.executable.report
 
 
 def test_the_published_halo_exchange(halo: Report) -> None:
-    """LBM's "implicit" profile: 5,682.0 cycles of exchange and 3,328.0 of sync in 20 steps, 21,010 in all."""
+    """LBM's "implicit" profile: 5,682.0 cycles of exchange and 3,328.0 of sync in 20 steps, 21,010
+    in all."""
     steps = [profile.cost for profile in halo.compute_sets]
     assert len(steps) == 2
     forth = steps[0].exchange[0]

@@ -1,4 +1,5 @@
-"""Executables: compiled once, saved to one file without pickle, and read back with every number checked."""
+"""Executables: compiled once, saved to one file without pickle, and read back with every number
+checked."""
 
 from __future__ import annotations
 
@@ -156,14 +157,13 @@ def test_what_belongs_to_compiling_is_not_given_again() -> None:
         with pytest.raises(InvalidOptionError) as refused:
             Engine(executable, **{name: False})
         assert str(refused.value) == (
-            f"Engine was given an executable, and {name}=False.\n"
-            f"  next:  that is decided when it is compiled: compile_graph(graph, programs, {name}=…)."
+            f"Engine was given an executable, and {name}=False.\n  next:  that is decided when it "
+            f"is compiled: compile_graph(graph, programs, {name}=…)."
         )
     with pytest.raises(InvalidOptionError) as odd:
         compile_graph(graph, program, progress=3)  # type: ignore[arg-type]
-    assert (
-        str(odd.value)
-        == "compile_graph() was given 3 as its progress.\n  next:  give a function of (step, total)."
+    assert str(odd.value) == (
+        "compile_graph() was given 3 as its progress.\n  next:  give a function of (step, total)."
     )
     assert Engine(executable, {"debug.instrument": False}).options["debug.instrument"] is False
 
@@ -220,7 +220,8 @@ def test_a_saved_executable_gives_the_same_in_another_process(tmp_path: Path) ->
 def test_codelets_of_templates_are_made_again_in_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They exist only once a call has made them, with plain values and functions of numpy: who loads a file has made none."""
+    """They exist only once a call has made them, with plain values and functions of numpy: who
+    loads a file has made none."""
     text = """if True:
         from ipu_teach import FLOAT, Input, Output, Vector, Vertex
 
@@ -253,7 +254,7 @@ def test_codelets_of_templates_are_made_again_in_another_process(
         import folding
         from ipu_teach import Engine, Executable, IPUModel
         from ipu_teach.poplibs.popnn import nonlinearity
-        from ipu_teach.poplibs.popops import codelets
+        from ipu_teach.poplibs.popops import elementwise_codelets as codelets
         engine = Engine(Executable.load({str(tmp_path / "roots.ipu")!r}))
         engine.load_and_run(IPUModel(tiles_per_ipu=2).create_device())
         print(engine.read_tensor("y").tolist(), engine.read_tensor("folded"))
@@ -528,7 +529,8 @@ def test_saving_replaces_a_file_whole_or_not_at_all(
         executable.save(path)
     assert str(caught.value).startswith("The executable cannot be written to ")
     assert str(caught.value).endswith(
-        ": No space left on device.\n  next:  give the path of a file in a folder that exists and may be written to."
+        ": No space left on device.\n  next:  give the path of a file in a folder that exists and "
+        "may be written to."
     )
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.ipu"]
 
@@ -567,7 +569,8 @@ def test_what_is_no_executable() -> None:
     )
     assert refusal(b"") == refusal(b"GIF89a")
     assert refusal(whole({"format": "other"}, {})) == (
-        "This is a zip file, and no executable of this kit.\n  next:  load a file that Executable.save wrote."
+        "This is a zip file, and no executable of this kit.\n  next:  load a file that "
+        "Executable.save wrote."
     )
     assert refusal(whole("{", {})).startswith(
         "This is no executable, or it is damaged: JSONDecodeError: "
@@ -582,16 +585,17 @@ def test_what_is_no_executable() -> None:
 
 def test_a_newer_format() -> None:
     assert refusal(whole({"format": EXECUTABLE.name, "version": EXECUTABLE.version + 1}, {})) == (
-        f"The executable has format version {EXECUTABLE.version + 1}; this kit reads up to version {EXECUTABLE.version}.\n"
-        "  next:  update ipu_teach, or save the executable again with this version."
+        f"The executable has format version {EXECUTABLE.version + 1}; this kit reads up to version "
+        f"{EXECUTABLE.version}.\n  next:  update ipu_teach, or save the executable again with this "
+        "version."
     )
 
 
 def test_a_zip_bomb() -> None:
     header, arrays = parts(compile_graph(*adder()).serialize())
     text = (
-        "This zip file was not written by the kit: its members are compressed, doubled or overlap.\n"
-        "  next:  load a file that Executable.save wrote."
+        "This zip file was not written by the kit: its members are compressed, doubled or "
+        "overlap.\n  next:  load a file that Executable.save wrote."
     )
     assert (
         refusal(whole(header, {**arrays, "values.npy": bytes(10**7)}, zipfile.ZIP_DEFLATED)) == text

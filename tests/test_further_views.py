@@ -1,8 +1,11 @@
-"""The views sweep, host, numbers and machine: their figures by hand, by brute force, and from the report."""
+"""The views sweep, host, numbers and machine: their figures by hand, by brute force, and from the
+report."""
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +15,14 @@ from hypothesis import given, settings, strategies as st
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.report.host_trace import HostTrace
+from ipu_teach.show import palette
 from ipu_teach.show.machine import pipes, rate
 from ipu_teach.show.numbers import _line
+from ipu_teach.show.pack import unpack
 from ipu_teach.show.paint import paint
-from ipu_teach.show.scene import Lanes, Trend, Zoom
-from ipu_teach.show.shapes import Boxes, Line
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.scene import Lanes, Painted, Still, Zoom
+from ipu_teach.show.shapes import Boxes, Stroke, Words
 from ipu_teach.sweeps import sweep
 from ipu_teach.types import QUARTER, QuarterFormat, QuarterMetadata, from_quarter
 from tests.browser import programs
@@ -28,7 +34,8 @@ F143, F152 = QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, -3]
 
 
 def lengths(scene: Any, drawing: int) -> dict[str, list[int]]:
-    """By the name of its code, how long each bar of a drawing is, lane by lane; several of one code are summed."""
+    """By the name of its code, how long each bar of a drawing is, lane by lane; several of one code
+    are summed."""
     mark = [m for m in scene.marks if isinstance(m, Lanes)][drawing]
     found: dict[str, Any] = {}
     for bar in scene.drawings[drawing].bars:
@@ -40,43 +47,74 @@ def lengths(scene: Any, drawing: int) -> dict[str, list[int]]:
     return found
 
 
-def trend_of(view: show.View) -> Trend:
+@dataclass
+class Drawn:
+    """What the shapes of a sweep say, in the measure of its axis: places without a point have no
+    height."""
+
+    labels: tuple[str, ...]
+    heights: dict[int, float]
+    parts: dict[str, list[float]]
+    top: float
+    marked: dict[int, str]
+    foot: str
+    told: tuple[str, ...]
+
+
+def trend_of(view: show.View) -> Drawn:
     (mark,) = view.scene.marks
-    assert isinstance(mark, Trend)
-    return mark
-
-
-def parts_of(view: show.View) -> dict[str, list[int]]:
-    """By the name of its code, how high each part under the line is."""
-    return {
-        view.scene.codes[int(code)].name: part.tolist()
-        for code, part in trend_of(view).parts.items()
+    assert isinstance(mark, Painted)
+    shapes, pitch = mark.shown(view.scene.stills[0]), mark.width / mark.count
+    words = [s for s in shapes if isinstance(s, Words)]
+    top = float(next(w.text for w in words if w.text.startswith("to ")).split()[1].replace(",", ""))
+    dots = [s for s in shapes if isinstance(s, Stroke) and s.width in (7, 3.5)]
+    middles = [((a[0] + b[0]) / 2, a[1]) for a, b in (dot.points for dot in dots)]
+    parts = {
+        view.scene.codes[s.code].name: [0.0] * mark.count for s in shapes if isinstance(s, Boxes)
     }
+    for shape in shapes:
+        for x, _, wide, high in shape.boxes.tolist() if isinstance(shape, Boxes) else ():
+            parts[view.scene.codes[shape.code].name][int((x + wide / 2) / pitch)] = (
+                high / mark.height * top
+            )
+    return Drawn(
+        tuple(w.text for w in words if w.y == mark.height + 14),
+        {int(x / pitch): (1 - y / mark.height) * top for x, y in middles},
+        parts,
+        top,
+        {
+            int(next(x for x, y in middles if y - 11 == w.y) / pitch): w.text
+            for w in words
+            if w.text.split(",")[0] in MARKED
+        },
+        next(w.text for w in words if w.y == mark.height + 29),
+        mark.labels,
+    )
+
+
+MARKED = ("quickest", "slowest", "least", "most")
 
 
 def test_a_sweep_is_a_curve_over_what_each_report_holds() -> None:
     reports = {f"{n} rows": programs.uneven(rows=n) for n in (13, 65, 39)}
     view = show.sweep(reports)
-    drawn, totals = parts_of(view), [r.total_cycles for r in reports.values()]
+    drawn, totals = trend_of(view).parts, [r.total_cycles for r in reports.values()]
     for i, report in enumerate(reports.values()):
         for name, share in report.proportions.items():
             assert drawn.get(name, [0] * 3)[i] == pytest.approx(share * report.total_cycles, abs=1)
-        assert sum(row[i] for row in drawn.values()) == report.total_cycles
+        assert sum(row[i] for row in drawn.values()) == pytest.approx(report.total_cycles)
     trend = trend_of(view)
-    assert (
-        trend.labels == tuple(reports)
-        and trend.heights.tolist() == totals
-        and trend.top >= 1.15 * max(totals)
-    )
-    assert trend.marked == ((0, f"quickest, {totals[0]:,}"), (1, f"slowest, {totals[1]:,}"))
+    assert trend.labels == tuple(reports) and trend.top >= 1.15 * max(totals)
+    assert trend.heights == pytest.approx(dict(enumerate(totals)))
+    assert trend.marked == {0: f"quickest, {totals[0]:,}", 1: f"slowest, {totals[1]:,}"}
     assert trend.told[
         0
     ] == f"13 rows, quickest: {totals[0]:,} modelled cycles; the average tile: " + (
-        ", ".join(f"{name} {row[0]:,}" for name, row in drawn.items()) + "."
+        ", ".join(f"{name} {round(row[0]):,}" for name, row in drawn.items()) + "."
     )
     assert repr(view) == (
-        f"3 runs side by side: quickest 13 rows, {totals[0]:,} modelled cycles; slowest 65 rows, {totals[1]:,}, "
-        f"{totals[1] / totals[0]:.2f} times as long."
+        f"3 runs side by side: quickest 13 rows, {totals[0]:,} modelled cycles; slowest 65 rows, "
+        f"{totals[1]:,}, {totals[1] / totals[0]:.2f} times as long."
     )
     assert [row["modelled cycles"] for row in view.data] == [f"{t:,}" for t in totals]
 
@@ -89,17 +127,14 @@ def test_a_sweep_over_numbers_stands_in_their_order() -> None:
         and trend.foot == "rows"
         and trend.told[0].startswith("rows = 13, quickest: ")
     )
-    assert trend.heights.tolist() == [found[13].total_cycles, found[65].total_cycles]
+    assert trend.heights == pytest.approx({0: found[13].total_cycles, 1: found[65].total_cycles})
 
 
 def test_a_sweep_of_figures_is_a_line() -> None:
     view = show.sweep({4: 2.5, 1: 10, 2: 4.0, 8: 2.5}, parameter="tiles", unit="ms")
-    assert not trend_of(view).parts and trend_of(view).heights.tolist() == [
-        10_000,
-        4_000,
-        2_500,
-        2_500,
-    ]
+    assert not trend_of(view).parts and trend_of(view).heights == pytest.approx(
+        {0: 10, 1: 4, 2: 2.5, 3: 2.5}
+    )
     assert (
         repr(view)
         == "4 runs side by side: least tiles = 4, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
@@ -110,14 +145,14 @@ def test_a_sweep_of_figures_is_a_line() -> None:
 
 def test_a_sweep_draws_its_line_through_its_figures() -> None:
     scene = show.sweep({n: (n - 3) ** 2 + 1 for n in range(1, 7)}).scene
-    trend = next(m for m in scene.marks if isinstance(m, Trend))
-    lines = [s for s in paint(scene, 0) if isinstance(s, Line) and s.width == 2]
+    trend = next(m for m in scene.marks if isinstance(m, Painted))
+    lines = [s for s in paint(scene, 0) if isinstance(s, Stroke) and s.width == 2]
     assert len(lines) == 5
     for k, line in enumerate(lines):
         for place, (x, y) in zip((k, k + 1), line.points, strict=True):
             assert x == pytest.approx(trend.x + (place + 0.5) * trend.width / 6)
-            assert (trend.y + trend.height - y) / trend.height * trend.top == pytest.approx(
-                trend.heights[place]
+            assert (trend.y + trend.height - y) / trend.height * 15 == pytest.approx(
+                (place - 2) ** 2 + 1
             )
 
 
@@ -153,8 +188,10 @@ def test_a_sweep_of_tiles_says_what_does_not_fit() -> None:
     assert view.data[0] == {"run": "1 tile, does not fit"} | dict.fromkeys(
         list(view.data[0])[1:], ""
     )
-    assert trend.heights.tolist() == [-1, *(r.total_cycles for r in found.reports[1:])]
-    assert sum(isinstance(s, Line) and s.width == 2 for s in paint(view.scene, 0)) == 1
+    assert trend.heights == pytest.approx(
+        {i: r.total_cycles for i, r in enumerate(found.reports[1:], 1)}
+    )
+    assert sum(isinstance(s, Stroke) and s.width == 2 for s in paint(view.scene, 0)) == 1
 
 
 def test_machines_of_different_clocks_are_compared_in_time() -> None:
@@ -189,8 +226,9 @@ def test_the_host_stands_beside_the_device() -> None:
         and view.scene.drawings[0].span == report.total_cycles
     )
     assert repr(view).startswith(
-        f"The host beside the device: 6,656 bytes cross the link in {report.host_exchange_cycles:,} of "
-        f"{report.total_cycles:,} modelled cycles, {100 * report.host_exchange_cycles / report.total_cycles:.1f} %. 4 events of"
+        "The host beside the device: 6,656 bytes cross the link in "
+        f"{report.host_exchange_cycles:,} of {report.total_cycles:,} modelled cycles, "
+        f"{100 * report.host_exchange_cycles / report.total_cycles:.1f} %. 4 events of"
     )
     assert view.data == [
         {
@@ -316,8 +354,8 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
         isinstance(zoom, Zoom) and zoom.counts == (6, 1472, 4, 16, 64) and len(zoom.told) == 5 * 4
     )
     assert zoom.told[5] == (
-        "an IPU, exchange: 7.83 TB/s, modelled; 4 bytes a cycle and tile, each way; derived from tut6: its planner costs come "
-        "out only with 4."
+        "an IPU, exchange: 7.83 TB/s, modelled; 4 bytes a cycle and tile, each way; derived from "
+        "tut6: its planner costs come out only with 4."
     )
     assert zoom.told[2] == "a tile, links: none."
 
@@ -344,28 +382,34 @@ def test_errors() -> None:
         == "show.sweep() was given nothing that has run.\n  next:  give it a report at least."
     )
     assert told(lambda: show.sweep({3: empty})) == (
-        "show.sweep() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."
+        "show.sweep() was given a report in which nothing has run.\n  next:  engine.run(), then "
+        "engine.report."
     )
     assert told(lambda: show.sweep([1])) == (  # type: ignore[arg-type]
         "show.sweep() was given [1], which is no sweep.\n"
-        '  next:  give it sweep(build, num_tiles=[…]), or reports by name: {"16 rows": a, "32 rows": b}.'
+        '  next:  give it sweep(build, num_tiles=[…]), or reports by name: {"16 rows": a, "32 '
+        'rows": b}.'
     )
     assert told(lambda: show.sweep({3: float("nan")})) == (
-        "show.sweep() was given the figure nan.\n  next:  give reports, or numbers that are 0 or more."
+        "show.sweep() was given the figure nan.\n  next:  give reports, or numbers that are 0 or "
+        "more."
     )
     assert told(lambda: show.host(programs.some_wait(3))) == (
-        "show.host() was given a run in which nothing goes between host and device.\n"
-        "  next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves the host."
+        "show.host() was given a run in which nothing goes between host and device.\n  next:  "
+        "show.timeline(report) shows the device alone; a Copy from or to a stream involves the "
+        "host."
     )
     assert told(lambda: show.host(empty)).startswith(
         "show.host() was given a report in which nothing has run."
     )
     assert told(lambda: show.numbers()) == (
-        "show.numbers() was given no dtype.\n  next:  give dtypes and a finite number: show.numbers(FLOAT, HALF, value=0.1)."
+        "show.numbers() was given no dtype.\n  next:  give dtypes and a finite number: "
+        "show.numbers(FLOAT, HALF, value=0.1)."
     )
     for wrong in (float("nan"), float("inf"), "0.1", True, None):
         assert told(lambda wrong=wrong: show.numbers(FLOAT, value=wrong)).startswith(
-            f"show.numbers() was given the value {wrong!r}.\n  next:  give dtypes and a finite number"
+            f"show.numbers() was given the value {wrong!r}.\n  next:  give dtypes and a finite "
+            "number"
         )
     for wrong in (INT, QUARTER, 3, QuarterMetadata()):
         assert re.match(
@@ -373,5 +417,38 @@ def test_errors() -> None:
             told(lambda wrong=wrong: show.numbers(FLOAT, wrong)),
         )
     assert told(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
-        "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target or a device: show.machine(device)."
+        "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target or a "
+        "device: show.machine(device)."
     )
+
+
+def test_a_shape_is_stored_once_however_many_pictures_have_it() -> None:
+    row = np.array([[0, 0, 10, 5], [20, 0, 10, 5.0]])
+    boxes, words = Boxes(0, row), Words(0, 14, "below")
+    pictures = (boxes, words), (words, boxes, Boxes(1, row)), (words,)
+    painted = Painted(
+        "p", width=100, height=20, count=1, pictures=pictures, places=np.array([[0, 0, 100, 20]])
+    )
+    panels = Panels()
+    panels.put(painted)
+    stills = tuple(Still(f"{k}", "", 0, 0, True, pictures={"p": k}) for k in range(3))
+    codes = (palette.COMPUTE, palette.EXCHANGE)
+    scene = panels.scene(
+        "p", "t", "s", foot=20, codes=codes, stills=stills, frames=np.arange(3), table=((), ())
+    )
+    data = json.loads(scene.json())
+    assert [shape[0] for shape in data["shapes"]] == ["b", "w", "b"]
+    both = data["shapes"][2]  # neighbours over the same columns are one shape
+    assert both[1] == 2 and both[4] == 0 and both[7] == 1
+    assert unpack(both[2], 2).tolist() == [0, 200] and both[3] == 100
+    assert [unpack(packed, n).tolist() for n, packed in data["marks"][0]["pictures"]] == [
+        [0, 1],
+        [1, 2],
+        [1],
+    ]
+    assert [len([s for s in paint(scene, k) if isinstance(s, Boxes)]) for k in range(3)] == [
+        1,
+        2,
+        0,
+    ]
+    assert scene.legend == [0, 1] and painted.shown(stills[2]) == (words,)

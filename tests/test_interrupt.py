@@ -1,4 +1,5 @@
-"""An endless loop in a notebook: the interrupt button stops it, and the notebook goes on. (A process: test_scalar_compiled)"""
+"""An endless loop in a notebook: the interrupt button stops it, and the notebook goes on. (A
+process: test_scalar_compiled)"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Turns(Vertex):
             k += 1 if k < 1000 else 0
         self.n = k
 
-scalar_run.CHOSEN = "{way}"
+scalar_run.CHOSEN.set("{way}")
 device = IPUModel(tiles_per_ipu=1).create_device()
 graph = Graph(device)
 n, seen = graph.add_variable(INT, (), "n"), graph.add_variable(INT, (3,), "seen")

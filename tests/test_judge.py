@@ -1,4 +1,5 @@
-"""The judge of every way of running, which shares no code with them, is itself looked at by hand. What it judges: test_fuzz."""
+"""The judge of every way of running, which shares no code with them, is itself looked at by hand.
+What it judges: test_fuzz."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Total(Vertex):
 
 
 def test_the_judge_itself_is_right_about_a_product() -> None:
-    """By numpy and by hand, as nobody judges the judge: 4 rows on tiles 0 and 1, a vector on tile 2, the sum on tile 0."""
+    """By numpy and by hand, as nobody judges the judge: 4 rows on tiles 0 and 1, a vector on tile
+    2, the sum on tile 0."""
     device = IPUModel(tiles_per_ipu=3).create_device()
     graph = Graph(device)
     matrix, vector = (

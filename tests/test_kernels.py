@@ -1,4 +1,5 @@
-"""How kernels reach their regions: nests of vertices, pieces of a picture, long flat rows, and products that are joined."""
+"""How kernels reach their regions: nests of vertices, pieces of a picture, long flat rows, and
+products that are joined."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from test_exact import DEVICE, RANDOMLY, cut, normal
 
 from ipu_teach import FLOAT, Engine, Graph, InOut, Input, Output, Vector, Vertex
 from ipu_teach.engine import views
-from ipu_teach.engine.batch import plan
+from ipu_teach.engine.batch import batch_plan
 from ipu_teach.engine.views import find_nests
 from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array
@@ -23,7 +24,8 @@ from ipu_teach.types import Array
 @RANDOMLY
 @given(st.randoms(use_true_random=False))
 def test_nests_are_the_starts_that_they_were_made_of(rng: Random) -> None:
-    """Every vertex once, in order, and each field's starts by its steps; also after the nests are cut into pieces."""
+    """Every vertex once, in order, and each field's starts by its steps; also after the nests are
+    cut into pieces."""
     fields = rng.randint(1, 3)
     blocks = []
     for _ in range(rng.randint(1, 4)):
@@ -83,8 +85,8 @@ def test_pieces_of_a_picture(
     codelet: type[Vertex], side: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows that overlap, read in place, and pieces written in place between their neighbours."""
-    monkeypatch.setattr(plan, "CHUNK_BYTES", chunk)
-    monkeypatch.setattr(plan, "LANES", 7)
+    monkeypatch.setattr(batch_plan, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(batch_plan, "LANES", 7)
     down, across = 5, 6
     picture = normal(down * side + 2, across * side + 2)
     graph = Graph(DEVICE.target)
@@ -127,7 +129,7 @@ class Elementwise(Vertex):
 def test_vertices_of_uneven_sizes_side_by_side(
     chunk: int, gaps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(batch_plan, "CHUNK_BYTES", chunk)
     count, size = 40, 1003
     x, y, scale = normal(size), normal(size), normal(1)
     graph = Graph(DEVICE.target)
@@ -251,7 +253,8 @@ def test_a_joined_product_is_one_large_one() -> None:
 def test_nests_do_not_depend_on_how_many_vertices_are_looked_at_first(
     prefix: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pictures cut into tiles, rows of several lengths, and a nest that ends just where a prefix does."""
+    """Pictures cut into tiles, rows of several lengths, and a nest that ends just where a prefix
+    does."""
     i, j, k = np.indices((11, 24, 8)).reshape(3, -1)
     lone = np.random.default_rng(1).permutation(40)
     for starts in (
@@ -282,7 +285,8 @@ class AddPositive(Vertex):
 @pytest.mark.parametrize("codelet", [Axpy, AddPositive])
 @pytest.mark.parametrize("trapping", [False, True])
 def test_vertices_that_reach_places_of_their_own(codelet: type[Vertex], trapping: bool) -> None:
-    """Lists of places beside what lies side by side, and what lies in strides, backwards or not, in one group."""
+    """Lists of places beside what lies side by side, and what lies in strides, backwards or not, in
+    one group."""
     read = [[0, 1, 2], [1, 4, 7], [9, 2, 5], [3, 3, 8], [5, 4, 3]]
     written = [[0, 1, 2], [3, 6, 9], [5, 4, 7], [14, 8, 13], [12, 11, 10]]
     graph = Graph(DEVICE.target)

@@ -1,4 +1,5 @@
-"""The byte ledger of every tile, against an interpreter that walks every way through random programs."""
+"""The byte ledger of every tile, against an interpreter that walks every way through random
+programs."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from ipu_teach import (
     Vertex,
     compile_graph,
 )
-from ipu_teach.cost.memory import CATEGORIES, MemoryLedger, at_most
+from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger, at_most
 from ipu_teach.errors import GraphMemoryAllocationError
 from ipu_teach.program import (
     Call,
@@ -57,10 +58,12 @@ def memory_of(space: Space, *programs: Program) -> MemoryLedger:
 
 @dataclass
 class Part:
-    """A part of a random program: the program, and beside it what it does, in words that need no library.
+    """A part of a random program: the program, and beside it what it does, in words that need no
+    library.
 
-    Of a leaf: what it reads, what it writes, and what it writes from end to end, as names of variables. Else its kind and
-    its parts; `predicate` names the variable that decides, `count` is a Repeat's.
+    Of a leaf: what it reads, what it writes, and what it writes from end to end, as names of
+    variables. Else its kind and its parts; `predicate` names the variable that decides, `count` is
+    a Repeat's.
     """
 
     program: Program
@@ -80,7 +83,8 @@ class Part:
         )
 
     def ways(self) -> Iterator[list[Part | str]]:
-        """Every way through: leaves, and names of predicates where they are read. A while loop runs at most twice."""
+        """Every way through: leaves, and names of predicates where they are read. A while loop runs
+        at most twice."""
         match self.kind:
             case "leaf":
                 yield [self]
@@ -221,7 +225,8 @@ class Maker:
 @settings(RANDOMLY, max_examples=150)
 @given(st.randoms(use_true_random=False))
 def test_liveness_is_what_an_interpreter_finds(rng: Random) -> None:
-    """Every way through the programs is walked backwards; what a place needs on any of them is live there."""
+    """Every way through the programs is walked backwards; what a place needs on any of them is live
+    there."""
     space = Space(some_device(rng), rng)
     maker = Maker(rng, space)
     roots = [
@@ -301,7 +306,8 @@ def chain(rng: Random, count: int, **fields: Any) -> tuple[Space, list[View], Se
 
 
 def test_dead_variables_leave_their_bytes_to_others() -> None:
-    """Ten variables of 1,000 bytes, of which at most three are needed at a time: the first always, then one and the next."""
+    """Ten variables of 1,000 bytes, of which at most three are needed at a time: the first always,
+    then one and the next."""
     space, views, program = chain(Random(0), 10)
     memory = memory_of(space, program)
     assert memory.variable_bytes_per_tile.tolist() == [10_000, 0]
@@ -334,10 +340,11 @@ def test_a_program_that_reuses_memory_fits_where_its_variables_do_not() -> None:
     assert caught.value.report.memory.bytes_per_tile.tolist() == [3820, 164]
     assert caught.value.bytes_per_tile.tolist() == [3820, 164]  # type: ignore[attr-defined]
     assert str(caught.value) == (
-        "Out of memory: Cannot fit all variable data onto one or more tiles. 1 of 2 tiles holds too much.\n"
-        "  where: the fullest is tile 0: 3,820 of 3,640 bytes. Its variables: 't0' 1,000, 't1' 1,000, 't2' 1,000. "
-        "Besides: vertex code 440, exchange code 108, control code 144, stacks 128.\n"
-        "  next:  spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller dtype, or more tiles."
+        "Out of memory: Cannot fit all variable data onto one or more tiles. 1 of 2 tiles holds "
+        "too much.\n  where: the fullest is tile 0: 3,820 of 3,640 bytes. Its variables: 't0' "
+        "1,000, 't1' 1,000, 't2' 1,000. Besides: vertex code 440, exchange code 108, control code "
+        "144, stacks 128.\n  next:  spread the variables over more tiles "
+        "(poputil.map_tensor_linearly), use a smaller dtype, or more tiles."
     )
 
 
@@ -373,7 +380,8 @@ def test_copies_of_other_tiles_data_need_room() -> None:
 
 
 def test_packets_that_land_elsewhere_need_room() -> None:
-    """Two tiles with a half of each packet: the first packet lands on tile 0, the second on tile 1."""
+    """Two tiles with a half of each packet: the first packet lands on tile 0, the second on tile
+    1."""
     space = Space(IPUModel(tiles_per_ipu=2).create_device(), Random(0))
     x = space.variable(FLOAT, (2, 2, 128))
     space.map(x[:, 0], 0)
@@ -493,7 +501,8 @@ def test_memory_in_a_report_at_another_size() -> None:
 def test_a_small_program_passes_by_a_bound_and_has_no_ledger_until_somebody_asks(
     scattered: bool,
 ) -> None:
-    """1,000 numbers that a vertex of another tile changes: they are there twice, and so is the code that moves them."""
+    """1,000 numbers that a vertex of another tile changes: they are there twice, and so is the code
+    that moves them."""
     space = Space(
         IPUModel(tiles_per_ipu=3, exchange_setup_instructions=50).create_device(), Random(0)
     )

@@ -1,4 +1,5 @@
-"""The views timeline, memory, liveness and program: their numbers are the report's, and they keep the contract of all views."""
+"""The views timeline, memory, liveness and program: their numbers are the report's, and they keep
+the contract of all views."""
 
 from __future__ import annotations
 
@@ -16,17 +17,19 @@ import pytest
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, show
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
-from ipu_teach.report.log import Ran
+from ipu_teach.report.log import RunLog
 from ipu_teach.report.walk import Walk
 from ipu_teach.show import palette
 from ipu_teach.show.exchange import pattern
-from ipu_teach.show.facts import sources
+from ipu_teach.show.measures import BAR
+from ipu_teach.show.memory import parts
 from ipu_teach.show.pack import unpack
-from ipu_teach.show.paint import BAR, caption, paint
-from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Stack, Tape, Tree
-from ipu_teach.show.shapes import Boxes, Line, Raster, Words
+from ipu_teach.show.paint import caption, paint
+from ipu_teach.show.report_facts import sources
+from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Painted, Tape, Tree
+from ipu_teach.show.shapes import Boxes, Raster, Stroke, Words
 from ipu_teach.show.svg import svg
-from ipu_teach.show.view import View, own_script
+from ipu_teach.show.view import View
 from tests.browser import programs
 from tests.test_views import ROOT, Tags, contrast, told
 
@@ -90,7 +93,7 @@ def test_a_run_that_stopped_half_way_is_followed_to_there() -> None:
     report = programs.uneven(repeats=50)
     short = Report(
         report.profile,
-        Ran(
+        RunLog(
             report.step_numbers[:40].copy(), np.bincount(report.step_numbers[:40]).astype(np.int64)
         ),
     )
@@ -185,8 +188,9 @@ def test_the_timeline_says_where_the_time_goes() -> None:
     most = 3 * next(c for c in report.compute_sets if c.name == "everywhere").cycles
     assert most > report.step_cost(0).cycles and type(most) is int
     assert repr(show.timeline(report)) == (
-        f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,} modelled cycles. Most of the time goes to Execute "
-        f"everywhere: {most:,} in 3 supersteps, {100 * most / report.total_cycles:.1f} %."
+        f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,} modelled cycles. Most of the "
+        f"time goes to Execute everywhere: {most:,} in 3 supersteps, "
+        f"{100 * most / report.total_cycles:.1f} %."
     )
     rows = {row["name"]: row for row in show.timeline(report).data}
     assert rows["total"]["runs"] == "3" and rows["total"]["codelets"] == "Total.compute"
@@ -249,7 +253,7 @@ def test_the_memory_adds_up(tiles: int) -> None:
     report = programs.uneven(tiles=tiles, rows=2 * tiles)
     scene, ledger = show.memory(report).scene, report.memory
     [still] = scene.stills
-    names = [scene.codes[int(bar.code)].name for bar in scene.drawings[2].bars]
+    names = [code.name for code, _ in parts(report)]
     held = {name: np.broadcast_to(still.values[f"part{i}"], tiles) for i, name in enumerate(names)}
     assert np.sum(list(held.values()), axis=0).tolist() == still.values["total"].tolist()
     assert still.values["total"].tolist() == (ledger.bytes_per_tile + ledger.gaps_per_tile).tolist()
@@ -297,7 +301,10 @@ def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
     fullest = int(used.argmax())
     always = int(report.memory.always_live_bytes_per_tile[fullest])
     share = 100 * used[fullest] / 638976
-    text = f"the fullest tile is {fullest}: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), {always:,} always live"
+    text = (
+        f"the fullest tile is {fullest}: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), "
+        f"{always:,} always live"
+    )
     view_ = show.memory(report)
     assert repr(view_).endswith(text + ".") and view_.scene.stills[0].note == text
     assert repr(view_).startswith(
@@ -326,8 +333,11 @@ def test_tiles_are_coloured_by_fifths_of_the_limit_and_those_over_it_apart() -> 
     }
     assert "1 tile over the limit" in repr(view_)
     stack = view_.scene.marks[-1]
-    # the line is in the picture
-    assert isinstance(stack, Stack) and stack.limit < view_.scene.drawings[2].span
+    assert isinstance(stack, Painted)
+    assert any(
+        isinstance(s, Words) and s.text == "limit 638,976"
+        for s in stack.shown(view_.scene.stills[0])
+    )
     # the fullest tile of a machine that is nearly empty is nearly empty
     empty = show.memory(programs.uneven()).scene
     assert [empty.codes[c].name for c in empty.legend] == ["up to 20 % of the limit"]
@@ -342,7 +352,7 @@ def test_a_tile_over_its_limit_goes_past_the_line() -> None:
     shapes = list(paint(scene, 0))
     line = gauge.x + gauge.width * gauge.limit / stop
     assert any(
-        isinstance(s, Line) and s.points[0][0] == s.points[1][0] == pytest.approx(line)
+        isinstance(s, Stroke) and s.points[0][0] == s.points[1][0] == pytest.approx(line)
         for s in shapes
     )
 
@@ -363,19 +373,22 @@ def test_many_ipus_show_the_fullest_of_several_tiles() -> None:
 def test_stacks_have_the_shares_that_the_words_say(tiles: int) -> None:
     report = programs.uneven(tiles=tiles, rows=2 * tiles)
     scene = show.memory(report).scene
-    stack, drawing = scene.marks[-1], scene.drawings[2]
-    assert isinstance(stack, Stack) and stack.count == min(tiles, 172)
-    scale = stack.height / drawing.span
-    area: dict[str, float] = dict.fromkeys(
-        (scene.codes[int(b.code)].name for b in drawing.bars), 0.0
+    stack, held = scene.marks[-1], parts(report)
+    assert isinstance(stack, Painted) and stack.count == min(tiles, 172)
+    told = next(
+        s.text
+        for s in stack.shown(scene.stills[0])
+        if isinstance(s, Words) and s.text.startswith("to ")
     )
+    span = float(told.split()[1].replace(",", ""))
+    scale, area = stack.height / span, dict.fromkeys((code.name for code, _ in held), 0.0)
     for shape in paint(scene, 0):
         if isinstance(shape, Boxes) and shape.upright:
             area[scene.codes[shape.code].name] += float(shape.boxes[:, 3].sum()) / scale
         if isinstance(shape, Raster) and shape.y == stack.y:
             for code in np.unique(shape.codes[shape.codes >= 0]).tolist():
                 area[scene.codes[code].name] += (
-                    float((shape.codes == code).sum()) / shape.codes.shape[0] * drawing.span
+                    float((shape.codes == code).sum()) / shape.codes.shape[0] * span
                 )
     sums = {
         name: int(np.asarray(scene.stills[0].values[f"part{i}"]).sum())
@@ -390,7 +403,8 @@ def test_stacks_have_the_shares_that_the_words_say(tiles: int) -> None:
 
 
 def by_hand(report: Report) -> tuple[list[int], list[int], list[int]]:
-    """(bytes of all tiles, the fullest tile, its bytes with gaps) at every step, variable by variable and tile by tile."""
+    """(bytes of all tiles, the fullest tile, its bytes with gaps) at every step, variable by
+    variable and tile by tile."""
     ledger = report.memory
     whole, tile, most = [], [], []
     for place, passing in enumerate(ledger.passing):
@@ -636,10 +650,6 @@ def test_large_trees_are_folded_and_cut() -> None:
     assert isinstance(few, Tree) and len(few.visible()) == 21
 
 
-def test_the_player_lays_out_trees_as_the_poster_does() -> None:
-    assert f"const BAR={BAR:.0f},columns" in own_script("program")
-
-
 # --- exchange -------------------------------------------------------------------------------------
 
 
@@ -719,7 +729,7 @@ def test_the_partners_are_those_of_the_busiest_tile() -> None:
     words = [s.text for s in paint(scene, frame) if isinstance(s, Words)]
     assert "bytes between tile 0 and others" in words
     assert words.count("256 out") == 12
-    arrows = [s for s in paint(scene, frame) if isinstance(s, Line) and s.arrow]
+    arrows = [s for s in paint(scene, frame) if isinstance(s, Stroke) and s.arrow]
     assert len(arrows) == 12
     chip = show.exchange(programs.uneven(tiles=1472, rows=2944)).scene
     words = [s.text for s in paint(chip, len(chip.frames) - 1) if isinstance(s, Words)]
@@ -729,8 +739,8 @@ def test_the_partners_are_those_of_the_busiest_tile() -> None:
 def test_who_sends_most_is_one_or_several() -> None:
     notes = {s.label.split(",")[0]: s.note for s in show.exchange(programs.uneven()).scene.stills}
     assert notes["Execute everywhere"] == (
-        "broadcast, tile 0 sends to 12 tiles: 3,072 bytes arrive from 1 message; tile 0 sends most, 256, and 12 tiles receive "
-        "most, 256 each; tile 12 is the slowest"
+        "broadcast, tile 0 sends to 12 tiles: 3,072 bytes arrive from 1 message; tile 0 sends "
+        "most, 256, and 12 tiles receive most, 256 each; tile 12 is the slowest"
     )
 
 
@@ -768,9 +778,10 @@ def test_the_balance_is_the_reports(tiles: int) -> None:
     assert worst.busy is not None
     with_work = (tiles + 2) // 3
     assert still.note == (
-        f"{100 * share:.1f} % of the tiles' time is waiting, most in compute: tile {int(worst.busy.argmax())} takes "
-        f"{int(worst.cycles):,}, the median tile 0; it executes Total on {with_work:,} of {tiles:,} tiles; shared evenly, the "
-        f"superstep would take {round(report.total_cycles * (1 - share)):,} instead of {report.total_cycles:,.0f}"
+        f"{100 * share:.1f} % of the tiles' time is waiting, most in compute: tile "
+        f"{int(worst.busy.argmax())} takes {int(worst.cycles):,}, the median tile 0; it executes "
+        f"Total on {with_work:,} of {tiles:,} tiles; shared evenly, the superstep would take "
+        f"{round(report.total_cycles * (1 - share)):,} instead of {report.total_cycles:,.0f}"
     )
     tape = scene.marks[0]
     assert isinstance(tape, Tape)
@@ -800,7 +811,7 @@ def test_the_balance_is_the_reports(tiles: int) -> None:
     assert fifths == [
         max(1, int(np.ceil(5 * w / report.total_cycles - 1e-9))) for w in waits.tolist()
     ]
-    histogram = np.asarray(scene.drawings[1].bars[0].length)
+    histogram = still.about["histogram"][1]["n"]
     assert histogram.sum() == tiles and histogram[-1] >= 1
 
 
@@ -887,7 +898,7 @@ def test_the_same_bytes_in_another_process() -> None:
 def test_sizes() -> None:
     small, large = programs.uneven(), programs.uneven(tiles=1472, rows=2944, repeats=100)
     for name in (*NAMES, "exchange", "balance"):
-        assert len(view(name, small)._repr_html_()) <= 30_000, name
+        assert len(view(name, small)._repr_html_()) <= 33_000, name
         assert len(view(name, large)._repr_html_()) <= 150_000, name
 
 
@@ -968,7 +979,8 @@ def test_errors() -> None:
     for name, call in calls.items():
         for wrong in (7, None, "report"):
             assert told(lambda call=call, wrong=wrong: call(wrong)) == (
-                f"show.{name}() was given {wrong!r}, which is no report.\n  next:  give it engine.report."
+                f"show.{name}() was given {wrong!r}, which is no report.\n  next:  give it "
+                "engine.report."
             )
     assert told(lambda: show.liveness(programs.uneven(), 7)) == (  # type: ignore[arg-type]
         "show.liveness() was given 7, which is no report.\n  next:  give it engine.report."
@@ -979,14 +991,16 @@ def test_errors() -> None:
     )  # type: ignore[arg-type]
     graph, a, _ = two_variables()
     assert told(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
-        "show.exchange() was given a run in which nothing crosses between tiles.\n"
-        "  next:  show.tiles(tensor) says where elements live; what a vertex needs from another tile is exchanged."
+        "show.exchange() was given a run in which nothing crosses between tiles.\n  next:  "
+        "show.tiles(tensor) says where elements live; what a vertex needs from another tile is "
+        "exchanged."
     )
     assert told(lambda: show.balance(programs.uneven(), 7)) == (  # type: ignore[arg-type]
         "show.balance() was given 7, which is no report.\n  next:  give it engine.report."
     )
     assert told(lambda: show.timeline(empty)) == (
-        "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."
+        "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then "
+        "engine.report."
     )
     assert told(lambda: show.liveness(empty)) == (
         "show.liveness() was given a report whose programs have no step.\n"

@@ -1,12 +1,17 @@
-"""What Poplar has and the kit has not, asked for by its name, says what to use instead. And programs as text."""
+"""What Poplar has and the kit has not, asked for by its name, says what to use instead. And
+programs as text."""
 
 from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import ipu_teach.program
 from ipu_teach import BOOL, FLOAT, Engine, Graph, IPUModel
-from ipu_teach.errors import NotOfferedError, UnknownNameError
+from ipu_teach.errors import NotOfferedError, PoplarError, UnknownNameError
+from ipu_teach.poplibs.face import NOT_HERE
 from ipu_teach.program import Block, Copy, If, Repeat, RepeatWhileTrue, Sequence, Sync
 
 
@@ -29,13 +34,14 @@ def test_names_of_poplar_that_are_not_here_say_what_to_use(graph: Graph) -> None
         (
             tensor,
             "associate_metadata",
-            "Tensor.associate_metadata is not offered by this kit.\n"
-            "  next:  use instead: tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype.",
+            "Tensor.associate_metadata is not offered by this kit.\n  next:  use instead: "
+            "tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype.",
         ),
         (
             engine,
             "prepare",
-            "Engine.prepare is not offered by this kit.\n  next:  use instead: load(device) does all of it.",
+            "Engine.prepare is not offered by this kit.\n  next:  use instead: load(device) does "
+            "all of it.",
         ),
         (
             ipu_teach.program,
@@ -100,7 +106,8 @@ def test_several_replicas_are_refused() -> None:
     with pytest.raises(NotOfferedError) as caught:
         Graph(device, replication_factor=2)
     assert str(caught.value) == (
-        "Graph() was given the replication factor 2; this kit has one replica.\n  next:  leave it out."
+        "Graph() was given the replication factor 2; this kit has one replica.\n  next:  leave it "
+        "out."
     )
 
 
@@ -135,7 +142,8 @@ def test_flops_are_not_counted(graph: Graph) -> None:
     with pytest.raises(NotOfferedError) as caught:
         graph.set_perf_estimate(None, 10, 20)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "set_perf_estimate() was given flops, which this kit does not count.\n  next:  give cycles alone."
+        "set_perf_estimate() was given flops, which this kit does not count.\n  next:  give cycles "
+        "alone."
     )
 
 
@@ -145,3 +153,59 @@ def test_modules_of_the_package_are_still_found() -> None:
     assert datasets.digits and show.images
     with pytest.raises(UnknownNameError, match="did you mean 'Graph'"):
         ipu_teach.Grahp  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "next_step"),
+    [
+        ("ipu_teach", "popops", "write from ipu_teach.poplibs import popops."),
+        ("ipu_teach", "Copy", "write from ipu_teach.program import Copy."),
+        ("ipu_teach", "DOUBLE", "use instead: FLOAT; no tile computes in 64 bits."),
+        ("ipu_teach", "check", "write from ipu_teach.lessons import check."),
+        ("ipu_teach", "nonsense", "help(ipu_teach) lists what it has."),
+        (
+            "ipu_teach.program",
+            "While",
+            "use instead: Repeat, RepeatWhileTrue or RepeatWhileFalse.",
+        ),
+        ("ipu_teach.program", "FLOAT", "write from ipu_teach import FLOAT."),
+        ("ipu_teach.program", "Abortt", "did you mean 'Abort'?"),
+        ("ipu_teach.poplibs", "expr", "write from ipu_teach.poplibs.popops import expr."),
+        (
+            "ipu_teach.poplibs.popops",
+            "matMul",
+            "write from ipu_teach.poplibs.poplin import mat_mul.",
+        ),
+        ("ipu_teach.poplibs.popops", "scan", "help(popops) lists what it has."),
+        ("ipu_teach.poplibs.popops", "addInPlace", "did you mean 'add_in_place'?"),
+        (
+            "ipu_teach.poplibs.popnn",
+            "lstm",
+            "use instead: popops and poplin, of which they can be composed.",
+        ),
+    ],
+)
+def test_a_name_of_another_module_is_answered_by_the_line_to_write(
+    module: str, name: str, next_step: str
+) -> None:
+    asked = import_module(module)
+    with pytest.raises(PoplarError) as imported:
+        exec(f"from {module} import {name}")
+    assert isinstance(imported.value, ImportError)
+    with pytest.raises(PoplarError) as got:
+        getattr(asked, name)
+    assert isinstance(got.value, AttributeError)
+    for caught in (imported, got):
+        assert caught.value.next_step == next_step
+    assert not hasattr(asked, name)
+    assert getattr(asked, name, "else") == "else"
+    if next_step.startswith("write "):  # what is advised is true
+        exec(next_step.removeprefix("write ").removesuffix("."))
+
+
+def test_what_a_library_has_not_stands_on_its_page_too() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "poplibs.md").read_text(encoding="utf-8")
+    for module, table in NOT_HERE.items():
+        for name, advice in table.items():
+            assert f"Instead: {advice}" in page.replace("`", ""), (module, name)
+            assert name not in vars(import_module(module)), (module, name)

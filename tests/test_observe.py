@@ -1,4 +1,5 @@
-"""One vertex looked at while it runs: cycles by line beside those of a third counter, turns beside a plain count of them."""
+"""One vertex looked at while it runs: cycles by line beside those of a third counter, turns beside
+a plain count of them."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ from ipu_teach import (
     observe,
 )
 from ipu_teach.compile.scalar import scalar_code
-from ipu_teach.cost.codelets import vertex_cycles
 from ipu_teach.cost.lines import Observed, line_cycles
+from ipu_teach.cost.traced import vertex_cycles
 from ipu_teach.observer import observed, watch as room
 from ipu_teach.target import COMPILED, PRICES, make_target
 from ipu_teach.types import Array
@@ -172,7 +173,8 @@ class Stencil(Vertex):
 
     def compute(self):
         middle = (self.x[:-2] + self.x[2:]) * 0.5
-        self.y[1:-1] = middle - self.x[1:-1]
+        self.y[1:-1] = (middle
+                        - self.x[1:-1])  # fmt: skip
         self.y[0] = self.x[0] * -1
         self.y[9] = 2
 
@@ -431,7 +433,8 @@ class Kinds(Vertex):
 
 @pytest.mark.parametrize("prices", PRICES)
 def test_what_the_cycles_of_a_line_go_to(prices: str) -> None:
-    """By the prices of docs/model.md: eight numbers are four data paths; a store of half a word reads the rest first."""
+    """By the prices of docs/model.md: eight numbers are four data paths; a store of half a word
+    reads the rest first."""
     lines = observe(Kinds, make_target(codelet_prices=prices), x=np.arange(8), h=3, y=8).lines
     parts = {line.text: part for line, part in lines.parts.items()}
     assert parts["self.h[i] = self.x[i]"] == {"scalar": 3 * 2, "rest of words": 3 * 2}

@@ -1,4 +1,5 @@
-"""What somebody types who has written Poplar in C++: taken as it is, or answered by the line to write."""
+"""What somebody types who has written Poplar in C++: taken as it is, or answered by the line to
+write."""
 
 from __future__ import annotations
 
@@ -67,15 +68,17 @@ ORDERS: list[tuple[Callable[[Any], object], str]] = [
     ),
     (
         lambda w: popops.reduce(w.graph, w.a, FLOAT, [0], ADD, w.prog),
-        "reduce(graph, x, dims, prog, operation=operation, out_type=FLOAT)",
+        "reduce(graph, x, [0], prog, operation=ReduceParams(operation='ADD', scale=None, "
+        "update=False), out_type=FLOAT)",
     ),
     (
         lambda w: popops.reduce(w.graph, w.a, [0], "MAX", w.prog),
-        "reduce(graph, x, dims, prog, operation='MAX')",
+        "reduce(graph, x, [0], prog, operation='MAX')",
     ),
     (
         lambda w: popops.reduce_with_output(w.graph, w.a, w.out, [0], ADD, w.prog),
-        "reduce_with_output(graph, x, out, dims, prog, operation=operation)",
+        "reduce_with_output(graph, x, out, [0], prog, operation=ReduceParams(operation='ADD', "
+        "scale=None, update=False))",
     ),
     (
         lambda w: popops.reduce_many(w.graph, [popops.SingleReduceOp(w.a, [0])], [w.out], w.prog),
@@ -186,7 +189,8 @@ class Sums(Vertex):
 
 
 def test_what_the_pages_say_of_fields_and_handles() -> None:
-    """Names that are taken, lengths of lists, layouts in brackets, one name for one thing, and what is appended to a list."""
+    """Names that are taken, lengths of lists, layouts in brackets, one name for one thing, and what
+    is appended to a list."""
     pages = [
         (ROOT / "docs" / name).read_text(encoding="utf-8")
         for name in ("coming-from-poplar.md", "poplar.md")

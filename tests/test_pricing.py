@@ -1,4 +1,5 @@
-"""The cycles of scalar loops beside those of a counter that shares nothing with the walk: at least 40 codelets."""
+"""The cycles of scalar loops beside those of a counter that shares nothing with the walk: at least
+40 codelets."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from test_scalar import Built, values_of
 
 from ipu_teach import FLOAT, InOut, Input, Vector, Vertex
 from ipu_teach.compile.groups import Group
-from ipu_teach.cost.codelets import vertex_cycles
+from ipu_teach.cost.traced import vertex_cycles
 from ipu_teach.engine.scalar import run
 from ipu_teach.target import PRICES
 from ipu_teach.types import Array
@@ -122,9 +123,7 @@ def if_it_is_a_number(self: Any) -> None:
 
 @pytest.mark.parametrize("prices", PRICES)
 @pytest.mark.parametrize("work", [softmax, triad, products])
-def test_vectors_cost_the_same_traced_and_walked_in_every_way(
-    work: Any, prices: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_cost_the_same_traced_and_walked_in_every_way(work: Any, prices: str) -> None:
     fields = {"x": Input[Vector[FLOAT]], "y": InOut[Vector[FLOAT]]}
     one, other = (
         type("Made", (Vertex,), {"__annotations__": fields, "compute": f, "work": work})
@@ -133,7 +132,7 @@ def test_vectors_cost_the_same_traced_and_walked_in_every_way(
     values = {"x": floats(37), "y": floats(37)}
     decision = 2 + 1 + 1  # two loads, a comparison, and what depends on it
     wanted = [cycles + decision for cycles in counted(one, values, prices)]
-    for chosen in ("python", "compiled"):
-        monkeypatch.setattr(run, "CHOSEN", chosen)
-        assert counted(other, values, prices) == wanted
+    for way in ("python", "compiled"):
+        with run.chosen(way):
+            assert counted(other, values, prices) == wanted
     assert counted(other, values, prices, vertex_loop=True) == wanted

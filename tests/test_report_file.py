@@ -1,4 +1,5 @@
-"""Reports in files: what is read back answers as what was written did, and a file that lies is refused or harmless."""
+"""Reports in files: what is read back answers as what was written did, and a file that lies is
+refused or harmless."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from ipu_teach.errors import (
 from ipu_teach.poplibs import poputil
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.log import StepLog
-from ipu_teach.report.written import REPORT
+from ipu_teach.report.writer import REPORT
 
 RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
 AGAIN = "\n  next:  save it again; a file that was changed by hand cannot be loaded."
@@ -161,8 +162,9 @@ def test_another_rate_in_an_opened_report() -> None:
     with pytest.raises(InvalidMachineModelError) as caught:
         opened.what_if(num_worker_contexts=3)
     assert str(caught.value) == (
-        "what_if() cannot change num_worker_contexts in a report that was read from a file: the vertices are not in it.\n"
-        "  next:  ask the report of the engine that ran it; a file answers for the rates of exchange, sync, host and clock."
+        "what_if() cannot change num_worker_contexts in a report that was read from a file: the "
+        "vertices are not in it.\n  next:  ask the report of the engine that ran it; a file "
+        "answers for the rates of exchange, sync, host and clock."
     )
 
 
@@ -241,7 +243,7 @@ def test_a_long_run_is_counted_to_its_end_and_kept_up_to_a_bound(
 ) -> None:
     monkeypatch.setattr("ipu_teach.report.log.MOST_RUNS", 2)
     engine = small_engine()
-    engine._log = StepLog(6)
+    engine._machine.log = StepLog(len(engine._machine.compiled.steps), 6)  # type: ignore[union-attr]
     for _ in range(4):
         engine.run()
     report = engine.report
@@ -327,11 +329,12 @@ def test_what_is_no_report(tmp_path: Path) -> None:
         "This zip file was not written by the kit"
     )
     assert refusal(whole({**header, "format": "ipu_teach executable"}, arrays)) == (
-        "This is a zip file, and no report of this kit.\n  next:  load a file that Report.save wrote."
+        "This is a zip file, and no report of this kit.\n  next:  load a file that Report.save "
+        "wrote."
     )
     assert refusal(whole({**header, "version": REPORT.version + 1}, arrays)) == (
-        f"The report has format version {REPORT.version + 1}; this kit reads up to version {REPORT.version}.\n"
-        "  next:  update ipu_teach, or save the report again with this version."
+        f"The report has format version {REPORT.version + 1}; this kit reads up to version "
+        f"{REPORT.version}.\n  next:  update ipu_teach, or save the report again with this version."
     )
     with pytest.raises(ReportLoadError) as caught:
         Report.open(tmp_path / "gone.ipureport")
@@ -371,7 +374,8 @@ def test_the_format_holds_what_the_model_has() -> None:
 
 
 def test_files_of_older_versions_are_read() -> None:
-    """The first had no settings and no bytes of stream copies, and did not say who wrote it; neither says who priced it."""
+    """The first had no settings and no bytes of stream copies, and did not say who wrote it;
+    neither says who priced it."""
     old, newer = (
         Report.open(Path(__file__).parent / "data" / f"report_{version}.ipureport")
         for version in (1, 2)
@@ -406,7 +410,8 @@ def test_files_of_older_versions_are_read() -> None:
 
 
 def test_a_file_of_version_3_keeps_its_times() -> None:
-    """It is of two IPUs, which waited for each other before every step: its steps follow each other, and end as they did."""
+    """It is of two IPUs, which waited for each other before every step: its steps follow each
+    other, and end as they did."""
     report = Report.open(Path(__file__).parent / "data" / "report_3.ipureport")
     starts = [0, 763, 1523, 2463, 3403, 4589, 5529, 6715, 7655, 8841]
     assert report.target.num_ipus == 2 and report.num_steps == 10 and report.total_cycles == 9619
@@ -477,7 +482,8 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
         (
             ("programs",),
             [99],
-            "The report is damaged: 99 is not a whole number from 0 to 4.\n  where: header.programs[0]",
+            "The report is damaged: 99 is not a whole number from 0 to 4.\n  where: "
+            "header.programs[0]",
         ),
         (
             ("memory", "tile"),
@@ -517,7 +523,8 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
         (
             ("notes", "ways", 0),
             "bath",
-            "The report is damaged: 'bath' is not how a codelet runs.\n  where: header.notes.ways[0]",
+            "The report is damaged: 'bath' is not how a codelet runs.\n  where: "
+            "header.notes.ways[0]",
         ),
     ],
 )
@@ -596,7 +603,8 @@ def test_a_sample_can_be_looked_at() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         Report.sample("product")
     assert str(caught.value) == (
-        "There is no sample report 'product'.\n  next:  did you mean 'products'? There are 'products', 'spread', 'too_large'."
+        "There is no sample report 'product'.\n  next:  did you mean 'products'? There are "
+        "'products', 'spread', 'too_large'."
     )
 
 
@@ -609,7 +617,7 @@ def test_a_sample_can_be_looked_at() -> None:
     ],
 )
 def test_what_is_too_large_to_save(most: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"ipu_teach.report.written.{most}", 0)
+    monkeypatch.setattr(f"ipu_teach.report.writer.{most}", 0)
     with pytest.raises(NotOfferedError) as caught:
         small().serialize()
     assert str(caught.value).startswith(

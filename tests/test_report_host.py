@@ -1,4 +1,5 @@
-"""The host's timeline: what is on it, how it nests, and that no figure of the model depends on it."""
+"""The host's timeline: what is on it, how it nests, and that no figure of the model depends on
+it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, StreamCallback, co
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Repeat, Sequence
 from ipu_teach.report import chrome_trace
-from ipu_teach.report.host import ENGINE, STREAMS, TIMELINE, Timeline
+from ipu_teach.report.host_times import ENGINE, STREAMS, TIMELINE, Timeline
 from ipu_teach.report.host_trace import HostTrace, Raw
 
 
@@ -105,7 +106,8 @@ def test_every_stream_copy_has_its_bytes_and_its_direction() -> None:
 
 
 def test_where_the_device_starved() -> None:
-    """Two runs with times given: of each copy the function inside kept the device waiting, what was prefetched did not."""
+    """Two runs with times given: of each copy the function inside kept the device waiting, what was
+    prefetched did not."""
     copy, function, ahead = "in: StreamCopy", "in: The connected function", "in: Ahead.prefetch()"
     raw = [Raw(ENGINE, "run first", 0, 1000, 1)]
     for start, waited in ((100, 10), (300, 200)):
@@ -289,5 +291,5 @@ def test_what_marked_the_timeline_before_says_what_does_now() -> None:
         ipu_teach.pvti  # type: ignore[attr-defined]  # noqa: B018
     assert str(caught.value) == (
         "ipu_teach.pvti is not offered by this kit.\n"
-        "  next:  use instead: tracepoint(label) and counter(name), seen in report.host"
+        "  next:  use instead: tracepoint(label) and counter(name), seen in report.host."
     )

@@ -1,4 +1,5 @@
-"""Scalar loops as machine code: the plain loop's bits and cycles, a cache that may fail, and loops that can be stopped."""
+"""Scalar loops as machine code: the plain loop's bits and cycles, a cache that may fail, and loops
+that can be stopped."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextvars import ContextVar
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -46,7 +48,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         back.extend(range(first, last))
         return plain(self, first, last, *wait)
 
-    monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
+    monkeypatch.setattr(scalar_run, "CHOSEN", ContextVar("chosen", default="compiled"))
     monkeypatch.setattr(ScalarRun, "_by_python", counted)
     return back
 
@@ -115,7 +117,8 @@ def test_random_branches_compiled(at_once: list[int]) -> None:
 
 
 class Odd(Vertex):
-    """Every third vertex needs integers beyond 61 bits, which the compiled loop leaves to CPython."""
+    """Every third vertex needs integers beyond 61 bits, which the compiled loop leaves to
+    CPython."""
 
     n: Input[INT]
     out: Output[INT]
@@ -323,7 +326,8 @@ def test_a_run_changes_hands_when_that_pays(monkeypatch: pytest.MonkeyPatch) -> 
         ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first))
     )
     monkeypatch.setattr(
-        "ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.1
+        "ipu_teach.engine.scalar.functions.CodeletFunctions.seconds_to_compile",
+        lambda self, text: 0.1,
     )
     agree(Built(*values_of("Collatz", 13, 6)))
     assert used == []
@@ -349,7 +353,8 @@ def test_one_long_vertex_changes_hands_within(monkeypatch: pytest.MonkeyPatch) -
         ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first))
     )
     monkeypatch.setattr(
-        "ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.01
+        "ipu_teach.engine.scalar.functions.CodeletFunctions.seconds_to_compile",
+        lambda self, text: 0.01,
     )
     built = Built(Long, {"n": np.array([1]), "out": np.array([0])})
     engine, found = built.ran()
@@ -378,7 +383,7 @@ class Endless(Vertex):
             if self.x[2] % 2 == 5:
                 return
 
-run.CHOSEN = sys.argv[1]
+run.CHOSEN.set(sys.argv[1])
 device = IPUModel(tiles_per_ipu=4).create_device()
 graph = Graph(device.target)
 x = graph.add_variable(INT, (4,), "x")
@@ -392,7 +397,7 @@ engine.load(device)
 sent = []
 
 def interrupt():
-    while run.CHOSEN == "compiled" and "ipu_teach loop_0" not in [t.name for t in threading.enumerate()]:
+    while sys.argv[1] == "compiled" and "ipu_teach loop_0" not in [t.name for t in threading.enumerate()]:
         time.sleep(0.05)
     time.sleep(0.3)
     sent.append(time.time())
@@ -427,7 +432,7 @@ sys.path[:0] = sys.argv[1:]
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.engine.scalar import compiled, run
 from test_scalar import Built, ragged, values_of
-run.CHOSEN = "compiled"
+run.CHOSEN.set("compiled")
 built = Built(*values_of("Evens", 30))
 engine, found = built.ran()
 print(int(found["y"].sum()), compiled._loaded != {})
@@ -455,7 +460,7 @@ def test_without_a_cache_it_is_compiled_anyway(
     trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "_loaded", {})
-    monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
+    monkeypatch.setattr(scalar_run, "CHOSEN", ContextVar("chosen", default="compiled"))
     folder = tmp_path / "cache"
     monkeypatch.setenv("IPU_TEACH_CACHE", str(folder))
     if trouble == "no folder can be made":
@@ -489,5 +494,5 @@ def test_addresses_are_refused_where_the_object_is_not_as_expected(
 
 def test_without_numba_everything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "numba_is_here", lambda: False)
-    monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
+    monkeypatch.setattr(scalar_run, "CHOSEN", ContextVar("chosen", default="compiled"))
     agree(Built(*values_of("Mandelbrot", 50, 8)))

@@ -1,4 +1,5 @@
-"""How values stand in files: every maker writes, reads what it wrote, and refuses what it could not have written."""
+"""How values stand in files: every maker writes, reads what it wrote, and refuses what it could not
+have written."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ LAPS = Format("lap", 3, "a test", ReportLoadError, ReportNotFoundError)
 
 def part(
     value: Any, known: dict[str, Any] | None = None, out: s.Columns | None = None, version: int = 1
-) -> s.Part:
+) -> s.HeaderValue:
     """A value as it stands in a file, with what was told before and the columns in `out`."""
     found = s.Known(LAPS, out.arrays() if out else {}, version)
     found.update(known or {})
-    return s.Part(value, "header", found)
+    return s.HeaderValue(value, "header", found)
 
 
 def refusal(read: Callable[[], Any]) -> str:

@@ -1,6 +1,8 @@
-"""What the words of a codelet mean: twelve promises, in order, each kept on the fast path and in the plain vertex loop.
+"""What the words of a codelet mean: twelve promises, in order, each kept on the fast path and in
+the plain vertex loop.
 
-Where a promise is kept by a whole family of tests elsewhere, its section says which. `loop` runs each test both ways.
+Where a promise is kept by a whole family of tests elsewhere, its section says which. `loop` runs
+each test both ways.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from ipu_teach import (
     Vertex,
 )
 from ipu_teach.engine import backend, views
-from ipu_teach.engine.batch import chunk, placement, plan, threads
+from ipu_teach.engine.batch import batch_plan, chunk, placement, threads
 from ipu_teach.errors import CodeletError, ComputeSetRaceError
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import Array
@@ -238,7 +240,8 @@ class SumOfColumn(Vertex):
 
 
 def test_np_sum_is_that_of_a_contiguous_region_wherever_its_elements_lie(loop: bool) -> None:
-    """A region of scattered elements arrives in the tile's memory in one row: the sum is that row's."""
+    """A region of scattered elements arrives in the tile's memory in one row: the sum is that
+    row's."""
     values = normal(300, 5)
     graph = Graph(DEVICE.target)
     x, out = graph.add_constant(FLOAT, values.shape, values), graph.add_variable(FLOAT, (5,))
@@ -407,7 +410,8 @@ class HalfSums(Vertex):
 
 
 def test_half_rounds_once_in_a_sum_and_at_every_step_of_a_loop(loop: bool) -> None:
-    """In half 2048 + 1 is 2048, so that a loop over ones stops there; sums and products go on in single precision."""
+    """In half 2048 + 1 is 2048, so that a loop over ones stops there; sums and products go on in
+    single precision."""
     got = run(HalfSums, loop, x=np.ones((2, 3000)), whole=[0, 0], stepwise=[0, 0], product=[0, 0])
     assert got.whole.tolist() == [3000, 3000]
     assert got.stepwise.tolist() == [2048, 2048]
@@ -443,7 +447,8 @@ class HalfArithmetic(Vertex):
 
 
 def test_every_half_operation_rounds_once(loop: bool) -> None:
-    """Sums and products of two halves are exact in float64; quotients and roots rounded twice from 53 bits are right too."""
+    """Sums and products of two halves are exact in float64; quotients and roots rounded twice from
+    53 bits are right too."""
     a, b = halves(40, 30), np.abs(halves(40, 30))
     wide, other = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -480,7 +485,8 @@ def stepwise(values: Array) -> float:
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 127, 128, 129, 1000])
 def test_sums_of_halves(loop: bool, length: int) -> None:
-    """Multiples of 2**-9 below 4 add up in single precision without rounding, in any order, so that all is exact."""
+    """Multiples of 2**-9 below 4 add up in single precision without rounding, in any order, so that
+    all is exact."""
     x = (RANDOM.integers(-2047, 2048, (6, length)) / 512).astype(np.float16)
     zero = np.zeros(6)
     got = run(HalfTotals, loop, x=x, whole=zero, strided=zero, stepwise=zero)
@@ -529,7 +535,8 @@ class HalfProducts(Vertex):
 
 
 def in_order(a: Array, b: Array) -> Array:
-    """The product of two matrices of halves: exact products, added in order in single precision, rounded to half once."""
+    """The product of two matrices of halves: exact products, added in order in single precision,
+    rounded to half once."""
     total = np.zeros((len(a), b.shape[1]), np.float32)
     for k in range(a.shape[1]):
         total = (total + np.outer(a[:, k].astype(np.float32), b[k].astype(np.float32))).astype(
@@ -609,7 +616,8 @@ class Mean(Vertex):
 
 
 def test_reads_see_the_state_at_the_start(loop: bool) -> None:
-    """A stencil from one variable into another and back: each step reads what all vertices wrote in the step before."""
+    """A stencil from one variable into another and back: each step reads what all vertices wrote in
+    the step before."""
     graph = Graph(DEVICE.target)
     x, y = variable(graph, "x", np.arange(10) ** 2), variable(graph, "y", np.zeros(10), 1)
     steps = []
@@ -801,9 +809,9 @@ class Texts(Vertex):
 def test_the_fallback_names_file_line_and_reason() -> None:
     reason = run(Texts, False, strict=False, x=[1, 10]).report.unbatched()["Texts"]
     place = f"test_semantics.py, line {line_of(Texts, 'len(f')} (Texts.compute)"
-    assert (
-        reason
-        == f"{place}: a value that depends on data is put into a text; a formatted text does not run as a scalar loop"
+    assert reason == (
+        f"{place}: a value that depends on data is put into a text; a formatted text does not "
+        "run as a scalar loop"
     )
 
 
@@ -811,7 +819,8 @@ def test_the_fallback_names_file_line_and_reason() -> None:
 
 
 class Blend(Vertex):
-    """Elementwise work, a sum, a product, a function whose last bit depends on how numpy goes through memory, a loop."""
+    """Elementwise work, a sum, a product, a function whose last bit depends on how numpy goes
+    through memory, a loop."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -857,7 +866,7 @@ def test_no_bit_depends_on_chunks_views_the_order_of_vertices_or_threads(
     expected = blended(50, False, vertex_loop=True)
     for size in (1, 500, 5_000, 10**9):
         for window in (1, 16, 1000):
-            monkeypatch.setattr(plan, "CHUNK_BYTES", size)
+            monkeypatch.setattr(batch_plan, "CHUNK_BYTES", size)
             monkeypatch.setattr(chunk, "WINDOW", window)
             assert all(map(same_bits, blended(50, False), expected)), (size, window)
     for how in (
@@ -968,7 +977,8 @@ def test_special_values_survive(loop: bool) -> None:
 
 
 def exchanged(reads: list[tuple[int, slice]], owner: list[int]) -> tuple[list[int], list[int]]:
-    """(bytes received, bytes sent) by tile: vertices on these tiles read these parts of a variable of eight floats."""
+    """(bytes received, bytes sent) by tile: vertices on these tiles read these parts of a variable
+    of eight floats."""
     graph = Graph(IPUModel(tiles_per_ipu=4).create_device().target)
     x, out = graph.add_variable(FLOAT, (8,), "x"), graph.add_variable(FLOAT, (len(reads),), "out")
     graph.set_initial_value(x, np.arange(8))
@@ -1234,7 +1244,8 @@ class GatherInBatch(Vertex):
 def test_a_bad_index_raises_on_both_backends_and_never_wraps(
     codelet: type[Vertex], index: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CuPy's own indexing would wrap; a codelet whose index depends on data does not run on the GPU."""
+    """CuPy's own indexing would wrap; a codelet whose index depends on data does not run on the
+    GPU."""
     monkeypatch.setattr(backend, "cuda_devices", lambda: 1)
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
     monkeypatch.delenv("IPU_TEACH_GPU", raising=False)

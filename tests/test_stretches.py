@@ -1,4 +1,5 @@
-"""Vertices whose regions follow each other are looked at together: against sets of elements, vertex by vertex."""
+"""Vertices whose regions follow each other are looked at together: against sets of elements, vertex
+by vertex."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from hypothesis import given, strategies as st
 from test_brute_force import RANDOMLY, cost_of, figures, moved
 
 from ipu_teach import FLOAT, IPUModel
-from ipu_teach.compile import compile_graph
+from ipu_teach.compile import compile_programs
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.errors import ComputeSetRaceError
 from ipu_teach.program import Execute
@@ -97,9 +98,9 @@ def test_a_race_within_a_stretch_is_found(step: int, raced: str | None) -> None:
     for i in range(3):
         add(space, compute_set, Placed(Increment, 0, {"x": [x[i * step : i * step + 4]]}))
     if raced is None:
-        compile_graph(space.graph, [Execute(compute_set)])
+        compile_programs(space.graph, [Execute(compute_set)])
         return
     with pytest.raises(ComputeSetRaceError) as caught:
-        compile_graph(space.graph, [Execute(compute_set)])
+        compile_programs(space.graph, [Execute(compute_set)])
     assert f"element {raced} of 't0' is written twice" in str(caught.value)
     assert "vertex 0 (Increment.x, tile 0) and vertex 1 (Increment.x, tile 0)" in str(caught.value)

@@ -1,7 +1,9 @@
-"""Batches that loop over single elements: which go on as scalar loops, when, and that not one bit changes."""
+"""Batches that loop over single elements: which go on as scalar loops, when, and that not one bit
+changes."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from itertools import count
 from random import Random
 from typing import Any
@@ -14,13 +16,13 @@ from hypothesis import given, settings, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut, outcome, run
 
 from ipu_teach import FLOAT, HALF, INT, Graph, InOut, Input, Output, Vector, Vertex
-from ipu_teach.compile import compile_graph
+from ipu_teach.compile import compile_programs
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine import tiers, ways
 from ipu_teach.engine.scalar import compiled, run as scalar_run
 from ipu_teach.engine.scalar.compiled import numba_is_here
-from ipu_teach.engine.scalar.program import Program
+from ipu_teach.engine.scalar.functions import CodeletFunctions
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.engine.tiers import loops_over_elements
 from ipu_teach.errors import CodeletError
@@ -58,7 +60,10 @@ _numbers = count()
 def made(body: str, dtype: type[DType]) -> type[Vertex]:
     """A vertex class with these fields and this compute()."""
     indented = "\n".join(f"        {line}" for line in body.splitlines())
-    source = f"class Loop{next(_numbers)}(Vertex):{FIELDS.format(T=dtype.__name__)}\n    def compute(self):\n{indented}\n"
+    source = (
+        f"class Loop{next(_numbers)}(Vertex):{FIELDS.format(T=dtype.__name__)}\n    def "
+        f"compute(self):\n{indented}\n"
+    )
     scope = executed(source, f"/loops/{next(_numbers)}.py", {"np": np})
     return next(v for k, v in scope.items() if k.startswith("Loop"))
 
@@ -66,7 +71,8 @@ def made(body: str, dtype: type[DType]) -> type[Vertex]:
 @pytest.mark.parametrize("vertices", [1, 2, 3, 40])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_a_sum_goes_from_the_first_to_the_last(vertices: int, dtype: type) -> None:
-    """Against Python's own loop over numpy's numbers, which rounds at each step; also of one vertex alone."""
+    """Against Python's own loop over numpy's numbers, which rounds at each step; also of one vertex
+    alone."""
     x = np.random.default_rng(3).standard_normal((vertices, 37)).astype(dtype) * dtype(100)
     x[1:2] = -0.0
     codelet = Sum if dtype == np.float32 else HalfSum
@@ -112,7 +118,8 @@ def test_minus_zero_stays_minus_zero(vertices: int) -> None:
 
 
 def random_loops(rng: Random, floats: bool) -> str:
-    """A few loops over single elements, of kinds that are found, and of kinds that are nearly those."""
+    """A few loops over single elements, of kinds that are found, and of kinds that are nearly
+    those."""
     lines = ["t = self.s", "u = self.x[0]", "w = 1"]
     for _ in range(rng.randint(1, 2)):
         low, high = rng.randint(0, 2), rng.randint(5, 7)
@@ -230,8 +237,9 @@ def test_random_loops_equal_the_vertex_loop(rng: Random) -> None:
             patch.setattr(
                 ScalarRun, "_by_compiled", lambda self, first: by_python(self, first, self.count)
             )
-            # to its end, however slow this machine is just now
-            patch.setattr(scalar_run, "CHOSEN", "python")
+            patch.setattr(
+                scalar_run, "CHOSEN", ContextVar("chosen", default="python")
+            )  # to its end, however slow this machine is just now
         batched = outcome(
             space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3])
         )
@@ -268,7 +276,7 @@ def group_of(codelet: type[Vertex]) -> Group:
     for tensor in tensors.values():
         graph.set_tile_mapping(tensor, 0)
     graph.set_tile_mapping(vertex, 0)
-    return compile_graph(graph, [Execute(compute_set)]).groups[0][0]
+    return compile_programs(graph, [Execute(compute_set)]).groups[0][0]
 
 
 LOOPS = {
@@ -277,7 +285,8 @@ LOOPS = {
     "t = 0.0\nfor e in self.x: t += e\nself.z = t": False,  # few operations
     # on whole rows
     "for i in range(5):\n    for j in range(5): self.q[i] = self.x * self.m[i, j]": False,
-    "t = self.x[0]\nfor j in range(9):\n    for e in self.x: t += e\nself.z = t + np.sum(self.x)": False,
+    "t = self.x[0]\nfor j in range(9):\n    for e in self.x: t += e\nself.z = t + "
+    "np.sum(self.x)": False,
 }
 
 
@@ -299,10 +308,11 @@ class Powers(Vertex):
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ways of the runs that are not batches; no time is too short to think of the compiler, which takes none."""
+    """The ways of the runs that are not batches; no time is too short to think of the compiler,
+    which takes none."""
     found: list[str] = []
     monkeypatch.setattr(tiers, "LOOK", 0)
-    monkeypatch.setattr(Program, "seconds_to_compile", lambda self, text: 1e-9)
+    monkeypatch.setattr(CodeletFunctions, "seconds_to_compile", lambda self, text: 1e-9)
     for name in ("_by_python", "_by_compiled"):
         plain = getattr(ScalarRun, name)
         monkeypatch.setattr(
@@ -336,7 +346,7 @@ def test_a_batch_stays_one_where_nothing_can_be_compiled(
     runs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "numba_is_here", lambda: False)
-    monkeypatch.setattr(ways, "program_of", Program)  # none that was made before
+    monkeypatch.setattr(ways, "program_of", CodeletFunctions)  # none that was made before
     found, expected = powers(3)
     assert same_bits(found, expected) and runs == []
 

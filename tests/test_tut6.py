@@ -1,6 +1,7 @@
 """The matrix-vector tutorial against the figures that Graphcore published for it.
 
-Planner costs and profile: graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt (README and its expected output).
+Planner costs and profile: graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt (README and
+its expected output).
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ def target(version: str) -> Target:
     return IPUModel(version).create_device().target
 
 
+def best_plan(rows: int, cols: int, target: Target) -> tut6.PhaseEstimates:
+    return min(tut6.plans(rows, cols, target), key=lambda plan: plan.total)
+
+
 def test_the_planner_chooses_what_the_tutorial_chose() -> None:
     machine = target("ipu2")
     assert machine.num_tiles == 1472
-    best = tut6.best_plan(ROWS, COLS, machine)
-    assert best == tut6.Plan(split=7, multiply=3696, exchange=143, reduce_exchange=49, reduce=108)
+    best = best_plan(ROWS, COLS, machine)
+    assert best == tut6.PhaseEstimates(
+        split=7, multiply=3696, exchange=143, reduce_exchange=49, reduce=108
+    )
     assert best.total == 3996
     assert max(plan.total for plan in tut6.plans(ROWS, COLS, machine)) == 53_807
 
@@ -38,7 +45,7 @@ def test_the_planner_on_the_first_generation() -> None:
     machine = target("ipu1")
     assert machine.num_tiles == 1216
     assert max(plan.total for plan in tut6.plans(ROWS, COLS, machine)) == 64_373
-    best = tut6.best_plan(ROWS, COLS, machine)
+    best = best_plan(ROWS, COLS, machine)
     assert (best.split, best.total) == (5, 4751)
 
 
@@ -56,7 +63,7 @@ def test_the_planner_is_its_formulae(version: str) -> None:
     ]:
         pieces, piece = -(-rows * split // tiles), -(-cols // split)
         sums = -(-rows // tiles)
-        assert tut6.estimate(rows, cols, split, machine) == tut6.Plan(
+        assert tut6.estimate(rows, cols, split, machine) == tut6.PhaseEstimates(
             split,
             -(-pieces // 6) * 6 * (5 + (piece + 1) // 2),
             -(-pieces // rows) * piece,
@@ -91,7 +98,8 @@ GRAPH = """\
 
 
 def test_the_summary_has_poplars_lines() -> None:
-    """Words and widths of every line that Poplar prints too; beside the total stands that it is modelled."""
+    """Words and widths of every line that Poplar prints too; beside the total stands that it is
+    modelled."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
     report = profile(graph, tut6.build(graph, 40, 24, 2))
 
@@ -123,7 +131,7 @@ class Ran:
     def __init__(self) -> None:
         device = IPUModel("ipu2", relative_sync_delay="NO_DELAY").create_device()
         graph = Graph(device.target)
-        program = tut6.build(graph, ROWS, COLS, tut6.best_plan(ROWS, COLS, device.target).split)
+        program = tut6.build(graph, ROWS, COLS, best_plan(ROWS, COLS, device.target).split)
         random = np.random.default_rng(6)
         self.matrix = random.standard_normal((ROWS, COLS), dtype=np.float32)
         self.vector = random.standard_normal(COLS, dtype=np.float32)
@@ -189,7 +197,8 @@ def test_the_published_profile(
 
 
 def test_the_exchange_is_mostly_the_streamed_matrix(ran: Ran) -> None:
-    """Each tile gets its 6,794 numbers from where the host's packets landed; that is most of what is published."""
+    """Each tile gets its 6,794 numbers from where the host's packets landed; that is most of what
+    is published."""
     matrix = next(step for step in ran.report.steps() if step.name == "matrix")
     (exchange,) = matrix.cost.exchange
     # All but what happened to land on its own tile: one part in 1,472, more or less.
@@ -200,7 +209,8 @@ def test_the_exchange_is_mostly_the_streamed_matrix(ran: Ran) -> None:
 
 
 def test_the_host_link_of_a_real_machine(ran: Ran) -> None:
-    """The same program on hardware: 2,641,488.4 cycles of host exchange. This is the figure that fixed the rate."""
+    """The same program on hardware: 2,641,488.4 cycles of host exchange. This is the figure that
+    fixed the rate."""
     real = ran.report.what_if(host_bytes_per_second=ran.report.target.silicon_host_bytes_per_second)
     assert real.host_exchange_cycles == pytest.approx(2_641_488.4, rel=0.005)
     assert real.total_cycles - real.host_exchange_cycles == pytest.approx(
@@ -211,6 +221,6 @@ def test_the_host_link_of_a_real_machine(ran: Ran) -> None:
 def test_the_model_agrees_with_the_plan(ran: Ran) -> None:
     """The slowest tile computes as long as planned."""
     multiply, reduce = ran.report.compute_sets
-    plan = tut6.best_plan(ROWS, COLS, ran.report.target)
+    plan = best_plan(ROWS, COLS, ran.report.target)
     assert multiply.cycles_per_tile.max() == plan.multiply
     assert reduce.cycles_per_tile.max() == plan.reduce

@@ -1,4 +1,5 @@
-"""Modelled cycles of vertices in a program: the library's, and those of codelets whose operations were counted."""
+"""Modelled cycles of vertices in a program: the library's, and those of codelets whose operations
+were counted."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.compile import compile_graph
-from ipu_teach.cost.codelets import trace_cycles
+from ipu_teach.compile import compile_programs
+from ipu_teach.cost.traced import trace_cycles
 from ipu_teach.poplibs import poplin, popnn, popops
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.target import BY_HAND, COMPILED, changed
@@ -210,7 +211,7 @@ def traced(codelet: type[Vertex], n: int, prices: str = BY_HAND) -> int:
         graph.set_tile_mapping(fields[name], 0)
         graph.set_initial_value(fields[name], 1)
     graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, **fields), 0)
-    (group,) = compile_graph(graph, [Execute(compute_set)]).groups[compute_set.id]
+    (group,) = compile_programs(graph, [Execute(compute_set)]).groups[compute_set.id]
     assert group.trace.stopped == ""
     cycles = trace_cycles(group.trace, changed(IPU2, codelet_prices=prices))
     engine = Engine(graph, Execute(compute_set), {"codelet_prices": prices})
@@ -226,7 +227,8 @@ def test_a_vectorised_dot_product_is_near_the_tutorials_estimate(n: int) -> None
 
 
 def test_a_loop_is_as_much_dearer_as_it_was_on_the_chip() -> None:
-    """tut6 on an IPU: 28,300 cycles for the plain C++ vertex, 3,802 for the vectorised one, 7.4 times as many."""
+    """tut6 on an IPU: 28,300 cycles for the plain C++ vertex, 3,802 for the vectorised one, 7.4
+    times as many."""
     assert 5 <= traced(LoopDot, 143, COMPILED) / traced(VectorDot, 143) <= 9
 
 

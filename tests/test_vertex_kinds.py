@@ -1,4 +1,5 @@
-"""Every kind of vertex and every spelling of a field: the same bits on every path, and as plain Python has them."""
+"""Every kind of vertex and every spelling of a field: the same bits on every path, and as plain
+Python has them."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def said(call: Callable[[], Any], kind: type[Exception]) -> str:
 
 
 class Bench:
-    """A graph, one compute set, and variables whose contents can be read back after each of the engine's paths ran it."""
+    """A graph, one compute set, and variables whose contents can be read back after each of the
+    engine's paths ran it."""
 
     def __init__(self) -> None:
         self.graph = Graph(device.target)
@@ -303,12 +305,12 @@ def test_a_list_is_connected_part_by_part() -> None:
         "Total.parts[0] was given 3.\n  next:  connect a tensor."
     )
     assert said(lambda: graph.set_field_size(v["parts"][0], 3), GraphObjectCreationError) == (
-        "Only connect() takes one part of a field, and this is part 0 of field 'parts' of vertex 0 (Total) of compute set "
-        "'cs'.\n  next:  name the whole field: vertex[\"name\"]."
+        "Only connect() takes one part of a field, and this is part 0 of field 'parts' of vertex 0 "
+        "(Total) of compute set 'cs'.\n  next:  name the whole field: vertex[\"name\"]."
     )
     assert said(lambda: v["parts"][0][1], GraphConnectionError) == (
-        "The part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' has no parts of its own.\n"
-        "  next:  give it one tensor."
+        "The part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' has no parts of its "
+        "own.\n  next:  give it one tensor."
     )
     assert said(lambda: list(v["parts"]), GraphConnectionError) == (
         "A loop over field 'parts' of vertex 0 (Total) of compute set 'cs' has no end.\n"
@@ -320,9 +322,9 @@ def test_what_does_not_fit_a_list() -> None:
     bench = Bench()
     x = bench.var("x", np.zeros((2, 2)))
     assert said(lambda: bench.add(Scattered, x=[x[0]]), GraphConnectionError) == (
-        "Scattered.x is declared as Vector[Input[FLOAT]], which takes one dimension, or a list of single elements, and was "
-        "given a list with shape (2,).\n"
-        f"  where: {x[0]!r}\n  next:  index, slice or flatten the tensor, or change the declaration."
+        "Scattered.x is declared as Vector[Input[FLOAT]], which takes one dimension, or a list of "
+        f"single elements, and was given a list with shape (2,).\n  where: {x[0]!r}\n  next:  "
+        "index, slice or flatten the tensor, or change the declaration."
     )
     assert said(lambda: bench.add(Scattered, x=3), GraphConnectionError) == (
         "Scattered.x is declared as Vector[Input[FLOAT]] and was given 3.\n"
@@ -402,16 +404,16 @@ def test_one_ptr_has_no_length(loop: bool, ask: Callable[[Any], Any]) -> None:
     bench.add(Asks, go=go, x=x, out=out)
     text = said(lambda: bench.engine(strict=False).run(), CodeletError)
     first, where, advice = text.split("\n")
-    assert (
-        first
-        == "Asks.x is laid out as ONE_PTR, a pointer without a length: len() and loops over it do not work."
+    assert first == (
+        "Asks.x is laid out as ONE_PTR, a pointer without a length: len() and loops over it do "
+        "not work."
     )
     assert where.startswith("  where: test_vertex_kinds.py, line ") and where.endswith(
         "vertex 0 (Asks, tile 0)"
     )
-    assert (
-        advice
-        == "  next:  give the length in a state field and index with it, or leave the layout out (SPAN)."
+    assert advice == (
+        "  next:  give the length in a state field and index with it, or leave the layout out "
+        "(SPAN)."
     )
     with pytest.raises(CodeletError):
         Asks.call(go=1, x=[1, 2])
@@ -488,9 +490,9 @@ def test_sized_state_holds_what_unwritten_memory_holds() -> None:
     x = bench.var("x", 5)
     v = bench.add(Shift, x=x)
     assert said(bench.engine, NoSizeSpecifiedError) == (
-        "The state 'kept' of 1 vertex of Shift has neither a value nor a size.\n"
-        "  where: vertex 0 (Shift.kept, tile 0) of compute set 'cs'\n"
-        "  next:  give it numbers in add_vertex: kept=…, or graph.set_field_size(vertex['kept'], size)."
+        "The state 'kept' of 1 vertex of Shift has neither a value nor a size.\n  where: vertex 0 "
+        "(Shift.kept, tile 0) of compute set 'cs'\n  next:  give it numbers in add_vertex: kept=…, "
+        "or graph.set_field_size(vertex['kept'], size)."
     )
     assert said(lambda: bench.graph.get_field_size(v["kept"]), NoSizeSpecifiedError).startswith(
         "Shift.kept has no size yet."
@@ -521,17 +523,20 @@ def test_sizes_that_cannot_be() -> None:
         f"{place.format('table')}  next:  leave it out: a value brings its size."
     )
     assert said(lambda: bench.graph.set_field_size(v["table"], -1), GraphObjectCreationError) == (
-        f"set_field_size() was given the size -1.\n{place.format('table')}  next:  give a whole number from 0 to 1,000,000."
+        f"set_field_size() was given the size -1.\n{place.format('table')}  next:  give a whole "
+        "number from 0 to 1,000,000."
     )
     assert said(lambda: bench.graph.set_field_size(v["step"], 1), GraphObjectCreationError) == (
-        f"Table.step is declared as FLOAT and takes no size.\n{place.format('step')}  next:  it is a single element."
+        f"Table.step is declared as FLOAT and takes no size.\n{place.format('step')}  next:  it is "
+        "a single element."
     )
     assert said(lambda: bench.add(Table, table=5, out=out), GraphObjectCreationError) == (
-        "Table.table is state, declared as Vector[UNSIGNED_INT], and was given shape ().\n  next:  give a list of numbers."
+        "Table.table is state, declared as Vector[UNSIGNED_INT], and was given shape ().\n  next:  "
+        "give a list of numbers."
     )
     assert said(lambda: bench.add(Table, table=out, out=out), GraphConnectionError) == (
-        "Table.table is state, numbers of the vertex's own, and was given a tensor.\n"
-        f"  where: {out!r}\n  next:  give an array, or declare the field as Input[Vector[UNSIGNED_INT]]."
+        "Table.table is state, numbers of the vertex's own, and was given a tensor.\n  where: "
+        f"{out!r}\n  next:  give an array, or declare the field as Input[Vector[UNSIGNED_INT]]."
     )
     assert said(bad(Vector[INT], x=3), VertexDefinitionError) == (
         "Bad.x is set to 3, and is declared as Vector[INT].\n  next:  give a list of numbers."
@@ -624,24 +629,27 @@ def test_workers_that_race_are_found() -> None:
                 self.total += 1
 
     advice = (
-        "  next:  let each worker write elements of its own, chosen by worker_id; what one worker needs of another's work "
-        "belongs into a second compute set."
+        "  next:  let each worker write elements of its own, chosen by worker_id; what one worker "
+        "needs of another's work belongs into a second compute set."
     )
     for cls, fields, text in (
         (
             Sums,
             "x out",
-            "Worker 0 of Sums writes out[0], and worker 1 writes it.\n  where: vertex 0 (Sums.out, tile 0)",
+            "Worker 0 of Sums writes out[0], and worker 1 writes it.\n  where: vertex 0 (Sums.out, "
+            "tile 0)",
         ),
         (
             Reads,
             "x",
-            "Worker 0 of Reads writes x[0], and worker 5 reads it.\n  where: vertex 0 (Reads.x, tile 0)",
+            "Worker 0 of Reads writes x[0], and worker 5 reads it.\n  where: vertex 0 (Reads.x, "
+            "tile 0)",
         ),
         (
             State,
             "",
-            "Worker 2 of State writes total, and worker 4 writes it.\n  where: vertex 0 (State.total, tile 0)",
+            "Worker 2 of State writes total, and worker 4 writes it.\n  where: vertex 0 "
+            "(State.total, tile 0)",
         ),
     ):
         bench = Bench()
@@ -686,7 +694,8 @@ def test_compute_takes_what_its_kind_is_given() -> None:
         "  next:  write `def compute(self):`, or derive from MultiVertex."
     )
     assert said(define(SupervisorVertex, lambda: None), VertexDefinitionError) == (
-        "Bad.compute() cannot be called: a vertex calls compute(self).\n  next:  write `def compute(self):`."
+        "Bad.compute() cannot be called: a vertex calls compute(self).\n  next:  write `def "
+        "compute(self):`."
     )
 
 
@@ -793,10 +802,9 @@ def test_an_estimator_stands_for_a_codelet_that_cannot_be_traced() -> None:
     with pytest.raises(MissingPerfEstimateError):
         bench.engine()
     assert said(lambda: bench.graph.get_perf_estimate(v), MissingPerfEstimateError) == (
-        "Flip has no estimate of its cycles.\n"
-        "  where: vertex 0 (Flip) of compute set 'cs'\n"
-        "  next:  graph.set_perf_estimate(vertex, cycles), graph.register_perf_estimator(…), or `def cycles(self, target)` in "
-        "the class. What is counted from compute() stands in the report."
+        "Flip has no estimate of its cycles.\n  where: vertex 0 (Flip) of compute set 'cs'\n  "
+        "next:  graph.set_perf_estimate(vertex, cycles), graph.register_perf_estimator(…), or `def "
+        "cycles(self, target)` in the class. What is counted from compute() stands in the report."
     )
     bench.graph.add_codelets(Flip)
     bench.graph.register_perf_estimator("Flip", lambda shapes, target: 7)
@@ -834,10 +842,12 @@ def test_estimates_that_are_none() -> None:
         "  next:  give a function of (shapes, target) that returns cycles."
     )
     assert said(lambda: bench.graph.register_perf_estimator(3, len), GraphObjectCreationError) == (
-        "register_perf_estimator() was given 3, which is no vertex class.\n  next:  give a class that derives from Vertex."
+        "register_perf_estimator() was given 3, which is no vertex class.\n  next:  give a class "
+        "that derives from Vertex."
     )
     assert said(lambda: bench.graph.get_perf_estimate(x), GraphObjectCreationError) == (
-        f"get_perf_estimate() was given {shown(x)}.\n  next:  give a vertex that add_vertex returned."
+        f"get_perf_estimate() was given {shown(x)}.\n  next:  give a vertex that add_vertex "
+        "returned."
     )
 
     class Wrong(Increment):
@@ -993,7 +1003,7 @@ def test_codelets_by_name(tmp_path: Path) -> None:
 
 
 def test_marked_codelets_are_known_to_every_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ipu_teach.graph.codelets._marked", {})
+    monkeypatch.setattr("ipu_teach.graph.codelet_registry._marked", {})
 
     @codelet
     class Marked(Vertex):
@@ -1016,7 +1026,8 @@ def test_marked_codelets_are_known_to_every_graph(monkeypatch: pytest.MonkeyPatc
     bench.add("Marked", x=bench.var("x", 0))
     assert bench.run()["x"] == 4
     assert said(lambda: codelet(3), GraphObjectCreationError) == (  # type: ignore[type-var]
-        "@codelet was given 3, which is no vertex class.\n  next:  give a class that derives from Vertex."
+        "@codelet was given 3, which is no vertex class.\n  next:  give a class that derives from "
+        "Vertex."
     )
 
 
@@ -1041,8 +1052,14 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("codelets.cpp", ""),
     ):
         Path(name).write_text(source)
-    advice = "  where: add_codelets()\n  next:  give the path of a Python file, a module, or vertex classes."
-    pointer = "  next:  write the codelet in Python, as a class that derives from Vertex: docs/coming-from-poplar.md shows one twice."
+    advice = (
+        "  where: add_codelets()\n  next:  give the path of a Python file, a module, or vertex "
+        "classes."
+    )
+    pointer = (
+        "  next:  write the codelet in Python, as a class that derives from Vertex: "
+        "docs/coming-from-poplar.md shows one twice."
+    )
     for name, kind, expected in (
         ("none.py", FileLoadError, f"There is no file 'none.py'.\n{advice}"),
         (
@@ -1053,7 +1070,8 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (
             "broken.py",
             ParseError,
-            "'broken.py' is not Python: '(' was never closed.\n  where: line 1\n  next:  correct the line.",
+            "'broken.py' is not Python: '(' was never closed.\n  where: line 1\n  next:  correct "
+            "the line.",
         ),
         (
             "fails.py",
@@ -1073,7 +1091,8 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "  next:  write a class that derives from Vertex and has a compute() in it."
     )
     assert said(lambda: graph.add_codelets(3), GraphObjectCreationError) == (
-        "add_codelets() was given 3, which is no vertex class.\n  next:  give a class that derives from Vertex."
+        "add_codelets() was given 3, which is no vertex class.\n  next:  give a class that derives "
+        "from Vertex."
     )
 
 

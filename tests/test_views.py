@@ -1,4 +1,5 @@
-"""The views: their numbers are the report's, their messages the transfers', and their bytes the same every time."""
+"""The views: their numbers are the report's, their messages the transfers', and their bytes the
+same every time."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from ipu_teach.show.pack import pack, unpack
 from ipu_teach.show.paint import cell_codes, paint
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import Cells, Flame, Lanes, Scene, Still, Tape, Track, quantiles
-from ipu_teach.show.shapes import Boxes, Line, Raster, Words
+from ipu_teach.show.shapes import Boxes, Raster, Stroke, Words
 from ipu_teach.show.svg import raster_png, svg
 from ipu_teach.show.tiles import bytes_by_tile
 from ipu_teach.show.view import View, compressed, own_script, player
@@ -242,7 +243,7 @@ def test_heads_of_arrows_are_outside_tiles_and_numbers_above_them(tiles: int) ->
     cells = scene.marks[0]
     assert isinstance(cells, Cells)
     shapes = list(paint(scene, scene.poster))
-    lines = [i for i, s in enumerate(shapes) if isinstance(s, Line) and s.arrow]
+    lines = [i for i, s in enumerate(shapes) if isinstance(s, Stroke) and s.arrow]
     names = [i for i, s in enumerate(shapes) if isinstance(s, Words) and isinstance(s.ink, int)]
     assert lines and max(lines) < min(names)
     x, y = cells.place(np.arange(tiles))
@@ -396,7 +397,8 @@ def test_two_runs_share_one_axis() -> None:
 
 @pytest.mark.parametrize(("tiles", "repeats"), [(13, 1), (13, 40), (70, 2)])
 def test_lanes_of_two_runs_stand_in_pairs(tiles: int, repeats: int) -> None:
-    """What is drawn in lane 2k is tile k of one run, in lane 2k + 1 tile k of the other, as when they stand apart."""
+    """What is drawn in lane 2k is tile k of one run, in lane 2k + 1 tile k of the other, as when
+    they stand apart."""
     both = programs.uneven(tiles, 2 * tiles, repeats), programs.uneven(tiles, 3 * tiles, repeats)
     apart, paired = show.bsp(*both).scene, show.bsp(*both, paired=True).scene
     spent = [drawn_in_lanes(scene) for scene in (apart, paired)]
@@ -528,29 +530,45 @@ STATIC = ROOT / "ipu_teach" / "show" / "static"
 
 
 def test_scripts_travel_as_their_sources_compressed() -> None:
-    """What `make_scripts.py` would make anew is nothing, and what travels is the sources without their comments."""
+    """What `make_scripts.py` would make anew is nothing, and what travels is the sources without
+    their comments."""
     made = subprocess.run(
         [sys.executable, STATIC / "make_scripts.py", "--check"], capture_output=True, text=True
     )
     assert (made.returncode, made.stdout) == (0, ""), "python ipu_teach/show/static/make_scripts.py"
-    code = {}
+    code, measures = {}, (STATIC / "measures.js").read_text(encoding="utf-8")
+    numbers = dict(re.findall(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", measures, re.MULTILINE))
     for path in STATIC.glob("*.js"):
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         lines = [line for line in lines if line and not line.startswith("//")]
         assert len("\n".join(lines).encode()) <= (25_000 if path.stem == "player" else 10_000), (
             path.name
         )
-        code[path.stem] = words_of("\n".join(re.sub(r"  // .*", "", line) for line in lines))
-    shared = code.pop("layout") + code.pop("link") + code.pop("player")
+        text = "\n".join(re.sub(r"  // .*", "", line) for line in lines)
+        if path.stem == "measures":  # its numbers travel where they are used
+            text = text[text.index("const INKS") :]
+        else:
+            for name, number in numbers.items():
+                text = re.sub(rf"(?<![.\w]){name}(?![\w:])", number, text)
+        code[path.stem] = words_of(text)
+    shared = code.pop("measures") + code.pop("layout") + code.pop("link") + code.pop("player")
     assert words_of(player()) == shared
     stored = code.pop("stored")
     assert all(
         words_of(own_script(name)) == stored + code.pop(name) for name in ("widget", "puzzle")
     )
     assert own_script("tiles") == ""
-    shared_by = {"content": ("bsp", "exchange"), "tape": ("bsp", "balance"), "board": ("run",)}
-    for also, views in {**shared_by, "tree": ("program", "code", "turns", "tile")}.items():
-        part = code.pop(also)
+    shared_by = {
+        "tree": ("program", "code", "turns", "tile"),
+        "content": ("bsp", "exchange"),
+        "board": ("run",),
+    }
+    for also, views in {
+        **shared_by,
+        "tape": ("bsp", "balance"),
+        "painted": ("memory", "balance"),
+    }.items():
+        part = code[also] if also == "painted" else code.pop(also)
         for view in views:
             code[view] = part + code[view]
     for view, lines in code.items():
@@ -806,10 +824,12 @@ def test_errors() -> None:
         == "show.bsp() was given 7, which is no report.\n  next:  give it engine.report."
     )  # type: ignore[arg-type]
     assert told(lambda: show.bsp(engine.report)) == (
-        "show.bsp() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."
+        "show.bsp() was given a report in which nothing has run.\n  next:  engine.run(), then "
+        "engine.report."
     )
     assert told(lambda: show.tiles("a")) == (  # type: ignore[arg-type]
-        "show.tiles() was given 'a', which is no tensor.\n  next:  give it a variable of a graph, or a view of one."
+        "show.tiles() was given 'a', which is no tensor.\n  next:  give it a variable of a graph, "
+        "or a view of one."
     )
     assert "which has no elements.\n  next:  give it one that has some." in told(
         lambda: show.tiles(empty)
@@ -823,7 +843,8 @@ def test_errors() -> None:
             "  next:  give it two such runs, or leave out paired=True."
         )
     assert told(lambda: view.save("a.doc")) == (
-        "save() was given 'a.doc', whose ending says no format.\n  next:  End it with one of .html, .svg, .png, .pdf, .gif."
+        "save() was given 'a.doc', whose ending says no format.\n  next:  End it with one of "
+        ".html, .svg, .png, .pdf, .gif."
     )
     assert (
         told(lambda: view.save("a.svg", frame=3))
@@ -834,14 +855,17 @@ def test_errors() -> None:
             ".\n  next:  give a whole number of pixels from 100 to 10,000."
         )
     assert told(lambda: show.explore(lambda: view)) == (
-        "explore() was given no setting to change.\n  next:  name one with its range: explore(build, work=(1, 10))."
+        "explore() was given no setting to change.\n  next:  name one with its range: "
+        "explore(build, work=(1, 10))."
     )
     for wrong in ((3, 3), (1,), [1], "abc", 5, (1, 2, 0), (1, 2, 3, 4), ("a", "b")):
         assert told(lambda wrong=wrong: show.explore(lambda n: view, n=wrong)).endswith(
-            "next:  give (lowest, highest), (lowest, highest, step), or a list of at least two choices."
+            "next:  give (lowest, highest), (lowest, highest, step), or a list of at least two "
+            "choices."
         )
     assert told(lambda: show.explore(lambda n: n, n=(1, 2))) == (  # type: ignore[arg-type,return-value]
-        "The function given to explore() returned 1.\n  next:  let it return a view, such as show.bsp(engine.report)."
+        "The function given to explore() returned 1.\n  next:  let it return a view, such as "
+        "show.bsp(engine.report)."
     )
 
 
@@ -867,7 +891,8 @@ def test_a_slider_begins_where_the_function_does() -> None:
     show.explore(build, rows=(4, 8, 2), kind=["a", "b"])
     assert seen == [(6, "b", 1)]
     assert told(lambda: show.explore(build, rows=(10, 20))) == (
-        "explore() was given (10, 20) for 'rows', whose default is 6.\n  next:  choose a default that the slider can reach."
+        "explore() was given (10, 20) for 'rows', whose default is 6.\n  next:  choose a default "
+        "that the slider can reach."
     )
 
 

@@ -1,6 +1,8 @@
-"""Views of random reports: every number that one says in words or in its table, and every share that it draws, is the report's.
+"""Views of random reports: every number that one says in words or in its table, and every share
+that it draws, is the report's.
 
-What the numbers may be is worked out here from the report's phases, transfers and ledger, by nothing of `show`.
+What the numbers may be is worked out here from the report's phases, transfers and ledger, by
+nothing of `show`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import pytest
 from ipu_teach import FLOAT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
 from ipu_teach.cost.phases import Phase
 from ipu_teach.program import Block, Copy, Execute, Repeat, Sequence
-from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Scene, Stack, Tape, Tree
+from ipu_teach.show.memory import parts
+from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Painted, Scene, Tape, Tree
 from ipu_teach.show.view import View
 
 SEEDS = range(8)
@@ -34,7 +37,8 @@ class Work(Vertex):
 
 @cache
 def chance(seed: int) -> Report:
-    """A random program on a random machine: data from the host, compute sets of random work, copies to and fro, a loop."""
+    """A random program on a random machine: data from the host, compute sets of random work, copies
+    to and fro, a loop."""
     rng = np.random.default_rng(seed)
     tiles = int(rng.choice([1, 2, 5, 13, 40, 64, 150]))
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
@@ -77,7 +81,8 @@ def busy_of(phase: Phase, tiles: int) -> Any:
 
 @cache
 def facts(report: Report) -> set[float]:
-    """Every number that a view may say: counts and tiles, cycles and bytes, and shares in per cent."""
+    """Every number that a view may say: counts and tiles, cycles and bytes, and shares in per
+    cent."""
     tiles, total = report.target.num_tiles, report.total_cycles
     steps = report.steps()
     ran = {n: int(times) for n, times in enumerate(report.executions.tolist()) if times}
@@ -174,7 +179,8 @@ def facts(report: Report) -> set[float]:
 
 
 def parts_of_programs(report: Report) -> list[list[float]]:
-    """Cycles of every part of the program by kind of phase and in all: of the stream's copy, the rest, and all together."""
+    """Cycles of every part of the program by kind of phase and in all: of the stream's copy, the
+    rest, and all together."""
     found: list[list[float]] = []
     steps = report.steps()
     for chosen in (steps, steps[1:]):
@@ -187,8 +193,8 @@ def parts_of_programs(report: Report) -> list[list[float]]:
 
 
 def live_by_hand(report: Report) -> list[tuple[int, ...]]:
-    """Of each place of the programs: bytes of all tiles always live, of variables that come and go, of buffers, all of them;
-    and what the fullest tile holds, gaps included."""
+    """Of each place of the programs: bytes of all tiles always live, of variables that come and go,
+    of buffers, all of them; and what the fullest tile holds, gaps included."""
     memory = report.memory
     path = report.target.data_path_width // 8
     found = []
@@ -261,7 +267,8 @@ def test_every_number_in_words_and_tables_is_the_reports(name: str, seed: int) -
 
 
 def shares_of(scene: Scene, drawing: int, lanes: int) -> dict[str, float]:
-    """By the name of its code, the share of the lanes and of the drawing's time that each bar has."""
+    """By the name of its code, the share of the lanes and of the drawing's time that each bar
+    has."""
     found: dict[str, float] = {}
     whole = scene.drawings[drawing].span * lanes or 1
     for bar in scene.drawings[drawing].bars:
@@ -345,14 +352,12 @@ def test_curves_stacks_cells_and_trees_have_the_reports_bytes_and_cycles(seed: i
         p[3] for p in by_hand
     )
     scene = show.memory(report).scene
-    stack = next(m for m in scene.marks if isinstance(m, Stack))
+    stack, found = next(m for m in scene.marks if isinstance(m, Painted)), parts(report)
+    told = scene.stills[0].about["stack"][1] if stack.count < len(held) else scene.stills[0].values
     drawn = np.sum(
-        [np.broadcast_to(bar.length, stack.count) for bar in scene.drawings[2].bars], axis=0
+        [np.broadcast_to(told[f"part{i}"], stack.count) for i in range(len(found))], axis=0
     )
-    order = np.arange(len(held)) if stack.count == len(held) else np.argsort(-held, kind="stable")
-    assert drawn.sum() / stack.count == pytest.approx(
-        held[order].mean(), abs=len(scene.drawings[2].bars)
-    )
+    assert drawn.sum() / stack.count == pytest.approx(held.mean(), abs=len(found))
     cells = next(m for m in scene.marks if isinstance(m, Cells))
     code = np.broadcast_to(scene.stills[0].cells["tiles"][0], cells.count)
     assert [scene.codes[int(c)].letter for c in code] == [
@@ -362,7 +367,5 @@ def test_curves_stacks_cells_and_trees_have_the_reports_bytes_and_cycles(seed: i
     assert isinstance(tree, Tree)
     assert sum(part[0] for part in tree.parts.values()) == 1000  # of the whole program
     waits = show.balance(report).scene
-    histograms = [d for d in waits.drawings if d.unit == "tiles"]
-    assert histograms and all(
-        np.asarray(d.bars[0].length).sum() == report.target.num_tiles for d in histograms
-    )
+    histograms = [still.about["histogram"][1]["n"] for still in waits.stills]
+    assert histograms and all(many.sum() == report.target.num_tiles for many in histograms)

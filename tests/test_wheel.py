@@ -1,4 +1,5 @@
-"""The wheel: what it holds, and that a kit made of it alone works from any folder. Nothing is fetched or installed for this."""
+"""The wheel: what it holds, and that a kit made of it alone works from any folder. Nothing is
+fetched or installed for this."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 import ipu_teach
 from ipu_teach import places
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons import headless, learner, shelf
+from ipu_teach.lessons import headless, learner, notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("hatchling")
@@ -106,7 +107,10 @@ def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(
     assert (tmp_path / "work" / "docs" / "glossary.md").read_bytes() == (
         ROOT / "docs" / "glossary.md"
     ).read_bytes()
-    where = "from ipu_teach.lessons import shelf; from ipu_teach import datasets; print(shelf.work_path(), datasets.digits())"
+    where = (
+        "from ipu_teach.lessons import notebooks; from ipu_teach import datasets; "
+        "print(shelf.work_path(), datasets.digits())"
+    )
     # nothing is nested
     assert said(kit, tmp_path, "-c", where) == said(kit, tmp_path / "work", "-c", where)
     status, text = said(kit, tmp_path, "-m", "ipu_teach", "doctor")
@@ -116,7 +120,7 @@ def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(
 def test_what_writes_the_lessons_belongs_to_a_checkout(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert places.checkout() == ROOT and shelf.NOTEBOOKS == ROOT / "notebooks"
+    assert places.checkout() == ROOT and notebooks.NOTEBOOKS == ROOT / "notebooks"
     (tmp_path / "course").mkdir()
     monkeypatch.setattr(places, "COURSE", tmp_path / "course")
     assert (

@@ -13,7 +13,7 @@ from ipu_teach import FLOAT, Engine, Graph, InOut, IPUModel, Report, Vertex, sho
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, PoplarIndexError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Why
-from ipu_teach.show.facts import CAUSE
+from ipu_teach.show.report_facts import CAUSE
 from ipu_teach.show.scene import Cells
 from tests.browser import programs
 from tests.test_views import Tags
@@ -29,7 +29,8 @@ class Busy(Vertex):
 
 
 def crowded(rounds: int = 1, cycles: int = 100) -> Report:
-    """Six vertices on each of nine tiles, and nine on the last, of 100 cycles each: six workers take two turns there."""
+    """Six vertices on each of nine tiles, and nine on the last, of 100 cycles each: six workers
+    take two turns there."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=10).create_device().target)
     values = graph.add_variable(FLOAT, (63,), "values")
     graph.set_initial_value(values, 0.0)
@@ -68,7 +69,8 @@ def test_a_step_is_long_because_a_tile_has_more_vertices() -> None:
         "  3. Tile 9 executes 9 vertices of Busy; the median tile has 6.",
         "  4. 6 workers share them, each with every 6th cycle: the busiest has 200 to do.",
         f"  5. That work is given to it in test_why.py, line {LINE}: {HERE[LINE - 1].strip()}.",
-        f"  6. It is on tile 9 because of test_why.py, line {LINE + 1}: graph.set_tile_mapping(vertex, tile).",
+        f"  6. It is on tile 9 because of test_why.py, line {LINE + 1}: "
+        "graph.set_tile_mapping(vertex, tile).",
     ]
     assert chain.tiles == (9,) and chain.causes[-2].line.startswith(
         f"test_why.py, line {LINE}: vertex = "
@@ -114,7 +116,8 @@ def test_the_run_and_its_waiting() -> None:
     ]
     assert texts(report.why(tile=0))[:2] == [
         f"Tile 0 waits 4,500 of {total:,} modelled cycles for others.",
-        "It waits longest in Execute 'work', which ran 5 times: there its compute is over after 300 cycles.",
+        "It waits longest in Execute 'work', which ran 5 times: there its compute is over after "
+        "300 cycles.",
     ]
     assert report.why(tile=0).tiles == (0, 9)
     assert (
@@ -182,10 +185,11 @@ def too_large() -> Graph:
 def test_why_memory_is_full() -> None:
     with pytest.raises(GraphMemoryAllocationError) as caught:
         Engine(too_large(), Sequence())
-    line = next(i for i, text in enumerate(HERE, 1) if text.endswith("# too large"))
+    line = next(i for i, text in enumerate(HERE, 2) if text.endswith("# too large"))
     chain = caught.value.why()
     assert texts(chain)[:3] == [
-        "Tile 3 holds 716,928 of 638,976 bytes, 77,952 more than it has; the median tile holds 204,928.",
+        "Tile 3 holds 716,928 of 638,976 bytes, 77,952 more than it has; the median tile holds "
+        "204,928.",
         "Most of it is 'part 3': 716,800 bytes, of 716,800 that lie on 1 of 4 tiles.",
         "It is live from the first step to the last of the programs.",
     ]
@@ -203,9 +207,8 @@ def test_why_memory_is_full() -> None:
 def test_an_error_without_a_report_says_so() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         GraphMemoryAllocationError("The remote buffers take too much.").why()
-    assert (
-        str(caught.value)
-        == "This error has no report: it stopped the compiler.\n  next:  read its text: print(error)."
+    assert str(caught.value) == (
+        "This error has no report: it stopped the compiler.\n  next:  read its text: print(error)."
     )
 
 
@@ -213,7 +216,8 @@ def test_an_error_without_a_report_says_so() -> None:
     "report", [crowded(3), programs.uneven(), programs.some_wait(64), programs.branching()[0]]
 )
 def test_every_figure_of_a_chain_is_the_reports(report: Report) -> None:
-    """The cycles that a chain names for a phase, a tile and the median are those of the report's phases."""
+    """The cycles that a chain names for a phase, a tile and the median are those of the report's
+    phases."""
     for index, step in enumerate(report.steps()[:12]):
         chain = report.why(index)
         phases = report.phases(step.step)
@@ -300,8 +304,8 @@ def test_errors() -> None:
         (
             lambda: empty.why(),
             InvalidOptionError,
-            "why() was asked of a report in which nothing has run.\n"
-            "  next:  engine.run(), then engine.report; of memory one can ask before: report.why('memory').",
+            "why() was asked of a report in which nothing has run.\n  next:  engine.run(), then "
+            "engine.report; of memory one can ask before: report.why('memory').",
         ),
         (
             lambda: report.why(7),
@@ -326,8 +330,9 @@ def test_errors() -> None:
         (
             lambda: report.why("wrok"),
             InvalidOptionError,
-            "why() was given 'wrok'.\n  next:  did you mean 'work'? give the number of a step, its name, a step of "
-            "report.steps(), 'waiting', 'memory', or the error that said that memory is full.",
+            "why() was given 'wrok'.\n  next:  did you mean 'work'? give the number of a step, its "
+            "name, a step of report.steps(), 'waiting', 'memory', or the error that said that "
+            "memory is full.",
         ),
         (
             lambda: report.why(1.5),
@@ -342,7 +347,8 @@ def test_errors() -> None:
         (
             lambda: show.bsp(report, why=3),  # type: ignore[arg-type]
             InvalidOptionError,
-            "show.bsp() was given why=3, which is no chain of causes.\n  next:  give report.why(…), of the same report.",
+            "show.bsp() was given why=3, which is no chain of causes.\n  next:  give "
+            "report.why(…), of the same report.",
         ),
     ]
     for call, kind, text in cases:

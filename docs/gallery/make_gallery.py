@@ -2,7 +2,8 @@
 
 The views are SVG files and come out the same everywhere; a test compares them. `--moving` makes the
 picture at the top of the README, the run of its own program. `--lessons` photographs both lessons
-in Chromium, light and dark, for which Playwright (the extra `e2e`) and Chromium are needed."""
+in Chromium, light and dark, for which Playwright (the extra `e2e`) and Chromium are needed.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.browser import Total, find_chromium  # noqa: E402
 from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show  # noqa: E402
+from ipu_teach.lessons.naming import lesson_of  # noqa: E402
 from ipu_teach.poplibs import poplin, poputil  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
 from ipu_teach.show import View  # noqa: E402
@@ -148,7 +150,7 @@ def photograph_lessons() -> None:
                     "box => scrollTo(0, box.getBoundingClientRect().top - 280)"
                 )
                 page.wait_for_timeout(300)
-                page.screenshot(path=HERE / f"lesson_{lesson[:2]}_{theme}.png")
+                page.screenshot(path=HERE / f"lesson_{lesson_of(lesson)}_{theme}.png")
                 page.close()
         browser.close()
 

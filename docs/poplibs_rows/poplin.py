@@ -29,8 +29,7 @@ POPLIN = [
         "poplibs.poplin.mat_mul_grouped_acc",
         OPTIONS,
         "poplin.mat_mul_grouped_acc(graph, poplin.mat_mul(graph, t, t.T, prog).expand([0]), 1, "
-        "t.expand([0]), t.T.expand([0]), "
-        "prog)",
+        "t.expand([0]), t.T.expand([0]), prog)",
     ),
     Row(
         "poplin::createMatMulInputLHS",
@@ -105,5 +104,5 @@ POPLIN = [
         "needs not be called",
         "poplin.add_codelets(graph)",
     ),
-    Row("poplin convolutions", "", "not written; a vertex of your own"),
+    Row("poplin convolutions", "", "a vertex of your own"),
 ]

@@ -44,10 +44,8 @@ POPNN = [
         "popnn::calcLoss",
         "poplibs.popnn.calc_loss",
         "`loss` is FLOAT; scales and `num_correct` are keywords",
-        (
-            "popnn.calc_loss(graph, t, labels, loss, t2, prog, deltas_scale=8, "
-            "model_output_scaling=2, num_correct=number)"
-        ),
+        "popnn.calc_loss(graph, t, labels, loss, t2, prog, deltas_scale=8, model_output_scaling=2, "
+        "num_correct=number)",
     ),
     Row(
         "popnn::calcAccuracy",
@@ -78,6 +76,6 @@ POPNN = [
     Row(
         "popnn pooling, norms, recurrent layers, CTC",
         "",
-        "not written; compose them of popops and poplin",
+        "popops and poplin, of which they can be composed",
     ),
 ]

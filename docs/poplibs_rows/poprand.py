@@ -56,5 +56,6 @@ POPRAND = [
         "",
         f"({_SEED}).set_seed(graph, seed, 1, prog)",
     ),
-    Row("popsparse, gcl", "", "one replica has nothing to reduce across"),
+    Row("popsparse", "", "poplin.mat_mul of the dense matrix, or a vertex of your own"),
+    Row("gcl", "", "nothing; one replica has nothing to reduce across"),
 ]

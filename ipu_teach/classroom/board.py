@@ -12,13 +12,13 @@ from html import escape
 from statistics import median
 from textwrap import shorten
 
-from ipu_teach.classroom.ladder import Rung
-from ipu_teach.classroom.roster import Learner, Roster, exercises
+from ipu_teach.classroom.ladder import NO_COST, Rung
+from ipu_teach.classroom.roster import Learner, Roster, exercises, one_line
 from ipu_teach.errors import counted
-from ipu_teach.lessons.desk import DONE, refusals
 from ipu_teach.lessons.exercise import REFUSALS, Exercise, Lesson, catalogue
-from ipu_teach.lessons.panel import aligned
+from ipu_teach.lessons.learner_calls import DONE, refusals
 from ipu_teach.lessons.state import whole
+from ipu_teach.lessons.verdict_panel import aligned
 from ipu_teach.report.html import tabled
 
 HARDEST = 5  # exercises that are named
@@ -74,9 +74,9 @@ def hurdles(roster: Roster) -> list[Hurdle]:
     return [row for *_, row in sorted(found, key=lambda one: one[:3], reverse=True)]
 
 
-def tables(roster: Roster, ladder: Sequence[Rung] = ()) -> list[Table]:
-    """What is shown of a class: who is where, what stops most, and the ladder if one was
-    replayed."""
+def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[Table]:
+    """What is shown of a class: who is where, what stops most, and the ladder if one was asked
+    for, be it empty."""
     begun = [
         lesson for lesson in catalogue() if any(_begun(one, lesson) for one in roster.learners)
     ]
@@ -90,8 +90,8 @@ def tables(roster: Roster, ladder: Sequence[Rung] = ()) -> list[Table]:
     heads = ("learner", *(lesson.number for lesson in begun), "is at", "stuck", "last try")
     stuck = sum(bool(one.stuck) for one in roster.learners)
     caption = (
-        f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused "
-        f"{REFUSALS} times, and open still)"
+        f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} "
+        "times, and open still)"
     )
     found: list[Table] = [(caption, heads, rows)]
     hard = [
@@ -108,20 +108,23 @@ def tables(roster: Roster, ladder: Sequence[Rung] = ()) -> list[Table]:
     if hard:
         heads = ("exercise", "tried", "solved", "stuck", "attempts", "most often refused because")
         found.append(("What stops most people", heads, hard))
-    if ladder:
+    if ladder is not None:
         rungs = [
             (rung.exercise, rung.name, rung.cost, "✓ yes" if rung.holds else f"✗ {rung.why}")
             for rung in ladder
+            if rung.why != NO_COST
         ]
-        found.append(
-            (
-                "The ladder: shared answers, each run again here",
-                ("exercise", "learner", "cost", "counts"),
-                rungs,
+        caption = "The ladder: shared answers, each run again here"
+        if not ladder:
+            caption = "The ladder is empty: nobody has called share() yet"
+        elif without := len(ladder) - len(rungs):
+            caption += (
+                f"; {counted(without, 'line carries', 'lines carry')} no cost, and so no place on "
+                f"it: {', '.join(f'{r.exercise} of {r.name}' for r in ladder if r.why == NO_COST)}"
             )
-        )
+        found.append((caption, ("exercise", "learner", "cost", "counts"), rungs))
     if roster.unread:
-        unread = [(str(path), why) for path, why in roster.unread]
+        unread = [(one_line(path), why) for path, why in roster.unread]
         found.append(("Could not be read, and was left as it is", ("file", "it is"), unread))
     return found
 
@@ -170,9 +173,8 @@ def to_csv(roster: Roster) -> str:
                 )
                 # no formula of a spreadsheet
                 name = f"'{one.name}" if one.name.startswith(("=", "+", "-", "@")) else one.name
-                rows.writerow(
-                    (name, exercise.name, one.state(exercise.name), *counts, round(one.idle / 60))
-                )
+                state = one.state(exercise.name)
+                rows.writerow((name, exercise.name, state, *counts, round(one.idle / 60)))
     return out.getvalue()
 
 

@@ -12,6 +12,7 @@ from ipu_teach.classroom.fresh import begin_afresh
 from ipu_teach.classroom.ladder import Rung, climbed
 from ipu_teach.classroom.roster import Roster, called, files_of
 from ipu_teach.classroom.serve import serve
+from ipu_teach.errors import LessonError
 
 HELP = "show how far a class is, from the learners' own progress files"
 PORT = 8899
@@ -23,8 +24,8 @@ def main(words: Sequence[str]) -> int:
     if given.fresh:
         return begin_afresh(given.folders, given.yes)
 
-    def ladder(roster: Roster) -> list[Rung]:
-        return climbed(roster, _say) if given.ladder else []
+    def ladder(roster: Roster) -> list[Rung] | None:
+        return climbed(roster, _say) if given.ladder else None
 
     if given.serve:
 
@@ -37,11 +38,30 @@ def main(words: Sequence[str]) -> int:
             list(files_of(Path(folder).expanduser()))
         return serve(page, given.port)
     roster = called(given.folders)
-    print(
-        to_csv(roster) if given.csv else text(tables(roster, ladder(roster))),
-        end="" if given.csv else "\n",
-    )
+    if given.csv is None:
+        print(text(tables(roster, ladder(roster))))
+    elif given.csv:
+        _write(Path(given.csv), to_csv(roster))
+    else:
+        print(to_csv(roster), end="")
     return 0
+
+
+def _write(file: Path, rows: str) -> None:
+    """Write rows for a spreadsheet, with the mark by which Excel knows UTF-8."""
+    if file.suffix.lower() != ".csv":  # it may be a learner's, or the folder of all
+        raise LessonError(
+            f"--csv was given {str(file)!r}, whose name does not end in .csv.",
+            next_step="write the folders first, then --csv and a file: class homes --csv day1.csv.",
+        )
+    try:
+        file.write_text(rows, encoding="utf-8-sig", newline="\r\n", errors="replace")
+    except OSError as error:
+        raise LessonError(
+            f"{file} could not be written: {error.strerror}.",
+            next_step="give a file in a folder that is yours.",
+        ) from None
+    print(f"{file} has the table; Excel and LibreOffice open it", file=sys.stderr)
 
 
 def _say(rung: str) -> None:
@@ -52,9 +72,11 @@ def _say(rung: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ipu-teach class",
-        description="Show how far a class is: who is where, and what stops most. Read from the "
-        "learners' own progress files, "
-        "on a share, in the homes of a hub, or sent in. Nothing leaves this machine.",
+        description=(
+            "Show how far a class is: who is where, and what stops most. Read from the learners' "
+            "own progress files, on a share, in the homes of a hub, or sent in. Nothing leaves "
+            "this machine."
+        ),
     )
     parser.add_argument(
         "folders",
@@ -70,8 +92,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     shown.add_argument(
         "--csv",
-        action="store_true",
-        help="a row for each learner and exercise, as comma-separated text",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="a row for each learner and exercise, as comma-separated text; into a file if named",
     )
     shown.add_argument(
         "--fresh", action="store_true", help="say what would be set aside for a second group"

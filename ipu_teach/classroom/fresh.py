@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from ipu_teach.classroom.roster import ASIDE, work_folders
+from ipu_teach.classroom.roster import ASIDE, one_line, work_folders
 from ipu_teach.errors import LessonError, counted
 
 
@@ -17,16 +17,17 @@ def begin_afresh(folders: Iterable[str], sure: bool) -> int:
     the exit status.
 
     Without `sure` nothing is moved, and what would be is listed. Raises `LessonError` where there
-    is nothing to move, or where something cannot be moved; what was moved before then stays so."""
+    is nothing to move, or where something cannot be moved; what was moved before then stays so.
+    """
     found = [work for folder in folders for work in work_folders(Path(folder).expanduser())]
     if not found:
         raise LessonError(
-            f"There is no progress of any learner in {', '.join(folders)}.",
+            f"There is no progress of any learner in {one_line(', '.join(folders))}.",
             next_step="give the folder that holds theirs.",
         )
     name = time.strftime(f"{ASIDE}%Y%m%d-%H%M%S")
     for work in found:
-        print(f"{work}: {'set aside in' if sure else 'would be set aside in'} {name}")
+        print(f"{one_line(work)}: {'set aside in' if sure else 'would be set aside in'} {name}")
         if sure:
             _set_aside(work, work / name)
     if not sure:
@@ -42,5 +43,5 @@ def _set_aside(work: Path, aside: Path) -> None:
             os.rename(entry, aside / entry.name)
     except OSError as error:
         raise LessonError(
-            f"The work could not be set aside: {error.strerror}.", where=str(work)
+            f"The work could not be set aside: {error.strerror}.", where=one_line(work)
         ) from error

@@ -3,12 +3,15 @@ counts.
 
 An answer is somebody's program. It runs in a process of its own, for a bounded time, in an empty
 folder; it has the rights of whoever asks for the ladder, so ask for it where you would run the
-learners' notebooks."""
+learners' notebooks.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,9 +20,13 @@ from dataclasses import dataclass
 
 from ipu_teach.classroom.roster import Learner, Roster, exercises
 from ipu_teach.errors import LessonError
+from ipu_teach.lessons.naming import sort_key
 from ipu_teach.lessons.shared import parsed
 
 LIMIT = 60.0  # seconds that a replay may take, the start of its process included
+NO_COST = "the line carries no cost"
+# what of the environment an answer sees: what Python needs, and no token of whoever asks
+KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
 # why a line with its code does not count; "" where it does
 _replayed: dict[tuple[str, str], str] = {}
@@ -52,19 +59,25 @@ def climbed(roster: Roster, said: Callable[[str], None] = lambda text: None) -> 
                 said(f"{exercise.name} of {one.name}")
                 rungs += _rung(one, exercise.name, *kept)
     return sorted(
-        rungs, key=lambda rung: (rung.exercise, not rung.holds, rung.figure, rung.name.casefold())
+        rungs,
+        key=lambda rung: (
+            sort_key(rung.exercise),
+            not rung.holds,
+            rung.figure,
+            rung.name.casefold(),
+        ),
     )
 
 
 def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
-    """The rung of a line; none for one without a cost, which is on no ladder."""
+    """The rung of a line, in a list, as others are; one without a cost says so."""
     try:
         claimed = parsed(line)
         figure = float(claimed.figure or 0)
     except (LessonError, ValueError):
         return [Rung(exercise, one.name, "–", 0.0, "the line is none of share()")]
     if not claimed.figure:
-        return []
+        return [Rung(exercise, one.name, "–", 0.0, NO_COST)]
     if claimed.name != exercise:
         why = f"the line is one of {claimed.name}"
     else:
@@ -76,22 +89,47 @@ def _rung(one: Learner, exercise: str, line: str, code: str) -> list[Rung]:
 
 
 def _replay(line: str, code: str) -> str:
-    """Run an answer again in a process of its own; why it does not count, "" where it does."""
-    with tempfile.TemporaryDirectory() as empty:
-        env = dict(os.environ, IPU_TEACH_WORK=empty)
+    """Run an answer again in a process of its own; why it does not count, "" where it does.
+
+    What it left running ends with it, and what it wrote goes with its folder.
+    """
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
+        tempfile.TemporaryFile() as said,
+    ):
+        own = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP"), empty)
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        paths = os.pathsep.join(filter(None, sys.path))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ipu_teach.classroom.replay"],
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=subprocess.DEVNULL,
+            cwd=empty,
+            env={**kept, **own, "IPU_TEACH_WORK": empty, "PYTHONPATH": paths},
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "ipu_teach.classroom.replay"],
-                input=json.dumps([line, code]).encode("utf-8", "surrogatepass"),
-                capture_output=True,
-                timeout=LIMIT,
-                cwd=empty,
-                env=env,
-            )
+            process.communicate(json.dumps([line, code]).encode("utf-8", "surrogatepass"), LIMIT)
         except subprocess.TimeoutExpired:
             return f"no end within {LIMIT:.0f} seconds"
+        finally:
+            _end(process)
+        said.seek(0)
+        lines = said.read().decode("utf-8", "replace").splitlines()
     try:
-        why = json.loads(done.stdout.decode("utf-8", "replace").splitlines()[-1])
+        why = json.loads(lines[-1])
     except (ValueError, IndexError):
         return "its process ended without a word"
     return why if isinstance(why, str) else "its process ended without a word"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its children."""
+    if os.name == "nt":
+        command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
+        subprocess.run(command, capture_output=True, check=False)
+    else:
+        with contextlib.suppress(OSError):  # all of them have ended
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

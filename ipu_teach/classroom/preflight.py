@@ -4,7 +4,8 @@ a kernel, a lesson.
     ipu-teach doctor --workshop
 
 Nothing is fetched, and what is started is stopped again, by Ctrl-C too. Waits have limits. Only
-loopback is spoken to, and never through a proxy."""
+loopback is spoken to, and never through a proxy.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from urllib.parse import quote
 
 import ipu_teach
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.shelf import find_lesson, install_line, work_folder
+from ipu_teach.lessons.naming import lesson_of
+from ipu_teach.lessons.notebooks import find_lesson, install_line, work_folder
 
 Row = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
 # the command that opens a lesson, and its environment
@@ -43,6 +45,7 @@ LIMIT = 90
 BEAT = 2  # seconds between two signs of life
 IDLE = 2 * LIMIT  # seconds after which the server ends by itself, should nobody be left to stop it
 IN_TEXT = ("lynx", "w3m", "links", "elinks", "www-browser")  # browsers that show no pictures
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # one is set where a screen is, on Linux
 WORDS = f"{sys.executable} -m ipu_teach"
 
 
@@ -62,7 +65,7 @@ def main(known: dict[str, Callable[[], Row | Iterable[Row]]], opening: Opening) 
             machine.
             where: $JUPYTERHUB_SERVICE_URL
             next:  leave out --workshop; docs/hub.md says how a hub was tried.""")
-    with Machine(opening) as machine:
+    with Rehearsal(opening) as machine:
         rows = [(question, lambda find=find: _of_rows(find())) for question, find in known.items()]
         answers = [ask(question, answer) for question, answer in (*rows, *machine.questions())]
     ready = all(answers)
@@ -131,6 +134,8 @@ def browser() -> str:
     except webbrowser.Error:
         name = ""
     if not name or os.path.basename(name) in IN_TEXT:
+        if sys.platform not in ("win32", "darwin") and not any(map(os.environ.get, SCREENS)):
+            return "none is needed, for this machine has no screen"
         only = f", only {name}, which shows no pictures" if name else ""
         raise No(
             f"none is found{only}",
@@ -160,10 +165,8 @@ def port() -> int:
             except OSError as error:
                 raise No(
                     f"this machine may not speak to itself at port {number}: {error}",
-                    (
-                        "let Python listen at 127.0.0.1: a firewall or a program that guards this "
-                        "machine forbids it"
-                    ),
+                    "let Python listen at 127.0.0.1: a firewall or a program that guards this "
+                    "machine forbids it",
                 ) from None
             return number
     raise No(
@@ -173,7 +176,7 @@ def port() -> int:
 
 
 @dataclass
-class Machine:
+class Rehearsal:
     """What is started for the questions, and stopped at the end."""
 
     opening: Opening
@@ -182,7 +185,7 @@ class Machine:
     alive: Callable[[], bool] = lambda: False
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def __enter__(self) -> Machine:
+    def __enter__(self) -> Rehearsal:
         self.scratch = Path(
             self.stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True)
@@ -258,7 +261,9 @@ class Machine:
                         f"it does not find {lesson.name}: status {status}",
                         f"{WORDS} reset 00 gives you a fresh one",
                     )
-                return f"after {time.monotonic() - began:.0f} s, with lesson {lesson.stem[:2]}"
+                return (
+                    f"after {time.monotonic() - began:.0f} s, with lesson {lesson_of(lesson.stem)}"
+                )
             time.sleep(0.1)
         raise No(
             f"no answer within {LIMIT} s: {_last_line(log)}",
@@ -323,10 +328,10 @@ class Machine:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
         for number, source in enumerate(code, start=1):
-            for output in self.run(source, f"{WORDS} run {path.stem[:2]} shows more"):
+            for output in self.run(source, f"{WORDS} run {lesson_of(path.stem)} shows more"):
                 if "data:image/" in str(output.get("data", {}).get("text/html", "")):
-                    return f"{number} cells of lesson {path.stem[:2]}, and a picture"
-        raise No(f"{path.stem} shows no picture", f"{WORDS} run {path.stem[:2]} shows more")
+                    return f"{number} cells of lesson {lesson_of(path.stem)}, and a picture"
+        raise No(f"{path.stem} shows no picture", f"{WORDS} run {lesson_of(path.stem)} shows more")
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:
         """What a cell puts out in the kernel. Raises `No` for an error, a kernel that ends, and a

@@ -2,7 +2,8 @@
 as JSON on the output.
 
 The answer is run among the names that its lesson's cells define, as they stand in the solved
-notebook."""
+notebook.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ipu_teach.errors import IPUTeachError
-from ipu_teach.lessons.desk import verify
 from ipu_teach.lessons.gaps import names_needed, read_notebook, reference, source_of
+from ipu_teach.lessons.learner_calls import verify
 from ipu_teach.lessons.shared import parsed
 
 SHOWING = ("show.", "check(", "predict(", "given(", "progress(", "puzzle(", "share(", "hint(")

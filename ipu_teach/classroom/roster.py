@@ -1,10 +1,12 @@
 """Who is in a class, and how far: the progress files of many learners, wherever they lie.
 
 A file may have been edited, cut short, or come from anywhere: what cannot be read is named and left
-as it is."""
+as it is.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import Counter
@@ -14,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.desk import DONE, refusals
 from ipu_teach.lessons.exercise import REFUSALS, Exercise, Lesson, catalogue
+from ipu_teach.lessons.learner_calls import DONE, refusals
 from ipu_teach.lessons.overview import LONGEST_NAME
 from ipu_teach.lessons.state import FILE, NoProgress, Record, read, whole
 
@@ -35,8 +37,10 @@ class Learner:
     records: Mapping[str, Record] = field(repr=False)
 
     def state(self, exercise: str) -> str:
-        """ "solved", "with help", "given", "not yet", or "" where nothing was tried."""
-        return str(self.records.get(exercise, {}).get("state", ""))
+        """ "solved", "with help", "given", "not yet", or "" where nothing was tried, or her file
+        says something else."""
+        state = self.records.get(exercise, {}).get("state")
+        return state if state in (*DONE, "not yet") else ""
 
     def done(self, lesson: Lesson) -> int:
         """How many exercises of a lesson she solved, with help or without."""
@@ -44,14 +48,15 @@ class Learner:
 
     @property
     def at(self) -> str:
-        """The furthest exercise that she tried or made a prediction for; "" at the very start."""
-        touched = [
-            item.name
-            for lesson in catalogue()
-            for item in lesson.items
-            if self.records.get(item.name)
-        ]
-        return touched[-1] if touched else ""
+        """What she works on: the furthest exercise that she tried, or what comes after it once it
+        is done; "" at the very start, and at the end."""
+        items = [item.name for lesson in catalogue() for item in lesson.items]
+        furthest = max((n for n, name in enumerate(items) if self.records.get(name)), default=None)
+        if furthest is None:
+            return ""
+        record = self.records[items[furthest]]
+        done = record.get("state") in DONE or "prediction" in record
+        return next(iter(items[furthest + done :]), "")
 
     @property
     def stuck(self) -> list[str]:
@@ -68,7 +73,7 @@ class Learner:
         """Why she was refused, and how often."""
         said = self.records.get(exercise, {}).get("said")
         return (
-            Counter({_line(why): whole(n) for why, n in said.items()})
+            Counter({one_line(why): whole(n) for why, n in said.items()})
             if isinstance(said, dict)
             else Counter()
         )
@@ -114,7 +119,7 @@ def called(folders: Iterable[str]) -> Roster:
         except OSError as error:
             unread.append((file, error.strerror or "cannot be read"))
             continue
-        name = _line(data["name"])[:LONGEST_NAME] if isinstance(data.get("name"), str) else name
+        name = one_line(data["name"])[:LONGEST_NAME] if isinstance(data.get("name"), str) else name
         names[name] += 1
         name = f"{name} ({names[name]})" if names[name] > 1 else name
         found.append(
@@ -123,8 +128,8 @@ def called(folders: Iterable[str]) -> Roster:
             )
         )
     if not found and not unread:
-        raise LessonError(f"""There is no progress of any learner in {", ".join(folders)}.
-            where: {"; ".join(f"{file} is {why}" for file, why in others[:3])}
+        raise LessonError(f"""There is no progress of any learner in {one_line(", ".join(folders))}.
+            where: {"; ".join(f"{one_line(file)} is {why}" for file, why in others[:3])}
             next:  give the folder that holds the learners' folders; each has a {FILE} once its
             owner has tried an exercise.""")
     return Roster(tuple(sorted(found, key=lambda one: one.name.casefold())), tuple(unread))
@@ -134,7 +139,7 @@ def files_of(given: Path) -> Iterator[tuple[str, Path]]:
     """Name and file of each learner in a folder; files that were sent in lie in it by themselves.
     Raises `LessonError`."""
     if given.is_file():
-        yield _line(given.stem), given
+        yield one_line(given.stem), given
         return
     if not given.is_dir():
         raise LessonError(
@@ -143,11 +148,11 @@ def files_of(given: Path) -> Iterator[tuple[str, Path]]:
         )
     for file in sorted(given.glob("*.json")):
         if file.name != FILE:
-            yield _line(file.stem), file
+            yield one_line(file.stem), file
     for folder in work_folders(given):
         parts = [part for part in folder.relative_to(given).parts if part != WORK]
         own = [part for part in folder.absolute().parts if part != WORK]
-        yield _line(parts[0] if parts else own[-1]), folder / FILE
+        yield one_line(parts[0] if parts else own[-1]), folder / FILE
 
 
 def work_folders(given: Path) -> Iterator[Path]:
@@ -163,7 +168,10 @@ def work_folders(given: Path) -> Iterator[Path]:
             yield here
 
 
-def _line(text: Any) -> str:
+def one_line(text: Any) -> str:
     """A text from a file as one line that can be printed: no control characters, which a terminal
-    would obey."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in str(text)).split())
+    would obey. Letters of a path that the system's locale has no name for are read as UTF-8."""
+    text = str(text)
+    with contextlib.suppress(UnicodeEncodeError):
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

@@ -3,6 +3,7 @@ this machine alone."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -14,22 +15,27 @@ from ipu_teach.errors import LessonError
 
 HOST = "127.0.0.1"
 EVERY = 5  # seconds
+WAIT = 10.0  # seconds that a request may take to come, and its answer to be taken
 
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>The class</title><style>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
+<title>The class</title><style>
 :root{color-scheme:light dark}
 body{font:16px/1.45 system-ui,sans-serif;margin:1.2rem auto;max-width:72rem;padding:0 1rem}
 .wide{overflow-x:auto;margin:0 0 1.6rem}
 table{border-collapse:collapse;min-width:100%}
 caption{text-align:left;font-weight:600;padding:.3rem 0}
-th,td{text-align:left;vertical-align:top;padding:.25rem .9rem .25rem 0;border-bottom:1px solid #8886}
+th,td{text-align:left;vertical-align:top;padding:.25rem .9rem .25rem 0}
+th,td{border-bottom:1px solid #8886}
 td{font-variant-numeric:tabular-nums}
 .wide:first-child td{white-space:nowrap}
 .wide:not(:first-child) td:last-child{min-width:16rem}
 #bar{display:flex;gap:1rem;align-items:baseline;flex-wrap:wrap}h1{font-size:1.3rem;margin:0}
 </style></head><body><div id="bar"><h1>The class</h1><span id="when"></span>
 <label><input type="checkbox" id="pause"> pause</label></div><main id="class">BODY</main><script>
-const when=document.getElementById("when"),room=document.getElementById("class"),pause=document.getElementById("pause");
+const when=document.getElementById("when"),room=document.getElementById("class");
+const pause=document.getElementById("pause");
 const say=()=>when.textContent="as of "+new Date().toLocaleTimeString();
 say();
 setInterval(async()=>{
@@ -57,11 +63,8 @@ def serve(body: Callable[[], str], port: int) -> int:
             next:  give another port, as --port 8900, or 0 for any that is free.""") from None
     with server:
         print(
-            (
-                f"http://{HOST}:{server.server_port}/ shows the class, on this machine alone; "
-                f"Ctrl-C "
-                f"ends it"
-            ),
+            f"http://{HOST}:{server.server_port}/ shows the class, on this machine alone; Ctrl-C "
+            "ends it",
             flush=True,
         )
         try:
@@ -88,6 +91,12 @@ def table(body: Callable[[], str]) -> str:
 def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Answers GET of the page and of its tables."""
+
+        timeout = WAIT
+
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):  # whoever asked has left
+                super().handle()
 
         def do_GET(self) -> None:
             # A page of somewhere else could reach this machine by a name of its own; that name

@@ -3,7 +3,8 @@
 Beside `tiny`, which runs a graph as it stands: the graph is frozen into arrays once, and checked
 whole before anything runs; vertices whose fields have equal shapes are one group; a codelet's
 `compute()` is traced, or its text read as a loop over elements, with its costs and what it defines;
-programs are numbered steps. A `Compiled` never changes, and everything above reads the same one.
+programs are numbered steps, of which copies that do not disturb each other are one. A `Compiled`
+never changes, and everything above reads the same one.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from dataclasses import dataclass, replace
 from ipu_teach.compile.checks import check_graph, check_program
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group, Grouper
-from ipu_teach.compile.programs import Node, ProgramFreezer, Step
+from ipu_teach.compile.merge import merged
+from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, Step
 from ipu_teach.compile.workers import check_workers
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
-from ipu_teach.graph.remote import RemoteBuffer
+from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.program import Program
 
-__all__ = ["Compiled", "Progress", "compile_graph"]
+__all__ = ["Compiled", "Progress", "compile_programs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,20 +42,23 @@ class Compiled:
 Progress = Callable[[int, int], object]
 
 
-def compile_graph(
+def compile_programs(
     graph: Graph,
     programs: Sequence[Program],
     *,
     check_races: bool = True,
     check_fit: bool = True,
+    merge_copies: bool = True,
     progress: Progress = lambda step, total: None,
 ) -> Compiled:
-    """Check, group and trace. Raises the errors of `checks`, `CodeletError`, and those of a
-    malformed program.
+    """Check, merge copies, group and trace. Raises the errors of `checks`, `CodeletError`, and
+    those of a malformed program.
 
     Without `check_races` a compute set that races is compiled for the plain vertex loop, in which
-    the last vertex wins. Without `check_fit` a field may be larger than a tile's memory.
-    `progress(step, total)` is called as the work goes on."""
+    the last vertex wins. Without `check_fit` a field may be larger than a tile's memory. Without
+    `merge_copies` each Copy is a step of its own. `progress(step, total)` is called as the work
+    goes on.
+    """
     total = len(graph.compute_sets) + 2
     progress(0, total)
     freezer = ProgramFreezer(graph)
@@ -76,4 +81,7 @@ def compile_graph(
     ):
         check_workers(group)
     outside = dict(graph.streams), dict(graph.host_accesses), dict(graph.remote_buffers)
-    return Compiled(frozen, nodes, tuple(freezer.steps), groups, *outside)
+    steps = tuple(freezer.steps)
+    if merge_copies and any(isinstance(step, CopyStep) for step in steps):
+        nodes, steps = merged(frozen, nodes, steps)
+    return Compiled(frozen, nodes, steps, groups, *outside)

@@ -24,9 +24,9 @@ from ipu_teach.errors import (
     counted,
 )
 from ipu_teach.graph.source import in_words
-from ipu_teach.graph.table import UNCONNECTED
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import UNMAPPED, meet
+from ipu_teach.graph.vertex_table import UNCONNECTED
 from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array
 
@@ -37,7 +37,8 @@ def check_graph(
     """Every check of the graph itself, in the order in which a learner wants to be told.
 
     Unless `refuse_races`, a race is no error; the result says, by compute set id, what races.
-    Unless `refuse_large`, a field may be larger than a tile."""
+    Unless `refuse_large`, a field may be larger than a tile.
+    """
     for compute_set, table in graph.tables():
         check_connected(compute_set, table)
     check_variables_mapped(graph)
@@ -81,14 +82,14 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
                     line:  {in_words(table.line(int(missing[0])))}
                     next:  give it numbers in add_vertex: {name}=…, or
                     graph.set_field_size(vertex[{name!r}], size).""")
+            other = "or a default in the class" if state else f"declared as {field.declaration()}"
             raise GraphConnectionError(f"""The {"state" if state else "field"} {name!r} of
                 {counted(missing.size, "vertex", "vertices")} of {table.codelet.__name__}
                 {"has no value" if state else "is not connected"}.
                 where: {vertex_name(table, int(missing[0]), name)} of compute set
                 {compute_set.name!r}
                 line:  {in_words(table.line(int(missing[0])))}
-                next:  give it in add_vertex: {name}=…,
-                {"or a default in the class" if state else f"declared as {field.declaration()}"}.""")
+                next:  give it in add_vertex: {name}=…, {other}.""")
 
 
 def check_variables_mapped(graph: FrozenGraph) -> None:
@@ -104,9 +105,12 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
             size = variable.dtype.size
             count = int((end - begin)[inside].sum()) // size
             total = (variable.stop - variable.start) // size
-            part = f"{count:,} of the {total:,} elements of variable {variable.name!r} are"
-            raise InvalidTileMappingError(f"""{part if count < total else f"The variable {variable.name!r} is"} on no tile.
-                where: {f"the first of them is {graph.element(int(begin[inside[0]]))}" if count < total else ""}
+            part, first = f"The variable {variable.name!r} is", ""
+            if count < total:
+                part = f"{count:,} of the {total:,} elements of variable {variable.name!r} are"
+                first = f"the first of them is {graph.element(int(begin[inside[0]]))}"
+            raise InvalidTileMappingError(f"""{part} on no tile.
+                where: {first}
                 line:  {in_words(variable.line)}
                 next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
                 tensor).""")
@@ -118,8 +122,7 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
     if missing.size:
         who = f"{missing.size:,} of the {len(table):,} vertices" if len(table) > 1 else "The vertex"
         raise InvalidTileMappingError(f"""{who} of {table.codelet.__name__} in compute set
-            {compute_set.name!r}
-            {"is" if missing.size == 1 else "are"} on no tile.
+            {compute_set.name!r} {"is" if missing.size == 1 else "are"} on no tile.
             where: {vertex_name(table, int(missing[0]))}
             line:  {in_words(table.line(int(missing[0])))}
             next:  graph.set_tile_mapping(vertex, tile).""")
@@ -186,7 +189,8 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     If whole stretches of vertices keep apart, so do the vertices. Else all writes are sorted; one
     that starts before the furthest end so far is a second writer. If there is none, the writes are
     disjoint, and two binary searches find those that a read meets. A vertex's own InOut is one
-    field and so legal."""
+    field and so legal.
+    """
     reads: Owners = []
     writes: Owners = []
     for table in compute_set.tables:
@@ -227,7 +231,8 @@ def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
     """True if nothing is written twice, or written and read, and no constant is written.
 
     This asks whole stretches of vertices: it finds at little cost that all is well, but not who is
-    to blame if it is not."""
+    to blame if it is not.
+    """
     _, _, start, stop = _sorted(graph.touched, writes)
     if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(
         start[1:] < stop[:-1]
@@ -272,8 +277,7 @@ def _race(
             next:  give it tensors in which every element appears once.""")
     if table_a is table_b and row_a == row_b:
         return ComputeSetRaceError(f"""Two fields of one vertex overlap, and one of them is written:
-            {field_a!r} and {field_b!r}
-            share {element}.
+            {field_a!r} and {field_b!r} share {element}.
             where: {vertex_name(table_a, row_a)} of compute set {compute_set.name!r}
             line:  {line}
             next:  use one InOut field for what is both read and written.""")
@@ -292,8 +296,7 @@ def _check_aliases(
         if any(part.aliased for _, part in graph.layouts[number].parts):
             row = int(np.flatnonzero(table.layouts[name] == number)[0])
             raise ComputeSetRaceError(f"""The field {name!r} of {table.codelet.__name__} writes a
-                region that holds some element
-                twice.
+                region that holds some element twice.
                 where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
                 line:  {in_words(table.line(row))}
                 next:  give it a tensor in which every element appears once.""")

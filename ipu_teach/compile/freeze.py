@@ -3,7 +3,8 @@ and the tile map.
 
 Everything downstream (checks, exchange, schedule, kernels) is array arithmetic on what stands here.
 Addresses are bytes in the graph's one flat memory, so that an interval's length is what it costs to
-send."""
+send.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.graph.codelets import Estimator
+from ipu_teach.graph.codelet_registry import Estimator
 from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.source import Line, line_of
-from ipu_teach.graph.table import VertexTable
 from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
-from ipu_teach.graph.variables import ALIGNMENT, Variable
+from ipu_teach.graph.variable_table import ALIGNMENT, Variable
 from ipu_teach.graph.vertex import Field, Vertex
+from ipu_teach.graph.vertex_table import VertexTable
 from ipu_teach.types import Array, DType, poison
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class FrozenTable:
 
     `offsets` and `layouts` by field name (state included: each vertex has hidden memory of its own
     for it); `tiles`, `order` and `estimates` (-1 for none) by vertex. `added`, `placed`: the lines
-    of the program that added them, and that put them on their tiles."""
+    of the program that added them, and that put them on their tiles.
+    """
 
     compute_set: int
     codelet: type[Vertex]
@@ -248,12 +250,27 @@ class FrozenGraph:
             found = self._touched[table, field] = self._intervals(table, field, first, last)
         return found
 
+    def edge_bytes(self, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
+        """(tile, start, stop) of the bytes behind the edges of a compute set, except the fields of
+        the kind `without`."""
+        none: Array = np.zeros(0, np.int64)
+        found = [(none, none, none)]
+        for table in compute_set.tables:
+            for name in (
+                name for name, field in table.fields.items() if field.kind not in ("state", without)
+            ):
+                touched = self.touched(table, name)
+                found.append((table.tiles[touched.row], touched.start, touched.stop))
+        tile, start, stop = map(np.concatenate, zip(*found, strict=True))
+        return tile, start, stop
+
     def stretches(self, table: FrozenTable, field: str) -> Array:
         """int64: the rows at which a stretch begins.
 
         The vertices of a stretch follow each other, lie on one tile and have regions of one layout,
         each of which begins within the one before or where that ends: what they touch together is
-        one larger region. So a million regular edges are a few intervals for each tile."""
+        one larger region. So a million regular edges are a few intervals for each tile.
+        """
         found = self._stretches.get((table, field))
         if found is None:
             layout, step = table.layouts[field], np.diff(table.offsets[field])

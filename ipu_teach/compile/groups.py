@@ -12,7 +12,7 @@ from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.trace import Trace
 from ipu_teach.compile.tracer import FieldShape, is_list, trace_codelet
 from ipu_teach.compile.workers import merged
-from ipu_teach.graph.codelets import Estimator
+from ipu_teach.graph.codelet_registry import Estimator
 from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.tile_map import order_of
@@ -27,7 +27,8 @@ class Group:
     """Rows of one table whose regions agree in shape, with the trace that serves them all.
 
     `workers`: for a MultiVertex, (id, trace) of each worker, in the order in which they run;
-    `trace` is what they do together. `estimator`: the one registered for the codelet."""
+    `trace` is what they do together. `estimator`: the one registered for the codelet.
+    """
 
     table: FrozenTable
     rows: Array
@@ -48,7 +49,8 @@ class Group:
         race. Empty if they do.
 
         Of those that run one by one also what does not run as a scalar loop, with its line if that
-        is another."""
+        is another.
+        """
         if self.at_once:
             return ""
         stopped = self.trace.stopped
@@ -158,7 +160,7 @@ class Grouper:
         if codelet.context == "multi" and num_workers > MOST_WORKERS:
             return (
                 f"{codelet.__name__}: more than {MOST_WORKERS} workers a tile do not run as a "
-                f"scalar loop"
+                "scalar loop"
             )
         return scalar_code(codelet, lists)
 

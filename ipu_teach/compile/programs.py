@@ -6,14 +6,13 @@ A leaf of the tree is a step, which does something; the other nodes decide what 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from ipu_teach import program as p
 from ipu_teach.errors import ControlProgramError, GraphObjectCreationError
 from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
 from ipu_teach.graph.source import NOWHERE, Line
-from ipu_teach.types import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +23,6 @@ class ExecuteStep:
     compute_set: int
     out: Tensor | None = None
     copies: tuple[CopyStep, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredStep(ExecuteStep):
-    """An ExecuteStep as it once ran, where vertices went ways that depend on data.
-
-    `cycles`: by number of the group, worker cycles of each of its vertices, in the order of its
-    rows; -1 if unknown."""
-
-    cycles: dict[int, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,15 +78,21 @@ Step = (
 )
 
 
-def copies(step: Step) -> tuple[CopyStep, ...]:
-    """The copies in a step: itself, or those merged in it; none in another step."""
+def parts(step: Step) -> tuple[Step, ...]:
+    """What a step was made of: the copies that are merged in it, after its compute set if it has
+    one; else itself."""
     return (
         step.copies
-        if isinstance(step, (MergedStep, ExecuteStep))
+        if isinstance(step, MergedStep)
+        else (step, *step.copies)
+        if isinstance(step, ExecuteStep)
         else (step,)
-        if isinstance(step, CopyStep)
-        else ()
     )
+
+
+def copies(step: Step) -> tuple[CopyStep, ...]:
+    """The copies in a step: itself, or those merged in it; none in another step."""
+    return tuple(part for part in parts(step) if isinstance(part, CopyStep))
 
 
 def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
@@ -114,7 +109,8 @@ class Node:
     `kind` is the program's class name. `step` numbers a leaf, else -1; the children of a leaf are
     the copies merged in it, and have none. `count` is a Repeat's; `predicate` decides for If,
     Switch and the while loops; `cases` are a Switch's numbers, in the order of its children, whose
-    last is the default."""
+    last is the default.
+    """
 
     kind: str
     name: str

@@ -7,7 +7,8 @@ from which the cost model counts cycles.
 
 What depends on data cannot be written down once for all vertices: a branch, a loop count, an index.
 There the trace stops with the line and the reason, and the codelet's text is looked at instead
-(`scalar`)."""
+(`scalar`).
+"""
 
 from __future__ import annotations
 
@@ -156,7 +157,8 @@ def layout_independent(ufunc: Any, dtype: Any) -> bool:
     """True if a result's bits depend on its operands' values alone.
 
     Other functions have a vector form for operands that ascend and do not interleave with the
-    result, and a scalar form for the rest, and the two differ in the last bit."""
+    result, and a scalar form for the rest, and the two differ in the last bit.
+    """
     return (
         dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
     )
@@ -183,7 +185,8 @@ class Op:
 
     kind: "region" a field; "view" a static view; "read" a copy of one element; "ufunc",
     "elementwise", "reduce", "product", "each" computations; "local" a new local array; "store" a
-    write of args[1] into args[0]. `site`: where in the learner's code."""
+    write of args[1] into args[0]. `site`: where in the learner's code.
+    """
 
     kind: str
     fn: Any
@@ -620,9 +623,8 @@ class Traced(NDArrayOperatorsMixin):
             )
         if not np.can_cast(np.asarray(sample).dtype, out.dtype, "same_kind"):
             raise TypeError(
-                f"cannot cast the result of {ufunc.__name__} from {sample.dtype} to "
-                f"{out.dtype} "
-                f"in place"
+                f"cannot cast the result of {ufunc.__name__} from {sample.dtype} to {out.dtype} in "
+                "place"
             )
         if (
             kind == "ufunc"

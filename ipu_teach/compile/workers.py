@@ -3,7 +3,8 @@
 The workers of a vertex run at the same time and in no order. So an element that one of them writes
 and another one reads or writes is a race, as it is between two vertices of a compute set. It is
 looked for in the traces, which name every element that a worker touches. A scalar loop marks what
-its workers touch, and is checked in the run that has the race."""
+its workers touch, and is checked in the run that has the race.
+"""
 
 from __future__ import annotations
 
@@ -70,12 +71,10 @@ def _race(
 ) -> ComputeSetRaceError:
     number, does, other = deed
     return ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes
-        {name}{index}, and worker {other}
-        {does} it.
+        {name}{index}, and worker {other} {does} it.
         where: {vertex_name(group.table, int(group.rows[vertex]), name)}
         next:  let each worker write elements of its own, chosen by worker_id; what one worker needs
-        of another's work belongs
-        into a second compute set.""")
+        of another's work belongs into a second compute set.""")
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:

@@ -15,7 +15,8 @@ round(16 x bytes a cycle)).
 
 Not modelled: two senders that want one receiver at the same time. The schedule is taken to be
 perfect, what is near filling the time until what is far is there, so that data which is scattered a
-lot comes out too fast."""
+lot comes out too fast.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Traffic:
     from and to): bytes on their way, where what several tiles of an IPU want crosses once.
     `stayed`: bytes that their tile moves within its memory, and `pieces` in how many pieces: see
     `rearrange`. `far`: bytes from the one sender that holds a tile up longest, at the rate at which
-    this was made, and `late`: how many cycles after a near one's its first word comes."""
+    this was made, and `late`: how many cycles after a near one's its first word comes.
+    """
 
     received: PerTile
     sent: PerTile
@@ -159,7 +161,8 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
 
     By the rows and columns of both, and the turn from one to the other, as osmarks/ipu-stack has it
     (topology.rs, of a C600; its tests hold ways of Poplar's). The columns are folded, so that the
-    last is beside the first."""
+    last is beside the first.
+    """
     (s_row, s_side, s_column), (d_row, d_side, d_column) = (
         _place(tile, target) for tile in (source, destination)
     )
@@ -219,7 +222,8 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
     they arrive at each.
 
     Nothing in it is heard by two. `sends` counts as if all that a tile sends lay side by side in
-    its memory."""
+    its memory.
+    """
     none = np.zeros(target.num_tiles, np.int64)
     sent = total_of(source, size, target.num_tiles)
     order = order_of(destination)
@@ -326,20 +330,12 @@ def edge_requests(
     without: str,
     copies: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> tuple[Array, Array, Array]:
-    """(tile, start, stop) of the bytes behind the edges of a compute set, except the fields of the
-    kind `without`; and of those that copies bring."""
-    none: Array = np.zeros(0, np.int64)
-    tile, start, stop = (
-        [part] for part in (copy_requests(graph, copies) if copies else (none, none, none))
-    )
-    for table in compute_set.tables:
-        for name, field in table.fields.items():
-            if field.kind not in ("state", without):
-                intervals = graph.touched(table, name)
-                tile.append(table.tiles[intervals.row].astype(np.int64))
-                start.append(intervals.start)
-                stop.append(intervals.stop)
-    return np.concatenate(tile), np.concatenate(start), np.concatenate(stop)
+    """`FrozenGraph.edge_bytes`, and after those of the copies that go with the compute set."""
+    found = graph.edge_bytes(compute_set, without)
+    if not copies:
+        return found
+    tile, start, stop = map(np.concatenate, zip(copy_requests(graph, copies), found, strict=True))
+    return tile, start, stop
 
 
 def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -> Traffic:
@@ -431,7 +427,8 @@ def crossing(
     owns.
 
     Each byte once for each tile that touches it; sorted by tile, then by address; cut where the
-    owner changes."""
+    owner changes.
+    """
     piece = np.searchsorted(tile_map.start, start, "right") - 1
     until = np.append(tile_map.start, np.iinfo(np.int64).max)[piece + 1]
     # most edges are local: they need no sorting

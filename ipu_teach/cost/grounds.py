@@ -2,7 +2,8 @@
 
 A phase rests on the weakest of the constants that it is made of (`target.ground`); what vertices
 compute, on how their cycles were found: a formula of PopLibs, our counting of a codelet's
-operations, or a figure given with the program."""
+operations, or a figure given with the program.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.cost.codelets import of_library
 from ipu_teach.cost.model import StepCost
+from ipu_teach.cost.traced import of_library
 from ipu_teach.target import COUNTED, GIVEN, GRAPHCORE, GROUNDS, Target, ground
 
 _EXCHANGE = (

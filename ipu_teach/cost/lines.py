@@ -4,7 +4,8 @@ A line is a statement of `compute()`, or of a method or function that it calls; 
 it ran. Work on single elements belongs to its line, and as compiled all other work does. By hand,
 work on vectors goes beside loads and stores, so a codelet's vector part takes the longest of the
 three, and belongs to the lines of that one. The start of a vertex is no line's; what the whole is
-rounded up by is the last's."""
+rounded up by is the last's.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.scalar.writer import LOOP, WORD, Spot
 from ipu_teach.compile.trace import Trace
-from ipu_teach.cost.codelets import (
+from ipu_teach.cost.traced import (
     UNIT,
     VERTEX_OVERHEAD,
     Tally,
@@ -35,7 +36,7 @@ from ipu_teach.cost.codelets import (
     together,
 )
 from ipu_teach.cost.vertices.parts import BESIDE, COUNTERS, STARTS, WORDS
-from ipu_teach.graph.codelets import said_cycles
+from ipu_teach.graph.codelet_registry import said_cycles
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
@@ -46,7 +47,7 @@ ROUNDED = "rounding"  # what the whole is rounded up by
 Charge = tuple[str, Spot, float]  # which counter, where, and how many cycles
 
 
-class Line(NamedTuple):
+class Statement(NamedTuple):
     """A statement: the method that it stands in, its line there, from 1 on, and the text of that
     line."""
 
@@ -58,19 +59,19 @@ class Line(NamedTuple):
 class LineCycles(NamedTuple):
     """How often a line ran in one vertex, and its modelled cycles all in all."""
 
-    line: Line
+    line: Statement
     times: int
     cycles: float
 
 
-class Lines(list[LineCycles]):
+class LineCosts(list[LineCycles]):
     """The lines of a vertex. `parts`: of each what its cycles go to, by name; together they are the
     line's."""
 
     def __init__(
         self,
         lines: Iterable[LineCycles] = (),
-        parts: Mapping[Line, Mapping[str, float]] | None = None,
+        parts: Mapping[Statement, Mapping[str, float]] | None = None,
     ) -> None:
         super().__init__(lines)
         self.parts = parts or {}
@@ -83,9 +84,10 @@ class Turn:
 
     `cycles`: modelled, with those of loops within. `values`: the local variables at its end, but
     for large arrays. `stored`: by field the elements that were stored, also in turns of loops
-    within: numbers, or indices of several axes."""
+    within: numbers, or indices of several axes.
+    """
 
-    line: Line
+    line: Statement
     number: int
     depth: int
     cycles: float = 0
@@ -101,13 +103,14 @@ class Observed:
     `start`: the cycles of its start; with those of `lines` they add up to `cycles`. `lines` is
     empty where the cycles are an estimate. `turns`: in the order in which they began, at most
     10,000 of all `turned`. Of a MultiVertex, cycles are the tile's, and lines and turns those of
-    its slowest worker, `worker`."""
+    its slowest worker, `worker`.
+    """
 
     codelet: type[Vertex]
     result: Any
     cycles: int
     start: int
-    lines: Lines
+    lines: LineCosts
     turns: list[Turn]
     turned: int
     worker: int = 0
@@ -149,11 +152,12 @@ class Observed:
         return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{more}"
 
 
-def line_cycles(group: Group, row: int, target: Target) -> Lines:
+def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
     """The lines of a vertex that was traced. Their cycles and the start add up to the vertex's.
 
     `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate
-    is given."""
+    is given.
+    """
     target = priced_for(group.table.codelet, target)
     said = (
         said_cycles(group.table.codelet, group.estimator, group.shapes, target, "")
@@ -161,11 +165,11 @@ def line_cycles(group: Group, row: int, target: Target) -> Lines:
         else None
     )
     if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
-        return Lines()
+        return LineCosts()
     return lines_of_traces(group.table.codelet, group.traces, target)
 
 
-def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> Lines:
+def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
     """The same from the trace of the one worker, or of each: the slowest says how long all take."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
     sites = Counter(
@@ -185,7 +189,7 @@ def lines_of_pieces(
     pieces: list[int],
     times: list[int],
     beside: Mapping[tuple[str, int], int],
-) -> Lines:
+) -> LineCosts:
     """The lines of a scalar loop. `pieces`, `times`: how often each piece and line of it ran;
     `beside`: work on regions."""
     found: list[Charge] = []
@@ -222,7 +226,7 @@ def listed(
     times: Mapping[Spot, int],
     cycles: int,
     target: Target,
-) -> Lines:
+) -> LineCosts:
     """What each line takes of the `cycles` of a worker; of a vertex that has the tile to itself, in
     cycles of the tile."""
     factor = factor_of(codelet, target)
@@ -238,8 +242,8 @@ def listed(
     )
     naming, ran, parts = (
         naming_of(codelet),
-        Counter[Line](),
-        defaultdict[Line, Counter[str]](Counter),
+        Counter[Statement](),
+        defaultdict[Statement, Counter[str]](Counter),
     )
     for spot, number in times.items():
         if number:
@@ -257,12 +261,12 @@ def listed(
         line: {n: factor * part / PARTS for n, part in parts[line].items() if part}
         for line in lines
     }
-    return Lines(
+    return LineCosts(
         (LineCycles(line, ran[line], sum(shares[line].values())) for line in lines), shares
     )
 
 
-def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Line]:
+def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
     """Finds the lines of a codelet by where they stand: its methods, and the functions of its
     module."""
     functions = [
@@ -274,17 +278,17 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Line]:
     known = [f for f in functions if isinstance(f, FunctionType)]
 
     @lru_cache(None)
-    def name(spot: Spot) -> Line:
+    def name(spot: Spot) -> Statement:
         file, line = spot
         around = [
             f for f in known if f.__code__.co_filename == file and f.__code__.co_firstlineno <= line
         ]
         if not around:
-            return Line(file_name(file), line, "")
+            return Statement(file_name(file), line, "")
         function = max(around, key=lambda f: f.__code__.co_firstlineno)
         number, starts = line - function.__code__.co_firstlineno + 1, _statements(function)
         number, text = starts.get(number, (number, ""))
-        return Line(function.__qualname__.split(".<locals>.")[-1], number, text)
+        return Statement(function.__qualname__.split(".<locals>.")[-1], number, text)
 
     return name
 

@@ -5,7 +5,8 @@ if no program uses it, or if some program may read it before writing all of it: 
 something from one run to the next. Any other one is live from the step that writes all of it to the
 last that reads it, and its bytes serve others before and after. A step that writes a part of a
 variable kills nothing, so a variable that is put together in parts counts as always live. An Output
-field writes all of its region. Where a program branches, what any branch needs is live."""
+field writes all of its region. Where a program branches, what any branch needs is live.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
+class VariableUse:
     """Flags by variable: what a step reads, what it writes, and what it writes from end to end."""
 
     reads: Array
@@ -65,13 +66,13 @@ class Accesses:
         self.graph: FrozenGraph = compiled.graph
         self.start = np.array([v.start for v in self.graph.variables], np.int64)
         self.stop = np.array([v.stop for v in self.graph.variables], np.int64)
-        self._found: dict[int, Access] = {}
+        self._found: dict[int, VariableUse] = {}
 
     def none(self) -> Array:
         """No variable."""
         return np.zeros(len(self.start), bool)
 
-    def of(self, number: int) -> Access:
+    def of(self, number: int) -> VariableUse:
         """The access of step `number`."""
         if number not in self._found:
             self._found[number] = self._access(self.compiled.steps[number])
@@ -82,7 +83,7 @@ class Accesses:
         elsewhere."""
         return self._touched(*_bytes(tensors))
 
-    def _access(self, step: Step) -> Access:
+    def _access(self, step: Step) -> VariableUse:
         match step:
             case ExecuteStep():
                 return self._execute(step)
@@ -106,11 +107,15 @@ class Accesses:
             case SyncStep():
                 return self._moved()
 
-    def _moved(self, sources: Iterable[object] = (), destinations: Iterable[object] = ()) -> Access:
+    def _moved(
+        self, sources: Iterable[object] = (), destinations: Iterable[object] = ()
+    ) -> VariableUse:
         start, stop = _bytes(destinations)
-        return Access(self.touched(*sources), self._touched(start, stop), self._filled(start, stop))
+        return VariableUse(
+            self.touched(*sources), self._touched(start, stop), self._filled(start, stop)
+        )
 
-    def _execute(self, step: ExecuteStep) -> Access:
+    def _execute(self, step: ExecuteStep) -> VariableUse:
         written = [_bytes((step.out, *(copy.destination for copy in step.copies)))]
         reads, writes = (
             self.touched(*(copy.source for copy in step.copies)),
@@ -126,7 +131,7 @@ class Accesses:
                     if field.written:
                         writes |= touched
                         written.append((found.start, found.stop))
-        return Access(
+        return VariableUse(
             reads,
             writes,
             self._filled(*(np.concatenate(side) for side in zip(*written, strict=True))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -13,12 +13,12 @@ import numpy as np
 from ipu_teach.compile import Compiled
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
-from ipu_teach.compile.groups import with_workers
+from ipu_teach.compile.groups import Group, with_workers
+from ipu_teach.compile.merge import several
 from ipu_teach.compile.programs import (
     AbortStep,
     CopyStep,
     ExecuteStep,
-    MeasuredStep,
     MergedStep,
     PrintStep,
     RemoteCopyStep,
@@ -28,12 +28,11 @@ from ipu_teach.compile.programs import (
     UndefStep,
     moves,
 )
-from ipu_teach.cost.codelets import UNKNOWN, column_of, depends_on_data, vertex_cycles
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
-from ipu_teach.cost.host import host_cycles, host_links, host_traffic, with_host
-from ipu_teach.cost.memory import MemoryLedger, at_most, check, ledger
-from ipu_teach.cost.merge import merged, several
+from ipu_teach.cost.host_transfers import host_cycles, host_links, host_traffic, with_host
+from ipu_teach.cost.ledger import MemoryLedger, at_most, check, ledger
 from ipu_teach.cost.schedule import busiest_worker
+from ipu_teach.cost.traced import UNKNOWN, column_of, depends_on_data, vertex_cycles
 from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
 from ipu_teach.graph import DataStream
 from ipu_teach.graph.source import in_words
@@ -60,7 +59,8 @@ class StepCost:
     host's transfer with the exchange that rearranges it. Each lasts as long as its slowest tile;
     what another tile waits meanwhile counts as sync, as Poplar's profile books it. Of several IPUs
     this is what they take together; how long each is kept, `by_ipu` says. `host_links`: bytes on
-    the host link of each IPU; on one if that is all that is known."""
+    the host link of each IPU; on one if that is all that is known.
+    """
 
     kind: str
     name: str
@@ -133,15 +133,35 @@ class StepCost:
         )
 
 
-class CostModel:
-    """Costs of every step of a `Compiled`, and the memory of every tile."""
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """An execution of compiled step `step`, whose vertices went ways that depend on data.
 
-    def __init__(self, compiled: Compiled) -> None:
-        self.compiled = compiled
-        self.target: Target = compiled.graph.target
+    `cycles`: by number of the group, worker cycles of each of its vertices, in the order of its
+    rows; -1 if unknown.
+    """
+
+    step: int
+    cycles: Mapping[int, Array]
+
+
+class CostModel:
+    """Costs of every step of a `Compiled`, and the memory of every tile, on a machine of as many
+    tiles.
+
+    Steps are numbered as they are compiled; after them come the executions that were `measured` in
+    a run.
+    """
+
+    def __init__(
+        self, compiled: Compiled, target: Target | None = None, measured: Iterable[Measured] = ()
+    ) -> None:
+        self.compiled, self.measured = compiled, tuple(measured)
+        self.target: Target = target or compiled.graph.target
         self._steps: dict[int, StepCost] = {}
         self._by_ipu: dict[int, tuple[bool, Array]] = {}
-        self._exchanges: dict[object, tuple[Traffic, ...]] = {}  # what moves, which no rate changes
+        # what compiled steps move, which no rate changes
+        self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
     def at(self, target: Target) -> CostModel:
         """The costs of the same compiled program on a machine of as many tiles, at the rates of
@@ -150,22 +170,13 @@ class CostModel:
         A MultiVertex is traced again if `target` has another number of workers. Raises
         `InvalidMachineModelError` for other prices of codelets where cycles were counted in a run.
         """
-        counted = any(isinstance(step, MeasuredStep) for step in self.compiled.steps)
-        if counted and target.codelet_prices != self.target.codelet_prices:
+        if self.measured and target.codelet_prices != self.target.codelet_prices:
             raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices here: cycles
-                depend on data, and were
-                counted as the program ran.
-                next:  run it once more: Engine(graph, program,
-                options={{"codelet_prices": {target.codelet_prices!r}}}).""")
-        other = CostModel(self.compiled)
-        other.target = target
+                depend on data, and were counted as the program ran.
+                next:  run it once more: Engine(graph, program, options={{"codelet_prices":
+                {target.codelet_prices!r}}}).""")
+        other = CostModel(self.compiled, target, self.measured)
         other._exchanges = self._exchanges
-        if target.num_worker_contexts != self.compiled.graph.target.num_worker_contexts:
-            groups = {
-                number: tuple(with_workers(group, target.num_worker_contexts) for group in listed)
-                for number, listed in self.compiled.groups.items()
-            }
-            other.compiled = replace(self.compiled, groups=groups)
         return other
 
     def priced(self, prices: object) -> CostModel:
@@ -174,23 +185,31 @@ class CostModel:
             return self
         return self.at(replace(self.target, codelet_prices=str(prices)))
 
-    @classmethod
-    def of(cls, compiled: Compiled, merge_copies: object = True) -> CostModel:
-        """The costs of a program that was just compiled; its copies are merged, unless
-        `merge_copies` is false."""
-        copies = any(isinstance(step, CopyStep) for step in compiled.steps)
-        return cls(merged(compiled) if merge_copies and copies else compiled)
+    def of_run(self, measured: Iterable[Measured]) -> CostModel:
+        """The costs of the same program with those of a run, in which so much was `measured`: all
+        that is here, and more."""
+        more = CostModel(self.compiled, self.target, measured)
+        more._exchanges, more.groups, more.memory = self._exchanges, self.groups, self.memory
+        more._steps.update(self._steps)
+        return more
+
+    @cached_property
+    def groups(self) -> Mapping[int, tuple[Group, ...]]:
+        """The vertices by compute set id, traced again if this machine has another number of
+        workers."""
+        workers = self.target.num_worker_contexts
+        if workers == self.compiled.graph.target.num_worker_contexts:
+            return self.compiled.groups
+        return {
+            number: tuple(with_workers(g, workers) for g in listed)
+            for number, listed in self.compiled.groups.items()
+        }
 
     @cached_property
     def memory(self) -> MemoryLedger:
-        """The byte ledger. A step that was measured in a run is one of the program's own, which is
-        there already."""
-        own = tuple(step for step in self.compiled.steps if not isinstance(step, MeasuredStep))
-        return ledger(
-            replace(self.compiled, steps=own),
-            [self.exchange(n) for n in range(len(own))],
-            self.target,
-        )
+        """The byte ledger."""
+        exchanges = [self.exchange(number) for number in range(len(self.compiled.steps))]
+        return ledger(self.compiled, exchanges, self.target)
 
     def check_memory(self) -> None:
         """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
@@ -202,9 +221,7 @@ class CostModel:
         """Raise `MissingPerfEstimateError` for a codelet whose operations cannot be counted and
         that has no estimate."""
         for compute_set in self.compiled.graph.compute_sets:
-            for group in (
-                group for group in self.compiled.groups[compute_set.id] if group.trace.stopped
-            ):
+            for group in (group for group in self.groups[compute_set.id] if group.trace.stopped):
                 known = (
                     group.estimator is not None
                     or hasattr(group.table.codelet, "cycles")
@@ -218,53 +235,72 @@ class CostModel:
                         reason, _, instead = reason.partition(" (write ")
                         write = f"write {instead.removesuffix(')')}, or " if instead else ""
                         raise MissingPerfEstimateError(f"""The cycles of {name} are unknown:
-                            {reason}, and what it does
-                            cannot be counted.
+                            {reason}, and what it does cannot be counted.
                             where: {place}; {vertex_name(group.table, row)} of compute set
                             {compute_set.name!r}
                             line:  {in_words(group.table.line(row))}
                             next:  {write}`def cycles(self, target)` in the class, or
-                            graph.set_perf_estimate(vertex, cycles);
-                            Engine(…, strict=False) runs it without a cost.""")
+                            graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) runs it
+                            without a cost.""")
+
+    # What step `number` is: of those that were compiled, or of those that a run measured
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps there are, compiled and measured."""
+        return len(self.compiled.steps) + len(self.measured)
+
+    def compiled_number(self, number: int) -> int:
+        """The number of the compiled step that step `number` is an execution of, if it is not one
+        itself."""
+        after = number - len(self.compiled.steps)
+        return number if after < 0 else self.measured[after].step
+
+    def compiled_step(self, number: int) -> Step:
+        """What step `number` does."""
+        return self.compiled.steps[self.compiled_number(number)]
+
+    def compute_set(self, number: int) -> FrozenComputeSet | None:
+        """The compute set that step `number` executes, if it does."""
+        step = self.compiled_step(number)
+        return (
+            self.compiled.graph.compute_sets[step.compute_set]
+            if isinstance(step, ExecuteStep)
+            else None
+        )
+
+    def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
+        """(a group, int64 modelled cycles of its vertices, `UNKNOWN` if not known) for all that
+        step `number` executes."""
+        after, step = number - len(self.compiled.steps), self.compiled_step(number)
+        measured = {} if after < 0 else self.measured[after].cycles
+        for place, group in enumerate(
+            self.groups[step.compute_set] if isinstance(step, ExecuteStep) else ()
+        ):
+            yield group, vertex_cycles(group, self.target, measured.get(place))
 
     def step(self, number: int) -> StepCost:
-        """The cost of one execution of step `number` of `Compiled.steps`."""
+        """The cost of one execution of step `number`."""
         if number not in self._steps:
-            self._steps[number] = self._cost_of(self.compiled.steps[number], self.exchange(number))
+            self._steps[number] = self._cost_of(number)
         return self._steps[number]
 
-    def with_steps(self, steps: Sequence[Step]) -> CostModel:
-        """The costs of the same program with `steps` after its own: those whose cycles were
-        measured in a run."""
-        more = CostModel(replace(self.compiled, steps=(*self.compiled.steps, *steps)))
-        more.target, more._exchanges = self.target, self._exchanges
-        more._steps.update(self._steps)
-        more.__dict__["memory"] = self.memory
-        return more
-
-    def vertex_cycles(
-        self, compute_set: FrozenComputeSet, measured: Mapping[int, Array] | None = None
-    ) -> tuple[Array, Array, Array, Array]:
-        """(cycles, tiles, takes the whole tile, order) of every vertex of a compute set; unknown
-        cycles are `UNKNOWN`.
-
-        `measured`: see `MeasuredStep.cycles`.
-        """
-        groups = self.compiled.groups[compute_set.id]
-        if not groups:
-            empty = np.zeros(0, np.int64)
-            return empty, empty, empty.astype(bool), empty
-        seen = measured or {}
+    def vertex_cycles(self, number: int) -> tuple[Array, Array, Array, Array]:
+        """(cycles, tiles, takes the whole tile, order) of every vertex of step `number`; unknown
+        cycles are `UNKNOWN`."""
         columns = [
             (
-                vertex_cycles(group, self.target, seen.get(number)),
+                cycles,
                 column_of(group, group.table.tiles),
                 np.full(len(group.rows), group.table.codelet.context != "worker"),
                 column_of(group, group.table.order),
             )
-            for number, group in enumerate(groups)
+            for group, cycles in self.vertices(number)
         ]
-        if len(groups) == 1:  # in order already
+        if not columns:
+            empty = np.zeros(0, np.int64)
+            return empty, empty, empty.astype(bool), empty
+        if len(columns) == 1:  # in order already
             return columns[0]
         cycles, tiles, alone, order = (
             np.concatenate(parts) for parts in zip(*columns, strict=True)
@@ -273,23 +309,19 @@ class CostModel:
         place[order] = np.arange(len(order))  # the order numbers all vertices from 0 on
         return cycles[place], tiles[place], alone[place], order[place]
 
-    def _executed(self, step: Step) -> tuple[Array, Array, tuple[str, ...]]:
+    def _executed(self, number: int) -> tuple[Array, Array, tuple[str, ...]]:
         """(compute cycles by tile, active cycles by tile, codelets without an estimate) of the
         vertices of a step."""
         target = self.target
-        if not isinstance(step, ExecuteStep):
-            return np.zeros(target.num_tiles, np.int64), np.zeros(target.num_tiles, np.int64), ()
-        compute_set = self.compiled.graph.compute_sets[step.compute_set]
-        measured = step.cycles if isinstance(step, MeasuredStep) else {}
-        cycles, tiles, alone, _ = self.vertex_cycles(compute_set, measured)
+        cycles, tiles, alone, _ = self.vertex_cycles(number)
         known = np.maximum(cycles, 0)
         shared = (known[~alone], tiles[~alone]) if alone.any() else (known, tiles)
         busiest = busiest_worker(*shared, target.num_tiles, target.num_worker_contexts)
         supervised = total_of(tiles[alone], known[alone], target.num_tiles)
         unknown = {
             g.table.codelet.__name__
-            for i, g in enumerate(self.compiled.groups[compute_set.id])
-            if g.trace.stopped and UNKNOWN in vertex_cycles(g, target, measured.get(i))
+            for g, spent in self.vertices(number)
+            if g.trace.stopped and UNKNOWN in spent
         }
         compute, active = (
             busiest * target.num_worker_contexts + supervised,
@@ -307,16 +339,14 @@ class CostModel:
         """(whether all IPUs take part in step `number` together; int64[ipus]: how long one
         execution keeps each)."""
         if number not in self._by_ipu:
-            found, external = (
-                self.compute_set(number),
-                self.external(self.compiled.steps[number], self.exchange(number)),
-            )
+            found, external = self.compute_set(number), self.external(number)
             tiles = [] if found is None else [table.tiles for table in found.tables]
             self._by_ipu[number] = external, self.step(number).by_ipu(external, tiles, self.target)
         return self._by_ipu[number]
 
-    def external(self, step: Step, exchange: tuple[Traffic, ...]) -> bool:
-        """Whether all IPUs take part in a step together."""
+    def external(self, number: int) -> bool:
+        """Whether all IPUs take part in step `number` together."""
+        step, exchange = self.compiled_step(number), self.exchange(number)
         if isinstance(step, SyncStep):
             return step.sync_type is not SyncType.INTERNAL
         return self.target.num_ipus > 1 and (
@@ -325,16 +355,16 @@ class CostModel:
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
         """What step `number` moves between tiles, found once for all rates."""
-        step = self.compiled.steps[number]
-        key = (step.compute_set, step.copies) if isinstance(step, ExecuteStep) else step
-        if key not in self._exchanges:
-            self._exchanges[key] = exchange_of(self.compiled.graph, step)
-        return self._exchanges[key]
+        own = self.compiled_number(number)
+        if own not in self._exchanges:
+            self._exchanges[own] = exchange_of(self.compiled.graph, self.compiled.steps[own])
+        return self._exchanges[own]
 
-    def _cost_of(self, step: Step, exchange: tuple[Traffic, ...]) -> StepCost:
-        target, transfer = self.target, with_host(step)
+    def _cost_of(self, number: int) -> StepCost:
+        target, step, exchange = self.target, self.compiled_step(number), self.exchange(number)
+        transfer = with_host(step)
         host = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
-        compute, active, unknown = self._executed(step)
+        compute, active, unknown = self._executed(number)
         for busy, worked in (t.copy_cycles(target) for t in exchange):  # within tiles
             compute, active = compute + busy, active + worked
         none = np.zeros(target.num_tiles, np.int64)
@@ -352,29 +382,14 @@ class CostModel:
             unknown,
         )
         return found.at(
-            target, 0 if isinstance(step, UNSYNCED) else self._sync(self.external(step, exchange))
-        )
-
-    # What a report asks of the compiled program
-
-    def compute_set(self, number: int) -> FrozenComputeSet | None:
-        """The compute set that step `number` executes, if it does."""
-        step = self.compiled.steps[number]
-        return (
-            self.compiled.graph.compute_sets[step.compute_set]
-            if isinstance(step, ExecuteStep)
-            else None
+            target, 0 if isinstance(step, UNSYNCED) else self._sync(self.external(number))
         )
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
         """Cycles of one execution of step `number`, summed by codelet; unknown ones count
         nothing."""
-        totals, step = Counter[str](), self.compiled.steps[number]
-        measured = step.cycles if isinstance(step, MeasuredStep) else {}
-        for place, group in enumerate(
-            self.compiled.groups[step.compute_set] if isinstance(step, ExecuteStep) else ()
-        ):
-            cycles = vertex_cycles(group, self.target, measured.get(place))
+        totals = Counter[str]()
+        for group, cycles in self.vertices(number):
             totals[group.table.codelet.__name__] += int(np.maximum(cycles, 0).sum())
         return dict(totals)
 

@@ -3,7 +3,8 @@
 A tile that wants bytes of another tile receives them once, whatever it does with them; bytes that
 several tiles want are sent once and heard by all of them. So an exchange is a list of messages,
 each with one sender, the set of its receivers and a size. Messages with the same sender and the
-same receivers are one."""
+same receivers are one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import numpy as np
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.programs import ExecuteStep, Step, moves
 from ipu_teach.cost.exchange import copy_requests, crossing, edge_requests
-from ipu_teach.cost.host import landing, with_host
+from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 

@@ -5,7 +5,8 @@ queue of kernels: nothing in it waits for the host. Copies, + - x /, square root
 integers have numpy's bits; sums, products of matrices and transcendental functions come close, for
 their sums are in another order. What a GPU cannot do for all vertices at once runs on the host (see
 `host_fallback`). The CuPy table was written by CuPy's documentation and tested against a stand-in
-for CuPy that has its gaps; it has not been run on a device yet."""
+for CuPy that has its gaps; it has not been run on a device yet.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Backend:
     This one is numpy's.
 
     No other module of the engine calls the array module on tile data, so that another one with the
-    same functions can take its place."""
+    same functions can take its place.
+    """
 
     name = "numpy"
     on_host = True
@@ -127,7 +129,8 @@ class CupyBackend(Backend):
     """The same table on a GPU. `cupy` is the module; memory is that of its current device.
 
     CuPy's kernels do not look whether a result lies over an operand, so operands that overlap one
-    in part are copied first."""
+    in part are copied first.
+    """
 
     name = "cupy"
     on_host = False
@@ -264,7 +267,8 @@ def cupy_module() -> tuple[Any, str]:
 
     Without a driver this takes a fifth of a millisecond and imports nothing. With one, CuPy is
     imported and made to add and to multiply matrices once: an import alone proves neither a device
-    nor the libraries that kernels are compiled with."""
+    nor the libraries that kernels are compiled with.
+    """
     if os.environ.get("IPU_TEACH_GPU") == "0":
         return None, "switched off by IPU_TEACH_GPU=0"
     count = cuda_devices()
@@ -295,10 +299,8 @@ def _tried(count: int) -> tuple[Any, str]:
     except Exception as error:
         return (
             None,
-            (
-                f"{seen} seen, but CuPy does not run: {type(error).__name__}: "
-                f"{' '.join(str(error).split())}"
-            ),
+            f"{seen} seen, but CuPy does not run: {type(error).__name__}: "
+            f"{' '.join(str(error).split())}",
         )
     return cupy, f"CuPy {cupy.__version__} on {name}"
 

@@ -5,7 +5,8 @@ again only after a WriteUndef of something that it touches. Variables that are k
 not looked at.
 
 A WriteUndef waits until a step meets its tensor. One that stores all of that anew, and looks at
-none of it, makes it needless: so a loop spends nothing on it."""
+none of it, makes it needless: so a loop spends nothing on it.
+"""
 
 from __future__ import annotations
 
@@ -82,12 +83,13 @@ class ByteSet:
         bits[low:high][np.cumsum(change, dtype=np.int8).view(bool)] = value
 
 
-class Access:
+class MemoryAccess:
     """What a step does to memory: what it `reads`, each region with who is to blame for it; what it
     `stores` for certain.
 
     `looks`: regions in which it may see, or may leave, what is there before: what it reads, and
-    what it stores by data. `near`: the WriteUndefs of its variables."""
+    what it stores by data. `near`: the WriteUndefs of its variables.
+    """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
         self.definedness, self.graph = definedness, definedness.graph
@@ -152,7 +154,8 @@ class Access:
     def _execute(self, step: p.ExecuteStep) -> None:
         """What is stored for certain is so by what was traced. A scalar loop marks the elements of
         its Outputs while it runs; of what could be neither traced nor translated, all of the region
-        is taken to be stored."""
+        is taken to be stored.
+        """
         tables: dict[FrozenTable, list[Group]] = defaultdict(list)
         for group in self.definedness.compiled.groups[step.compute_set]:
             tables[group.table].append(group)
@@ -224,7 +227,7 @@ class Definedness:
             if isinstance(step, p.UndefStep)
         )
         self._undefs = {number: self.bytes_of(tensor.byte_extent()) for number, tensor in undefs}
-        self._accesses: list[Access] = []
+        self._accesses: list[MemoryAccess] = []
         # by WriteUndef what is near it
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
@@ -236,7 +239,7 @@ class Definedness:
 
     def add(self, step: p.Step | p.Node) -> int:
         """The number of a step; a node that looks at an element, to decide, gets one too."""
-        access, number = Access(self, step), len(self._accesses)
+        access, number = MemoryAccess(self, step), len(self._accesses)
         access.near = {
             undef
             for undef, region in self._undefs.items()

@@ -17,7 +17,7 @@ from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
 from ipu_teach.engine.machine import Machine
-from ipu_teach.engine.remote import find_buffer, host_values
+from ipu_teach.engine.remote_memory import find_buffer, host_values
 from ipu_teach.engine.site import How
 from ipu_teach.errors import (
     ControlProgramError,
@@ -36,17 +36,10 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.host.options import Options, Value, control_bits, effective, parsed
 from ipu_teach.host.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.program import Program
-from ipu_teach.progress import Work, working
-from ipu_teach.report import (
-    ProgramRun,
-    Recording,
-    Report,
-    StepLog,
-    print_profile_summary,
-    tracepoint,
-)
+from ipu_teach.progress import Task, working
+from ipu_teach.report import ProgramRun, Recording, Report, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
-from ipu_teach.report.host import ENGINE, TIMELINE
+from ipu_teach.report.host_times import ENGINE, TIMELINE
 from ipu_teach.report.settings import InstrumentationSettings
 from ipu_teach.types import Array
 
@@ -150,7 +143,6 @@ class Engine(WithoutSome):
         self._running = False
         self._recording = bool(self._options["debug.instrument"])
         self._recording &= self._options["debug.computeInstrumentationLevel"] != "Off"
-        self._log = StepLog()
         self._current: ProgramRun | None = None
         self._values: Recording | None = None
         self._print_to: TextIO | None = None
@@ -163,11 +155,12 @@ class Engine(WithoutSome):
         be repeated.
 
         Without a device it is the one that it was loaded on. What `StreamCallback`s have prefetched
-        is thrown away. Arrays and iterators go on where they were."""
+        is thrown away. Arrays and iterators go on where they were.
+        """
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)
 
-    def _load(self, device: Device | None, work: Work) -> None:
+    def _load(self, device: Device | None, work: Task) -> None:
         if not isinstance(device, Device):
             raise TensorIOStateError(f"""load() was given {shown(device)}, which is no device.
                 next:  give it IPUModel(…).create_device().""")
@@ -182,7 +175,9 @@ class Engine(WithoutSome):
         if self._executable.out_of_memory is not None:
             raise self._executable.out_of_memory
         self._refuse_while_running("load()")
-        machine = Machine(self._cost, self._feeds, self._drains, self._backend, self._how, work)
+        machine = Machine(
+            self._compiled, self._cost, self._feeds, self._drains, self._backend, self._how, work
+        )
         with machine.interrupts:  # all of it, or nothing
             self._take(machine, device)
 
@@ -192,7 +187,6 @@ class Engine(WithoutSome):
             self._machine.record(self._values)
         self._device = device
         self._ticket = device.program = object()
-        self._log.forget()
         for connected in self._feeds.values():
             if isinstance(connected, CallbackFeed):
                 connected.invalidate()
@@ -262,17 +256,17 @@ class Engine(WithoutSome):
         """Note which steps of the machine this run takes, whether it comes to its end or not."""
         recording = self._recording
         self._running = True
-        self._current = ProgramRun(index, name, self._log.total, None) if recording else None
+        self._current = ProgramRun(index, name, machine.log.total, None) if recording else None
         try:
             yield
         finally:
             self._running = False
             ran = machine.take_steps()
             if not recording:
-                self._log.unrecorded += len(ran)
+                machine.log.unrecorded += len(ran)
             elif self._current is not None:  # else the profile was reset meanwhile
-                self._log.note(replace(self._current, last=self._log.total + len(ran)))
-                self._log.add(ran)
+                machine.log.note(replace(self._current, last=machine.log.total + len(ran)))
+                machine.log.add(ran)
             self._current = None
             if self._values is not None:
                 self._values.report = self.report
@@ -309,7 +303,8 @@ class Engine(WithoutSome):
         Host to device: an array (each transfer takes the next `num_elements`, then starts over), an
         iterable of arrays, a function that returns one, or a `StreamCallback`. Device to host: an
         array to fill, a list to append to, a function to call, or a `StreamCallback`. `wrap=False`
-        is for arrays: each transfer is at the same place, their start."""
+        is for arrays: each transfer is at the same place, their start.
+        """
         stream = self._stream(handle)
         if stream.to_device:
             made = feed(stream, data, wrap)
@@ -326,7 +321,8 @@ class Engine(WithoutSome):
         """`connect_stream` with a `StreamCallback` or a function.
 
         To the device, a function without arguments returns the next transfer, one with an argument
-        fills the array that it is given; from the device, it takes the array that came."""
+        fills the array that it is given; from the device, it takes the array that came.
+        """
         if not callable(callback) and not isinstance(callback, StreamCallback):
             raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
                 which is no function.
@@ -347,8 +343,8 @@ class Engine(WithoutSome):
                 advice = f"name it by its handle: connect_stream({handle.handle!r}, …)."
             elif not names:
                 advice = (
-                    "make one with graph.add_host_to_device_fifo or "
-                    "graph.add_device_to_host_fifo, then the engine."
+                    "make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, "
+                    "then the engine."
                 )
             raise StreamConnectionError(f"There is no stream {shown(handle)}.", next_step=advice)
         return stream
@@ -375,8 +371,7 @@ class Engine(WithoutSome):
             raise TensorIOStateError(f"""The host cannot {verb} under the handle {shown(handle)}.
                 where: {"" if access is None else f"{handle!r} is {access!r}"}
                 next:  {did_you_mean(handle, known)}{there}graph.create_host_{verb}('name', tensor)
-                makes one, before the engine
-                is made.""")
+                makes one, before the engine is made.""")
         return access
 
     def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
@@ -398,7 +393,8 @@ class Engine(WithoutSome):
         buffer's dtype.
 
         Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has
-        written."""
+        written.
+        """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()"
         )
@@ -420,7 +416,8 @@ class Engine(WithoutSome):
         The `Recording` that it returns grows as the engine runs, until it holds `most` steps and
         changed elements together; it says how many steps came later. Recording anew replaces it,
         and `load` begins it anew. At most 65,536 elements. A run that is recorded is slower; one
-        that is not loses nothing. Raises `InvalidOptionError`."""
+        that is not loses nothing. Raises `InvalidOptionError`.
+        """
         self._refuse_while_running("record()")
         self._values = Recording(self._compiled, tensors, most)
         if self._machine is not None:
@@ -450,7 +447,7 @@ class Engine(WithoutSome):
         settings = InstrumentationSettings.of(self._options)
         return Report(
             profile,
-            self._log.snapshot(going, self._current),
+            self._machine.log.snapshot(going, self._current),
             TIMELINE.snapshot(self._made),
             settings,
         )
@@ -472,7 +469,8 @@ class Engine(WithoutSome):
     def reset_execution_profile(self) -> None:
         """Forget what has run: the next report begins with the next run. Memory and streams stay as
         they are."""
-        self._log.forget()
+        if self._machine is not None:
+            self._machine.log.forget()
         self._current = None
 
     def enable_execution_profiling(self) -> None:

@@ -7,7 +7,8 @@ one file.
 
 The file holds the graph and the programs written down, no Python: the codelets are found by name
 when it is loaded, and must be the ones that it was saved with. What is loaded is compiled again, so
-that it passes every check."""
+that it passes every check.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import BinaryIO
 
-from ipu_teach import compile as compiler
 from ipu_teach.archive import read_whole, write_whole
-from ipu_teach.compile import Progress
+from ipu_teach.compile import Compiled, Progress, compile_programs
 from ipu_teach.cost import CostModel
 from ipu_teach.errors import (
     ControlProgramError,
@@ -34,7 +34,7 @@ from ipu_teach.host.options import Options, Value, effective, parsed
 from ipu_teach.program import Program
 from ipu_teach.progress import working
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
-from ipu_teach.report.host import ENGINE
+from ipu_teach.report.host_times import ENGINE
 from ipu_teach.report.settings import InstrumentationSettings
 from ipu_teach.saved import EXECUTABLE, rebuild, written
 from ipu_teach.target import Target
@@ -48,13 +48,12 @@ class Executable:
 
     def __init__(
         self,
-        given: compiler.Compiled,
+        compiled: Compiled,
         cost: CostModel,
         checks: Mapping[str, bool],
         options: Mapping[str, Value],
     ) -> None:
-        self._given, self.compiled = given, cost.compiled  # before copies were merged, and after
-        self.cost = cost
+        self.compiled, self.cost = compiled, cost
         self.checks = dict(checks)
         self.given_options = dict(options)
         self.out_of_memory: GraphMemoryAllocationError | None = None
@@ -88,7 +87,7 @@ class Executable:
     def serialize(self) -> bytes:
         """The executable as bytes, the same as `save` writes. Raises `NotOfferedError` for what
         cannot be written down."""
-        return written(self._given, self.checks, self.given_options)
+        return written(self.compiled, self.checks, self.given_options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file. An old one is replaced when the new one is complete, or not at all."""
@@ -128,7 +127,8 @@ class Executable:
 
         The vertex classes are found by name among `codelets` and all that exist in this process;
         they must have the fields and the code that they had when the file was written. Raises
-        `ExecutableLoadError`."""
+        `ExecutableLoadError`.
+        """
         return read_whole(path, "load()", EXECUTABLE, lambda data: cls.deserialize(data, codelets))
 
     def __repr__(self) -> str:
@@ -154,7 +154,8 @@ def compile_graph(
     `options`, `strict` and `merge_copies` as for `Engine`; `progress(step, total)` is called as the
     work goes on, last with step = total. Raises the errors of a wrong graph. A tile that is over
     its memory is a `GraphMemoryAllocationError` with the report in `error.report`; with the option
-    `debug.allowOutOfMemory` the executable is made, and only loading it fails."""
+    `debug.allowOutOfMemory` the executable is made, and only loading it fails.
+    """
     if not isinstance(graph, Graph):
         raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph.
             next:  write Engine(graph, program), in this order.""")
@@ -180,18 +181,19 @@ def compile_graph(
     with working("compile", "part") as work:
         try:
             with tracepoint("compile", ENGINE):
-                compiled = compiler.compile_graph(
+                compiled = compile_programs(
                     graph,
                     listed,
                     check_races=checks["races"],
                     check_fit=not spill,
+                    merge_copies=bool(chosen["mergeCopies"]),
                     progress=progress or work.note,
                 )
         except RecursionError:
             raise ControlProgramError("""The programs are nested too deeply to compile.
                 next:  put programs side by side in one Sequence.""") from None
         work.words = "memory and cycles"
-        cost = CostModel.of(compiled, chosen["mergeCopies"]).priced(chosen["codelet_prices"])
+        cost = CostModel(compiled).priced(chosen["codelet_prices"])
         executable = Executable(compiled, cost, checks, given)
         try:
             cost.check_memory()

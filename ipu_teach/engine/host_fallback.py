@@ -3,7 +3,8 @@
 Scalar loops and the plain vertex loop run on a processor, and some of numpy's functions have no
 form for many vertices at once. Such vertices run where they always can. What they reach is copied
 to the host once before them and back once after them, in one piece each way; that is the only place
-in an Execute where the GPU is waited for."""
+in an Execute where the GPU is waited for.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group
 from ipu_teach.engine.backend import Call
-from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import regions_of
 
 

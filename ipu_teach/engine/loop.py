@@ -12,7 +12,7 @@ import numpy as np
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.tracer import failed, located, source_line
 from ipu_teach.engine.fp.traps import trapped
-from ipu_teach.engine.fp.vertex import Numbers
+from ipu_teach.engine.fp.vertex_floats import VertexFloats
 from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.engine.site import Site
 from ipu_teach.errors import CodeletError
@@ -29,11 +29,12 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
 
     Where `site` says so it rounds stochastically what is stored in halves, and raises
     `FloatingPointTrapError` or stores NaN. `count`: what the vertices' scalar loop counts, on
-    copies of its own. `only`: the one to run, by its number in the group."""
+    copies of its own. `only`: the one to run, by its number in the group.
+    """
     group, plain = site.group, site.rounding is None and site.watch is None
     before: Back = []  # of the vertices that are done
     for number in range(len(group.rows)) if only is None else (only,):
-        row, numbers = int(group.rows[number]), None if plain else Numbers(site, number)
+        row, numbers = int(group.rows[number]), None if plain else VertexFloats(site, number)
         vertex = _Vertex(site, row, numbers)
         twin = None if count is None else _Vertex(site, row, numbers)
         try:
@@ -73,7 +74,7 @@ def _write(back: Iterable[tuple[Array, Any, Array]]) -> None:
 class _Vertex:
     """One vertex on local copies of its regions. `back`: what to write where, when it is done."""
 
-    def __init__(self, site: Site, row: int, numbers: Numbers | None) -> None:
+    def __init__(self, site: Site, row: int, numbers: VertexFloats | None) -> None:
         self.table = site.group.table
         self.workers: list[tuple[int, ...]] = [(worker,) for worker, _ in site.group.workers] or [
             ()

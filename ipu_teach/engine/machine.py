@@ -8,25 +8,24 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from itertools import groupby
 from typing import TextIO
 
 import numpy as np
 
-from ipu_teach.compile import programs as p
+from ipu_teach.compile import Compiled, programs as p
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost import CostModel
-from ipu_teach.cost.codelets import depends_on_data
+from ipu_teach.cost.traced import depends_on_data
 from ipu_teach.engine.backend import Backend, Call, run_all
 from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.fp.stochastic import draw, stochastic_rounding
 from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
-from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.remote import remote_rows
+from ipu_teach.engine.program_walk import Action, build, single
+from ipu_teach.engine.remote_memory import remote_rows
 from ipu_teach.engine.site import How, Site
-from ipu_teach.engine.walk import Action, build, single
+from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph import DataStream, Tensor, Vertex
@@ -34,7 +33,8 @@ from ipu_teach.graph.registers import Registers
 from ipu_teach.host.streams import Drain, Feed, noted
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.program import PrintTensorFmt
-from ipu_teach.progress import Work
+from ipu_teach.progress import Task
+from ipu_teach.report.log import StepLog
 from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
 
@@ -43,25 +43,22 @@ class Machine:
     """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up
     at each transfer.
 
-    `backend`: where the memory lies and what computes.
+    `cost`: what the steps of `compiled` cost; `backend`: where the memory lies and what computes;
+    `log`: what has run.
     """
 
     def __init__(
         self,
+        compiled: Compiled,
         cost: CostModel,
         feeds: dict[str, Feed],
         drains: dict[str, Drain],
         backend: Backend,
         how: How,
-        work: Work,
+        work: Task,
     ) -> None:
-        self.compiled, self._cost = cost.compiled, cost
-        compiled = self.compiled
-        # steps that ran with cycles of their own, and their numbers
-        self._measured: dict[object, int] = {}
-        self._measured_steps: list[p.MeasuredStep] = []
-        # by step: the number of its last execution, and its cycles
-        self._latest: dict[int, tuple[int, list[Array]]] = {}
+        self.compiled, self._cost = compiled, cost
+        self.log = StepLog(len(compiled.steps))
         self.memory = Memory(compiled.graph, backend)
         buffers = compiled.remote_buffers
         self.remote = remote_rows(buffers, self.memory, how.reads) if buffers else {}
@@ -171,36 +168,13 @@ class Machine:
     @property
     def cost(self) -> CostModel:
         """The costs of every step in `steps_run`."""
-        known = len(self._cost.compiled.steps) - len(self.compiled.steps)
-        if len(self._measured_steps) > known:
-            self._cost = self._cost.with_steps(self._measured_steps[known:])
+        if len(self.log.measured) > len(self._cost.measured):
+            self._cost = self._cost.of_run(self.log.measured)
         return self._cost
 
     def _write_down(self, number: int) -> None:
         """Note an execution of step `number` whose cycles depend on data."""
-        self.steps_run.append(self._measure(number, self._cycles[number]))
-
-    def _measure(self, number: int, cycles: dict[int, tuple[Array, Array]]) -> int:
-        """The number under which an execution of step `number` stands, with these cycles of its
-        vertices."""
-        known, before = self._latest.get(number, (0, []))
-        now = [array for array, _ in cycles.values()]
-        if len(before) == len(now) and all(map(np.array_equal, before, now)):
-            return known
-        key = (number, *(blake2b(array.tobytes()).digest() for array in now))
-        if key not in self._measured:
-            step = self.compiled.steps[number]
-            assert isinstance(step, p.ExecuteStep)
-            copies = {
-                group: array[np.argsort(rows)].astype(np.int32)
-                for group, (array, rows) in cycles.items()
-            }
-            self._measured[key] = len(self.compiled.steps) + len(self._measured_steps)
-            self._measured_steps.append(
-                p.MeasuredStep(step.compute_set, step.out, step.copies, copies)
-            )
-        self._latest[number] = self._measured[key], [array.copy() for array in now]
-        return self._measured[key]
+        self.steps_run.append(self.log.measure(number, self._cycles[number]))
 
     def host_write(self, tensor: Tensor, values: Array) -> None:
         """The host puts values into a tensor."""

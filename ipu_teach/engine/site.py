@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group
 from ipu_teach.engine.fp.stochastic import StochasticRounding
-from ipu_teach.engine.fp.traps import Watch
-from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.fp.traps import TrapWatch
+from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.graph.registers import Registers
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.target import Target
@@ -21,7 +21,8 @@ class How:
     """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked.
 
     `behaviour`: bits of FP_CTL that all tiles start with, see `fp.traps`; `seed`: of their workers'
-    generators."""
+    generators.
+    """
 
     exact: bool
     vertex_loop: bool
@@ -44,7 +45,8 @@ class Site:
     `cycles`: int64[vertices], receives the worker cycles of each vertex where they depend on data.
     `defined`: of each byte of memory whether something was written there; scalar loops say so of
     what they store. `interrupts`: what a loop is open to, if nothing that came before it in its
-    step would have to be put back with it."""
+    step would have to be put back with it.
+    """
 
     group: Group
     memory: Memory
@@ -53,7 +55,7 @@ class Site:
     compute_set: str
     how: How
     registers: Registers | None
-    watch: Watch | None
+    watch: TrapWatch | None
     rounding: StochasticRounding | None
     pool: ThreadPoolExecutor | None
     defined: Array

@@ -3,7 +3,8 @@
 Such a batch is many short array calls, or few vertices' numbers in each. It runs at once, where a
 compiled loop has to be waited for. So it runs until it has taken as long as the compiler would;
 from then on the quicker of the two does, as in the tiers of a just-in-time compiler. Both have the
-same bits."""
+same bits.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from time import perf_counter
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import is_list
 from ipu_teach.engine.backend import Call, run_all
-from ipu_teach.engine.batch.liveness import only_numbers
+from ipu_teach.engine.batch.last_use import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
 LOOK = 0.05  # seconds of batches after which the compiled loop is first thought of

@@ -3,7 +3,8 @@ a group runs it.
 
 A way is an object with `bind(site)`, which returns prebound calls; to run the vertices is to make
 those calls. What an array call does not know how to do (floating-point traps, going on as another
-way) is done around it, see `Batch`."""
+way) is done around it, see `Batch`.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ import numpy as np
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.across_vertices import bind_across_vertices
-from ipu_teach.engine.batch.plan import bind
+from ipu_teach.engine.batch.batch_plan import bind
 from ipu_teach.engine.batch.threads import shares, together
 from ipu_teach.engine.fp.traps import Guarded
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.register_vertices import OnRegisters
 from ipu_teach.engine.scalar.count import Counting
-from ipu_teach.engine.scalar.program import program_of
+from ipu_teach.engine.scalar.functions import program_of
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.engine.site import Site
 from ipu_teach.engine.tiers import Tiers, loops_over_elements
@@ -62,7 +63,8 @@ class Batch(Way):
     """Array calls over all vertices, made from a trace.
 
     Where something may trap the loop stands beside them, which finds the vertex that did. Those
-    that are loops over single elements go on as compiled loops once that pays."""
+    that are loops over single elements go on as compiled loops once that pays.
+    """
 
     def takes(self, site: Site) -> bool:
         return site.group.way == "batch"
@@ -112,7 +114,8 @@ class Loop(Way):
     """Vertex by vertex in plain Python: takes everything, and is what the others are compared with.
 
     What a scalar loop would count is counted beside it, on copies: cycles, what is stored, and what
-    workers touch."""
+    workers touch.
+    """
 
     def takes(self, site: Site) -> bool:
         return True

@@ -1,17 +1,17 @@
 """The programs behind the published profiles, built anew, and their profiles without a run.
 
 A profile needs no values: a program is compiled, and the costs of its steps are added up in the
-order in which they would run. So a program of gigabytes costs its graph alone."""
+order in which they would run. So a program of gigabytes costs its graph alone.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
 
-from ipu_teach.compile import compile_graph
+from ipu_teach.compile import compile_programs
 from ipu_teach.compile.programs import Node
 from ipu_teach.cost import CostModel
-from ipu_teach.cost.merge import merged
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
 from ipu_teach.graph import Graph, InOut, SupervisorVertex, Vertex
@@ -30,7 +30,7 @@ def machine(version: str, **changes: object) -> Target:
 def profile(graph: Graph, program: Program) -> Report:
     """The report of `program` as if it had run once. It has no choices: sequences and counted loops
     alone."""
-    compiled = merged(compile_graph(graph, [program]))
+    compiled = compile_programs(graph, [program])
     log = StepLog()
     log.add(array("i", _steps(compiled.programs[0])))
     return Report(CompiledProfile(CostModel(compiled)), log.snapshot())
@@ -63,7 +63,7 @@ def chained_products(target: Target) -> tuple[Graph, Program]:
 # --- lightweight profiling: graphcore/examples, tutorials/popvision/lightweight_profiling ---------
 
 
-class Busy(SupervisorVertex):
+class CountToHundred(SupervisorVertex):
     """A vertex that counts to a hundred and leaves nothing."""
 
     def compute(self) -> None:
@@ -76,7 +76,7 @@ def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, P
     graph, program = Graph(target), Sequence()
     for number in range(count):
         compute_set = graph.add_compute_set(f"op{number + 1}")
-        vertex = graph.add_vertex(compute_set, Busy)
+        vertex = graph.add_vertex(compute_set, CountToHundred)
         graph.set_tile_mapping(vertex, 0)
         graph.set_perf_estimate(vertex, cycles)
         program.add(Execute(compute_set))

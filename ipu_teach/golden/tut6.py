@@ -4,7 +4,8 @@ many.
 The program is that of Graphcore's tutorial 6 (graphcore/examples,
 tutorials/poplar/tut6_matrix_vector_opt): every row of the matrix is cut into `split` pieces; one
 vertex multiplies a piece with its part of the vector, and a second compute set adds up the pieces
-of each row. More pieces spread the work more evenly, and cost a longer second step."""
+of each row. More pieces spread the work more evenly, and cost a longer second step.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def dot_cycles(elements: int) -> int:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PhaseEstimates:
     """Estimated tile cycles of the four phases."""
 
     split: int
@@ -78,14 +79,14 @@ class Plan:
         return self.multiply + self.exchange + self.reduce_exchange + self.reduce
 
 
-def estimate(rows: int, cols: int, split: int, target: Target) -> Plan:
+def estimate(rows: int, cols: int, split: int, target: Target) -> PhaseEstimates:
     """What a row cut into `split` pieces would cost, on the tile with most to do."""
     workers = target.num_worker_contexts
     pieces, piece = -(-rows * split // target.num_tiles), -(-cols // split)
     # Pieces of different rows that start at the same column share their part of the vector.
     received = -(-pieces // rows) * piece * FLOAT.size
     sums = -(-rows // target.num_tiles)
-    return Plan(
+    return PhaseEstimates(
         split,
         even_tile_cycles(pieces, dot_cycles(piece), workers),
         int(exchange_cycles(received, target)),
@@ -94,13 +95,9 @@ def estimate(rows: int, cols: int, split: int, target: Target) -> Plan:
     )
 
 
-def plans(rows: int, cols: int, target: Target) -> list[Plan]:
+def plans(rows: int, cols: int, target: Target) -> list[PhaseEstimates]:
     """The plans of every split, in order."""
     return [estimate(rows, cols, split, target) for split in range(1, cols)]
-
-
-def best_plan(rows: int, cols: int, target: Target) -> Plan:
-    return min(plans(rows, cols, target), key=lambda plan: plan.total)
 
 
 def build(
@@ -109,7 +106,8 @@ def build(
     """The program, with streams "matrix", "vector" and "result" to the host.
 
     Vertices cost what the tutorial guesses; with a `multiplier` of one's own, what their operations
-    cost."""
+    cost.
+    """
     tiles = graph.target.num_tiles
     matrix, vector = (
         graph.add_variable(FLOAT, (rows, cols), "matrix"),

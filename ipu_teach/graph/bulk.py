@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, shown
 from ipu_teach.graph.layouts import Shape
 from ipu_teach.graph.mapping import Tiles
-from ipu_teach.graph.table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, unknown_field
+from ipu_teach.graph.vertex_table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.types import Array, DType, to_host_array
 
 MOST_VERTICES = 10**8  # of one call: 4 GB of columns
@@ -76,8 +76,7 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
             if isinstance(part, Tensor):
                 if part.rank == 0:
                     raise GraphConnectionError(f"""{table.codelet.__name__}.{name} was given a
-                        single element in add_vertices():
-                        it has no vertex axis.
+                        single element in add_vertices(): it has no vertex axis.
                         where: {part!r}
                         next:  give it a leading axis, of length 1 to share it: tensor.reshape((1,
                         …)).""")
@@ -123,10 +122,10 @@ def _edge(
         isinstance(value, (list, tuple)) and value and all(isinstance(t, Tensor) for t in value)
     )
     if not listed or (field.depth != 2 and field.form != "edges"):
+        several = ", or a list of them" if field.depth == 2 or field.form else ""
         raise GraphConnectionError(f"""{table.codelet.__name__}.{field.name} is declared as
-            {field.declaration()} and was given
-            {shown(value)}.
-            next:  {"connect a tensor" + (", or a list of them." if field.depth == 2 or field.form else ".")}""")
+            {field.declaration()} and was given {shown(value)}.
+            next:  connect a tensor{several}.""")
     for tensor in value:
         table.check(field, tensor, part=True, lead=1)
     if field.depth == 1:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ipu_teach.errors import GraphObjectCreationError, shown
-from ipu_teach.graph import text
-from ipu_teach.graph.table import VertexTable
+from ipu_teach.graph import outline
 from ipu_teach.graph.templates import open_template
 from ipu_teach.graph.vertex import Vertex, is_template, no_compute
+from ipu_teach.graph.vertex_table import VertexTable
 from ipu_teach.progress import growing
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ class ComputeSet:
         self.num_vertices = 0
 
     def __repr__(self) -> str:
-        return text.compute_set_line(self)
+        return outline.compute_set_line(self)
 
     def _repr_html_(self) -> str:
-        return text.compute_set_table(self)
+        return outline.compute_set_table(self)
 
 
 @dataclass(frozen=True, eq=False)

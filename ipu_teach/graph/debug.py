@@ -14,8 +14,9 @@ class DebugContext(str):
     the path.
 
         attention = DebugContext("attention")
-        scores = graph.add_variable(FLOAT, (8, 8), "scores", debug_context=attention)       # attention/scores
-        heads = DebugContext("heads", attention)                                            # attention/heads
+        heads = DebugContext("heads", attention)                   # attention/heads
+        scores = graph.add_variable(FLOAT, (8, 8), "scores", debug_context=heads)
+        # attention/heads/scores
     """
 
     __slots__ = ()

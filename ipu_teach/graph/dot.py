@@ -1,7 +1,8 @@
 """Graphs as GraphViz text, to be drawn with `dot`.
 
 A box is a vertex or a compute set, an ellipse a variable, a note a stream. Solid arrows are edges
-of vertices, dashed ones copies. The text is the same for equal graphs in every process."""
+of vertices, dashed ones copies. The text is the same for equal graphs in every process.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu_teach.errors import GraphObjectCreationError, shown
-from ipu_teach.graph.remote import RemoteBuffer
+from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.stream import DataStream
-from ipu_teach.graph.table import VertexTable
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex_table import VertexTable
 
 if TYPE_CHECKING:
     from ipu_teach.graph.compute_set import ComputeSet
@@ -36,7 +37,8 @@ def vertex_graph(graph: Graph, programs: Any = None) -> str:
                 boxes.append(
                     _node(
                         name,
-                        f"{label}\n{codelet.__name__}\n{f'tile {tile}' if tile >= 0 else 'no tile'}",
+                        f"{label}\n{codelet.__name__}\n"
+                        + (f"tile {tile}" if tile >= 0 else "no tile"),
                         "box",
                     )
                 )
@@ -67,7 +69,8 @@ def _used(graph: Graph, programs: Any) -> tuple[list[ComputeSet], list[Any]]:
     given.
 
     A program is known here by its parts, since programs are built from graphs and not the other way
-    round."""
+    round.
+    """
     if programs is None:
         return list(graph.compute_sets), []
     sets: dict[int, ComputeSet] = {}

@@ -1,7 +1,8 @@
 """The graph: variables with their tiles, compute sets with their vertices, and streams to the host.
 
 Building a graph runs nothing. It writes down what there is and where; `Engine` checks it, costs it
-and runs it."""
+and runs it.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.flags import flagged
-from ipu_teach.graph import dot, not_here, text
+from ipu_teach.graph import dot, not_here, outline
 from ipu_teach.graph.clone import TensorCloneMethod, make_clone
-from ipu_teach.graph.codelets import Codelets, Estimator, get_perf_estimate
+from ipu_teach.graph.codelet_registry import Codelets, Estimator, get_perf_estimate
 from ipu_teach.graph.compute_set import ComputeSet, Function, foreign, table_of
 from ipu_teach.graph.debug import scoped
-from ipu_teach.graph.host import HostAccess, check_handle, register, scoped_handle
+from ipu_teach.graph.host_handles import HostAccess, check_handle, register, scoped_handle
 from ipu_teach.graph.layouts import Layouts, Shape, dense, is_whole, refuse_to_list
 from ipu_teach.graph.mapping import (
     EXTERNAL,
@@ -41,14 +42,14 @@ from ipu_teach.graph.mapping import (
     linear_mapping,
     pieces_by_tile,
 )
-from ipu_teach.graph.remote import RemoteBuffer, make_remote_buffer
+from ipu_teach.graph.remote_buffer import RemoteBuffer, make_remote_buffer
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode, make_stream
-from ipu_teach.graph.table import FieldRef, VertexRange, VertexRef, VertexTable
 from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap
-from ipu_teach.graph.variables import Variable, Variables, host_values
+from ipu_teach.graph.variable_table import Variable, Variables, host_values
 from ipu_teach.graph.vertex import Vertex
+from ipu_teach.graph.vertex_table import FieldRef, VertexRange, VertexRef, VertexTable
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, as_dtype
 
@@ -73,15 +74,16 @@ class Graph(WithoutSome):
     `target`: a `Target`, or a `Device` whose target is taken.
 
         graph = Graph(device.target)
-        x = graph.add_variable(FLOAT, (26, 64), "x")      # a tensor; it holds no values yet
-        graph.set_tile_mapping(x, 0)                      # every element and every vertex needs a tile
+        x = graph.add_variable(FLOAT, (26, 64), "x")   # a tensor; it holds no values yet
+        graph.set_tile_mapping(x, 0)                   # every element and every vertex needs a tile
         cs = graph.add_compute_set("scale")
         v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
         graph.set_tile_mapping(v, 0)
 
     Calls that make something take a name, and as `debug_context` the scope of that name: a path as
     text, or a `DebugContext`. Whatever a call is given and cannot use raises a `PoplarError` and
-    leaves the graph as it was."""
+    leaves the graph as it was.
+    """
 
     not_here = not_here.GRAPH
 
@@ -89,8 +91,7 @@ class Graph(WithoutSome):
         found = target_of(target)
         if not is_whole(replication_factor) or replication_factor != 1:
             raise NotOfferedError(f"""Graph() was given the replication factor
-                {shown(replication_factor)}; this kit has one
-                replica.
+                {shown(replication_factor)}; this kit has one replica.
                 next:  leave it out.""")
         if found is None:
             raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no
@@ -144,7 +145,8 @@ class Graph(WithoutSome):
 
         It is on no tile yet, unless `mapping` is `VariableMappingMethod.LINEAR`: then its elements
         are spread over the tiles in order, as `poputil.map_tensor_linearly` does. Raises
-        `TensorCreationError` and `PoplarTypeError`."""
+        `TensorCreationError` and `PoplarTypeError`.
+        """
         if mapping is not None and not isinstance(mapping, VariableMappingMethod):
             raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping.
                 next:  use VariableMappingMethod.LINEAR or NONE; for a tile, call
@@ -201,7 +203,8 @@ class Graph(WithoutSome):
         appears twice in the clone. PRESERVE_ORDER_UNLESS_ALIASES: the second, but the first if
         something appears twice. GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: the second, with each
         tile's elements side by side. `dtype`: that of the original by default. Elements on no tile
-        are on none in the clone."""
+        are on none in the clone.
+        """
         self._own(tensor)
         if not isinstance(method, TensorCloneMethod):
             raise TensorCreationError(f"""clone() was given {shown(method)} as method.
@@ -290,7 +293,8 @@ class Graph(WithoutSome):
         `tile` is a tile number. For a tensor it may also be an array with one for each row, of its
         leading axis, as `add_vertices` takes; or a list with, for each tile, its (begin, end)
         intervals in the tensor's own element order. Raises `InvalidTileMappingError` for a tile
-        that does not exist, and for a mapping that does not fit."""
+        that does not exist, and for a mapping that does not fit.
+        """
         if type(what) is VertexRef:
             table, tiles = what.table, self._tiles
             if table.graph is not self._top:
@@ -347,29 +351,27 @@ class Graph(WithoutSome):
         `tensor`.
 
         Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile,
-        and, in a virtual graph, if some lies on a tile outside it and not `allow_external`."""
+        and, in a virtual graph, if some lies on a tile outside it and not `allow_external`.
+        """
         self._own(tensor)
         pieces = pieces_by_tile(tensor, self.tile_map())
         _, count, tile = pieces
         if require_complete and np.any(tile == UNMAPPED):
             missing = int(count[tile == UNMAPPED].sum())
             raise InvalidTileMappingError(
-                (
-                    f"{missing:,} of the {tensor.num_elements:,} elements of "
-                    f"{self.describe(tensor)} "
-                    f"are on no tile."
-                )
+                f"{missing:,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} "
+                "are on no tile."
                 if missing < tensor.num_elements
                 else f"{self.describe(tensor)} is on no tile.",
                 next_step=(
-                    "graph.set_tile_mapping(tensor, tile), or "
-                    "poputil.map_tensor_linearly(graph, tensor)."
+                    "graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, "
+                    "tensor)."
                 ),
             )
         if not allow_external and np.any(tile == EXTERNAL):
             raise InvalidTileMappingError(f"""{int(count[tile == EXTERNAL].sum()):,} of the
-                {tensor.num_elements:,} elements of
-                {self.describe(tensor)} are on tiles outside the virtual graph.
+                {tensor.num_elements:,} elements of {self.describe(tensor)} are on tiles outside the
+                virtual graph.
                 next:  ask the top-level graph: graph.get_top_level_graph(), or pass
                 allow_external=True.""")
         return intervals_by_tile(*pieces)
@@ -384,7 +386,8 @@ class Graph(WithoutSome):
         `create_virtual_graph(n)` takes the first n tiles of each IPU, `create_virtual_graph(first,
         end)` a range, and `create_virtual_graph([7, 3])` a list. What is made and mapped through it
         belongs to this graph and lies on these tiles. Raises `InvalidTileMappingError` and
-        `GraphObjectCreationError`."""
+        `GraphObjectCreationError`.
+        """
         from ipu_teach.graph.virtual import VirtualGraph
 
         return VirtualGraph(self, *tiles)
@@ -423,7 +426,8 @@ class Graph(WithoutSome):
         tensor (for `Vector[Vector[T]]` also a list of vectors), state takes its initial value. A
         field may be connected later with `connect`; `debug_context` names the vertex in messages.
         Raises `UnknownVertexTypeError`, `UnknownFieldError`, `PoplarTypeError`,
-        `GraphConnectionError`."""
+        `GraphConnectionError`.
+        """
         name_of_vertex = (
             None if debug_context is None else scoped(None, debug_context, "add_vertex()")
         )
@@ -476,7 +480,8 @@ class Graph(WithoutSome):
 
         `tiles`: one tile number, or an array with one for each vertex. Each tensor's leading axis
         is the vertex axis, of length 1 to share one region among all. State takes one number or an
-        array."""
+        array.
+        """
         from ipu_teach.graph.bulk import add_rows
 
         return add_rows(self, self._tiles, table_of(self._top, compute_set, codelet), tiles, fields)
@@ -540,14 +545,16 @@ class Graph(WithoutSome):
 
         `shapes`: the shape of each field by name, for a list of vectors a tuple of shapes. Worker
         cycles; tile cycles for a SupervisorVertex and a MultiVertex. `set_perf_estimate` goes
-        before it."""
+        before it.
+        """
         self.codelets.register(codelet, estimator)
 
     def get_perf_estimate(self, vertex: VertexRef) -> int:
         """Modelled cycles by `set_perf_estimate`, else an estimator, else the codelet's `cycles`.
 
         Raises `MissingPerfEstimateError` if there is none of them: what is counted from compute()
-        stands in the report."""
+        stands in the report.
+        """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
                 next:  give a vertex that add_vertex returned.""")
@@ -581,7 +588,8 @@ class Graph(WithoutSome):
 
         `buffering_depth` (also an entry of `options`): how many transfers a `StreamCallback` is
         asked for ahead of their use. Within a `debug_context` its handle is the whole path. Raises
-        `GraphObjectCreationError` and `InvalidOptionError`."""
+        `GraphObjectCreationError` and `InvalidOptionError`.
+        """
         handle = scoped_handle(handle, debug_context, "add_host_to_device_fifo()")
         stream = make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth)
         return register(self.streams, stream, self.remote_buffers)
@@ -598,7 +606,8 @@ class Graph(WithoutSome):
         """A stream out of the device; each Copy into it hands over `num_elements` elements.
 
         Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and
-        `InvalidOptionError`."""
+        `InvalidOptionError`.
+        """
         handle = scoped_handle(handle, debug_context, "add_device_to_host_fifo()")
         stream = make_stream(handle, dtype, num_elements, False, options=options)
         return register(self.streams, stream, self.remote_buffers)
@@ -660,8 +669,9 @@ class Graph(WithoutSome):
         open file.
 
         `programs`: a program or a list of them, to draw only what they execute. Raises
-        `GraphObjectCreationError`."""
-        text.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
+        `GraphObjectCreationError`.
+        """
+        outline.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
 
     def output_compute_graph(
         self, path: str | PathLike[str] | TextIO, programs: Any = None
@@ -670,8 +680,9 @@ class Graph(WithoutSome):
         an open file.
 
         `programs`: a program or a list of them, to draw only what they execute, and their copies
-        too. Raises `GraphObjectCreationError`."""
-        text.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
+        too. Raises `GraphObjectCreationError`.
+        """
+        outline.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
     # Layouts and names
 
@@ -700,7 +711,7 @@ class Graph(WithoutSome):
                 view of one.""")
 
     def __repr__(self) -> str:
-        return text.graph_line(self)
+        return outline.graph_line(self)
 
     def _repr_html_(self) -> str:
-        return text.graph_tables(self)
+        return outline.graph_tables(self)

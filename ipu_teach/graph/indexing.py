@@ -153,9 +153,8 @@ def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
             f"The index {shown(key)} does not fit a tensor of shape {tensor.shape}.",
             where=repr(tensor),
             next_step=(
-                f"give at most "
-                f"{counted(tensor.rank, 'integer or slice', 'integers or slices')}, and at "
-                f"most one `...`."
+                f"give at most {counted(tensor.rank, 'integer or slice', 'integers or slices')}, "
+                "and at most one `...`."
             )
             if tensor.rank
             else "a single element is used as it is, without an index.",

@@ -21,8 +21,7 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
     wanted = tensor.shape[:axis] + tensor.shape[axis + 1 :]
     if x.shape != wanted:
         raise TensorCreationError(f"""append() along dimension {axis} of shape {tensor.shape} takes
-            an entry of shape {wanted},
-            not {x.shape}.
+            an entry of shape {wanted}, not {x.shape}.
             where: {tensor!r} and {x!r}
             next:  reshape the entry, or use concat() for several entries at once.""")
     return concat(tensor, x.expand(axis), axis)

@@ -1,7 +1,8 @@
 """Layouts: how the elements of a view lie in memory, each different one kept once.
 
 A layout is strides where that is possible, else an explicit list of element positions. A graph
-interns them, so that a million edges need a million numbers and not a million objects."""
+interns them, so that a million edges need a million numbers and not a million objects.
+"""
 
 from __future__ import annotations
 
@@ -194,7 +195,8 @@ class Form:
     What is cut out of a tensor has a form that only depends on the tensor's own: `row` is that of
     one row, `rows[n]` that of n rows, `stride` elements apart, `cuts[…]` that of what numbers and
     slices leave, `flat` that of all elements in one dimension. They are written down when they are
-    first met."""
+    first met.
+    """
 
     __slots__ = ("graph", "dtype", "layout", "length", "stride", "row", "rows", "cuts", "flat")
 

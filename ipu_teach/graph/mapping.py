@@ -79,8 +79,7 @@ class Tiles:
         numbers = self.numbers(tiles, what)
         if tensor.rank == 0 or len(numbers) != tensor.shape[0]:
             raise InvalidTileMappingError(f"""{counted(len(numbers), "tile")} were given for the
-                rows of {what}, which has shape
-                {tensor.shape}.
+                rows of {what}, which has shape {tensor.shape}.
                 where: {tensor!r}
                 next:  give one tile for each row of the leading axis, or a single number.""")
         first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
@@ -218,7 +217,8 @@ def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[I
     in order.
 
     They are dealt out in grains of `grain` elements, as evenly as that allows, to as few tiles as
-    do when a tile may hold `least` elements, or an even share of all tiles if that is more."""
+    do when a tile may hold `least` elements, or an even share of all tiles if that is more.
+    """
     grains = -(-count // grain)
     most = max(-(-grains // num_tiles), -(-least // grain), 1)
     used = -(-grains // most)

@@ -17,8 +17,8 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import ListLayout, is_whole
-from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexTable
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex_table import UNCONNECTED, FieldRef, VertexTable
 
 MOST_PARTS = 10**6
 
@@ -45,17 +45,16 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
         value = table.state_values[name][row]
         if value is not None and len(value) != size:
             raise GraphObjectCreationError(f"""set_field_size() was given {size:,} for
-                {table.codelet.__name__}.{name}, whose
-                value has {len(value):,}.
+                {table.codelet.__name__}.{name}, whose value has {len(value):,}.
                 where: {ref!r}
                 next:  leave it out: a value brings its size.""")
         table.sizes[name, row] = int(size)
     else:
+        advice = "connect a tensor; it brings its size" if field.depth else "it is a single element"
         raise GraphObjectCreationError(f"""{table.codelet.__name__}.{name} is declared as
-            {field.declaration()} and takes no
-            size.
+            {field.declaration()} and takes no size.
             where: {ref!r}
-            next:  {"connect a tensor; it brings its size." if field.depth else "it is a single element."}""")
+            next:  {advice}.""")
 
 
 def get_field_size(ref: FieldRef) -> int:
@@ -78,7 +77,7 @@ def state_size(table: VertexTable, row: int, name: str) -> int:
     """Elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
     value = table.state_values[name][row]
     if value is None and (name, row) not in table.sizes:
-        from ipu_teach.graph.table import VertexRef
+        from ipu_teach.graph.vertex_table import VertexRef
 
         raise _unsized(FieldRef(VertexRef(table, row), name))
     return len(value) if value is not None else table.sizes[name, row]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ipu_teach.errors import GraphObjectCreationError, InvalidOptionError, did_you_mean, shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.variables import MOST_BYTES
+from ipu_teach.graph.variable_table import MOST_BYTES
 from ipu_teach.types import DType, as_dtype
 
 MOST_BUFFERED = 1024  # transfers held ready for one stream

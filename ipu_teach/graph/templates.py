@@ -30,8 +30,7 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
             next:  use it as it is: {codelet.__name__}, without brackets.""")
     if len(dtypes) != len(wanted):
         raise VertexDefinitionError(f"""{codelet.__name__}[…] was given {len(dtypes)} dtypes for
-            {len(wanted)}:
-            {", ".join(p.__name__ for p in wanted)}.
+            {len(wanted)}: {", ".join(p.__name__ for p in wanted)}.
             next:  give one for each, as in
             {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
     given = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)

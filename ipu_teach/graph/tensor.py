@@ -27,7 +27,7 @@ from ipu_teach.errors import (
     counted,
     shown,
 )
-from ipu_teach.graph import not_here, text
+from ipu_teach.graph import not_here, outline
 from ipu_teach.graph.indexing import cut, up_to
 from ipu_teach.graph.layouts import (
     MOST_DIMENSIONS,
@@ -40,7 +40,7 @@ from ipu_teach.graph.layouts import (
     refuse_to_list,
 )
 from ipu_teach.graph.source import caller, in_words
-from ipu_teach.graph.variables import VariableInterval
+from ipu_teach.graph.variable_table import VariableInterval
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class Tensor(WithoutSome, WithoutValue):
     `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers,
     slices, `...`). `a == b` says whether two tensors are the same view. What Python asks of a
     number or a list raises `DeviceValueError`: instead of a loop over a tensor there is `tensor[i]
-    for i in range(len(tensor))`."""
+    for i in range(len(tensor))`.
+    """
 
     __slots__ = ("offset", "form")
     not_here = not_here.TENSOR
@@ -188,10 +189,11 @@ class Tensor(WithoutSome, WithoutValue):
 
     def _axis(self, axis: int) -> int:
         if not is_whole(axis) or not -self.rank <= axis < self.rank:
+            advice = up_to(self.rank) if self.rank else "a single element has no dimensions."
             raise PoplarIndexError(f"""There is no dimension {shown(axis)} in a tensor of shape
                 {self.shape}.
                 where: {self!r}
-                next:  {up_to(self.rank) if self.rank else "a single element has no dimensions."}""")
+                next:  {advice}""")
         return int(axis) % self.rank
 
     def _check_dims(self, call: str, begin: int, end: int) -> None:
@@ -214,7 +216,8 @@ class Tensor(WithoutSome, WithoutValue):
         if outside.
 
         `slice(2)` goes on to the end. `slice((2, 5), dim=1)` takes an interval. `slice((0, 2), (3,
-        4))` takes one begin and one end for each dimension, from the first on."""
+        4))` takes one begin and one end for each dimension, from the first on.
+        """
         if end is None and is_whole(begin):
             end = self.shape[self._axis(dim)]
         elif end is None:
@@ -245,8 +248,7 @@ class Tensor(WithoutSome, WithoutValue):
         for axis, low, high in bounds:
             if not is_whole(low) or not is_whole(high) or not 0 <= low <= high <= self.shape[axis]:
                 raise PoplarIndexError(f"""slice({shown(low)}, {shown(high)}) does not fit dimension
-                    {axis}, which has
-                    {counted(self.shape[axis], "element")}.
+                    {axis}, which has {counted(self.shape[axis], "element")}.
                     where: {self!r}
                     next:  use 0 <= begin <= end <= {self.shape[axis]}.""")
             key[axis] = slice(low, high)
@@ -295,8 +297,8 @@ class Tensor(WithoutSome, WithoutValue):
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != self.num_elements:
             raise TensorCreationError(f"""A tensor of shape {self.shape} has
-                {counted(self.num_elements, "element")} and cannot
-                take the shape {shown(shape if wanted is None else wanted)}.
+                {counted(self.num_elements, "element")} and cannot take the shape
+                {shown(shape if wanted is None else wanted)}.
                 where: {self!r}
                 next:  give whole numbers, none negative, whose product is the number of
                 elements.""")
@@ -339,10 +341,8 @@ class Tensor(WithoutSome, WithoutValue):
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != prod(self.shape[dim_begin:dim_end]):
             raise TensorCreationError(f"""reshape_partial({dim_begin}, {dim_end}) of shape
-                {self.shape} has
-                {counted(prod(self.shape[dim_begin:dim_end]), "element")} to rearrange and cannot
-                take the shape
-                {shown(shape if wanted is None else wanted)}.
+                {self.shape} has {counted(prod(self.shape[dim_begin:dim_end]), "element")} to
+                rearrange and cannot take the shape {shown(shape if wanted is None else wanted)}.
                 where: {self!r}
                 next:  give whole numbers, none negative, whose product is the number of
                 elements.""")
@@ -353,7 +353,8 @@ class Tensor(WithoutSome, WithoutValue):
         tensor; `rank` means last.
 
         A (2, 3) tensor becomes (1, 2, 3) by `expand(0)`, (2, 1, 3, 1) by `expand((1, 2))`. Raises
-        `PoplarIndexError`."""
+        `PoplarIndexError`.
+        """
         places = as_shape(dims)
         if places is None or any(d > self.rank for d in places):
             raise PoplarIndexError(f"""expand({shown(dims)}) names no places in shape {self.shape}.
@@ -370,9 +371,14 @@ class Tensor(WithoutSome, WithoutValue):
         single = [i for i, n in enumerate(self.shape) if n == 1]
         gone = single if dims is None else as_shape(dims)
         if gone is None or not set(gone) <= set(single):
+            fitting = (
+                f"the dimensions of length 1 are {single}"
+                if single
+                else "no dimension has length 1"
+            )
             raise PoplarIndexError(f"""squeeze({shown(dims)}) does not fit shape {self.shape}.
                 where: {self!r}
-                next:  {f"the dimensions of length 1 are {single}." if single else "no dimension has length 1."}""")
+                next:  {fitting}.""")
         return self[tuple(0 if i in gone else slice(None) for i in range(self.rank))]
 
     def broadcast(self, count: int, dim: int = 0) -> Tensor:
@@ -380,7 +386,8 @@ class Tensor(WithoutSome, WithoutValue):
         copied.
 
         Each element then appears several times, so that nothing may write the view. Raises
-        `PoplarIndexError`, and `TensorCreationError` for a count that is none."""
+        `PoplarIndexError`, and `TensorCreationError` for a count that is none.
+        """
         axis = self._axis(dim)
         if not is_whole(count) or count < 0:
             raise TensorCreationError(f"""broadcast() was asked for {shown(count)} repetitions.
@@ -417,14 +424,12 @@ class Tensor(WithoutSome, WithoutValue):
         wanted = as_dtype(dtype, "reinterpret()")
         if wanted.size != self.dtype.size:
             raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__}, of
-                {self.dtype.size} bytes, as
-                {wanted.__name__}, of {wanted.size}.
+                {self.dtype.size} bytes, as {wanted.__name__}, of {wanted.size}.
                 where: {self!r}
                 next:  choose a dtype of the same size, or convert the values with popops.cast.""")
         if wanted is BOOL and self.dtype is not BOOL:
             raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__} as BOOL, of which
-                only the bits of 0 and 1 mean
-                something.
+                only the bits of 0 and 1 mean something.
                 where: {self!r}
                 next:  convert the values with popops.cast.""")
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
@@ -435,8 +440,7 @@ class Tensor(WithoutSome, WithoutValue):
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
             raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is no order of the
-                {self.rank} dimensions of shape
-                {self.shape}.
+                {self.rank} dimensions of shape {self.shape}.
                 where: {self!r}
                 next:  name each of {list(range(self.rank))} once.""")
         if self.layout.strides is None:
@@ -586,7 +590,7 @@ class Tensor(WithoutSome, WithoutValue):
     def dump(self, file: TextIO | None = None) -> None:
         """Print one line about the tensor: name, dtype, shape, bytes and tiles. `file`: standard
         output by default."""
-        text.write(f"{self}\n", sys.stdout if file is None else file, "dump()")
+        outline.write(f"{self}\n", sys.stdout if file is None else file, "dump()")
 
     def dump_regions(self, file: TextIO | None = None) -> None:
         """Print one line for each contiguous piece: its elements in the view, and where they lie in
@@ -596,16 +600,16 @@ class Tensor(WithoutSome, WithoutValue):
             f"[{begin}:{end}] is {var.name}[{first}:{last}]\n"
             for (begin, end), (var, (first, last)) in pieces
         )
-        text.write("".join(lines), sys.stdout if file is None else file, "dump_regions()")
+        outline.write("".join(lines), sys.stdout if file is None else file, "dump_regions()")
 
     def __str__(self) -> str:
-        return text.tensor_line(self)
+        return outline.tensor_line(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        return text.tensor_table(self)
+        return outline.tensor_table(self)
 
     def __repr__(self) -> str:
         return f"Tensor({self.graph.describe(self)}, {self.dtype.__name__}, shape {self.shape})"
@@ -624,7 +628,8 @@ def concat(*given: Any, dim: int = 0) -> Tensor:
     dim)`. Nothing is copied.
 
     They must agree in dtype and other dimensions. Raises `PoplarTypeError`, `TensorCreationError`,
-    `PoplarIndexError`."""
+    `PoplarIndexError`.
+    """
     if len(given) > 1 and not isinstance(given[-1], Tensor):
         *given, dim = given  # type: ignore[assignment]
     tensors: Any = given[0] if len(given) == 1 else given
@@ -651,8 +656,7 @@ def concat(*given: Any, dim: int = 0) -> Tensor:
             or t.shape[:axis] + t.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]
         ):
             raise TensorCreationError(f"""concat() along dimension {axis} joins shapes {first.shape}
-                and {t.shape}, which differ
-                elsewhere.
+                and {t.shape}, which differ elsewhere.
                 where: {first!r} and {t!r}
                 next:  make all lengths but that of dimension {axis} equal.""")
     if len(tensors) == 1:

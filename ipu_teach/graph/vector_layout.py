@@ -4,43 +4,44 @@
 
 A layout is a class that is never instantiated, as a dtype is, so that the line above passes a type
 checker. It changes the bytes of a vertex's edge pointers and nothing else, but for ONE_PTR, which
-keeps no length: asking such a field for its length, or looping over it, is an error."""
+keeps no length: asking such a field for its length, or looping over it, is an error.
+"""
 
 from __future__ import annotations
 
 
-class Layout:
+class RegionLayout:
     """The base of all vector layouts."""
 
 
 class VectorLayout:
     """Poplar's layouts by name."""
 
-    class SPAN(Layout):
+    class SPAN(RegionLayout):
         """A pointer and a length, each a word. What a Vector has if nothing is said."""
 
-    class SHORT_SPAN(Layout):
+    class SHORT_SPAN(RegionLayout):
         """A pointer and a length, packed into one word."""
 
-    class ONE_PTR(Layout):
+    class ONE_PTR(RegionLayout):
         """A pointer without a length."""
 
-    class SCALED_PTR32(Layout):
+    class SCALED_PTR32(RegionLayout):
         """Half a word: the number of a 32-bit element."""
 
-    class SCALED_PTR64(Layout):
+    class SCALED_PTR64(RegionLayout):
         """Half a word: the number of a 64-bit element."""
 
-    class SCALED_PTR128(Layout):
+    class SCALED_PTR128(RegionLayout):
         """Half a word: the number of a 128-bit element."""
 
-    class COMPACT_PTR(Layout):
+    class COMPACT_PTR(RegionLayout):
         """Whatever the compiler finds to be the smallest."""
 
-    class DELTAN(Layout):
+    class DELTAN(RegionLayout):
         """For a VectorList: the distance of each vector from a common base, in bytes, beside its
         length."""
 
-    class DELTANELEMENTS(Layout):
+    class DELTANELEMENTS(RegionLayout):
         """For a VectorList: the distance of each vector from a common base, in elements, beside its
         length."""

@@ -47,7 +47,7 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.graph.vector_layout import Layout, VectorLayout
+from ipu_teach.graph.vector_layout import RegionLayout, VectorLayout
 from ipu_teach.types import QUARTER, DType, poison, to_host_array
 from ipu_teach.types.regions import Sized, unsigned, without_size
 
@@ -121,7 +121,8 @@ class Field:
 
     `form` is "edges" for Vector[Input[…]], "list" for a VectorList, else empty. `layouts`: for each
     Vector, outermost first, the layout it was declared with, or None. In a template, `dtype` may be
-    a TypeVar."""
+    a TypeVar.
+    """
 
     name: str
     kind: str
@@ -129,7 +130,7 @@ class Field:
     depth: int
     default: Any = None
     form: str = ""
-    layouts: tuple[type[Layout] | None, ...] = ()
+    layouts: tuple[type[RegionLayout] | None, ...] = ()
 
     @property
     def written(self) -> bool:
@@ -174,8 +175,8 @@ class _FieldAccess:
         if self.field.kind == "output":
             raise CodeletError(f"""{self.owner}.compute() reads its Output {self.field.name!r}.
                 next:  an Output is only written. For +=, declare {self.field.name}:
-                InOut[{self.field.dtype.__name__}], or add
-                up in a local variable and assign once.""")
+                InOut[{self.field.dtype.__name__}], or add up in a local variable and assign
+                once.""")
         return region[()]
 
     def __set__(self, vertex: Vertex, value: Any) -> None:
@@ -184,8 +185,7 @@ class _FieldAccess:
         if field.kind == "input":
             raise CodeletError(f"""{self.owner}.compute() assigns to its Input {field.name!r}.
                 next:  an Input is only read; declare {field.name}:
-                {field.declaration().replace("Input", "InOut", 1)} to change
-                it.""")
+                {field.declaration().replace("Input", "InOut", 1)} to change it.""")
         if value is region:
             if field.kind == "output":
                 raise CodeletError(f"""{self.owner}.compute() changes its Output {field.name!r} in
@@ -202,9 +202,8 @@ class _FieldAccess:
         except (ValueError, TypeError):
             if isinstance(value, (float, np.floating)) and not isinstance(region, list):
                 raise  # NaN is no whole number: its shape is not at fault
-            raise CodeletError(f"""{self.owner}.compute() assigns to {field.name!r} what does not
-                fit:
-                {_misfit(field, region, value)}.
+            raise CodeletError(f"""{self.owner}.compute() assigns to
+                {field.name!r} what does not fit: {_misfit(field, region, value)}.
                 next:  give it one number, or as many as the field has.""") from None
 
 
@@ -214,7 +213,8 @@ class Vertex:
     `compute` reads Inputs, writes Outputs, and may use numpy or plain loops. It is given numpy
     arrays (Vector) and numpy numbers (a single element) of the declared dtypes. What it returns is
     ignored. A class may define `cycles(self, target)`: the modelled worker cycles of one vertex.
-    There `self.a.shape` and the like are known, and the values are not."""
+    There `self.a.shape` and the like are known, and the values are not.
+    """
 
     fields: ClassVar[dict[str, Field]] = {}
     # How the tile runs it: "worker" takes one of the six workers, "supervisor" the whole tile,
@@ -323,7 +323,8 @@ class Vertex:
         `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors; a
         single-element Output takes nothing. Returns the value of the only written edge, or a dict
         by field name if there are several. Plain Python all the way: a breakpoint in `compute`
-        stops here."""
+        stops here.
+        """
         return run_on(cls, regions_of(cls, values))
 
 
@@ -454,7 +455,7 @@ def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
 
 def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field:
     """The field that `annotation` declares."""
-    layouts: list[type[Layout] | None] = []
+    layouts: list[type[RegionLayout] | None] = []
     kind, inner, form, good = "state", annotation, "", True
     while get_origin(inner) in (*_KINDS, Vector, VectorList) and good:
         origin, (inner, *layout) = get_origin(inner), get_args(inner)
@@ -463,7 +464,7 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
             kind, form = _KINDS[origin], "edges" if layouts else ""
             continue
         good = len(layout) < 2 and all(
-            isinstance(x, type) and issubclass(x, Layout) for x in layout
+            isinstance(x, type) and issubclass(x, RegionLayout) for x in layout
         )
         layouts.append(layout[0] if layout else None)
         if origin is VectorList:
@@ -487,8 +488,8 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
         raise VertexDefinitionError(f"""{cls.__name__}.{name} is declared as {text}, which is no
             field.
             next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT,
-            Vector[FLOAT] or
-            Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state.""")
+            Vector[FLOAT] or Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for
+            state.""")
     _refuse_quarter(f"{cls.__name__}.{name}", inner)
     said = tuple(layouts) if any(layouts) else ()
     return _checked_default(cls, Field(name, kind, inner, depth, default, form, said))
@@ -501,8 +502,7 @@ def _refuse_quarter(field: str, dtype: object) -> None:
         raise VertexDefinitionError(f"""{field} is a field of {dtype}, and codelets do not compute
             with 8-bit floats.
             next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves
-            declare UNSIGNED_CHAR and
-            connect tensor.reinterpret(UNSIGNED_CHAR).""")
+            declare UNSIGNED_CHAR and connect tensor.reinterpret(UNSIGNED_CHAR).""")
 
 
 def _checked_default(cls: type[Vertex], field: Field) -> Field:
@@ -512,8 +512,7 @@ def _checked_default(cls: type[Vertex], field: Field) -> Field:
     what = f"{cls.__name__}.{field.name}"
     if field.kind != "state":
         raise VertexDefinitionError(f"""{what} is declared as {field.declaration()} and set to
-            {shown(field.default)}: only
-            state has a default.
+            {shown(field.default)}: only state has a default.
             next:  connect a tensor that holds the value.""")
     try:
         array = to_host_array(field.default, field.dtype, what)
@@ -557,8 +556,7 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
         raise CodeletError(error.tried, next_step=error.next_step) from None
     if isinstance(region, np.ndarray) and region.ndim != field.depth:
         raise CodeletError(f"""{cls.__name__}.call(): {field.name!r} is declared as
-            {field.declaration()} and was given shape
-            {region.shape}.
+            {field.declaration()} and was given shape {region.shape}.
             next:  give {_RANKS[field.depth]}.""")
     if field.kind == "input":
         for part in region if isinstance(region, list) else [region]:
@@ -621,7 +619,8 @@ class MultiVertex(Vertex):
     It divides its own work by `worker_id` and `self.num_workers`. No worker may rely on what
     another one writes, for they run in no order: an element that one worker writes and another one
     reads or writes is a race, found where compute() can be traced. Where it cannot, the highest id
-    wins. Its cycles are tile cycles, the split among the workers included."""
+    wins. Its cycles are tile cycles, the split among the workers included.
+    """
 
     context = "multi"
 

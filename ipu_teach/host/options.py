@@ -5,7 +5,8 @@ said of the others.
 "true", "false" and digits will do, as in Poplar. The environment variable IPU_TEACH_ENGINE_OPTIONS
 may hold a JSON object of options; what a program gives goes before it. Options that do nothing
 here, because the simulated machine always or never does it, are accepted and shown by
-`engine.options`; those that would change a result and cannot yet are refused when switched on."""
+`engine.options`; those that would change a result and cannot yet are refused when switched on.
+"""
 
 from __future__ import annotations
 

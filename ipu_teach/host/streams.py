@@ -21,7 +21,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph import DataStream, Tensor
-from ipu_teach.report.host import TIMELINE, tracepoint
+from ipu_teach.report.host_times import TIMELINE, tracepoint
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
 
@@ -34,7 +34,8 @@ class StreamCallback:
     the rest.
 
     The array that `prefetch` and `fetch` are given has the stream's dtype and `num_elements`
-    elements. Calls come one at a time, in the order of the transfers."""
+    elements. Calls come one at a time, in the order of the transfers.
+    """
 
     class Result(Enum):
         """What `prefetch` says: the array is filled, or there is nothing to fill it with yet."""
@@ -116,7 +117,8 @@ def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
     `source`: an array (each transfer takes the next part; at the end it starts over; with
     `wrap=False` each takes the first part), a `StreamCallback`, an iterable of arrays, or a
     function: of no arguments, which returns the transfer, or of one, which fills the array that it
-    is given. Raises `StreamConnectionError`."""
+    is given. Raises `StreamConnectionError`.
+    """
     if isinstance(source, (str, bytes, dict, set, Tensor, DataStream, type)) or source is None:
         raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was
             connected to {shown(source)}.
@@ -148,7 +150,8 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
 
     `sink`: an array of the stream's dtype (filled part by part, then over again; with `wrap=False`
     always the first part), a list (each transfer is appended), a `StreamCallback`, or a function of
-    one argument. Raises `StreamConnectionError`."""
+    one argument. Raises `StreamConnectionError`.
+    """
     if not wrap and not isinstance(sink, np.ndarray):
         raise _no_place(stream, sink)
     if isinstance(sink, list):
@@ -166,14 +169,13 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
     name = stream.dtype.numpy.name
     if sink.dtype != stream.dtype.numpy:
         raise StreamConnectionError(f"""The stream {stream.handle!r} carries {stream.dtype.__name__}
-            and was connected to an
-            array of {sink.dtype}.
+            and was connected to an array of {sink.dtype}.
             next:  connect an array of its own dtype: np.empty({stream.num_elements},
             np.{name}).""")
     if not sink.flags.c_contiguous or not sink.flags.writeable:
         raise StreamConnectionError(f"""The stream {stream.handle!r} was connected to an array that
-            cannot be filled in place:
-            it is {"read-only" if not sink.flags.writeable else "not contiguous"}.
+            cannot be filled in place: it is
+            {"read-only" if not sink.flags.writeable else "not contiguous"}.
             next:  connect a new array: np.empty({stream.num_elements}, np.{name}).""")
     rows = _in_turn(stream, sink.reshape(-1), wrap)
 
@@ -293,8 +295,7 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
         raise StreamConnectionError(error.tried, where=origin, next_step=error.next_step) from None
     if array.size != stream.num_elements:
         raise StreamConnectionError(f"""The stream {stream.handle!r} takes {stream.num_elements:,}
-            elements a transfer and was
-            given {array.size:,}.
+            elements a transfer and was given {array.size:,}.
             where: {origin}
             next:  give arrays of {stream.num_elements:,} elements, or change the size of the
             stream.""")
@@ -308,11 +309,10 @@ def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
     values = values[:count] if not wrap else values
     if values.size == 0 or values.size % count:
         several = f"{count:,} elements, or a multiple of that: each transfer is the next part"
+        once = f"at least {count:,} elements: each transfer is at the start"
         raise StreamConnectionError(f"""The stream {stream.handle!r} moves {count:,} elements a
-            transfer and was connected to an
-            array of {values.size:,}.
-            next:  connect
-            {several if wrap else f"at least {count:,} elements: each transfer is at the start"}.""")
+            transfer and was connected to an array of {values.size:,}.
+            next:  connect {several if wrap else once}.""")
     rows, transfers = values.reshape(values.size // count, count), counter()
     return lambda: rows[next(transfers) % len(rows)]
 

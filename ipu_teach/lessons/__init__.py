@@ -7,10 +7,12 @@ the answer does.
 
     from ipu_teach.lessons import check, given, hint, predict, progress
 
-`exercise` says what an exercise is, `lesson01` and its like hold those of a lesson, `judging` what
-all checks share."""
+`exercise` says what an exercise is, `lesson01` and its like hold those of a lesson, `mistakes_01`
+and its like the wrong answers that are known, `judging` what all checks share, and `trial` what
+those share whose answers are programs.
+"""
 
-from ipu_teach.lessons.desk import check, given, hint, predict, share, verify
+from ipu_teach.lessons.learner_calls import check, given, hint, predict, share, verify
 from ipu_teach.lessons.overview import progress
 from ipu_teach.lessons.puzzles import puzzle
 

@@ -7,14 +7,15 @@ compute sets that ran. What follows from the task and not from the run comes fro
 many supersteps its true dependencies ask for, how many bytes must cross, how many must be read or
 written. Phases follow each other, so their least times add up. Within compute, arithmetic and
 memory go on at once, so the larger of the two counts; both as if they were shared among all tiles
-without a remainder."""
+without a remainder.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
 
-from ipu_teach.lessons.panel import number
+from ipu_teach.lessons.verdict_panel import number
 from ipu_teach.report import Report
 
 # of a tile: two loads and a store of 64 bits; golden/chips.py has the published rates
@@ -53,7 +54,8 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
     """The least modelled cycles of what a run did; see above.
 
     `crossing`: bytes that must go to another tile; `touched`: bytes that must be read or written on
-    some tile."""
+    some tile.
+    """
     target = report.target
     flops = sum(max(0, profile.flops) * profile.executions for profile in report.compute_sets)
     units = max(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
-from ipu_teach.lessons.double import Precision
 from ipu_teach.lessons.judging import Passed, plain
-from ipu_teach.lessons.panel import number
+from ipu_teach.lessons.naming import exercise_meant, number_of
+from ipu_teach.lessons.precision import Precision
+from ipu_teach.lessons.verdict_panel import number
 
 REFUSALS = 3  # after which a puzzle is offered
 MOST = 1e15  # of a number that is predicted
@@ -28,7 +28,8 @@ class Exercise:
     writing to the learner. `thought`: what is said to who has solved it: one more thing to think
     about, or another way. `precision`: how precisely floats are asked for, where whole numbers are
     not. `decoys`: lines of known wrong answers for the puzzle, each with the line of the reference
-    that it stands for; none where right answers have little in common."""
+    that it stands for; none where right answers have little in common.
+    """
 
     name: str
     title: str
@@ -41,7 +42,7 @@ class Exercise:
 
 
 @dataclass(frozen=True)
-class Part:
+class PredictedValue:
     """One thing that a prediction says: its label, its unit, and what may be said."""
 
     label: str
@@ -87,7 +88,7 @@ class Question:
 
     name: str
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[PredictedValue, ...]
     why: str
 
     def values(self, given: Any) -> tuple[Any, ...]:
@@ -190,7 +191,11 @@ def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
     more lessons on."""
     found: list[Later] = []
     for earlier in catalogue():
-        two_on = [known for known in catalogue() if int(known.number) >= int(earlier.number) + 2]
+        two_on = [
+            known
+            for known in catalogue()
+            if number_of(known.number) >= number_of(earlier.number) + 2
+        ]
         found += earlier.later if two_on[:1] == [lesson] else ()
     return tuple(found)
 
@@ -204,11 +209,10 @@ def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
     if other:
         instead = "predict" if kind is Exercise else "check"
         raise UnknownExerciseError(f"""{name} is
-            {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for
-            the other kind.
+            {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for the other
+            kind.
             next:  {instead}("{name}", …).""")
-    digits = re.findall(r"\d+", str(name)) if isinstance(name, (str, float)) else []
-    padded = f"{int(digits[0]):02}.{digits[1]}" if len(digits) == 2 and len(digits[0]) < 9 else ""
+    padded = exercise_meant(str(name)) if isinstance(name, (str, float)) else ""
     near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
     numbers = ", ".join(lesson.number for lesson in catalogue())
     raise UnknownExerciseError(f"""There is no {what} {shown(name)}.
@@ -234,8 +238,7 @@ def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
     wanted = " and ".join(exercise.takes)
     if len(answers) != len(exercise.takes):
         raise AnswerKindError(f"""check({exercise.name!r}) was given
-            {counted(len(answers), "answer")}; it takes
-            {len(exercise.takes)}.
+            {counted(len(answers), "answer")}; it takes {len(exercise.takes)}.
             where: {exercise.title}
             next:  give it {wanted}.""")
     for answer, kind in zip(answers, exercise.takes, strict=True):

@@ -6,7 +6,8 @@ between two marks:
     # END SOLUTION
 
 What follows the name says what to do; a learner reads it in place of the answer. Only the standard
-library is used here."""
+library is used here.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +23,10 @@ from textwrap import dedent, wrap
 from typing import Any
 
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
-from ipu_teach.lessons.shelf import lessons, read_json
+from ipu_teach.lessons.naming import EXERCISE, lesson_of
+from ipu_teach.lessons.notebooks import lessons, read_json
 
-BEGIN = re.compile(r"^( *)# BEGIN SOLUTION (\d\d\.\d): (\S.*)$")
+BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
 WIDTH = 88  # characters of a comment, such that a cell shows all of it on a small screen
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
@@ -86,7 +88,9 @@ def read_notebook(path: Path) -> dict[str, Any]:
         raise LessonSourceError(
             f"{path.name} is no notebook: {' '.join(str(error).split())}.",
             where=place,
-            next_step="take an older copy of the file, as from git, or save it again in JupyterLab.",
+            next_step=(
+                "take an older copy of the file, as from git, or save it again in JupyterLab."
+            ),
         ) from None
     return notebook
 
@@ -116,9 +120,10 @@ def parsed(source: str, where: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise LessonSourceError(f"""A solved cell is no Python:
             {getattr(error, "msg", None) or type(error).__name__}.
-            where: {where}{f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""}
+            where: {where}{line}
             next:  correct the cell, and run it.""") from None
 
 
@@ -161,7 +166,8 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
     does nothing.
 
     A name that the answer binds and that is used after the gap, in this cell or the `later` ones,
-    is bound to `...`."""
+    is bound to `...`.
+    """
     lines = source.splitlines()
     afterwards = _names("\n".join(later))
     for gap in reversed(gaps_in(source, where)):
@@ -238,7 +244,7 @@ def _references(path: Path) -> dict[str, Reference]:
 def reference(exercise: str) -> Reference:
     """The reference answer of an exercise, read from its solved notebook."""
     for path in lessons(solved=True):
-        if path.stem.startswith(exercise[:2]) and path.parent.name == "solutions":
+        if lesson_of(path.stem) == lesson_of(exercise) and path.parent.name == "solutions":
             found = _references(path).get(exercise)
             if found is not None:
                 return found

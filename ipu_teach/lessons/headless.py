@@ -4,6 +4,7 @@ kept."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipu_teach.errors import LessonError, shown
-from ipu_teach.lessons.shelf import find_lesson, need, need_checkout, work_path, write_whole
+from ipu_teach.lessons.notebooks import find_lesson, need, need_checkout, work_path, write_whole
+from ipu_teach.places import try_writing
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -23,7 +25,8 @@ class Screen:
     stderr.
 
     On a terminal one bar counts the cells and carries the bar that the running cell draws.
-    Elsewhere, in a log, each cell and each finished bar is one line."""
+    Elsewhere, in a log, each cell and each finished bar is one line.
+    """
 
     def __init__(self, name: str, cells: int) -> None:
         from tqdm import tqdm
@@ -95,8 +98,8 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
     raise LessonError(
         f"Lesson {name} has no choice of data.",
         next_step=(
-            'leave --data away; a lesson that has one says DATA = "digits" in its cell '
-            'tagged "parameters"'
+            'leave --data away; a lesson that has one says DATA = "digits" in its cell tagged '
+            '"parameters"'
         ),
     )
 
@@ -250,11 +253,17 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     if bundled and store:
         need_checkout("Storing a lesson's outputs")
     target = Path(html).absolute() if html else None
-    if target and (target.is_dir() or not os.access(target.parent, os.W_OK)):
-        raise LessonError(
-            f"The page cannot be written to {target}.",
-            next_step="name a file in a folder that exists",
-        )
+    if target:
+        try:
+            if target.is_dir() or not target.parent.is_dir():
+                raise OSError(errno.EISDIR, "a file in a folder that exists is needed")
+            try_writing(target.parent)
+        except OSError as error:
+            raise LessonError(
+                f"The page cannot be written to {target}: {error.strerror}.",
+                next_step="name a file in a folder that exists and that you may write, on a disk "
+                "with room",
+            ) from error
     try:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)

@@ -3,15 +3,18 @@ come, saying why.
 
 A check returns `Passed` or raises `NotYet`. Whatever the learner's own code raises becomes
 `Broken`; a mistake of ours stays what it is. An answer works on copies, so it cannot change what it
-is compared with."""
+is compared with.
+"""
 
 from __future__ import annotations
 
 import dis
 import inspect
+import re
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -24,19 +27,28 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.engine.scalar import run as scalar_run
-from ipu_teach.errors import LONGEST, AnswerKindError, IPUTeachError, counted, shown
+from ipu_teach.errors import (
+    LONGEST,
+    AnswerKindError,
+    IPUTeachError,
+    MissingPerfEstimateError,
+    counted,
+    shown,
+)
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.double import in_float64
-from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.mistakes import Mistake, Reason, first
+from ipu_teach.lessons.precision import in_float64
 from ipu_teach.lessons.shared import Shared, line_for
-from ipu_teach.lessons.watching import TooLong, as_it_was, put_back, within
+from ipu_teach.lessons.time_limit import TooLong, as_it_was, put_back, within
+from ipu_teach.lessons.verdict_panel import Bars, number
 
 TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
 LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
 ORDINARY = "drawn"  # how the names of ordinary cases begin
 MODELLED = "modelled cycles"
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
+BEGAN = ContextVar("when the check that is going on began", default=0.0)
 
 PACKAGE = Path(__file__).resolve().parents[1]
 ELSEWHERE = tuple(
@@ -74,7 +86,8 @@ class Passed:
 
     `bars`: the cost beside its budget; `figure`: the cost where that is another or none: in the
     unit of `bound`, which is what the machine can do at best, else in `unit`. `evidence`: what the
-    check saw: numbers, arrays, reports."""
+    check saw: numbers, arrays, reports.
+    """
 
     tried: str
     bars: Bars | None = None
@@ -99,8 +112,8 @@ class Passed:
                 f"{number(self.bound.least)}"
             )
             why = (
-                f"no program can be better than that ({self.bound.why}). So this is not the "
-                f"cost of what was asked for."
+                f"no program can be better than that ({self.bound.why}). So this is not the cost "
+                "of what was asked for."
             )
             raise NotYet(
                 self.tried,
@@ -179,7 +192,10 @@ class Broken(Exception):
         error, line = self.error, line_of(self.error)
         if isinstance(error, IPUTeachError):
             own = "" if "check(" in error.line else error.line  # which is what called all of this
-            found: Rows = (("where", error.where), ("line", own or line), ("next", error.next_step))
+            advice = (
+                _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
+            )
+            found: Rows = (("where", error.where), ("line", own or line), ("next", advice))
         elif isinstance(error, RecursionError):
             why = "something contains or calls itself, and Python went round until it had enough."
             found = (
@@ -199,6 +215,17 @@ class Broken(Exception):
                 ("next", "mend that line, or call your answer by itself to see more."),
             )
         return (("tried", self.tried), ("came", said_by(error)), *found)
+
+
+def _counted(error: MissingPerfEstimateError) -> str:
+    """What to do about cycles that cannot be counted where only counted ones are taken: no estimate
+    is advised in a check."""
+    instead = re.match(r"(write .+), or `def cycles", error.next_step)
+    plain = (
+        "write it with what can be counted: loops, comparisons and numpy's own functions, on the "
+        "vertex's fields."
+    )
+    return f"{instead[1]}." if instead else plain
 
 
 def said_by(error: BaseException) -> str:
@@ -249,13 +276,10 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
 
     Every text is made in here, for even the repr of an answer may fail, or take for ever.
     """
-    _begun[0] = perf_counter()
-    chosen = scalar_run.CHOSEN
-    scalar_run.CHOSEN = (
-        chosen or "python"
-    )  # a compiler is not loaded in here: that may take the check's time, and stopped, break
+    began = BEGAN.set(perf_counter())
     try:
-        with as_it_was(), np.errstate():
+        # A compiler is not loaded in here: that may take the check's time, and stopped, break.
+        with as_it_was(), np.errstate(), scalar_run.chosen(scalar_run.CHOSEN.get() or "python"):
             return within(LIMIT, lambda: _judged(judge, answers, name))
     except TooLong:
         rows = (
@@ -268,7 +292,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
         )
         return Found(Kind.NOT_YET, rows)
     finally:
-        scalar_run.CHOSEN = chosen
+        BEGAN.reset(began)
 
 
 def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
@@ -278,8 +302,8 @@ def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> 
         raise
     except BaseException as error:  # an answer that is no plain value, or a mistake of ours
         why = (
-            "the answer is something that cannot be looked at, or the check itself has a fault. "
-            "It was not judged."
+            "the answer is something that cannot be looked at, or the check itself has a fault. It "
+            "was not judged."
         )
         advice = "return plain numbers, lists or programs. If you do, please report this."
         rows = (
@@ -397,8 +421,8 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
                 came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
                 expected=f"{parameter} left as it was: {quoted(before)}",
                 next_step=(
-                    f"work on a copy, as {parameter.rstrip('s')}_copy = list({parameter}), "
-                    f"or make a new list."
+                    f"work on a copy, as {parameter.rstrip('s')}_copy = list({parameter}), or make "
+                    "a new list."
                 ),
             )
     return result
@@ -484,44 +508,25 @@ def precisely(mine: Any, right: Any) -> str:
     return repr(float(mine)) if text == quoted(right) and abs(mine) < 1e300 else text
 
 
-@dataclass(frozen=True)
-class Suspect:
-    """A mistake that others have made before: an answer with it, and what to say to whoever makes
-    it."""
-
-    like: Callable[..., Any]
-    why: str
-    next_step: str
-
-
-# What an answer gives if it has a known mistake, or what makes that of what it was given; why it is
-# wrong; what to do.
-Mistake = tuple[Any, str, str]
-
-
-def known(
-    mistakes: Iterable[Mistake], fits: Callable[[Any], bool], advice: str, *given: Any
-) -> tuple[str, str]:
-    """Why an answer is wrong and what to do, by the first mistake whose outcome `fits` it; else
-    nothing, and `advice`."""
-    made = ((like(*given) if callable(like) else like, why, what) for like, why, what in mistakes)
-    return next(((why, what) for like, why, what in made if fits(like)), ("", advice))
+Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments of each call, and what came
 
 
 def compare(
     answer: Callable[..., Any],
     oracle: Callable[..., Any],
     cases: Mapping[str, tuple[Any, ...]],
-    suspects: Iterable[Suspect] = (),
+    suspects: Iterable[Mistake] = (),
     next_step: str = "try that call in a cell of your own, and follow it by hand.",
     tolerance: float = TOLERANCE,
+    otherwise: Callable[[Pairs], Reason] = lambda pairs: ("", ""),
 ) -> Passed:
     """Compare an answer with an independent computation on every case. A known mistake is called by
     its name.
 
     `cases`: by what is special about each; ORDINARY begins the names of the others, of which the
     first is told where it goes wrong. An answer that is right on all of those has the special case
-    named."""
+    named. `otherwise` finds a reason where none of the `suspects` comes to the same.
+    """
     results = {name: call(answer, *case) for name, case in cases.items()}
     wrong = {
         name: words
@@ -535,7 +540,7 @@ def compare(
         )
     told = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
     case, pairs = cases[told], list(zip(cases.values(), results.values(), strict=True))
-    known = next((s for s in suspects if _alike(s.like, pairs)), None) or _rounded(oracle, pairs)
+    known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
 
     def again() -> str:
         wide = (tuple(_wider(part) for part in case) for case in cases.values())
@@ -548,7 +553,7 @@ def compare(
             "",
         )
 
-    came, why = wrong[told], known.why if known else ""
+    came, why = wrong[told], known
     if came and results[told] is None and any(result is not None for result in results.values()):
         came, why = (
             "None",
@@ -560,20 +565,16 @@ def compare(
         and len(numbers := {plain(result) for result in results.values()}) == 1
         and None not in numbers
     ):
-        why, next_step = (
-            "it gives the same whatever it is given.",
-            "work it out from the arguments.",
-        )
+        why, advice = "it gives the same whatever it is given.", "work it out from the arguments."
     if (
         not why
         and _numeric(results[told])
         and all(_floating(oracle(*case)) for case in cases.values())
     ):
         why = rounding_or_logic(again)
-        next_step = KEEP_WIDE if why == ROUNDED else next_step
+        advice = KEEP_WIDE if why == ROUNDED else advice
     if why in ("", NOT_ROUNDED) and not any(name.startswith(ORDINARY) for name in wrong):
         why = f"the other cases are right. What is special here: {told}."
-    advice = known.next_step if known else next_step
     raise NotYet(
         call_text(answer, case),
         came=came,
@@ -583,11 +584,25 @@ def compare(
     )
 
 
+def _reasons(
+    suspects: Iterable[Mistake],
+    otherwise: Callable[[Pairs], Reason],
+    oracle: Callable[..., Any],
+    pairs: Pairs,
+) -> Iterator[Reason]:
+    yield first(
+        suspects,
+        lambda like: all(not difference(came, like(*deepcopy(case))) for case, came in pairs),
+    )
+    yield otherwise(pairs)
+    yield _rounded(oracle, pairs)
+
+
 ROUNDED = "done once more in float64 it is right: the way is right, and what it loses is rounding."
 NOT_ROUNDED = "done once more in float64 it is wrong too: this is not rounding."
 KEEP_WIDE = (
-    "where do the numbers become narrow, as in HALF or float16? Add up and divide in "
-    "FLOAT, and round last."
+    "where do the numbers become narrow, as in HALF or float16? Add up and divide in FLOAT, and "
+    "round last."
 )
 
 
@@ -596,17 +611,15 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     told, or not in time.
 
     `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what
-    differs then, in words."""
-    if perf_counter() - _begun[0] > LIMIT / 3:
+    differs then, in words.
+    """
+    if perf_counter() - BEGAN.get() > LIMIT / 2:  # to try it anew takes no longer than that took
         return ""
     try:
         with in_float64():
             return NOT_ROUNDED if again() else ROUNDED
     except Exception:  # what does not run in float64 stays unexplained
         return ""
-
-
-_begun = [0.0]  # when the check that is going on began
 
 
 def _wider(value: Any) -> Any:
@@ -623,21 +636,19 @@ def _floating(value: object) -> bool:
     return isinstance(value, float) or isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
-def _rounded(
-    oracle: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]
-) -> Suspect | None:
+def _rounded(oracle: Callable[..., Any], pairs: Pairs) -> Reason:
     """Whether every result is the right one, rounded to some number of digits."""
     rights = [oracle(*case) for case, _ in pairs]
     values = [value for _, result in pairs if (value := plain(result)) is not None]
     mine = [float(value) for value in values if -1e300 < value < 1e300]
-    if len(mine) < len(pairs) or not all(isinstance(right, float) for right in rights):
-        return None
-    for digits in range(5):
-        if all(abs(m - round(right, digits)) < 1e-9 for m, right in zip(mine, rights, strict=True)):
-            why = f"this is right, and then rounded to {counted(digits, 'digit')} after the point."
-            return Suspect(oracle, why, "leave the rounding to whoever prints it.")
-    return None
-
-
-def _alike(suspect: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]) -> bool:
-    return all(not difference(result, suspect(*case)) for case, result in pairs)
+    if len(mine) == len(pairs) and all(isinstance(right, float) for right in rights):
+        for digits in range(5):
+            if all(
+                abs(m - round(right, digits)) < 1e-9 for m, right in zip(mine, rights, strict=True)
+            ):
+                why = (
+                    f"this is right, and then rounded to {counted(digits, 'digit')} after the "
+                    "point."
+                )
+                return why, "leave the rounding to whoever prints it."
+    return "", ""

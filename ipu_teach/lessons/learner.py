@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ipu_teach.errors import LessonError
-from ipu_teach.lessons import shelf
+from ipu_teach.lessons import notebooks
 from ipu_teach.lessons.gaps import blanked, gaps_in, parsed, read_notebook, source_of
+from ipu_teach.lessons.naming import lesson_of
 from ipu_teach.lessons.state import learned
+from ipu_teach.places import not_kept
 
 Notebook = dict[str, Any]
 
@@ -49,9 +50,9 @@ def as_text(notebook: Notebook) -> str:
 def pairs() -> list[tuple[Path, Path]]:
     """(solved, learner's) for every solved lesson; the second may not exist yet. Raises
     `LessonError` outside of a checkout."""
-    shelf.need_checkout("The learner's form of the notebooks")
-    solved = shelf.lessons_in(shelf.NOTEBOOKS / "solutions")
-    return [(path, shelf.NOTEBOOKS / path.name) for path in solved]
+    notebooks.need_checkout("The learner's form of the notebooks")
+    solved = notebooks.lessons_in(notebooks.NOTEBOOKS / "solutions")
+    return [(path, notebooks.NOTEBOOKS / path.name) for path in solved]
 
 
 def write() -> int:
@@ -60,7 +61,7 @@ def write() -> int:
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
         if not same:
-            shelf.write_whole(target, text)
+            notebooks.write_whole(target, text)
         print(f"{target.name}: {'as it was' if same else 'written'}")
     return 0
 
@@ -70,7 +71,9 @@ def check() -> int:
     0."""
     faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
     known = {solved.name for solved, _ in pairs()}
-    strays = [path.name for path in shelf.lessons_in(shelf.NOTEBOOKS) if path.name not in known]
+    strays = [
+        path.name for path in notebooks.lessons_in(notebooks.NOTEBOOKS) if path.name not in known
+    ]
     faults += [f"{name}: there is no solved notebook of this name" for name in strays]
     for fault in faults:
         print(fault, file=sys.stderr)
@@ -91,8 +94,8 @@ def differences(solved: Path, target: Path) -> list[str]:
     faults = []
     if len(wanted["cells"]) != len(found["cells"]):
         faults.append(
-            f"{target.name}: {len(found['cells'])} cells, and {len(wanted['cells'])} in the "
-            f"solved notebook"
+            f"{target.name}: {len(found['cells'])} cells, and {len(wanted['cells'])} in the solved "
+            "notebook"
         )
     for number, (right, cell) in enumerate(
         zip(wanted["cells"], found["cells"], strict=False), start=1
@@ -127,31 +130,27 @@ def reset(word: str, progress: bool = False) -> int:
 
     With `progress`, what was done in the lesson is forgotten too, predictions included.
     """
-    lesson = shelf.find_lesson(word)
-    copy = shelf.work_folder() / lesson.name
+    lesson = notebooks.find_lesson(word)
+    copy = notebooks.kept_work() / lesson.name
     kept = None
-    if copy.exists() and copy.read_bytes() != shelf.as_copied(lesson).encode():
+    if copy.exists() and copy.read_bytes() != notebooks.as_copied(lesson).encode():
         try:
-            kept = shelf.set_aside(copy, "kept")
+            kept = notebooks.set_aside(copy, "kept")
         except OSError as error:
-            raise LessonError(
-                f"The old copy could not be renamed: {error.strerror}.", where=str(copy)
-            ) from error
-    shelf.learners_copy(lesson)
+            raise not_kept("The old copy could not be renamed", copy, error) from error
+    notebooks.learners_copy(lesson)
     print(f"{copy} is fresh" + (f"; your old one is {kept.name}" if kept else ""))
-    number, done = lesson.name[:2], learned()
+    number, done = lesson_of(lesson.name), learned()
     if any(record for name, record in done.records().items() if name.startswith(f"{number}.")):
         if progress:
             done.forget(number)
             print(
-                f"what you had done in lesson {number} is forgotten, and its predictions are "
-                f"open "
-                f"again"
+                f"what you had done in lesson {number} is forgotten, and its predictions are open "
+                "again"
             )
         else:
             print(
-                f"what you have done in it is kept; `ipu-teach reset {number} --progress` "
-                f"forgets "
-                f"that, and predictions, too"
+                f"what you have done in it is kept; `ipu-teach reset {number} --progress` forgets "
+                "that, and predictions, too"
             )
     return 0

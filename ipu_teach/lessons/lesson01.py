@@ -4,7 +4,10 @@ mistakes by name."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
 from heapq import heapify, heapreplace
 from itertools import product
 from typing import Any
@@ -21,16 +24,14 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons.bound import Bound, least_cycles
-from ipu_teach.lessons.double import Precision
-from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
     Broken,
-    NotAttempted,
     NotYet,
+    Pairs,
     Passed,
-    Suspect,
-    answering,
     call,
+    call_made,
     call_text,
     compare,
     difference,
@@ -38,10 +39,13 @@ from ipu_teach.lessons.judging import (
     quoted,
     returned,
 )
-from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.mistakes import Reason, first, same, suspects
+from ipu_teach.lessons.precision import Precision
+from ipu_teach.lessons.programs import TILES
+from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
+from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.report import Report
 
-TILES = 13
 # each way and tile; derived from the tests of Graphcore's tutorial 6, see
 # Target.exchange_bytes_per_cycle
 BYTES_PER_CYCLE = 4
@@ -86,16 +90,15 @@ def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
 
 
 # What people put in place of each part of the formula: what it is then, why that is not so, and
-# what to do.
+# what to do. This is code and no file of answers, for people make two or three of these mistakes at
+# once, and all 675 ways to put the parts together are tried.
 Piece = tuple[Callable[..., Any], str, str]
 WORKS: tuple[Piece, ...] = (
     (max, "", ""),
     (
         sum,
-        (
-            "the work of all tiles was added up. They work at the same time, so only the slowest "
-            "counts."
-        ),
+        "the work of all tiles was added up. They work at the same time, so only the slowest "
+        "counts.",
         "take the largest of work, not the sum.",
     ),
     (
@@ -110,19 +113,14 @@ BYTES: tuple[Piece, ...] = (
     (lambda i, o: max(*i, *o), "", ""),
     (
         lambda i, o: max(a + b for a, b in zip(i, o, strict=True)),
-        (
-            "what a tile receives and what it sends were added up. Both go on at the same time, "
-            "each "
-            "at 4 bytes a cycle."
-        ),
+        "what a tile receives and what it sends were added up. Both go on at the same time, each "
+        "at 4 bytes a cycle.",
         "the exchange of a tile takes as long as the larger of the two.",
     ),
     (
         lambda i, o: max(i) + max(o),
-        (
-            "the longest receiving and the longest sending were added up. All of it goes on at the "
-            "same time."
-        ),
+        "the longest receiving and the longest sending were added up. All of it goes on at the "
+        "same time.",
         "the exchange takes as long as the largest number of both lists.",
     ),
     (
@@ -142,20 +140,14 @@ BYTES: tuple[Piece, ...] = (
     ),
     (
         lambda i, o: sum(i),
-        (
-            "what all tiles receive was added up, and what they send was left out. They exchange "
-            "at "
-            "the same time."
-        ),
+        "what all tiles receive was added up, and what they send was left out. They exchange at "
+        "the same time.",
         "take the largest number of both lists.",
     ),
     (
         lambda i, o: sum(o),
-        (
-            "what all tiles send was added up, and what they receive was left out. They exchange "
-            "at "
-            "the same time."
-        ),
+        "what all tiles send was added up, and what they receive was left out. They exchange at "
+        "the same time.",
         "take the largest number of both lists.",
     ),
     (
@@ -202,45 +194,25 @@ SYNCS: tuple[Piece, ...] = (
 )
 
 
-def _superstep_mistakes() -> Iterator[Suspect]:
-    """Every mistake, alone, and then every two and three of them together."""
+def _of_parts(pairs: Pairs) -> Reason:
+    """The fewest mistakes, in the parts of the formula, that together come to the same."""
     mixed = sorted(
         product(WORKS, BYTES, CYCLES, SYNCS),
         key=lambda parts: sum(bool(why) for _, why, _ in parts),
     )
     for parts in mixed[1:]:
         (work_of, *_), (bytes_of, *_), (cycles_of, *_), (sync_of, *_) = parts
-        said = [(why, advice) for _, why, advice in parts if why]
-        why = " And ".join(why for why, _ in said)
-
-        def like(
-            work: Row,
-            i: Row,
-            o: Row,
-            sync: int,
-            made: tuple[Callable[..., Any], ...] = (work_of, bytes_of, cycles_of, sync_of),
-        ) -> Any:
-            return made[3](sync) + made[2](made[1](i, o)) + made[0](work)
-
-        yield Suspect(like, why, " Then ".join(advice for _, advice in said))
-    yield Suspect(
-        lambda work, i, o, sync: (
-            sync + max(w + -(-max(a, b) // 4) for w, a, b in zip(work, i, o, strict=True))
-        ),
-        (
-            "the two phases were added up tile by tile, as if a tile could compute while another "
-            "still exchanges."
-        ),
-        (
-            "take the slowest exchange of all tiles, then the slowest work of all tiles, and add "
-            "the "
-            "two."
-        ),
-    )
+        if all(
+            not difference(came, sync_of(sync) + cycles_of(bytes_of(i, o)) + work_of(work))
+            for (work, i, o, sync), came in pairs
+        ):
+            said = [(why, advice) for _, why, advice in parts if why]
+            return " And ".join(why for why, _ in said), " Then ".join(advice for _, advice in said)
+    return "", ""
 
 
 def _time(answer: Callable[..., Any]) -> Passed:
-    return compare(answer, _step, _supersteps(), _superstep_mistakes())
+    return compare(answer, _step, _supersteps(), suspects("01.1"), otherwise=_of_parts)
 
 
 # --- 01.2 -----------------------------------------------------------------------------------------
@@ -251,21 +223,13 @@ def longest_first(jobs: Row, tiles: int) -> int:
     least so far.
 
     That is at most 4/3 - 1/(3 tiles) of the best there is (Graham, "Bounds on multiprocessing
-    timing anomalies", 1969)."""
+    timing anomalies", 1969).
+    """
     load = [0] * tiles
     heapify(load)
     for job in sorted(jobs, reverse=True):
         heapreplace(load, load[0] + job)
     return max(load)
-
-
-def _dealt_out(jobs: Row, tiles: int, order: Iterable[int]) -> list[int]:
-    """Each job, in that order, to the tile that has least so far."""
-    load, placed = [0] * tiles, [0] * len(jobs)
-    for job in order:
-        placed[job] = load.index(min(load))
-        load[placed[job]] += jobs[job]
-    return placed
 
 
 def _job_lists() -> list[tuple[list[int], int]]:
@@ -278,32 +242,6 @@ def _job_lists() -> list[tuple[list[int], int]]:
         ([7], TILES),
         (_distinct(draw, 30, 11), 1),
     ]
-
-
-BALANCE_MISTAKES = (
-    (
-        lambda jobs, tiles: [i % tiles for i in range(len(jobs))],
-        "this deals the jobs out in turn, however long each is.",
-    ),
-    (
-        lambda jobs, tiles: [0] * len(jobs),
-        "everything is on tile 0, and the other tiles wait for it.",
-    ),
-    (
-        lambda jobs, tiles: [i * tiles // len(jobs) for i in range(len(jobs))],
-        "each tile gets equally many jobs. Equally many are not equally long.",
-    ),
-    (
-        lambda jobs, tiles: _dealt_out(
-            jobs, tiles, sorted(range(len(jobs)), key=lambda job: jobs[job])
-        ),
-        "the short jobs were placed first, and the long ones stick out.",
-    ),
-    (
-        lambda jobs, tiles: _dealt_out(jobs, tiles, range(len(jobs))),
-        "each job goes to the emptiest tile, and yet a long one may come last.",
-    ),
-)
 
 
 def _balance(answer: Callable[..., Any]) -> Passed:
@@ -343,26 +281,20 @@ def _balance(answer: Callable[..., Any]) -> Passed:
             "give each tile its job's own place in the list: placed[job] = tile.",
             worst,
         )
-    why = next(
-        (
-            text
-            for like, text in BALANCE_MISTAKES
-            if all(
-                list(like(*case)) == list(placed)
-                for case, placed in zip(cases, results, strict=True)
-            )
-        ),
-        (
-            f"tile {most} has {number(load[most])} cycles to work, and tile {least} "
-            f"{number(load[least])}."
-        ),
+    made = list(zip(cases, map(list, results), strict=True))
+    why, advice = first(
+        suspects("01.2"), lambda like: all(like(*deepcopy(case)) == placed for case, placed in made)
+    )
+    why = why or (
+        f"tile {most} has {number(load[most])} cycles to work, and tile {least} "
+        f"{number(load[least])}."
     )
     raise NotYet(
         tried,
         fullest,
         "",
         why,
-        "which job is the hardest to place late? Place that one first.",
+        advice or "which job is the hardest to place late? Place that one first.",
         worst,
     )
 
@@ -398,8 +330,8 @@ def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
         )
     if len(placed) and all(isinstance(part, (list, tuple, np.ndarray)) for part in placed):
         why = (
-            "this looks like the jobs of each tile. Asked is the other way round: the tile of "
-            "each job."
+            "this looks like the jobs of each tile. Asked is the other way round: the tile of each "
+            "job."
         )
         raise NotYet(
             tried,
@@ -461,202 +393,109 @@ def _workloads() -> dict[str, tuple[list[int]]]:
     return cases
 
 
-def _or_zero(formula: Callable[[Row], float]) -> Callable[[Row], float]:
-    return lambda work: formula(work) if max(work) else 0.0
-
-
-WAITING_MISTAKES: tuple[Suspect, ...] = (
-    Suspect(
-        _or_zero(lambda work: sum(work) / len(work) / max(work)),
-        "this is the share of the time in which tiles work. The rest is waiting.",
-        "subtract it from 1.",
-    ),
-    Suspect(
-        _or_zero(lambda work: (max(work) - min(work)) / max(work)),
-        "this is what the least busy tile waits. The others wait less.",
-        "add up what every tile waits, and divide by all tile-time: tiles times the slowest.",
-    ),
-    Suspect(
-        _or_zero(lambda work: sum(max(work) - w for w in work) / max(work)),
-        "waiting was added up over all tiles, and divided by the time of one.",
-        "divide by the number of tiles too.",
-    ),
-    Suspect(
-        _or_zero(lambda work: sum(max(work) - w for w in work) / sum(work)),
-        (
-            "this compares waiting with working. Asked is its share of everything, waiting and "
-            "working together."
-        ),
-        "divide by tiles times the slowest.",
-    ),
-    Suspect(
-        lambda work: float(sum(max(work) - w for w in work)),
-        "these are the cycles in which tiles wait, and not yet a share of all.",
-        "divide by all tile-time: tiles times the slowest.",
-    ),
-)
-
-
-WAITING_MISTAKES += (
-    Suspect(
-        _or_zero(lambda work: 100 * _waiting(work)),
-        "these are per cent. Asked is a share from 0 to 1.",
-        "do not multiply by 100.",
-    ),
-    Suspect(
-        _or_zero(lambda work: 1 - sum(work) / ((len(work) - 1 or 1) * max(work))),
-        "the slowest tile was left out of the tile-time. It is paid for like the others.",
-        "divide by all tiles times the slowest.",
-    ),
-    Suspect(
-        lambda work: float("nan") if max(work) == 0 else _waiting(work),
-        "0 was divided by 0: no tile has work, so that there is no tile-time to have a share of.",
-        "return 0 in this case.",
-    ),
-)
-
-
 SHARE = Precision(_waiting, tuple(_workloads().values()))
 
 
 def _share(answer: Callable[..., Any]) -> Passed:
-    return compare(answer, _waiting, _workloads(), WAITING_MISTAKES, tolerance=SHARE.tolerance)
+    return compare(answer, _waiting, _workloads(), suspects("01.3"), tolerance=SHARE.tolerance)
 
 
 # --- 01.4 -----------------------------------------------------------------------------------------
 
 
-PAIRS: tuple[tuple[Callable[[Any], Any], str], ...] = (
-    (lambda x: x + np.roll(x, -1), "it was made from readings, and not from doubled."),
-    (lambda x: -x - np.roll(x, -1), "it was made from flipped, and not from doubled."),
-    (
-        lambda x: 2 * x + 2 * np.roll(x, 1),
-        "each was added to its left neighbour's, and not to its right one's.",
-    ),
-    (lambda x: 2 * x + np.roll(x, -1), "left comes from doubled, and right from readings."),
-    (lambda x: x + 2 * np.roll(x, -1), "right comes from doubled, and left from readings."),
-    (lambda x: 4 * x, "each was added to itself, and not to its right neighbour's."),
-    (lambda x: 4 * np.roll(x, -1), "both come from the right neighbour."),
-    (lambda x: 2 * x, "it is the same as doubled: nothing was added."),
-)
-OTHERS: tuple[tuple[Callable[[Any], Any], str], ...] = (
-    (lambda x: x, "it is the same as readings."),
-    (lambda x: 2 * x, "it is twice readings, as doubled is to be."),
-    (lambda x: -x, "it is readings with the signs turned, as flipped is to be."),
-    (lambda x: -2 * x, "it was made from doubled, and not from readings."),
-    (lambda x: 4 * x, "it was doubled twice."),
-)
-
-
 def _merge(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(104)
-    reports = []
+    runs = []
     for count in (TILES, 5, 1, 29):
         # no two alike, and no 0
         values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])
-        reports.append(_two_supersteps(answer, values))
-    first = reports[0]
+        runs.append(_two_supersteps(answer, values))
+    reports = [ran.report for ran in runs]
     most = max(report.num_steps for report in reports)
     tried = f"the values of 4 rows of readings, and {most} supersteps in each run"
     # Each tile needs a number of its right neighbour's, and has four numbers to read or write.
     bound = least_cycles(
-        first, supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
+        reports[0], supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
     )
-    return Passed(tried, Bars(2, most, "supersteps"), reports, first.total_cycles, bound)
+    return Passed(tried, Bars(2, most, "supersteps"), reports, runs[0].cycles, bound)
 
 
-def _two_supersteps(answer: Callable[..., Any], values: Any) -> Report:
-    device = IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
-    graph, count = Graph(device), len(values)
-    named: dict[str, Tensor] = {}
-    for name in ("readings", "doubled", "pairs", "flipped"):
-        named[name] = graph.add_variable(FLOAT, count, name)
-        for i in range(count):
-            graph.set_tile_mapping(named[name][i], i % TILES)
-        graph.create_host_read(f"check {name}", named[name])
-    graph.create_host_write("write readings", named["readings"])
-    tried = f"a program for {counted(count, 'reading')}"
-    with answering(tried):
-        made = answer(graph, *named.values())
-    if made is ...:
-        raise NotAttempted
+def _one_program(
+    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+) -> tuple[Any, list[Tensor]]:
+    """answer(graph, readings, doubled, pairs, flipped) returns a program."""
+    made = call_made(answer, trial.tried, graph, *parts)
     if made is None:
-        raise NotYet(
-            tried,
-            "nothing: is there a `return`?",
-            "a program",
-            next_step="return Sequence(Execute(…), Execute(…)).",
-        )
+        advice = "return Sequence(Execute(…), Execute(…))."
+        raise NotYet(trial.tried, "nothing: is there a `return`?", "a program", next_step=advice)
     if isinstance(made, (list, tuple)):
         why = "those are programs of their own, of which an engine runs one at a time."
         raise NotYet(
-            tried,
+            trial.tried,
             shown(made),
             "one program",
             why,
             "put them into a Sequence: Sequence(first, second).",
         )
-    try:
-        with answering(tried):
-            engine = Engine(graph, made)
-            engine.load(device)
-            # only now: what an answer puts into the results comes before
-            engine.write_tensor("write readings", values)
-            engine.run()
-    except Broken as broken:
-        raise _explained(tried, broken) from None
-    kinds = [step.kind for step in engine.report.steps()]
+    return made, []
+
+
+def _two_supersteps(answer: Callable[..., Any], values: Any) -> Ran:
     right = {
         "readings": values,
         "doubled": 2 * values,
         "pairs": 2 * values + 2 * np.roll(values, -1),
         "flipped": -values,
     }
+    tensors = {
+        name: Var(FLOAT, len(values), by_rows, right=[expected]) for name, expected in right.items()
+    }
+    # only at run time: what an answer puts there is lost
+    tensors["readings"] = replace(tensors["readings"], given=[values])
+    trial = Trial(f"a program for {counted(len(values), 'reading')}", tensors, form=_one_program)
+    try:
+        ran = trial.of(answer)
+    except Broken as broken:
+        raise _explained(trial.tried, broken) from None
     for name, expected in right.items():
-        came = engine.read_tensor(f"check {name}")
+        came = ran.came[0][name]
         blank = np.isnan(came)
         if blank.all():
             why = "nothing in the program writes it: merging supersteps keeps all of the work."
             raise NotYet(
-                tried,
+                trial.tried,
                 f"{name} holds nothing",
                 quoted(expected),
                 why,
                 f"put the vertices of {name} back.",
             )
-        where = difference(came, expected, 0)
-        if where:
-            known = PAIRS if name == "pairs" else OTHERS
-            found = ((like, why) for like, why in known if not difference(came, like(values), 0))
-            why = next((why for _, why in found), "") or (
-                _made_of(came, values) if name == "pairs" else ""
-            )
+        if where := difference(came, expected, 0):
+            advice = "compare what it reads with the three supersteps."
             if name == "readings":
                 why = "the readings were overwritten. They come from the sensors, and stay."
             elif blank.any():
                 why = (
                     f"{counted(int(blank.sum()), 'element')} hold nothing: some vertices are "
-                    f"missing."
+                    "missing."
                 )
-            raise NotYet(
-                tried,
-                f"{name}: {where}",
-                quoted(expected),
-                why,
-                "compare what it reads with the three supersteps.",
-            )
+            else:
+                why, _ = first(suspects("01.4"), partial(_holds, trial, name, came))
+                why = why or (_made_of(came, values) if name == "pairs" else "")
+            raise NotYet(trial.tried, f"{name}: {where}", quoted(expected), why, advice)
+    kinds = [step.kind for step in ran.report.steps()]
     if len(kinds) > 2:
         why = "two of these steps do not need each other, and could share a compute set."
         advice = "which of the three reads only what was there from the beginning?"
+        bars = Bars(2, len(kinds), "supersteps")
         raise NotYet(
-            tried,
-            f"{len(kinds)} supersteps: {', '.join(kinds)}",
-            "2",
-            why,
-            advice,
-            Bars(2, len(kinds), "supersteps"),
+            trial.tried, f"{len(kinds)} supersteps: {', '.join(kinds)}", "2", why, advice, bars
         )
-    return engine.report
+    return ran
+
+
+def _holds(trial: Trial, name: str, came: Any, like: Callable[..., Any]) -> bool:
+    """Whether a tensor comes to hold the same after the program of another answer."""
+    return same(trial.of(like).came[0][name], came)
 
 
 def _made_of(pairs: Any, readings: Any) -> str:
@@ -676,10 +515,8 @@ def _made_of(pairs: Any, readings: Any) -> str:
         f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n
     )
     return (
-        (
-            f"as it is, it holds {told}. Asked is 2 times the reading and 2 times the right "
-            f"neighbour's."
-        )
+        f"as it is, it holds {told}. Asked is 2 times the reading and 2 times the right "
+        "neighbour's."
         if told
         else ""
     )
@@ -691,8 +528,8 @@ def _explained(tried: str, broken: Broken) -> Exception:
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
         why = (
-            "one of these vertices needs what the other makes. That is a true dependency: a "
-            "sync must lie between them."
+            "one of these vertices needs what the other makes. That is a true dependency: a sync "
+            "must lie between them."
         )
         advice = "put the one that reads into the second compute set."
         if "twice" in error.tried:
@@ -713,11 +550,11 @@ def _explained(tried: str, broken: Broken) -> Exception:
 
 # --- 01.5 -----------------------------------------------------------------------------------------
 
-BEFORE, THIRDS = 25, 5  # vertices in the compute sets before it, and in thirds itself
+THIRDS = 5  # vertices in that compute set
 INNOCENT = {
     "shift": (
-        "its vertices read the same elements, and reading together is no race: nobody's "
-        "value changes by it."
+        "its vertices read the same elements, and reading together is no race: nobody's value "
+        "changes by it."
     ),
     "mirror": (
         "its vertices write in another order than they read, but each element is written once."
@@ -769,22 +606,18 @@ def _culprit(answer: Any, graph: Any) -> Passed:
             near + "Names are those that the graph was given.",
         )
     if set(answer[1:]) != pair:
-        why, advice = _wrong_pair(int(answer[1]), int(answer[2]), sorted(pair))
+        why, advice = _wrong_pair(int(answer[1]), int(answer[2]))
         came = f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others"
         raise NotYet(tried, came, why=why, next_step=advice)
     return Passed(f"the detector says the same. {race.tried} {race.where}", evidence=race.where)
 
 
-def _wrong_pair(one: int, other: int, pair: list[int]) -> tuple[str, str]:
+def _wrong_pair(one: int, other: int) -> tuple[str, str]:
     """Why two numbers are not the pair, and what to do."""
     given = sorted((one, other))
-    if given == [n + 1 for n in pair]:
-        return "these count from 1.", "the first vertex of a compute set is number 0."
-    if given == [n + BEFORE for n in pair]:
-        return (
-            "these count the vertices of all three compute sets.",
-            "count within the compute set, from 0.",
-        )
+    why, advice = first(suspects("01.5"), lambda like: sorted(like[1:]) == given)
+    if why:
+        return why, advice
     if one == other:
         return "this is one vertex, and a race takes two.", "give both numbers."
     if not 0 <= given[0] <= given[1] < THIRDS:
@@ -843,9 +676,8 @@ def _one_slow_tile(draw: np.random.Generator) -> Drawn:
         return (round(other / one, 2),)
 
     asks = (
-        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as "
-        f"much to do. How many times as "
-        "long does the work of the whole machine take?"
+        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as much "
+        "to do. How many times as long does the work of the whole machine take?"
     )
     return Drawn(asks, answer)
 
@@ -859,14 +691,16 @@ def _last_and_waiting(draw: np.random.Generator) -> Drawn:
 
     asks = (
         f"{TILES} tiles work for {', '.join(map(str, work))} cycles. Which of them finishes last, "
-        f"counted from 0, and which "
-        "share of all tile-time is waiting?"
+        "counted from 0, and which share of all tile-time is waiting?"
     )
     return Drawn(asks, answer)
 
 
-SLOW_TILE = (Part("", "times as long"),)
-WAITING = (Part("tile", whole=True, low=0, high=TILES - 1), Part("waiting share", low=0, high=1))
+SLOW_TILE = (PredictedValue("", "times as long"),)
+WAITING = (
+    PredictedValue("tile", whole=True, low=0, high=TILES - 1),
+    PredictedValue("waiting share", low=0, high=1),
+)
 LATER = (
     Later(
         "01.0 again",
@@ -893,11 +727,8 @@ LESSON = Lesson(
             "01.0",
             "One slow tile",
             SLOW_TILE,
-            (
-                "the work is over when the slowest tile's is. The other twelve wait for it, and "
-                "how "
-                "little they had plays no part."
-            ),
+            "the work is over when the slowest tile's is. The other twelve wait for it, and how "
+            "little they had plays no part.",
         ),
         Exercise(
             "01.1",
@@ -905,31 +736,22 @@ LESSON = Lesson(
             ("a function",),
             _time,
             (
-                (
-                    "Three things follow each other: sync, exchange, compute. None begins before "
-                    "the "
-                    "one before it has ended."
-                ),
+                "Three things follow each other: sync, exchange, compute. None begins before the "
+                "one before it has ended.",
                 "Compute ends when the slowest tile is done. Which function of work is that?",
                 "A tile's exchange takes as long as the larger of what it receives and what it "
-                "sends, at 4 bytes a cycle, "
-                "rounded up. The exchange ends with its slowest tile. Add the three.",
+                "sends, at 4 bytes a cycle, rounded up. The exchange ends with its slowest tile. "
+                "Add the three.",
             ),
-            (
-                "ask your function: how much longer may tile 4 work before the superstep takes "
-                "longer? That much is free."
-            ),
+            "ask your function: how much longer may tile 4 work before the superstep takes longer? "
+            "That much is free.",
             decoys=(
                 ("return sync + exchange + sum(work)", "return sync + exchange + max(work)"),
                 (
-                    (
-                        "exchange = max(-(-(came + went) // 4) for came, went in zip(bytes_in, "
-                        "bytes_out, strict=True))"
-                    ),
-                    (
-                        "exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, "
-                        "bytes_out, strict=True))"
-                    ),
+                    "exchange = max(-(-(came + went) // 4) for came, went in zip(bytes_in, "
+                    "bytes_out, strict=True))",
+                    "exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, "
+                    "bytes_out, strict=True))",
                 ),
             ),
         ),
@@ -939,20 +761,16 @@ LESSON = Lesson(
             ("a function",),
             _balance,
             (
-                (
-                    "The superstep lasts as long as the fullest tile. So the next job belongs on "
-                    "the "
-                    "emptiest."
-                ),
-                "Keep a list with the load of each tile; load.index(min(load)) is the emptiest one.",
+                "The superstep lasts as long as the fullest tile. So the next job belongs on the "
+                "emptiest.",
+                "Keep a list with the load of each tile; load.index(min(load)) is the emptiest "
+                "one.",
                 "The order matters: a long job that comes late sticks out. "
-                "sorted(range(len(jobs)), key=…) gives the jobs' "
-                "numbers in any order you like, and result[number] = tile puts each answer in its "
-                "place.",
+                "sorted(range(len(jobs)), key=…) gives the jobs' numbers in any order you like, "
+                "and result[number] = tile puts each answer in its place.",
             ),
             "longest first is never more than a third above the best (Graham, 1969). A heap finds "
-            "the emptiest tile sooner "
-            "than load.index(min(load)): heapq has one.",
+            "the emptiest tile sooner than load.index(min(load)): heapq has one.",
             decoys=(
                 (
                     "for job in range(len(jobs)):",
@@ -965,11 +783,8 @@ LESSON = Lesson(
             "01.3",
             "The last tile, and the share of waiting",
             WAITING,
-            (
-                "the last tile is the one with the most work. Each other waits for what it has "
-                "less "
-                "than that one."
-            ),
+            "the last tile is the one with the most work. Each other waits for what it has less "
+            "than that one.",
         ),
         Exercise(
             "01.3",
@@ -979,16 +794,11 @@ LESSON = Lesson(
             (
                 "A tile that works for w cycles waits for max(work) - w.",
                 "All tile-time is len(work) * max(work).",
-                (
-                    "Add up what all tiles wait and divide by all tile-time. Where max(work) is 0, "
-                    "there is nothing to divide by."
-                ),
+                "Add up what all tiles wait and divide by all tile-time. Where max(work) is 0, "
+                "there is nothing to divide by.",
             ),
-            (
-                "1 - mean(work) / max(work) is the same, and says it shorter: what is not average "
-                "is "
-                "waiting."
-            ),
+            "1 - mean(work) / max(work) is the same, and says it shorter: what is not average is "
+            "waiting.",
             SHARE,
             decoys=(
                 ("slowest = sum(work)", "slowest = max(work)"),
@@ -1005,19 +815,13 @@ LESSON = Lesson(
             _merge,
             (
                 "Write down for each of the three steps what it reads and what it writes.",
-                (
-                    "Two steps may share a compute set if neither reads or writes what the other "
-                    "writes."
-                ),
-                (
-                    "pairs reads doubled, so doubled must be ready. flipped reads only readings: "
-                    "it "
-                    "can go with either of the two."
-                ),
+                "Two steps may share a compute set if neither reads or writes what the other "
+                "writes.",
+                "pairs reads doubled, so doubled must be ready. flipped reads only readings: it "
+                "can go with either of the two.",
             ),
             "flipped may stand in either compute set. Where would you put it if flipping took "
-            "long? Beside what takes long "
-            "too.",
+            "long? Beside what takes long too.",
             decoys=(
                 (
                     "place(graph, first, Pair, pairs, left=doubled, right=neighbours(doubled))",
@@ -1035,22 +839,15 @@ LESSON = Lesson(
             ("a value", "a graph"),
             _culprit,
             (
-                (
-                    "A race needs a writer. Compute sets in which vertices only read the same "
-                    "element "
-                    "are innocent."
-                ),
-                (
-                    "Follow the code for the last two vertices of each compute set: ends are where "
-                    "ranges go wrong."
-                ),
+                "A race needs a writer. Compute sets in which vertices only read the same element "
+                "are innocent.",
+                "Follow the code for the last two vertices of each compute set: ends are where "
+                "ranges go wrong.",
                 "min(3 * i, 10) is there so that the last range does not run over the end. Where "
-                "does it begin, and where did "
-                "the one before it end?",
+                "does it begin, and where did the one before it end?",
             ),
             "a race can be mended in three ways: write elsewhere and add up later, put a sync "
-            "between the two, or give both "
-            "elements to one vertex. Which is the cheapest here?",
+            "between the two, or give both elements to one vertex. Which is the cheapest here?",
         ),
     ),
     LATER,

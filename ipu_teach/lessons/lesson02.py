@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, Tensor
+from ipu_teach import FLOAT, INT, Graph, Tensor
 from ipu_teach.errors import (
     DeviceValueError,
     InvalidTileMappingError,
@@ -19,7 +19,7 @@ from ipu_teach.errors import (
     counted,
 )
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     ROUNDED,
@@ -34,9 +34,11 @@ from ipu_teach.lessons.judging import (
     rounding_or_logic,
     said_by,
 )
-from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.mistakes import first, same, suspects
 from ipu_teach.lessons.programs import TILES, all_of, graph_of, loaded, program_of, tiles_of
-from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
+from ipu_teach.lessons.trial import Into, Out, Ran, Trial, Var, refuse_growing
+from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.program import Copy, RepeatWhileFalse, RepeatWhileTrue
 
 MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
 
@@ -94,10 +96,8 @@ def _balanced_grains(
         )
         raise NotYet(
             tried,
-            (
-                f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
-                f"{missing}"
-            ),
+            f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
+            f"{missing}",
             why=why,
             next_step="count the grains, rounded up, and see that the last one has a tile too.",
         )
@@ -115,11 +115,8 @@ def _balanced_grains(
                         if even
                         else "."
                     ),
-                    (
-                        "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, "
-                        "or "
-                        "the end."
-                    ),
+                    "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, or "
+                    "the end.",
                 )
     held = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
     if [tile for _, tile in sorted(held)] != [tile for _, tile in held]:
@@ -144,8 +141,8 @@ def _balanced_grains(
         share, why = -(-sum(grains) // len(grains)), "some tiles wait for others."
         if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
             why = (
-                "the number of grains per tile was rounded up, so the first tiles take all "
-                "before the last are reached."
+                "the number of grains per tile was rounded up, so the first tiles take all before "
+                "the last are reached."
             )
         if max(grains) == sum(grains):
             why = "everything lies on one tile, and the others have nothing to do."
@@ -154,176 +151,100 @@ def _balanced_grains(
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
             "numbers of grains that differ by 1 at most",
             why,
-            (
-                "every tile gets grains // tiles of them, and some of the tiles get one of those "
-                "that "
-                "remain."
-            ),
+            "every tile gets grains // tiles of them, and some of the tiles get one of those that "
+            "remain.",
         )
 
 
 # --- 02.2 -----------------------------------------------------------------------------------------
 
 
-def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program, str]:
-    graph = graph_of()
-    numbers = graph.add_host_to_device_fifo("numbers", FLOAT, 1)
-    sums = graph.add_device_to_host_fifo("sums", FLOAT, 1)
-    tried = f"a program for {counted(count, 'number')}"
-    return (
-        graph,
-        program_of(answer, tried, graph, numbers, sums, count),
-        f"{tried}, and one engine.run()",
+def _sum(values: Any) -> Trial:
+    """A running sum of these values."""
+    streams: dict[str, Into | Out] = {
+        "numbers": Into(FLOAT, values.astype(float)),
+        "sums": Out(FLOAT),
+    }
+    return Trial(
+        f"a program for {counted(len(values), 'number')}", {}, streams, more=(len(values),)
     )
 
 
-def _sums(answer: Callable[..., Any], values: Any) -> tuple[Program, str, Any, Engine]:
-    """The program for these numbers, what was tried, the sums that came, and the engine after its
-    run."""
-    graph, program, tried = _sum_program(answer, len(values))
-    engine = loaded(graph, program, tried)
-    received: list[Any] = []
-    with answering(tried):
-        # an array would go round
-        engine.connect_stream("numbers", iter(values.astype(float).reshape(-1, 1)))
-        engine.connect_stream("sums", received)
+def _sums(answer: Callable[..., Any], values: Any) -> Ran:
+    """A run of the program for these numbers."""
+    ran = _sum(values).build(answer)
     try:
-        with answering(tried):
-            engine.run()
+        ran.run()
     except Broken as broken:
+        tried = f"{ran.trial.tried}, and one engine.run()"
         if not isinstance(broken.error, StreamConnectionError):
-            raise
-        came = np.array(received, float).reshape(-1)
-        asked = (
-            "Repeat asks for more rounds than there are numbers."
-            if len(came) == len(values)
-            else ""
-        )
-        why = asked or "the program takes more numbers than it sends sums."
-        advice = (
-            "repeat it count times." if asked else "each round takes one number and sends one sum."
-        )
-        said = f"{broken.error.tried} By then {counted(len(came), 'sum')} had come."
+            raise Broken(tried, broken.error) from None
+        said = f"{broken.error.tried} By then {counted(len(ran.sent['sums']), 'sum')} had come."
+        why, advice = ran.trial.reason(ran, "02.2")
+        if not why:
+            why, advice = (
+                "the program takes more numbers than it sends sums.",
+                "each round takes one number and sends one sum.",
+            )
         raise NotYet(tried, said, why=why, next_step=advice) from None
-    return program, tried, np.array(received, float).reshape(-1), engine
-
-
-def _off(answer: Callable[..., Any], values: Any) -> str:
-    return difference(_sums(answer, values)[2], np.cumsum(values))
+    return ran
 
 
 def _running_sum(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(202)
-    sizes = {count: sum(1 for _ in all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
-    reports = {}
+    sizes = {count: _sum(np.zeros(count)) for count in (2, 23)}
+    built = {count: trial.build(answer) for count, trial in sizes.items()}
+    runs = {}
     for count in (7, 23, 1):
         # no two alike, whole, and their sums too large for HALF
         values = draw.permutation(9999)[:count] + 1
         values[1::2] *= -1
-        program, tried, came, engine = _sums(answer, values)
-        if difference(came, np.cumsum(values)):
-            raise _wrong_sums(tried, program, values, came, partial(_off, answer, values))
-        reports[count] = engine.report
-    if sizes[23] > sizes[2]:
-        raise NotYet(
-            "how large the program is",
-            f"{sizes[2]} steps written down for 2 numbers and {sizes[23]} for 23",
-            "as many for 23 as for 2",
-            (
-                "a Python loop wrote every round down. On the machine, each of them would take "
-                "memory "
-                "for its code."
-            ),
-            "write one round down, and say Repeat(count, round).",
-        )
+        ran = _sums(answer, values)
+        if difference(ran.sent["sums"].reshape(-1), np.cumsum(values)):
+            raise _wrong_sums(ran, values, partial(_off, answer, values))
+        runs[count] = ran
+    why = (
+        "a Python loop wrote every round down. On the machine, each of them would take memory for "
+        "its code."
+    )
+    refuse_growing(built, "numbers", why, "write one round down, and say Repeat(count, round).")
     tried = "7, 23 and 1 numbers, each list in one engine run, with a program that does not grow"
-    cycles = reports[23].total_cycles
+    evidence = [ran.report for ran in runs.values()]
     return Passed(
-        tried, evidence=list(reports.values()), figure=cycles, unit="modelled cycles for 23 numbers"
+        tried, evidence=evidence, figure=runs[23].cycles, unit="modelled cycles for 23 numbers"
     )
 
 
-def _wrong_sums(
-    tried: str, program: Program, values: Any, came: Any, again: Callable[[], str]
-) -> NotYet:
-    """What is wrong with what came, where that can be told from it, from the program, or from doing
-    it `again`."""
-    right, count = np.cumsum(values), len(values)
-    copies = [p for p in all_of(program) if isinstance(p, Copy)]
-    sent = [p.source for p in copies if isinstance(p.destination, DataStream)]
-    fetched = [p.destination for p in copies if isinstance(p.source, DataStream)]
-    loops = any(isinstance(p, (Repeat, RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(program))
-    follow = "follow the first two rounds."
+def _off(answer: Callable[..., Any], values: Any) -> str:
+    return difference(_sums(answer, values).sent["sums"].reshape(-1), np.cumsum(values))
+
+
+def _wrong_sums(ran: Ran, values: Any, again: Callable[[], str]) -> NotYet:
+    """What is wrong with what came: a known mistake, or what can be told from the program, or from
+    doing it `again`."""
+    tried, came = f"{ran.trial.tried}, and one engine.run()", ran.sent["sums"].reshape(-1)
+    right, count, steps = np.cumsum(values), len(values), ran.steps
+    why, advice = ran.trial.reason(ran, "02.2", nearest=True)
     if len(came) != count:
-        why, advice = "", "send one sum in each round."
-        if not sent:
-            why, advice = (
-                "nothing in the program sends: there is no Copy into the stream sums.",
-                "end a round with Copy(total, sums).",
-            )
-        elif not fetched:
+        if not steps["fetch"]:
             why, advice = (
                 "nothing in the program fetches a number.",
                 "begin a round with Copy(numbers, number).",
             )
-        elif not loops and len(came) == 1 and came[0] == right[0]:
-            why = (
-                "the program does one round, and nothing in it repeats: somebody would have to "
-                "call run again and again."
-            )
-            advice = "put the round into Repeat(count, …)."
-        elif len(came) == 1 and came[0] == right[-1]:
-            why = "only the last sum came: the Copy into sums stands after the loop, and not in it."
-            advice = "put it into the round, after the addition."
-            if not loops:
-                why = (
-                    "only the last sum came: a Python loop wrote the rounds down, and the Copy "
-                    "into sums stands after it."
-                )
-                advice = (
-                    "write one round down, with its Copy into sums, and say Repeat(count, round)."
-                )
-        elif len(came) == count - 1 and not difference(came, right[:-1]):
-            why, advice = (
-                "what came is right, and the last round is missing.",
-                "repeat it count times.",
-            )
-        return NotYet(tried, f"{len(came)} of {counted(count, 'sum')}", why=why, next_step=advice)
-    shifted = came - right
-    if not difference(came, values) and any(
-        source == other for source in sent for other in fetched
-    ):
-        why, advice = (
-            "what came are the numbers themselves: what was fetched is sent, and not the total.",
-            "send total.",
+        return NotYet(
+            tried,
+            f"{len(came)} of {counted(count, 'sum')}",
+            why=why,
+            next_step=advice or "send one sum in each round.",
         )
-    elif not difference(came, values):
-        why = "what came are the numbers themselves: the total begins at 0 in every round."
-        advice = "write the 0 once, before the Repeat: graph.set_initial_value(total, 0)."
-    elif not difference(came, np.append(0, right[:-1])):
+    off = came - right
+    if not why and (off == off[0]).all():
         why, advice = (
-            "each sum comes a round late: it is sent before the number is added.",
-            "send it after the addition.",
-        )
-    elif not difference(came, -right):
-        why, advice = "the numbers are taken away, and not added.", "use popops.add_in_place."
-    elif not came.any():
-        why, advice = (
-            "the total stays 0: nothing is added to it.",
-            "add_in_place(graph, total, number, round) changes total.",
-        )
-    elif (shifted == shifted[0]).all():
-        why, advice = (
-            f"every sum is off by {number(shifted[0])}: the total does not begin at 0.",
+            f"every sum is off by {number(off[0])}: the total does not begin at 0.",
             "begin at 0.",
         )
-    elif not difference(came, 2 * right):
-        why, advice = (
-            "every sum is twice what it should be: each number is added twice.",
-            "append the addition once.",
-        )
-    else:
-        why, advice = rounding_or_logic(again), follow
+    elif not why:
+        why, follow = rounding_or_logic(again), "follow the first two rounds."
         advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(tried, difference(came, right), quoted(right), why, advice)
 
@@ -381,43 +302,44 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     """What crosses, why, and what to do."""
     there, here = tiles_of(graph, a), tiles_of(graph, b)
     i, j = (int(n) for n in np.argwhere(there != here.T)[0])
-    came = f"{int((there != here.T).sum())} of {a.num_elements} elements cross, the first of them a[{i}, {j}]: it lies on tile \
-{there[i, j]}, and b[{j}, {i}] on tile {here[j, i]}"
-    why = f"b[{j}, {i}] receives a[{i}, {j}], and the two lie on different tiles."
-    advice = "ask where a lies: graph.get_tile_mapping(a), or its rows one by one."
-    if graph.get_tile_mapping(a) == graph.get_tile_mapping(b):
-        why = "b has the same tiles as a, in b's own order. But row i of a is column i of b."
-        advice = "b.transpose() has the shape of a. Map that view."
-    elif (here == here[0, 0]).all():
-        why, advice = (
+    came = (
+        f"{int((there != here.T).sum())} of {a.num_elements} elements cross, the first of them "
+        f"a[{i}, {j}]: it lies on tile {there[i, j]}, and b[{j}, {i}] on tile {here[j, i]}"
+    )
+
+    def lies_so(like: Callable[..., Any]) -> bool:
+        like(graph, a, twin := graph.clone(b))
+        return same(tiles_of(graph, twin), here)
+
+    why, advice = first(suspects("02.3"), lies_so)
+    if not why and (here == here[0, 0]).all():
+        return (
+            came,
             "b lies on one tile, and everything has to come there.",
             "put each part of b where its source lies.",
         )
-    elif (here == np.arange(len(there)) % TILES).all():
-        why = (
-            "column i of b lies on tile i, as if row i of a were on tile i. Somebody else has "
-            "chosen its tile."
-        )
-    return came, why, advice
+    why = why or f"b[{j}, {i}] receives a[{i}, {j}], and the two lie on different tiles."
+    return (
+        came,
+        why,
+        advice or "ask where a lies: graph.get_tile_mapping(a), or its rows one by one.",
+    )
 
 
 # --- 02.4 -----------------------------------------------------------------------------------------
 
 
-class _Endless(Exception):
-    """A loop went on for too long."""
+STARTS = (5, 10, 17, 1, 0, 301)
 
 
 def _countdown(answer: Callable[..., Any]) -> Passed:
-    graph = graph_of()
-    left, ticks = graph.add_variable(INT, (), "left"), graph.add_variable(INT, (), "ticks")
-    for name, tensor in (("left", left), ("ticks", ticks)):
-        graph.set_tile_mapping(tensor, 0)
-        graph.create_host_write(f"write {name}", tensor)
-        graph.create_host_read(f"read {name}", tensor)
-    tried = "a countdown"
+    left = Var(INT, (), 0, given=STARTS, right=[0] * len(STARTS))
+    ticks = Var(INT, (), 0, given=[0] * len(STARTS), right=STARTS)
+    trial = Trial(
+        "a countdown", {"left": left, "ticks": ticks}, runs=len(STARTS), most_rounds=MOST_ROUNDS
+    )
     try:
-        program = program_of(answer, tried, graph, left, ticks)
+        ran = trial.of(answer)
     except Broken as broken:
         device = isinstance(broken.error, DeviceValueError)
         looked = device and re.search(
@@ -426,128 +348,64 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
         if not looked:
             raise
         why = (
-            "Python would look once, while the program is written. left gets its number later, "
-            "and only the device sees it."
+            "Python would look once, while the program is written. left gets its number later, and "
+            "only the device sees it."
         )
         advice = "let the device look before each round: RepeatWhileTrue(condition, left, round)."
         line = dict(broken.rows).get("line", "")
         raise NotYet(
-            tried, f"left was looked at by Python, in {line}" if line else "", "", why, advice
-        ) from None
-    _guard(graph, program)
-    engine = loaded(graph, program, tried)
-    rounds = [0]
-
-    def tick(_: Any) -> None:
-        rounds[0] += 1
-        if rounds[0] > MOST_ROUNDS:
-            raise _Endless
-
-    for stream in engine.list_streams():
-        engine.connect_stream_to_callback(stream.handle, tick)
-    wrong: list[tuple[int, int, int]] = []
-    starts = (5, 10, 17, 1, 0, 301)
-    for start in starts:
-        rounds[0] = 0
-        engine.write_tensor("write left", start)
-        engine.write_tensor("write ticks", 0)
-        try:
-            with answering(f"a countdown from {start}"):
-                engine.run()
-        except Broken:
-            if rounds[0] <= MOST_ROUNDS:
-                raise
-        done, rest = int(engine.read_tensor("read ticks")), int(engine.read_tensor("read left"))
-        if (done, rest) != (start, 0) or rounds[0] > MOST_ROUNDS:
-            wrong.append((start, MOST_ROUNDS + 1 if rounds[0] > MOST_ROUNDS else done, rest))
-    if wrong:
-        raise _counted_wrongly(wrong, starts, program)
-    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(program)):
-        why = (
-            "nothing in the program repeats for as long as the device says: the most rounds "
-            "were fixed when it was written."
-        )
-        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-        raise NotYet(
-            tried,
-            "right numbers, from a program with an end of its own",
-            "a loop that decides",
+            "a countdown",
+            f"left was looked at by Python, in {line}" if line else "",
+            "",
             why,
             advice,
+        ) from None
+    wrong = [
+        (start, MOST_ROUNDS + 1 if endless else int(came["ticks"]), int(came["left"]))
+        for start, came, endless in zip(STARTS, ran.came, ran.endless, strict=True)
+        if endless or (int(came["ticks"]), int(came["left"])) != (start, 0)
+    ]
+    if wrong:
+        raise _counted_wrongly(wrong, ran)
+    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(ran.program)):
+        why = (
+            "nothing in the program repeats for as long as the device says: the most rounds were "
+            "fixed when it was written."
         )
-    tried = f"countdowns from {', '.join(map(str, starts))}, all with one compiled program"
-    return Passed(tried, evidence=engine.report)
+        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+        came = "right numbers, from a program with an end of its own"
+        raise NotYet("a countdown", came, "a loop that decides", why, advice)
+    tried = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
+    return Passed(tried, evidence=ran.engine.report)
 
 
-def _guard(graph: Graph, program: Program) -> None:
-    """Let every loop whose end the device decides report its rounds, so that an endless one can be
-    stopped."""
-    pulse = graph.add_constant(INT, (1,), [0], "check of 02.4")
-    graph.set_tile_mapping(pulse, 0)
-    for number_, loop in enumerate(
-        [p for p in all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]
-    ):
-        loop.body = Sequence(
-            loop.body,
-            Copy(pulse, graph.add_device_to_host_fifo(f"check of 02.4, loop {number_}", INT, 1)),
-        )
-
-
-def _counted_wrongly(
-    wrong: list[tuple[int, int, int]], starts: tuple[int, ...], program: Program
-) -> NotYet:
+def _counted_wrongly(wrong: list[tuple[int, int, int]], ran: Ran) -> NotYet:
     start, ticks, rest = wrong[0]
-    tried = "countdowns one after another, from " + ", ".join(map(str, starts))
+    tried = "countdowns one after another, from " + ", ".join(map(str, STARTS))
     endless = ticks > MOST_ROUNDS
     came = f"from {start}: " + (
         f"still running after {MOST_ROUNDS:,} rounds"
         if endless
         else f"{counted(ticks, 'tick')}, and {number(rest)} left"
     )
-    expected = f"{counted(start, 'tick')}, and 0 left"
-    why, advice = "", "follow a countdown from 1 by hand."
-    if (
-        any(isinstance(p, Repeat) for p in all_of(program))
-        and len({done for _, done, _ in wrong}) == 1
-    ):
+    why, advice = ran.trial.reason(
+        ran, "02.4", advice="follow a countdown from 1 by hand.", nearest=True
+    )
+    if ran.steps["Repeat"] and len({done for _, done, _ in wrong}) == 1:
         why = (
-            f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when "
-            f"the program was written."
+            f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the "
+            "program was written."
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-    elif start == 0 and len(wrong) == 1 and rest < 0:
-        why = "the first tick comes before the first look, so a countdown from 0 goes wrong."
-        advice = "put the round into the body, which runs only after a look at left."
-    elif endless:
+    elif not why and endless:
         why, advice = "what the loop looks at never becomes 0.", "take 1 from left in every round."
-    elif rest == 0 and ticks == 0:
-        why, advice = "left goes down, and nobody counts.", "add 1 to ticks in every round."
-    elif rest == start and ticks == 0:
-        why, advice = (
-            "nothing was done at all: the round does not come to pass.",
-            "put the round into the body of the loop.",
-        )
-        if any(isinstance(p, RepeatWhileFalse) for p in all_of(program)):
-            why, advice = (
-                "RepeatWhileFalse goes on while left is 0, and here it is not.",
-                "use RepeatWhileTrue.",
-            )
-    elif len(wrong) == 1 and start == max(starts):
+    elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
             f"the smaller ones are right. A countdown from {start} needs more rounds than were "
-            f"written down."
+            "written down."
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-    elif rest == 0 and all(done == first - 1 for first, done, _ in wrong):
-        why, advice = "one tick is missing each time.", "count in every round, the last one too."
-    elif rest == 0 and all(done == first + 1 for first, done, _ in wrong):
-        why, advice = (
-            "there is one tick too many each time.",
-            "count within the round, and nowhere else.",
-        )
-    elif rest == 0 and all(done == 2 * first for first, done, _ in wrong):
-        why, advice = "each round counts twice.", "add 1 to ticks once in a round."
-    return NotYet(tried, came, expected, why, advice)
+    return NotYet(tried, came, f"{counted(start, 'tick')}, and 0 left", why, advice)
 
 
 # --- 02.5 -----------------------------------------------------------------------------------------
@@ -610,8 +468,8 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
     except Broken as broken:
         if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
             why = (
-                "this error comes from your function itself. The machine is to find the fault, "
-                "in a program that has it."
+                "this error comes from your function itself. The machine is to find the fault, in "
+                "a program that has it."
             )
             advice = "leave out the line that would prevent it, and return the program."
             raise NotYet(tried, said_by(broken.error), "a program", why, advice) from None
@@ -655,8 +513,8 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
         where = difference(engine.read_tensor("check target"), later, 0)
         if where:
             why = (
-                "target holds the values, and not because of a copy: with other values in "
-                "source it stays as it was."
+                "target holds the values, and not because of a copy: with other values in source "
+                "it stays as it was."
             )
             raise NotYet(
                 f"{tried}, and then other values in source",
@@ -691,23 +549,20 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 
     asks = (
         f"a is a FLOAT matrix of {rows} rows and {columns} columns, with row i on tile i. b has "
-        f"{columns} rows and {rows} "
-        "columns, and its row i lies on tile i too. How many bytes travel between tiles in "
-        "Copy(a.transpose(), b)?"
+        f"{columns} rows and {rows} columns, and its row i lies on tile i too. How many bytes "
+        "travel between tiles in Copy(a.transpose(), b)?"
     )
     return Drawn(asks, answer)
 
 
-BYTES = (Part("", "bytes", whole=True),)
+BYTES = (PredictedValue("", "bytes", whole=True),)
 LATER = (
     Later(
         "02.0 again",
         "what a transpose moves, once it is copied",
         BYTES,
-        (
-            "the view costs nothing, its use does: element (i, j) goes from tile i to tile j, and "
-            "stays where i is j."
-        ),
+        "the view costs nothing, its use does: element (i, j) goes from tile i to tile j, and "
+        "stays where i is j.",
         _transposed,
     ),
 )
@@ -721,10 +576,8 @@ LESSON = Lesson(
             "02.0",
             "What a transpose moves",
             BYTES,
-            (
-                "a view says in which order to look at what lies there already. Nothing runs, so "
-                "nothing is sent."
-            ),
+            "a view says in which order to look at what lies there already. Nothing runs, so "
+            "nothing is sent.",
         ),
         Exercise(
             "02.1",
@@ -732,26 +585,16 @@ LESSON = Lesson(
             ("a function",),
             _linear,
             (
-                (
-                    "First count the grains. 101 elements in grains of 4 are 26 grains, and the "
-                    "last "
-                    "one is not full."
-                ),
-                (
-                    "Deal out grains and not elements. If grains cannot be divided evenly, some "
-                    "tiles "
-                    "get one more."
-                ),
-                "With n grains, tile t takes those from t * n // tiles up to (t + 1) * n // "
-                "tiles. Times grain gives elements; "
-                "the end must not pass tensor.num_elements. tensor.flatten()[begin:end] is the "
-                "part to map.",
+                "First count the grains. 101 elements in grains of 4 are 26 grains, and the last "
+                "one is not full.",
+                "Deal out grains and not elements. If grains cannot be divided evenly, some tiles "
+                "get one more.",
+                "With n grains, tile t takes those from t * n // tiles up to (t + 1) * n // tiles. "
+                "Times grain gives elements; the end must not pass tensor.num_elements. "
+                "tensor.flatten()[begin:end] is the part to map.",
             ),
-            (
-                "the library also keeps 128 bytes together on a tile. When does that help, and "
-                "what "
-                "does it cost a short variable?"
-            ),
+            "the library also keeps 128 bytes together on a tile. When does that help, and what "
+            "does it cost a short variable?",
             decoys=(
                 (
                     "grains = tensor.num_elements // grain",
@@ -766,24 +609,16 @@ LESSON = Lesson(
             ("a function",),
             _running_sum,
             (
-                (
-                    "One round: a number comes from the stream, it is added to the total, the "
-                    "total "
-                    "goes back. Write it down once."
-                ),
-                (
-                    "The total must hold 0 before the first round, and only then: "
-                    "graph.set_initial_value(total, 0)."
-                ),
+                "One round: a number comes from the stream, it is added to the total, the total "
+                "goes back. Write it down once.",
+                "The total must hold 0 before the first round, and only then: "
+                "graph.set_initial_value(total, 0).",
                 "popops.add_in_place(graph, total, number, round) appends the addition to the "
-                "program round. Both variables "
-                "need a tile. Repeat(count, round) is what to return.",
+                "program round. Both variables need a tile. Repeat(count, round) is what to "
+                "return.",
             ),
-            (
-                "each round waits for the host twice. What if it took 8 numbers at a time, and "
-                "summed "
-                "them on the device?"
-            ),
+            "each round waits for the host twice. What if it took 8 numbers at a time, and summed "
+            "them on the device?",
             decoys=(
                 ("one_round.add(Copy(number, sums))", "one_round.add(Copy(total, sums))"),
                 ("return Repeat(count + 1, one_round)", "return Repeat(count, one_round)"),
@@ -796,19 +631,15 @@ LESSON = Lesson(
             ("a function",),
             _no_exchange,
             (
-                (
-                    "An element crosses if its source and its destination lie on different tiles. "
-                    "a "
-                    "stays; so b must follow."
-                ),
+                "An element crosses if its source and its destination lie on different tiles. a "
+                "stays; so b must follow.",
                 "b.transpose() is b seen in the shape of a: element [i, j] of it receives a[i, j].",
                 "graph.get_tile_mapping(a) is a list of intervals for each tile, and "
-                "set_tile_mapping takes such a list too. "
-                "A mapping asked of one view may be given to another of the same shape.",
+                "set_tile_mapping takes such a list too. A mapping asked of one view may be given "
+                "to another of the same shape.",
             ),
             "what if b has to be mapped linearly for what comes next? Then the transpose pays "
-            "once, or every later step a "
-            "little.",
+            "once, or every later step a little.",
         ),
         Exercise(
             "02.4",
@@ -817,18 +648,15 @@ LESSON = Lesson(
             _countdown,
             (
                 "Repeat needs its number when the program is written. Here the number is in a "
-                "variable, and only the device "
-                "knows it.",
+                "variable, and only the device knows it.",
                 "RepeatWhileTrue(condition, predicate, body) looks at predicate before every "
-                "round. left is 0 when it is over, "
-                "and 0 counts as false.",
+                "round. left is 0 when it is over, and 0 counts as false.",
                 "Nothing has to be prepared before the look, so the condition is an empty "
-                "Sequence(). The body takes 1 from "
-                "left and adds 1 to ticks: popops.sub_in_place and popops.add_in_place.",
+                "Sequence(). The body takes 1 from left and adds 1 to ticks: popops.sub_in_place "
+                "and popops.add_in_place.",
             ),
-            "RepeatWhileFalse would do too, with a test in its condition: popops.eq of left and "
-            "0. That is one more compute "
-            "set in each round.",
+            "RepeatWhileFalse would do too, with a test in its condition: popops.eq of left and 0. "
+            "That is one more compute set in each round.",
             decoys=(
                 (
                     "popops.add_in_place(graph, left, 1, tick)",
@@ -844,20 +672,13 @@ LESSON = Lesson(
             _faults,
             (
                 "The function gets two switches. Each of them guards one line.",
-                (
-                    "if mapped: source gets a tile. if written: source gets its values. target "
-                    "gets a "
-                    "tile in any case."
-                ),
-                (
-                    "graph.set_tile_mapping and graph.set_initial_value are the two lines to "
-                    "guard; "
-                    "the program is one Copy."
-                ),
+                "if mapped: source gets a tile. if written: source gets its values. target gets a "
+                "tile in any case.",
+                "graph.set_tile_mapping and graph.set_initial_value are the two lines to guard; "
+                "the program is one Copy.",
             ),
             "the first error needs no run: mappings are known when the engine is made. The second "
-            "does. Which others come "
-            "early?",
+            "does. Which others come early?",
             decoys=(
                 (
                     "graph.set_initial_value(target, values)",

@@ -3,102 +3,40 @@ known mistakes by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Engine, Graph, Report, Tensor
+from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor
 from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import Bound, least_cycles
-from ipu_teach.lessons.double import Precision
-from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
+    MODELLED,
     NOT_ROUNDED,
     ROUNDED,
-    Mistake,
-    NotAttempted,
     NotYet,
     Passed,
-    answering,
+    call_made,
     difference,
-    known,
-    returned,
     rounding_or_logic,
 )
-from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, graph_of, loaded, tiles_of
+from ipu_teach.lessons.precision import Precision
+from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_teach.lessons.trial import Answers, Ran, Trial, Var, appends, by_rows
+from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import popops
-from ipu_teach.program import Sequence
+from ipu_teach.program import Program, Sequence
 from ipu_teach.types import DType
 
 SLACK = 1.15  # of a good answer's cost: with expr.Square it is a tenth more
 MOST_SETS = 4  # for mean and variance: partial sums, their sums, and a step for each result
+BY_HAND = "do a small row by hand, and look at what each call gives."
 ERRORS = 4  # standard errors that a share may be off
-
-
-class _Trial:
-    """The program that an answer appends its calls to, with the tensors that it is given and those
-    that it returns; loaded."""
-
-    def __init__(
-        self,
-        answer: Callable[..., Any],
-        tried: str,
-        graph: Graph,
-        inputs: dict[str, Tensor],
-        shapes: Any,
-        *more: Any,
-    ) -> None:
-        self.tried, self.names, self.count = tried, list(inputs), len(shapes)
-        program = Sequence()
-        with answering(tried):
-            made = answer(graph, *inputs.values(), *more, program)
-        if made is ...:
-            raise NotAttempted
-        results = made if isinstance(made, (tuple, list)) else (made,)
-        what = "a tensor" if self.count == 1 else f"{self.count} tensors"
-        if len(results) != self.count or not all(isinstance(result, Tensor) for result in results):
-            advice = (
-                "return what the last call gave you."
-                if self.count == 1
-                else "return both, with a comma between."
-            )
-            raise NotYet(tried, returned(made), what, next_step=advice)
-        for k, (result, shape) in enumerate(zip(results, shapes, strict=True)):
-            if result.shape != shape:
-                why = (
-                    "a call that reduces takes the dimensions in its list away, and leaves the "
-                    "others."
-                )
-                raise NotYet(
-                    tried,
-                    f"a tensor of shape {result.shape}",
-                    f"shape {shape}",
-                    why,
-                    "print the shapes on the way.",
-                )
-            graph.create_host_read(f"check result {k}", result)
-        for name, tensor in inputs.items():
-            graph.create_host_write(f"check write {name}", tensor)
-            graph.create_host_read(f"check read {name}", tensor)
-        self.engine: Engine = loaded(graph, program, tried)
-
-    def run(self, *values: Any) -> list[Any]:
-        """What the results hold after a run on these values, which must be there still."""
-        with answering(self.tried):
-            for name, value in zip(self.names, values, strict=True):
-                self.engine.write_tensor(f"check write {name}", value)
-            self.engine.run()
-            found = [self.engine.read_tensor(f"check result {k}") for k in range(self.count)]
-        for name, value in zip(self.names, values, strict=True):
-            if difference(self.engine.read_tensor(f"check read {name}"), np.asarray(value), 0):
-                why = "what is given belongs to others, and they may need it once more."
-                advice = "use the calls that make a new tensor, without in_place in their name."
-                raise NotYet(self.tried, f"{name} is changed by the program", "", why, advice)
-        return found
 
 
 def _compute_sets(report: Report) -> int:
@@ -111,18 +49,6 @@ def _crossing(report: Report) -> int:
     return int(report.exchange_bytes_per_tile[0].sum())
 
 
-def _rows(
-    dtype: type[DType], shape: tuple[int, ...], *names: str
-) -> tuple[Graph, dict[str, Tensor]]:
-    """A graph and some variables of this shape, with row i on tile i."""
-    graph = graph_of()
-    made = {name: graph.add_variable(dtype, shape, name) for name in names}
-    for tensor in made.values():
-        for row in range(shape[0]):
-            graph.set_tile_mapping(tensor[row], row % TILES)
-    return graph, made
-
-
 def _drawn(seed: int, *shape: int) -> Any:
     """Numbers with quarters, of both signs, no two alike and none of them 0."""
     count = int(np.prod(shape))
@@ -133,52 +59,58 @@ def _drawn(seed: int, *shape: int) -> Any:
     )
 
 
-def _known(
-    mistakes: Iterable[Mistake], given: Iterable[Any], came: Any, right: Any
-) -> tuple[str, str]:
-    """Why `came` is wrong and what to do, if it is what a known mistake makes of `given`."""
+def _near(a: Any, b: Any) -> bool:
+    return np.allclose(a, b, 1e-4, 1e-6, equal_nan=True)
 
-    def near(a: Any, b: Any) -> bool:
-        return np.allclose(np.asarray(a, float), b, 1e-4, 1e-6, equal_nan=True)
 
-    with np.errstate(all="ignore"):
-        advice = "do a small row by hand, and look at what each call gives."
-        return known(
-            mistakes, lambda wrong: near(wrong, came) and not near(wrong, right), advice, *given
-        )
+def _trial(tried: str, tensors: dict[str, Var], shapes: list[Any], **more: Any) -> Trial:
+    """Answers append their calls to a program, and return tensors of these shapes."""
+    asks, step = "a tensor", "return what the last call gave you."
+    if len(shapes) > 1:
+        asks, step = f"{len(shapes)} tensors", "return both, with a comma between."
+    why = "a call that reduces takes the dimensions in its list away, and leaves the others."
+    return Trial(tried, tensors, form=appends(*shapes, asks=asks, step=step, why=why), **more)
+
+
+def _ran(trial: Trial, answer: Callable[..., Any]) -> Ran:
+    ran = trial.of(answer)
+    ran.refuse_changed("use the calls that make a new tensor, without in_place in their name.")
+    return ran
 
 
 def _right(
     answer: Callable[..., Any],
+    exercise: str,
     tried: str,
-    dtype: type[DType],
     given: dict[str, Any],
     results: list[Any],
     tolerance: float,
-    mistakes: Iterable[Mistake],
     special: str = "",
-) -> Report:
-    """The report of a run of the answer's program on what is `given`, row i of it on tile i. Wrong
-    results are `NotYet`."""
-
-    def came() -> tuple[Any, Report]:
-        graph, tensors = _rows(dtype, next(iter(given.values())).shape, *given)
-        trial = _Trial(answer, tried, graph, tensors, [np.shape(result) for result in results])
-        return np.squeeze(
-            np.array(trial.run(*given.values()), float), 0 if len(results) == 1 else ()
-        ), trial.engine.report
-
-    found, report = came()
+    dtype: type[DType] = FLOAT,
+) -> Ran:
+    """A run of the answer's program on what is `given`, row i of it on tile i. Wrong results are
+    `NotYet`."""
     right = np.array(results if len(results) > 1 else results[0])
-    where = difference(found, right, tolerance)
-    if where:
-        why, advice = _known(mistakes, given.values(), found, right)
-        why = why or rounding_or_logic(lambda: difference(came()[0], right, tolerance))
+
+    def agree(hers: Ran, other: Ran) -> bool:
+        return _near(other.result, hers.result) and not _near(other.result, right)
+
+    tensors = {
+        name: Var(dtype, values.shape, by_rows, [values], kept=True)
+        for name, values in given.items()
+    }
+    trial = _trial(tried, tensors, [np.shape(result) for result in results], agree=agree)
+    ran = _ran(trial, answer)
+    if where := difference(ran.result, right, tolerance):
+        why, advice = trial.reason(ran, exercise, advice=BY_HAND)
+        why = why or rounding_or_logic(
+            lambda: difference(_ran(trial, answer).result, right, tolerance)
+        )
         advice = KEEP_WIDE if why == ROUNDED else advice
         if special and why in ("", NOT_ROUNDED):
             why = f"the ordinary numbers are right. What is special here: {special}."
         raise NotYet(tried, where, "", why, advice)
-    return report
+    return ran
 
 
 # --- 03.1 -----------------------------------------------------------------------------------------
@@ -188,20 +120,6 @@ def softmax_of(x: Any) -> Any:
     """The softmax of each row, in the dtype of x."""
     powers = np.exp(x - x.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
-
-
-def _unstable(shift: Any, axis: int | None = 1) -> Callable[[Any], Any]:
-    """Softmax with something else taken away, or divided by another sum."""
-
-    def like(x: Any) -> Any:
-        powers = np.exp(x - np.asarray(shift(x), np.float32))
-        return powers / powers.sum(axis=axis, keepdims=True)
-
-    return like
-
-
-def _most(x: Any) -> Any:
-    return x.max(axis=1, keepdims=True)
 
 
 def _scores() -> dict[str, Any]:
@@ -225,65 +143,6 @@ def _scores() -> dict[str, Any]:
 SCORES = _scores()
 SOFTMAX = Precision(softmax_of, [(x,) for name, x in SCORES.items() if name.startswith("drawn")])
 
-SOFTMAX_MISTAKES: tuple[Mistake, ...] = (
-    (
-        _unstable(lambda x: x.max()),
-        (
-            "the largest of all rows was taken away from each. A row far below it becomes 0 "
-            "everywhere, and 0 by 0 is no number."
-        ),
-        "give each row a largest of its own: reduce over [1], and not over [0, 1].",
-    ),
-    (
-        _unstable(lambda x: x.mean(axis=1, keepdims=True)),
-        (
-            "what was taken away from a row is less than its largest number by so much that exp is "
-            "infinite again."
-        ),
-        'the word for the largest is "MAX".',
-    ),
-    (
-        _unstable(lambda x: 0),
-        "exp(89) is more than a FLOAT can hold and becomes infinite, and infinite by infinite is "
-        "no number. Small numbers "
-        "hide it.",
-        "take the largest number of a row away from all of the row first: softmax is the same.",
-    ),
-    (
-        _unstable(lambda x: x.sum(axis=1, keepdims=True)),
-        (
-            "the sum of each row was taken away. That is harmless where it is small, and not in "
-            "general."
-        ),
-        'without a word reduce adds up. The word for the largest is "MAX".',
-    ),
-    (
-        _unstable(lambda x: x.max(axis=0, keepdims=True), 0),
-        "the columns add up to 1, and not the rows.",
-        "reduce over [1]: that goes along a row.",
-    ),
-    (
-        _unstable(_most, None),
-        "all numbers together add up to 1, and not each row.",
-        "reduce the powers over [1] alone.",
-    ),
-    (
-        lambda x: np.exp(x - _most(x)),
-        "these are the powers: nothing was divided, and no row adds up to 1.",
-        "divide by the sum of each row.",
-    ),
-    (
-        lambda x: (x - _most(x)) / (x - _most(x)).sum(axis=1, keepdims=True),
-        "there is no exp in it: the numbers themselves were divided by their sum.",
-        "exp first, then the sums.",
-    ),
-    (
-        lambda x: softmax_of(-x),
-        "the signs are turned round: the largest number gets the smallest share.",
-        "sub(graph, a, b, program) is a - b: the largest comes second.",
-    ),
-)
-
 
 def _softmax(answer: Callable[..., Any]) -> Passed:
     reports, tolerance = [], SOFTMAX.tolerance
@@ -294,61 +153,69 @@ def _softmax(answer: Callable[..., Any]) -> Passed:
         )
         special = "" if name.startswith("drawn") else name
         right = softmax_of(x.astype(float))
-        reports.append(
-            _right(answer, tried, FLOAT, {"x": x}, [right], tolerance, SOFTMAX_MISTAKES, special)
-        )
+        reports.append(_right(answer, "03.1", tried, {"x": x}, [right], tolerance, special).report)
     return Passed(f"{len(SCORES)} sets of rows, some of them around 10,000", evidence=reports)
 
 
 # --- 03.2 -----------------------------------------------------------------------------------------
 
 
-def _layout(answer: Callable[..., Any]) -> Passed:
-    reports = []
-    for n in (26, 17, 7, 31, 1):
-        graph = graph_of()
-        a = graph.add_variable(FLOAT, (n, n), "a")
-        tried = f"a + a.transpose() with {n} x {n} numbers on {TILES} tiles"
-        with answering(tried):
-            result = answer(graph, a)
-        if result is ...:
-            raise NotAttempted
-        held = [
-            sum(end - begin for begin, end in pieces)
-            for pieces in graph.get_tile_mapping(a, require_complete=False)
-        ]
-        if sum(held) < n * n:
+def _adds(values: Any) -> Answers:
+    """answer(graph, a) maps a; the program is the addition."""
+
+    def form(
+        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+    ) -> tuple[Program, list[Tensor]]:
+        (a,) = parts
+        call_made(answer, trial.tried, graph, a)
+        missing = a.num_elements - sum(_held(graph, a))
+        if missing:
             why = (
-                "a[i, j] and a[j, i] are two numbers. Whoever loops over one half has to map "
-                "both in each turn."
+                "a[i, j] and a[j, i] are two numbers. Whoever loops over one half has to map both "
+                "in each turn."
             )
             raise NotYet(
-                tried,
-                f"{n * n - sum(held)} of {n * n} numbers on no tile",
+                trial.tried,
+                f"{missing} of {a.num_elements} numbers on no tile",
                 "",
                 why,
                 "map each number once.",
             )
         program = Sequence()
         total = popops.add(graph, a, a.transpose(), program)
-        graph.create_host_read("check total", total)
-        values = _drawn(320 + n, n, n)
         graph.set_initial_value(a, values)
-        engine = loaded(graph, program, tried)
-        engine.run()
-        # a mapping never changes a value
-        assert np.array_equal(engine.read_tensor("check total"), values + values.T)
-        if crossing := _crossing(engine.report):
+        return program, [total]
+
+    return form
+
+
+def _held(graph: Graph, a: Tensor) -> list[int]:
+    """By tile, how many numbers of a are mapped to it."""
+    return [
+        sum(end - begin for begin, end in pieces)
+        for pieces in graph.get_tile_mapping(a, require_complete=False)
+    ]
+
+
+def _layout(answer: Callable[..., Any]) -> Passed:
+    reports = []
+    for n in (26, 17, 7, 31, 1):
+        tried = f"a + a.transpose() with {n} x {n} numbers on {TILES} tiles"
+        values = _drawn(320 + n, n, n)
+        ran = Trial(tried, {"a": Var(FLOAT, (n, n))}, form=_adds(values)).of(answer)
+        assert np.array_equal(ran.result, values + values.T)  # a mapping never changes a value
+        graph, a = ran.graph, ran.tensors["a"]
+        if crossing := _crossing(ran.report):
             came, why, advice = _apart(tiles_of(graph, a))
             raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
-        share = -(-n * n // TILES)
+        share, held = -(-n * n // TILES), _held(graph, a)
         if max(held) > 2 * share:
             full = held.index(max(held))
             why = "nothing crosses, and most tiles wait for one."
             if max(held) == n * n:
                 why = (
-                    "nothing crosses, for everything lies on one tile, and the others have "
-                    "nothing to do."
+                    "nothing crosses, for everything lies on one tile, and the others have nothing "
+                    "to do."
                 )
             came = f"tile {full} holds {max(held)} of {n * n} numbers; an even share is {share}"
             bars = Bars(2 * share, max(held), "numbers on the fullest tile")
@@ -360,7 +227,7 @@ def _layout(answer: Callable[..., Any]) -> Passed:
                 "which pairs go together? Deal out the pairs.",
                 bars,
             )
-        reports.append(engine.report)
+        reports.append(ran.report)
     least = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
         "5 square matrices, of 31 x 31 to 1 x 1 numbers",
@@ -401,7 +268,8 @@ def fused_cycles(elements: int) -> int:
 
     By the rates of PopLibs' operations (poplibs/popops/fused.py): two numbers take 15 cycles, of
     which loading both tensors, storing, two products and a sum take 1 each, and the root the
-    others."""
+    others.
+    """
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
 
@@ -413,46 +281,21 @@ def length_of(x: Any, y: Any) -> Any:
 
 LENGTHS = Precision(length_of, [(_drawn(331, 700), _drawn(332, 700))])
 
-LENGTH_MISTAKES: tuple[Mistake, ...] = (
-    (
-        lambda x, y: x * x + y * y,
-        "these are the squares of the lengths: the root is missing.",
-        "put expr.Sqrt( ) around it.",
-    ),
-    (
-        lambda x, y: np.abs(x * np.sqrt(np.float32(2))),
-        "y plays no part: _1 is the first tensor of the list each time.",
-        "_2 stands for the second.",
-    ),
-    (
-        lambda x, y: np.abs(x) + np.abs(y),
-        "each was squared and rooted by itself, and that gives its absolute value.",
-        "add the squares first, and take the root of the sum.",
-    ),
-    (
-        lambda x, y: np.abs(x + y),
-        "x and y were added before they were squared.",
-        "square each, then add.",
-    ),
-    (lambda x, y: np.sqrt(x * x - y * y), "the squares were taken from each other.", "add them."),
-)
-
 
 def _fused(answer: Callable[..., Any]) -> Passed:
-    reports, tolerance = {}, LENGTHS.tolerance
+    runs, tolerance = {}, LENGTHS.tolerance
     for each in (100, 1, 7):  # on a tile
         shape = (TILES, each) if each > 1 else (5, 1)
         tried = f"{counted(shape[0] * each, 'arrow')}, on {shape[0]} tiles"
         given = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
         right = length_of(*(v.astype(float) for v in given.values()))
-        report = reports[each] = _right(
-            answer, tried, FLOAT, given, [right], tolerance, LENGTH_MISTAKES
-        )
+        runs[each] = _right(answer, "03.3", tried, given, [right], tolerance)
+        report = runs[each].report
         sets = _compute_sets(report)
         if sets != 1:
             why = (
-                "each operation is a call of its own. Between two of them a tensor is stored, "
-                "and all tiles wait."
+                "each operation is a call of its own. Between two of them a tensor is stored, and "
+                "all tiles wait."
             )
             if sets < 4:
                 why = (
@@ -483,18 +326,16 @@ def _fused(answer: Callable[..., Any]) -> Passed:
                 why,
                 "leave the numbers where they are.",
             )
-    yours, budget_ = reports[100].total_cycles, round(SLACK * fused_cycles(100))
     tried = f"{100 * TILES:,} arrows, 100 on a tile"
-    bars = Bars(budget_, yours, "modelled cycles")
-    if yours > budget_:
+    bars = Bars(round(SLACK * fused_cycles(100)), int(runs[100].cycles), MODELLED)
+    if bars.yours > bars.budget:
         why = "it is one compute set, and does more for each arrow than four operations ask for."
         raise NotYet(
             tried, "", "", why, "two products, a sum, a root: x * x costs less than a power.", bars
         )
-    bound = least_cycles(reports[100], supersteps=1, touched=3 * 4 * 100 * TILES)
-    return Passed(
-        f"{tried}, and fewer; in one compute set", bars, list(reports.values()), bound=bound
-    )
+    reports = [ran.report for ran in runs.values()]
+    bound = least_cycles(reports[0], supersteps=1, touched=3 * 4 * 100 * TILES)
+    return Passed(f"{tried}, and fewer; in one compute set", bars, reports, bound=bound)
 
 
 # --- 03.4 -----------------------------------------------------------------------------------------
@@ -520,70 +361,6 @@ def _readings(rows: int, each: int) -> Any:
 MOMENTS = Precision(moments_of, [(_readings(TILES, 250),)])
 
 
-def _in_half(x: Any) -> Any:
-    mean, square = (np.float16(np.mean(v, dtype=np.float64)) for v in (x, x.astype(float) ** 2))
-    return np.array([mean, square - mean * mean], float)
-
-
-def _moments(
-    variance: Callable[[Any], Any], mean: Callable[[Any], Any] = np.mean
-) -> Callable[[Any], Any]:
-    return lambda x: np.array([mean(x.astype(float)), variance(x.astype(float))])
-
-
-MOMENT_MISTAKES: tuple[Mistake, ...] = (
-    (
-        _in_half,
-        "the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole "
-        "numbers only, and the "
-        "variance is the small difference of two of them.",
-        "let both sums be FLOAT: the last argument of SingleReduceOp, or reduce's out_type.",
-    ),
-    (
-        _moments(lambda x: x.var(axis=1).mean()),
-        (
-            "this is the mean of the variances that the rows have by themselves. How far the rows' "
-            "means are apart is lost."
-        ),
-        "two sums of everything are enough: of the numbers, and of their squares.",
-    ),
-    (
-        _moments(lambda x: (x * x).mean()),
-        "the second is the mean of the squares.",
-        "take the square of the mean away from it.",
-    ),
-    (
-        _moments(lambda x: x.mean() ** 2 - (x * x).mean()),
-        "the variance is below 0: it was taken away the wrong way round.",
-        "_1 is the first tensor of the list, _2 the second.",
-    ),
-    (
-        _moments(lambda x: x.std()),
-        "the second is the standard deviation, the root of the variance.",
-        "leave the root out.",
-    ),
-    (
-        _moments(lambda x: x.var() * x.size / max(1, x.size - 1)),
-        (
-            "it was divided by one less than the count: an estimate from a sample. Asked is the "
-            "variance of these numbers."
-        ),
-        "divide by x.num_elements.",
-    ),
-    (
-        _moments(lambda x: (x * x).mean() - x.mean()),
-        "the mean was taken away, and not its square.",
-        "expr._1 * expr._1",
-    ),
-    (
-        _moments(lambda x: (x * x).sum() - x.sum() ** 2, np.sum),
-        "these are made of sums: nothing was divided by the count.",
-        'divide by x.num_elements: popops.ReduceParams("ADD", 1 / count).',
-    ),
-    (lambda x: _moments(np.var)(x)[::-1], "the variance came first.", "return mean, variance."),
-)
-
-
 def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
     reports, tolerance = [], MOMENTS.tolerance
     for rows, each in ((TILES, 250), (TILES, 31), (5, 7), (1, 1)):
@@ -595,7 +372,7 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
             else ""
         )
         right = [x.mean(dtype=float), x.astype(float).var()]
-        report = _right(answer, tried, HALF, {"x": x}, right, tolerance, MOMENT_MISTAKES, special)
+        report = _right(answer, "03.4", tried, {"x": x}, right, tolerance, special, HALF).report
         sets, crossing = _compute_sets(report), _crossing(report)
         if sets > MOST_SETS:
             why = (
@@ -618,8 +395,8 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
             cross = Bars(budget, crossing, "bytes exchanged")
             if crossing > budget:
                 why = (
-                    "that is more than two numbers from each tile: readings left their tiles, "
-                    "or were moved to be added up."
+                    "that is more than two numbers from each tile: readings left their tiles, or "
+                    "were moved to be added up."
                 )
                 advice = "add up on the tile first, and send the sums."
                 raise NotYet(
@@ -638,19 +415,16 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
     for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         tried = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
         x, other = _drawn(351, *shape), _drawn(352, *shape)
-        first, second = (_dropping(answer, shape, keep, tried) for _ in range(2))
-        came = [
-            first.run(x, SEEDS[0])[0],
-            first.run(other, SEEDS[0])[0],
-            first.run(x, SEEDS[1])[0],
-            second.run(x, SEEDS[0])[0],
-        ]
+        trial = _dropping(tried, keep, [x, other, x], [SEEDS[0], SEEDS[0], SEEDS[1]])
+        ran = _ran(trial, answer)
+        runs = [*ran.came, *_ran(replace(trial, runs=1), answer).came]
+        came = [run["result 0"] for run in runs]
         kept = [values != 0 for values in came]
         large = x.size > 1000
         if large and np.array_equal(kept[0], kept[2]):
             why = (
-                "the mask was drawn when the program was written, by Python. On the machine it "
-                "is always the same."
+                "the mask was drawn when the program was written, by Python. On the machine it is "
+                "always the same."
             )
             if not kept[0].any() or kept[0].all():
                 why = (
@@ -660,8 +434,8 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, "with another seed, the same mask", "another mask", why, advice)
         if not np.array_equal(kept[0], kept[1]) or not np.array_equal(kept[0], kept[3]):
             why = (
-                "what draws goes on from run to run, or looks at the numbers: the seed alone "
-                "does not decide."
+                "what draws goes on from run to run, or looks at the numbers: the seed alone does "
+                "not decide."
             )
             raise NotYet(
                 tried,
@@ -674,10 +448,8 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
             _look_drawn(tried, kept, keep)
         right = np.where(kept[0], x.astype(float) / keep, 0)
         if where := difference(came[0], right, KEPT.tolerance):
-            raise NotYet(
-                tried, where, "", *_known(DROP_MISTAKES, (x, kept[0], keep), came[0], right)
-            )
-        reports.append(first.engine.report)
+            raise NotYet(tried, where, "", *trial.reason(ran, "03.5", runs=1, advice=BY_HAND))
+        reports.append(ran.engine.report)
     return Passed(
         "4 shapes with two seeds: the same seed gives the same mask, and the shares are right",
         evidence=reports,
@@ -686,36 +458,26 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
 
 KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 400),)])
 
-DROP_MISTAKES: tuple[Mistake, ...] = (
-    (
-        lambda x, kept, keep: np.where(kept, x, 0),
-        (
-            "what is kept stays as it was, so that the sum of all becomes smaller with every "
-            "number "
-            "that is dropped."
-        ),
-        "divide what is kept by keep.",
-    ),
-    (
-        lambda x, kept, keep: np.where(kept, x * keep, 0),
-        "what is kept was multiplied by keep: it becomes smaller still.",
-        "divide by it.",
-    ),
-    (
-        lambda x, kept, keep: kept / keep,
-        "this is the mask, and x plays no part.",
-        "multiply x by it.",
-    ),
-)
 
+def _dropping(tried: str, keep: float, numbers: list[Any], seeds: list[Any]) -> Trial:
+    """A run for each of these rows of numbers and their seeds. Answers draw masks of their own:
+    what both keep is compared."""
+    x, right = numbers[0], numbers[0] / keep
 
-def _dropping(
-    answer: Callable[..., Any], shape: tuple[int, int], keep: float, tried: str
-) -> _Trial:
-    graph, tensors = _rows(FLOAT, shape, "x")
-    seed = graph.add_variable(UNSIGNED_INT, (2,), "seed")
-    graph.set_tile_mapping(seed, 0)
-    return _Trial(answer, tried, graph, {**tensors, "seed": seed}, [shape], keep)
+    def agree(hers: Ran, other: Ran) -> bool:
+        mine, theirs = (ran.came[0]["result 0"] for ran in (hers, other))
+        both = (mine != 0) & (theirs != 0)
+        return (
+            bool(both.any())
+            and _near(mine[both], theirs[both])
+            and not _near(theirs[both], right[both])
+        )
+
+    given = {
+        "x": Var(FLOAT, x.shape, by_rows, numbers, kept=True),
+        "seed": Var(UNSIGNED_INT, (2,), 0, seeds, kept=True),
+    }
+    return _trial(tried, given, [x.shape], more=(keep,), runs=len(numbers), agree=agree)
 
 
 def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
@@ -756,11 +518,10 @@ LESSON = Lesson(
         Question(
             "03.0",
             "A matrix plus its transpose",
-            (Part("", "bytes", whole=True),),
+            (PredictedValue("", "bytes", whole=True),),
             "the view moved nothing, and the addition has to fetch. Tile i makes row i; of the 13 "
-            "numbers of column i only the one "
-            "on the diagonal lies there. The other 12 come from the other 12 tiles, at 4 bytes "
-            "each, and so on every tile.",
+            "numbers of column i only the one on the diagonal lies there. The other 12 come from "
+            "the other 12 tiles, at 4 bytes each, and so on every tile.",
         ),
         Exercise(
             "03.1",
@@ -768,23 +529,16 @@ LESSON = Lesson(
             ("a function",),
             _softmax,
             (
-                (
-                    "Five calls: the largest of each row, take it away, exp, the sum of each row, "
-                    "divide."
-                ),
+                "Five calls: the largest of each row, take it away, exp, the sum of each row, "
+                "divide.",
                 'popops.reduce(graph, x, [1], program, "MAX") has one number for each row: its '
                 "shape is (rows,). To be taken away "
                 "from x it has to be a column.",
-                (
-                    "reshape((x.shape[0], 1)) makes a column of it: a view. The sums of the powers "
-                    "need the same, before the division."
-                ),
+                "reshape((x.shape[0], 1)) makes a column of it: a view. The sums of the powers "
+                "need the same, before the division.",
             ),
-            (
-                "popnn.softmax is the library's own, in one compute set. Which of your five could "
-                "be "
-                "one?"
-            ),
+            "popnn.softmax is the library's own, in one compute set. Which of your five could be "
+            "one?",
             decoys=(
                 (
                     'largest = popops.reduce(graph, x, [1], program, "MIN")',
@@ -806,20 +560,14 @@ LESSON = Lesson(
             ("a function",),
             _layout,
             (
-                (
-                    "The addition puts a[i, j] + a[j, i] where a[i, j] lies. When does a[j, i] lie "
-                    "there, too?"
-                ),
-                (
-                    "The tile of a[i, j] has to be a number that stays the same when i and j "
-                    "change "
-                    "places."
-                ),
+                "The addition puts a[i, j] + a[j, i] where a[i, j] lies. When does a[j, i] lie "
+                "there, too?",
+                "The tile of a[i, j] has to be a number that stays the same when i and j change "
+                "places.",
                 "i + j is such a number. It may be larger than the last tile: % goes round.",
             ),
             "this layout suits one addition. A product of matrices wants whole rows. Who uses a "
-            "variable most should have a say in "
-            "where it lies.",
+            "variable most should have a say in where it lies.",
             decoys=(
                 (
                     "graph.set_tile_mapping(a[i, j], i % tiles)",
@@ -837,22 +585,14 @@ LESSON = Lesson(
             ("a function",),
             _fused,
             (
-                (
-                    "popops.map takes an expression, and a list of the tensors that it speaks of. "
-                    "_1 "
-                    "is the first of them."
-                ),
+                "popops.map takes an expression, and a list of the tensors that it speaks of. _1 "
+                "is the first of them.",
                 "Write the four operations from the inside out: two products, their sum, the root.",
-                (
-                    "x * x is expr._1 * expr._1; with + and expr.Sqrt( ) around it all it is one "
-                    "expression. The list is [x, y]."
-                ),
+                "x * x is expr._1 * expr._1; with + and expr.Sqrt( ) around it all it is one "
+                "expression. The list is [x, y].",
             ),
-            (
-                "a compiler for this machine looks for such chains by itself. What would keep it "
-                "from "
-                "fusing a reduction into them?"
-            ),
+            "a compiler for this machine looks for such chains by itself. What would keep it from "
+            "fusing a reduction into them?",
             decoys=(
                 (
                     "length = expr.Sqrt(expr._1 * expr._2)",
@@ -870,36 +610,28 @@ LESSON = Lesson(
             ("a function",),
             _mean_and_variance,
             (
-                (
-                    "What must a tile tell, so that from thirteen such messages the mean and the "
-                    "variance of everything can be had?"
-                ),
-                "Its sum, and its sum of squares. Divided by the count of all readings they add "
-                "up to the mean, and to the mean of the "
-                "squares; the variance is the second less the square of the first.",
+                "What must a tile tell, so that from thirteen such messages the mean and the "
+                "variance of everything can be had?",
+                "Its sum, and its sum of squares. Divided by the count of all readings they add up "
+                "to the mean, and to the mean of the squares; the variance is the second less the "
+                "square of the first.",
                 "Two operations for one reduce_many, both over [0, 1], in FLOAT, with a factor: "
                 'popops.ReduceParams("SQUARE_ADD", 1 / '
                 "count) is the second one's. Then one popops.map of the two results.",
             ),
-            "where a mean is large and a variance small, the difference of two large numbers "
-            "loses digits even in FLOAT. What if "
-            "something near the mean, the first reading say, were taken away from all of them "
-            "first?",
+            "where a mean is large and a variance small, the difference of two large numbers loses "
+            "digits even in FLOAT. What if something near the mean, the first reading say, were "
+            "taken away from all of them first?",
             decoys=(
                 (
                     "both = [popops.SingleReduceOp(x, [0, 1], how) for how in (each, squared)]",
-                    (
-                        "both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, "
-                        "squared)]"
-                    ),
+                    "both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, "
+                    "squared)]",
                 ),
                 (
                     "return mean, popops.map(graph, expr._2 - expr._1, [mean, square], program)",
-                    (
-                        "return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, "
-                        "square], "
-                        "program)"
-                    ),
+                    "return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], "
+                    "program)",
                 ),
             ),
         ),
@@ -909,19 +641,14 @@ LESSON = Lesson(
             ("a function",),
             _dropout,
             (
-                (
-                    "Draw the mask on the machine: a 1 with the chance keep, else a 0, for each "
-                    "number of x."
-                ),
-                (
-                    "poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program) is such a mask: as "
-                    "large as x, and where x lies."
-                ),
+                "Draw the mask on the machine: a 1 with the chance keep, else a 0, for each number "
+                "of x.",
+                "poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program) is such a mask: as "
+                "large as x, and where x lies.",
                 "Then the numbers times the mask, divided by keep. One map does both.",
             ),
             "in training the same mask is needed twice: forward, and for the gradient. Storing it "
-            "costs memory; drawing it again "
-            "from the same seed costs cycles.",
+            "costs memory; drawing it again from the same seed costs cycles.",
             decoys=(
                 (
                     "mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 1 - keep, program)",

@@ -3,156 +3,80 @@ known mistakes by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Report, Tensor
+from ipu_teach import FLOAT, Report
 from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import least_cycles
-from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
-from ipu_teach.lessons.judging import (
-    MODELLED,
-    Mistake,
-    NotAttempted,
-    NotYet,
-    Passed,
-    Suspect,
-    answering,
-    compare,
-    known,
-    quoted,
-    returned,
-)
-from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, graph_of, program_of, ran_on, tiles_of
-from ipu_teach.poplibs import poplin, poputil
-from ipu_teach.program import Program, Sequence
+from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, compare, quoted, returned
+from ipu_teach.lessons.mistakes import suspects
+from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly
+from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.poplibs import poplin
+from ipu_teach.program import Program
 
 LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A product of a drawn matrix and vector by the answer's program: what it left in `result`, and
-    the report.
-
-    `foreign`: by tile, the bytes of the vector that it does not hold.
-    """
-
-    matrix: Any
-    vector: Any
-    came: Any
-    report: Report
-    foreign: Any
-
-    @property
-    def right(self) -> Any:
-        """The product, whose numbers are small enough to be exact in FLOAT."""
-        return self.matrix @ self.vector
-
-    @property
-    def vertices(self) -> Any:
-        """By tile, the vertices of all steps."""
-        profile, steps = self.report.profile, np.unique(self.report.step_numbers).tolist()
-        found = [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
-        return np.sum([np.zeros(TILES, np.int64), *found], axis=0)
-
-
-def _multiplied(answer: Callable[..., Any], rows: int, cols: int, tried: str, *more: Any) -> _Run:
-    """A run of the program that answer(graph, matrix, vector, result, *more) builds."""
+def _product(rows: int, cols: int, tried: str, *more: Any) -> Trial:
+    """The product of a drawn matrix and vector, whose numbers are small enough to be exact in
+    FLOAT."""
     draw = np.random.default_rng([rows, cols])
     values = draw.permutation(rows * cols).reshape(rows, cols) - rows * cols // 2
     values = values if rows * cols < 4096 else values % 17 - 8
     numbers = 2 * draw.permutation(cols) - cols // 4 * 2 + 1  # odd, so none is 0
-    graph = graph_of()
     matrix, vector = (
-        graph.add_variable(FLOAT, (rows, cols), "matrix"),
-        graph.add_variable(FLOAT, (cols,), "vector"),
+        Var(FLOAT, (rows, cols), given=[values]),
+        Var(FLOAT, (cols,), linearly, given=[numbers]),
     )
-    result = graph.add_variable(FLOAT, (rows,), "result")
-    poputil.map_tensor_linearly(graph, vector)
-    program = program_of(answer, tried, graph, matrix, vector, result, *more)
-    came, report = ran_on(graph, program, tried, [(matrix, values), (vector, numbers)], result)
-    foreign = FLOAT.size * (cols - np.bincount(tiles_of(graph, vector), minlength=TILES))
-    return _Run(values, numbers, came, report, foreign)
+    return Trial(
+        tried,
+        {
+            "matrix": matrix,
+            "vector": vector,
+            "result": Var(FLOAT, (rows,), right=[values @ numbers]),
+        },
+        more=more,
+    )
 
 
-def _refuse_wrong(run: _Run, tried: str, mistakes: Iterable[Mistake]) -> None:
+def _vertices(ran: Ran) -> Any:
+    """By tile, the vertices of all steps."""
+    profile, steps = ran.report.profile, np.unique(ran.report.step_numbers).tolist()
+    found = [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
+    return np.sum([np.zeros(TILES, np.int64), *found], axis=0)
+
+
+def _foreign(ran: Ran) -> Any:
+    """By tile, the bytes of the vector that it does not hold."""
+    vector = ran.tensors["vector"]
+    return FLOAT.size * (
+        vector.num_elements - np.bincount(tiles_of(ran.graph, vector), minlength=TILES)
+    )
+
+
+def _refuse_wrong(ran: Ran, exercise: str) -> None:
     """Raise `NotYet` for a wrong product: the first row that is, and which known mistake makes all
     of them."""
-    if np.array_equal(run.came, run.right):
-        return
-    row = int(np.argmax(run.came != run.right))
-    advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
-    why, advice = known(
-        mistakes,
-        lambda wrong: np.array_equal(wrong, run.came, equal_nan=True),
-        advice,
-        run.matrix,
-        run.vector,
-    )
-    if np.isnan(run.came).all():
-        why, advice = (
-            "nothing was written into result.",
-            "give each vertex an element of result as its output.",
-        )
-    value = "nothing was written" if np.isnan(run.came[row]) else quoted(run.came[row])
-    raise NotYet(
-        tried,
-        f"result[{row}]: {value}, not {quoted(run.right[row])}",
-        quoted(run.right),
-        why,
-        advice,
-    )
-
-
-PRODUCT_MISTAKES: tuple[Mistake, ...] = (
-    (
-        lambda m, v: np.append((m @ v)[:-1], np.nan),
-        "the last row was never multiplied: its place in result is empty.",
-        "range(n) goes from 0 to n - 1.",
-    ),
-    (
-        lambda m, v: m[:, :-1] @ v[:-1],
-        "the last column plays no part.",
-        "where does the loop over a row end?",
-    ),
-    (
-        lambda m, v: m[:, -1] * v[-1],
-        "each row has its last product alone: the others were written over.",
-        "add the products up in a variable, and store that once, after the loop.",
-    ),
-    (
-        lambda m, v: m.sum(axis=1),
-        "these are the sums of the rows: the vector plays no part.",
-        "multiply each number of the row by the number of the vector in its place.",
-    ),
-    (
-        lambda m, v: (m + v).sum(axis=1),
-        "row and vector were added where they should be multiplied.",
-        "a[i] * b[i], added up.",
-    ),
-    (
-        lambda m, v: m @ v[::-1],
-        "the vector is taken from its end.",
-        "element i of the row belongs to element i of the vector.",
-    ),
-    (
-        lambda m, v: (m @ v)[::-1],
-        "the products are right, and stand in the wrong order.",
-        "row r belongs into result[r].",
-    ),
-    (
-        lambda m, v: np.full(len(m), m[0] @ v),
-        "every row has the product of the first.",
-        "give vertex r matrix[r].",
-    ),
-)
+    if found := ran.wrong("result"):
+        why, advice = ran.trial.reason(ran, exercise)
+        if not why:  # what goes wrong with a product goes wrong with one in pieces, too
+            advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
+            why, advice = replace(ran.trial, more=()).reason(ran, "05.1", advice=advice)
+        if ran.unwritten("result"):
+            why, advice = (
+                "nothing was written into result.",
+                "give each vertex an element of result as its output.",
+            )
+        raise NotYet(ran.trial.tried, found.words, quoted(found.right), why, advice)
 
 
 # --- 05.1 -----------------------------------------------------------------------------------------
@@ -162,19 +86,17 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
     shapes = ((26, 64), (29, 12), (TILES, 20), (7, 5), (1, 3))
     for rows, cols in shapes:
         tried = f"a matrix of {counted(rows, 'row')} and {cols} columns, on {TILES} tiles"
-        run = _multiplied(answer, rows, cols, tried)
-        _refuse_wrong(run, tried, PRODUCT_MISTAKES)
-        _refuse_unasked(run, tried)
-        _refuse_uneven(run.vertices, tried)
-        came, needs = (
-            np.asarray(run.report.exchange_bytes_per_tile[0]),
-            run.foreign * (run.vertices > 0),
-        )
+        ran = _product(rows, cols, tried).of(answer)
+        _refuse_wrong(ran, "05.1")
+        on = _vertices(ran)
+        _refuse_unasked(ran, int(on.sum()), tried)
+        _refuse_uneven(on, tried)
+        came, needs = np.asarray(ran.report.exchange_bytes_per_tile[0]), _foreign(ran) * (on > 0)
         much = int(np.argmax(came - needs))
         if came[much] > needs[much]:
             why = (
                 f"of the vector it needs {number(float(needs[much]))}. The rest are rows or "
-                f"results that lie elsewhere."
+                "results that lie elsewhere."
             )
             raise NotYet(
                 tried,
@@ -186,14 +108,14 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
     return Passed(f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone")
 
 
-def _refuse_unasked(run: _Run, tried: str) -> None:
+def _refuse_unasked(ran: Ran, vertices: int, tried: str) -> None:
     """Raise `NotYet` for a right product in several compute sets, or with another number of
     vertices than rows."""
-    rows, sets, vertices = len(run.came), len(run.report.compute_sets), int(run.vertices.sum())
+    rows, sets = ran.tensors["result"].num_elements, len(ran.report.compute_sets)
     if sets > 1:
         why = (
-            f"{sets} compute sets follow one another, each with a sync, and rows need not wait "
-            f"for each other."
+            f"{sets} compute sets follow one another, each with a sync, and rows need not wait for "
+            "each other."
         )
         raise NotYet(
             tried,
@@ -225,8 +147,8 @@ def _refuse_uneven(on: Any, tried: str) -> None:
         why = "what // leaves over was all given to the last tile."
     elif on[full] == -(-on.sum() // TILES):
         why = (
-            "the rows of a tile were rounded up, so that the first tiles take all before the "
-            "last ones are reached."
+            "the rows of a tile were rounded up, so that the first tiles take all before the last "
+            "ones are reached."
         )
     came = (
         f"tile {full} has {on[full]}, tile {empty} has "
@@ -286,163 +208,6 @@ def plan_cycles(
     )
 
 
-def _formula(
-    many: Callable[[float], Any] = ceil,
-    long: Callable[[float], Any] = ceil,
-    shared: Callable[[float], Any] = ceil,
-    six: float = WORKERS,
-    exchange: str = "part",
-    reduce: str = "all",
-    side_by_side: bool = False,
-) -> Callable[..., Any]:
-    """The estimate with something else in one place: how it is rounded, or what is left out."""
-
-    def planned(
-        rows: int,
-        cols: int,
-        pieces: int,
-        tiles: int,
-        dot: Callable[[Any], Any],
-        add: Callable[[Any], Any],
-    ) -> Any:
-        dealt, summed, longest = (
-            many(rows * pieces / tiles),
-            many(rows / tiles),
-            long(cols / pieces),
-        )
-        parts = ceil(dealt / rows) * longest
-        comes = {
-            "part": parts,
-            "whole": cols,
-            "each": dealt * longest,
-            "one": longest,
-            "none": 0,
-            "bytes": 4 * parts,
-        }[exchange]
-        multiply, sums, back = (
-            six * shared(dealt / WORKERS) * dot(longest),
-            six * shared(summed / WORKERS) * add(pieces),
-            (summed * pieces),
-        )
-        after = {
-            "all": back + sums,
-            "none": 0,
-            "compute": sums,
-            "exchange": back,
-            "bytes": 4 * back + sums,
-            "row": pieces + six * add(pieces),
-        }[reduce]
-        return max(comes, multiply) + max(back, sums) if side_by_side else comes + multiply + after
-
-    return planned
-
-
-def _exactly(value: float) -> float:
-    return value
-
-
-PLAN_SUSPECTS = (
-    Suspect(
-        _formula(many=_exactly),
-        "this is the mean over the tiles. The superstep is as long as its fullest tile.",
-        "a tile has whole pieces: round rows * pieces / tiles up.",
-    ),
-    Suspect(
-        _formula(many=int),
-        "the pieces of a tile were rounded down: some tile has one more, and all wait for it.",
-        "round up: -(-a // b).",
-    ),
-    Suspect(
-        _formula(shared=_exactly),
-        "six workers share no vertex: the seventh costs a whole further round.",
-        "rounds = vertices / 6, rounded up; a tile takes 6 * rounds * worker cycles.",
-    ),
-    Suspect(
-        _formula(six=1),
-        "these are worker cycles: a worker has its turn in one cycle of six.",
-        "a tile takes six times its busiest worker.",
-    ),
-    Suspect(
-        _formula(shared=lambda rounds: round(rounds * WORKERS)),
-        "each vertex is counted six times, and the six workers work side by side.",
-        "count rounds of six vertices.",
-    ),
-    Suspect(
-        _formula(long=int),
-        "cols // pieces is the shortest piece, and the longest one counts.",
-        "round cols / pieces up.",
-    ),
-    Suspect(
-        _formula(exchange="none"),
-        "the parts of the vector come from other tiles, and the exchange is left out.",
-        "a tile receives 4 bytes in a cycle, so a FLOAT is a cycle.",
-    ),
-    Suspect(
-        _formula(exchange="whole"),
-        "every tile receives the whole vector here. It needs the columns of its pieces alone.",
-        (
-            "a tile with up to `rows` pieces needs one piece of the vector; with more, another one "
-            "for each `rows`."
-        ),
-    ),
-    Suspect(
-        _formula(exchange="each"),
-        "the same part of the vector is counted once for each piece, and it comes once.",
-        "pieces of different rows share their part: count pieces of a tile / rows, rounded up.",
-    ),
-    Suspect(
-        _formula(exchange="one"),
-        "a tile with more than `rows` pieces needs more than one part of the vector.",
-        "pieces of the fullest tile / rows, rounded up, is how many parts come.",
-    ),
-    Suspect(
-        _formula(reduce="row"),
-        "a tile adds up several rows, one after another for each worker.",
-        "rows / tiles, rounded up, is how many; six of them are a round.",
-    ),
-    Suspect(
-        _formula(side_by_side=True),
-        "exchange and compute are taken side by side here. On this machine they come one "
-        "after another.",
-        "add all four parts up.",
-    ),
-    Suspect(
-        lambda rows, cols, pieces, tiles, dot, add: plan_cycles(
-            rows, cols, pieces, tiles, dot, dot
-        ),
-        "sums were given the price of dot products: adding up costs what add says.",
-        "six rounds of add(pieces).",
-    ),
-    Suspect(
-        lambda rows, cols, pieces, tiles, *_: plan_cycles(
-            rows, cols, pieces, tiles, graphcores_guess, graphcores_guess
-        ),
-        "it is right by Graphcore's guess, whatever it is given: prices are given as dot and add.",
-        "call dot(…) and add(…).",
-    ),
-    Suspect(
-        _formula(exchange="bytes", reduce="bytes"),
-        "these are bytes: a tile receives four of them in a cycle.",
-        "a FLOAT is 4 bytes, so it is a cycle.",
-    ),
-    Suspect(
-        _formula(reduce="none"),
-        "what comes after is left out: the pieces of each row are added up in a second superstep.",
-        "count its exchange, and its sums.",
-    ),
-    Suspect(
-        _formula(reduce="compute"),
-        "the pieces have to come to where they are added: the second exchange is left out.",
-        "a row has `pieces` numbers to fetch, a cycle each.",
-    ),
-    Suspect(
-        _formula(reduce="exchange"),
-        "the second superstep computes, too: it adds up the pieces of each row.",
-        "add(pieces) is the worker's time for a row.",
-    ),
-)
-
-
 @cache
 def _plans() -> dict[str, tuple[Any, ...]]:
     """Products to plan: drawn ones, those of the tutorial, and what is special."""
@@ -470,7 +235,7 @@ def _plans() -> dict[str, tuple[Any, ...]]:
 
 def _planned(answer: Callable[..., Any]) -> Passed:
     follow = "work out the four parts one by one, for the fullest tile."
-    found = compare(answer, plan_cycles, _plans(), PLAN_SUSPECTS, follow)
+    found = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
     return Passed(
         f"{len(_plans())} products, among them the tutorial's three", evidence=found.evidence
     )
@@ -493,58 +258,6 @@ def split_budget() -> int:
     return round(SLACK * split_cycles(2 * WORKERS))
 
 
-def _piece_mistakes(pieces: int) -> Iterator[Mistake]:
-    """What goes wrong where rows are cut, for that many pieces."""
-
-    def of(wanted: Callable[[int], bool], own: bool = True) -> Callable[[Any, Any], Any]:
-        """The product with some of the pieces; not with their `own` part of the vector, but with
-        its beginning."""
-
-        def like(matrix: Any, vector: Any) -> Any:
-            cuts = [
-                (p * len(vector) // pieces, (p + 1) * len(vector) // pieces)
-                for p in range(pieces)
-                if wanted(p)
-            ]
-            return sum(
-                (matrix[:, b:e] @ (vector[b:e] if own else vector[: e - b]) for b, e in cuts),
-                np.zeros(len(matrix)),
-            )
-
-        return like
-
-    def dropped(matrix: Any, vector: Any) -> Any:
-        kept = len(vector) // pieces * pieces
-        return matrix[:, :kept] @ vector[:kept]
-
-    yield (
-        dropped,
-        "the last columns belong to no piece: dividing with // drops what does not come out even.",
-        "let piece p begin at p * cols // pieces; then the last one ends at cols.",
-    )
-    yield (
-        of(lambda p: p == 0),
-        "result holds the first piece of each row alone.",
-        "add up all pieces of a row: one vertex for each row of partials.",
-    )
-    yield (
-        of(lambda p: p == pieces - 1),
-        "result holds the last piece of each row alone.",
-        "add up all pieces of a row: one vertex for each row of partials.",
-    )
-    yield (
-        of(lambda p: p < pieces - 1),
-        "the last piece of each row was left out.",
-        "range(pieces) goes from 0 to pieces - 1: is it range(pieces - 1) somewhere?",
-    )
-    yield (
-        of(lambda p: True, own=False),
-        "every piece was multiplied by the beginning of the vector.",
-        "piece begin:end of the row belongs to vector[begin:end].",
-    )
-    yield from PRODUCT_MISTAKES
-
-
 def _in_pieces(answer: Callable[..., Any]) -> Passed:
     for rows, cols, pieces in (
         (26, 64, 4),
@@ -558,9 +271,9 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
             f"a matrix of {counted(rows, 'row')} and {cols} columns, with each row cut into "
             f"{pieces}"
         )
-        run = _multiplied(answer, rows, cols, tried, pieces)
-        _refuse_wrong(run, tried, _piece_mistakes(pieces))
-        most = max((profile.num_vertices for profile in run.report.compute_sets), default=0)
+        ran = _product(rows, cols, tried, pieces).of(answer)
+        _refuse_wrong(ran, "05.3")
+        most = max((profile.num_vertices for profile in ran.report.compute_sets), default=0)
         if most != rows * pieces and pieces > 1:
             why = "each piece of each row has a vertex of its own, in one compute set."
             raise NotYet(
@@ -568,28 +281,26 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
                 f"{counted(most, 'vertex', 'vertices')} at most in a compute set",
                 f"{rows} x {pieces}",
                 why,
-                (
-                    "cut into as many pieces as the call says: that is how you will find the best "
-                    "number."
-                ),
+                "cut into as many pieces as the call says: that is how you will find the best "
+                "number.",
             )
     tried = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
-    run = _multiplied(answer, ROWS, COLS, tried)
-    _refuse_wrong(run, tried, PRODUCT_MISTAKES)
-    bars = Bars(split_budget(), float(run.report.total_cycles), MODELLED)
+    ran = _product(ROWS, COLS, tried).of(answer)
+    _refuse_wrong(ran, "05.3")
+    bars = Bars(split_budget(), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
-        raise NotYet(tried, "right, and too late", "", *_too_late(run), bars)
-    bound = least_cycles(run.report, 1, touched=FLOAT.size * ROWS * COLS)
+        raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars)
+    bound = least_cycles(ran.report, 1, touched=FLOAT.size * ROWS * COLS)
     return Passed(f"six shapes, each cut as asked; below, {tried}", bars, bound=bound)
 
 
-def _too_late(run: _Run) -> tuple[str, str]:
+def _too_late(ran: Ran) -> tuple[str, str]:
     """Why a right product of ROWS x COLS is slow, and what to do."""
-    first = max(run.report.compute_sets, key=lambda profile: profile.num_vertices)
-    pieces, on = max(1, first.num_vertices // ROWS), run.vertices
+    first = max(ran.report.compute_sets, key=lambda profile: profile.num_vertices)
+    pieces, on = max(1, first.num_vertices // ROWS), _vertices(ran)
     rounds, longest = -(-pieces // WORKERS), -(-COLS // pieces)
     received, needs = (
-        float(np.max(of)) for of in (run.report.exchange_bytes_per_tile[0], run.foreign)
+        float(np.max(of)) for of in (ran.report.exchange_bytes_per_tile[0], _foreign(ran))
     )
     each, like_dot = first.cost.compute_duration / WORKERS / rounds, compiled_dot(longest)
     reasons = (
@@ -600,11 +311,8 @@ def _too_late(run: _Run) -> tuple[str, str]:
         ),
         (
             pieces >= COLS,
-            (
-                "each piece is one number: to start a vertex takes longer than its product, and "
-                "there "
-                "are 13,312."
-            ),
+            "each piece is one number: to start a vertex takes longer than its product, and there "
+            "are 13,312.",
             "fewer, longer pieces.",
         ),
         (
@@ -616,20 +324,15 @@ def _too_late(run: _Run) -> tuple[str, str]:
             on.max() > 2 * on.min() + 1,
             f"one tile has {counted(int(on.max()), 'vertex', 'vertices')}, another {on.min()}: all "
             "wait for the fullest.",
-            (
-                "deal the pieces out evenly: number n of them goes to tile n * tiles // (rows * "
-                "pieces)."
-            ),
+            "deal the pieces out evenly: number n of them goes to tile n * tiles // (rows * "
+            "pieces).",
         ),
         (
             received > max(needs / 2, 10 * longest * ceil(pieces / ROWS)),
             f"a tile receives {number(received)} bytes, which is "
             "nearly the whole vector: pieces of one row lie together, and they need all of it.",
-            (
-                "let pieces of the same columns lie together: number them column by column, piece "
-                "* "
-                "rows + row."
-            ),
+            "let pieces of the same columns lie together: number them column by column, piece * "
+            "rows + row.",
         ),
         (
             rounds * WORKERS > 1.2 * pieces,
@@ -639,17 +342,14 @@ def _too_late(run: _Run) -> tuple[str, str]:
         ),
         (
             each > 1.3 * like_dot,
-            f"a vertex takes {number(round(each))} worker cycles for a piece of {longest} "
-            f"numbers, where "
-            f"Dot takes {like_dot}.",
+            f"a vertex takes {number(round(each))} worker cycles for a piece of {longest} numbers, "
+            f"where Dot takes {like_dot}.",
             "hand whole rows to the vector unit: Dot and Sum are ready.",
         ),
         (
             True,
-            (
-                f"{pieces} pieces of a row are so many that starting them and adding them up eats "
-                f"what is won."
-            ),
+            f"{pieces} pieces of a row are so many that starting them and adding them up eats what "
+            "is won.",
             "your `planned` can try all numbers of pieces: where is it least?",
         ),
     )
@@ -662,41 +362,29 @@ M, K, N = 104, 256, 208
 SHARE_OF_BYTES, SHARE_OF_CYCLES = 0.55, 1.2  # of what the fastest plan takes
 
 
-def _product(
-    answer: Callable[..., Any], m: int, k: int, n: int, tried: str
-) -> tuple[Any, Any, Any, Report]:
-    """(a, b, the product that came, the report) of the answer's product [m, k] x [k, n]."""
+def _matmul(m: int, k: int, n: int, tried: str) -> tuple[Trial, Any]:
+    """The product [m, k] x [k, n], and what is right."""
     draw = np.random.default_rng([m, k, n])
     # Odd numbers beyond 2,048, which no HALF holds, times small ones: sums are exact in FLOAT.
     left, right = 2 * draw.integers(1024, 2048, (m, k)) + 1, draw.integers(-7, 8, (k, n))
-    graph, prog = graph_of(), Sequence()
-    a, b = graph.add_variable(FLOAT, (m, k), "a"), graph.add_variable(FLOAT, (k, n), "b")
-    for tensor in (a, b):
-        poputil.map_tensor_linearly(graph, tensor)
-    with answering(tried):
-        c = answer(graph, a, b, prog)
-    if c is ...:
-        raise NotAttempted
-    if not isinstance(c, Tensor):
-        words = returned(c, ", which is no tensor") if not isinstance(c, Program) else "a program"
-        raise NotYet(
-            tried,
-            words,
-            "the tensor c",
-            next_step="return what mat_mul returns; prog takes the work.",
-        )
-    if c.shape != (m, n):
-        advice = "where pieces are put together, concat(…, 1) sets them side by side."
-        raise NotYet(tried, f"a tensor of shape {c.shape}", f"({m}, {n})", next_step=advice)
-    return left, right, *ran_on(graph, prog, tried, [(a, left), (b, right)], c)
+    given = {"a": Var(FLOAT, (m, k), linearly, [left]), "b": Var(FLOAT, (k, n), linearly, [right])}
+    form = appends(
+        (m, n),
+        asks="the tensor c",
+        step="return what mat_mul returns; prog takes the work.",
+        said=lambda made: (
+            "a program" if isinstance(made, Program) else returned(made, ", which is no tensor")
+        ),
+        expected="{}",
+        advice="where pieces are put together, concat(…, 1) sets them side by side.",
+    )
+    return Trial(tried, given, form=form), left @ right
 
 
 @cache
 def _fastest_plan() -> Report:
     """A run of the plan that the library takes if memory is no matter."""
-    return _product(
-        lambda graph, a, b, prog: poplin.mat_mul(graph, a, b, prog), M, K, N, "the fastest plan"
-    )[3]
+    return _matmul(M, K, N, "the fastest plan")[0].of(poplin.mat_mul).report
 
 
 def frugal_budget() -> tuple[int, int]:
@@ -714,10 +402,12 @@ def fullest(report: Report) -> int:
 def _frugal(answer: Callable[..., Any]) -> Passed:
     for m, k, n in ((40, 96, 64), (7, 13, 5), (M, K, N)):
         tried = f"[{m}, {k}] x [{k}, {n}] on {TILES} tiles"
-        left, right, came, report = _product(answer, m, k, n, tried)
-        if not np.array_equal(came, left @ right):
-            raise NotYet(tried, *_misproduced(left, right, came, left @ right))
-    (limit, budget), held, cycles = frugal_budget(), fullest(report), float(report.total_cycles)
+        trial, exact = _matmul(m, k, n, tried)
+        ran = trial.of(answer)
+        if not np.array_equal(ran.result, exact):
+            raise NotYet(tried, *_misproduced(ran, exact))
+    report = ran.report
+    (limit, budget), held, cycles = frugal_budget(), fullest(report), ran.cycles
     steps = counted(report.num_steps, "superstep")
     if held > limit:
         why, advice = (
@@ -742,8 +432,8 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
             number(round(r.compute_cycles_per_tile.mean())) for r in (report, _fastest_plan())
         )
         why = (
-            f"it fits, with {number(held)} bytes, in {steps}. But its tiles compute for {mine} cycles on average, and for \
-{other} in the fastest plan: small blocks are slow."
+            f"it fits, with {number(held)} bytes, in {steps}. But its tiles compute for {mine} "
+            f"cycles on average, and for {other} in the fastest plan: small blocks are slow."
         )
         raise NotYet(
             tried,
@@ -757,12 +447,16 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
     return Passed(within, bars, bound=least_cycles(report, 1))
 
 
-def _misproduced(left: Any, right: Any, came: Any, exact: Any) -> tuple[str, str, str, str]:
+def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
     """What is wrong with a product: where, what it should be, why, and what to do."""
+    came, (left, right) = ran.result, (ran.trial.tensors[name].given[0] for name in "ab")
     row, column = (int(i) for i in np.argwhere(came != exact)[0])
     place = f"c[{row}, {column}]: {quoted(came[row, column])}"
-    half, k = left.shape[1] // 2, left.shape[1]
-    why, advice = "", "multiply [2, 4] x [4, 2] in pieces by hand, and see which pieces meet."
+    k = left.shape[1]
+    follow = "multiply [2, 4] x [4, 2] in pieces by hand, and see which pieces meet."
+    why, advice = ran.trial.reason(ran, "05.4", advice=follow)
+    if why:
+        return place, quoted(exact[row, column]), why, advice
     if np.allclose(came, exact, rtol=0.01, atol=0.01 * np.abs(exact).max()):
         why, advice = (
             "it is nearly right: somewhere a number went through HALF, which has three digits.",
@@ -770,7 +464,7 @@ def _misproduced(left: Any, right: Any, came: Any, exact: Any) -> tuple[str, str
         )
     elif any(
         np.array_equal(came, left[:, :end] @ right[:end])
-        for end in (k // 4, k // 4 * 4, half, k // 8 * 8, k // 8, k - 1)
+        for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
     ):
         why, advice = (
             "not all of the inner dimension was multiplied.",
@@ -778,7 +472,7 @@ def _misproduced(left: Any, right: Any, came: Any, exact: Any) -> tuple[str, str
         )
     elif any(
         np.array_equal(came, left[:, begin:] @ right[begin:])
-        for begin in (half, k - k // 4, k - k // 8, 3 * k // 4)
+        for begin in (k - k // 4, k - k // 8, 3 * k // 4)
     ):
         why, advice = (
             "only the last piece of the inner dimension is left.",
@@ -800,81 +494,6 @@ def cells_used(k: int, n: int, deep: int, wide: int) -> float:
     one by one."""
     panels = {(i // deep, j // wide) for i in range(k) for j in range(n)}
     return k * n / (len(panels) * deep * wide)
-
-
-def _part(size: int, panel: int) -> float:
-    return size / (ceil(size / panel) * panel)
-
-
-PANEL_SUSPECTS = (
-    Suspect(
-        lambda k, n, deep, wide: min(1.0, k * n / (deep * wide)),
-        (
-            "that is right while the weights fit into one panel. Larger ones take several, and of "
-            "each all places."
-        ),
-        "count the panels: k / deep rounded up, times n / wide rounded up.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: k * n / (deep * wide),
-        "a share is never above 1: larger weights take more than one panel.",
-        "count the panels: k / deep rounded up, times n / wide rounded up.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: k * n / (ceil(k * n / (deep * wide)) * deep * wide),
-        (
-            "places cannot be filled up across panels: a panel that is begun in depth and in "
-            "width is "
-            "a whole one."
-        ),
-        "round up k / deep and n / wide each by itself.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: _part(k, wide) * _part(n, deep),
-        "depth and width are mixed up.",
-        "k goes with deep, and n with wide.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: _part(k, deep),
-        "the columns play no part: this is how deep the panels are filled.",
-        "multiply by how much of the width is filled.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: _part(n, wide),
-        "the depth plays no part: this is how wide the panels are filled.",
-        "multiply by how much of the depth is filled.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: (_part(k, deep) + _part(n, wide)) / 2,
-        (
-            "this is the mean of both shares. A quarter of the depth in a quarter of the width is "
-            "a "
-            "sixteenth."
-        ),
-        "multiply the two.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: 100 * _part(k, deep) * _part(n, wide),
-        "these are per cent.",
-        "give a share from 0 to 1.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: (
-            (k // deep)
-            * deep
-            * (n // wide)
-            * wide
-            / (ceil(k / deep) * deep * ceil(n / wide) * wide)
-        ),
-        "only panels that are full are counted as used.",
-        "every place that holds a weight counts.",
-    ),
-    Suspect(
-        lambda k, n, deep, wide: k * n / ((k // deep + 1) * (n // wide + 1) * deep * wide),
-        "where a panel is just full, this begins a panel that nothing goes into.",
-        "-(-a // b) is a / b, rounded up.",
-    ),
-)
 
 
 @cache
@@ -900,7 +519,11 @@ def _weights() -> dict[str, tuple[int, ...]]:
 
 def _filled(answer: Callable[..., Any]) -> Passed:
     return compare(
-        answer, cells_used, _weights(), PANEL_SUSPECTS, "draw the panels, and the weights in them."
+        answer,
+        cells_used,
+        _weights(),
+        suspects("05.5"),
+        "draw the panels, and the weights in them.",
     )
 
 
@@ -912,11 +535,13 @@ LESSON = Lesson(
         Question(
             "05.0",
             "Rows cut into pieces",
-            (Part("pieces", whole=True, low=1, high=COLS), Part("times as fast", low=0)),
+            (
+                PredictedValue("pieces", whole=True, low=1, high=COLS),
+                PredictedValue("times as fast", low=0),
+            ),
             "six pieces give each of a tile's workers one, and twelve give it two. Pieces of the "
-            "same columns share their part of "
-            "the vector, so the more there are, the less has to travel. With very many, starting "
-            "vertices and adding up eat it.",
+            "same columns share their part of the vector, so the more there are, the less has to "
+            "travel. With very many, starting vertices and adding up eat it.",
         ),
         Exercise(
             "05.1",
@@ -925,19 +550,15 @@ LESSON = Lesson(
             _one_per_row,
             (
                 "Two things to write: a codelet with two Inputs a and b and an Output out; and a "
-                "function that makes a compute set, "
-                "and in it a vertex for each row.",
+                "function that makes a compute set, and in it a vertex for each row.",
                 "compute can be one line: self.out = self.a @ self.b. A vertex of row r is "
-                "connected to matrix[r], to the whole vector "
-                "and to result[r].",
+                "connected to matrix[r], to the whole vector and to result[r].",
                 "Three things of a row need a tile, the same one: its vertex, matrix[row] and "
-                "result[row]. graph.target.num_tiles says "
-                "how many there are, and row % tiles deals rows out. Return Execute of the "
-                "compute set.",
+                "result[row]. graph.target.num_tiles says how many there are, and row % tiles "
+                "deals rows out. Return Execute of the compute set.",
             ),
             "tutorial 5 of Graphcore's is this program. Whoever maps the vertices and forgets the "
-            "rows gets the same product, and "
-            "sends the whole matrix across the chip.",
+            "rows gets the same product, and sends the whole matrix across the chip.",
         ),
         Exercise(
             "05.2",
@@ -945,22 +566,16 @@ LESSON = Lesson(
             ("a function",),
             _planned,
             (
-                (
-                    "Four parts, one after another: parts of the vector come; tiles multiply; "
-                    "partial "
-                    "results come; tiles add them up."
-                ),
+                "Four parts, one after another: parts of the vector come; tiles multiply; partial "
+                "results come; tiles add them up.",
                 "The fullest tile has rows * pieces / tiles pieces, rounded up, and each is at "
-                "most cols / pieces long, rounded up. "
-                "Six workers take them in rounds of six.",
+                "most cols / pieces long, rounded up. Six workers take them in rounds of six.",
                 "Pieces of a tile / rows, rounded up, is how many parts of the vector it needs, a "
-                "cycle for each number. The "
-                "second half is the same once more: rows / tiles, rounded up, sums of `pieces` "
-                "numbers each.",
+                "cycle for each number. The second half is the same once more: rows / tiles, "
+                "rounded up, sums of `pieces` numbers each.",
             ),
             "Graphcore's planner tries every number of pieces in this way, and takes the best. "
-            "Yours can, too: min(range(1, cols), "
-            "key=…).",
+            "Yours can, too: min(range(1, cols), key=…).",
             decoys=(
                 ("longest = cols // pieces", "longest = up(cols, pieces)"),
                 ("multiply = dealt * dot(longest)", "multiply = 6 * up(dealt, 6) * dot(longest)"),
@@ -973,21 +588,17 @@ LESSON = Lesson(
             _in_pieces,
             (
                 "Two compute sets. The first has a Dot for each piece of each row, which writes "
-                "into partials[row, piece]; the second "
-                "a Sum for each row, from partials[row] into result[row].",
+                "into partials[row, piece]; the second a Sum for each row, from partials[row] into "
+                "result[row].",
                 "Piece p of a row is the columns from p * cols // pieces up to (p + 1) * cols // "
-                "pieces. matrix[row, begin:end] is "
-                "the piece, and vector[begin:end] what it is multiplied by.",
+                "pieces. matrix[row, begin:end] is the piece, and vector[begin:end] what it is "
+                "multiplied by.",
                 "Which pieces should share a tile? Those that need the same part of the vector: "
-                "number them piece * rows + row, and "
-                "give number n the tile n * tiles // (rows * pieces). Without a number of pieces, "
-                "use planned or what you found by "
-                "trying.",
+                "number them piece * rows + row, and give number n the tile n * tiles // (rows * "
+                "pieces). Without a number of pieces, use planned or what you found by trying.",
             ),
-            (
-                "you have just done by hand what a library's planner does for every product: cut, "
-                "estimate, compare, choose."
-            ),
+            "you have just done by hand what a library's planner does for every product: cut, "
+            "estimate, compare, choose.",
             decoys=(
                 (
                     "tile = (row * pieces + piece) * tiles // (rows * pieces)",
@@ -1006,32 +617,22 @@ LESSON = Lesson(
             _frugal,
             (
                 "poplin.mat_mul takes available_memory_proportion: the share of a tile's memory, "
-                "from 0 to 1, that blocks and sums may "
-                "take for a while. By default it is 0.6.",
-                (
-                    "Print multiply(within(…)) for a few shares, and look at bytes and cycles: "
-                    "0.2, "
-                    "0.1, 0.05, 0.02, …"
-                ),
-                (
-                    "Neither as small as possible nor as large: what fits both budgets lies "
-                    "somewhere "
-                    "between 0.02 and 0.1."
-                ),
+                "from 0 to 1, that blocks and sums may take for a while. By default it is 0.6.",
+                "Print multiply(within(…)) for a few shares, and look at bytes and cycles: 0.2, "
+                "0.1, 0.05, 0.02, …",
+                "Neither as small as possible nor as large: what fits both budgets lies somewhere "
+                "between 0.02 and 0.1.",
             ),
             "the bytes fall and then rise again: every step brings code for its exchange. And a "
-            "product in pieces of your own, "
-            "with mat_mul_acc over the inner dimension, passes as well. Does yours beat the "
-            "planner's?",
+            "product in pieces of your own, with mat_mul_acc over the inner dimension, passes as "
+            "well. Does yours beat the planner's?",
         ),
         Question(
             "05.5",
             "Groups of four",
-            (Part("", "% of the places", low=0, high=100),),
-            (
-                "a group has 4 x 4 weights, and a panel 16 x 16 places. The units work through all "
-                "256 places for every row."
-            ),
+            (PredictedValue("", "% of the places", low=0, high=100),),
+            "a group has 4 x 4 weights, and a panel 16 x 16 places. The units work through all 256 "
+            "places for every row.",
         ),
         Exercise(
             "05.5",
@@ -1039,21 +640,14 @@ LESSON = Lesson(
             ("a function",),
             _filled,
             (
-                (
-                    "How many panels does it take? So many that k fits into their depth, and n "
-                    "into "
-                    "their width."
-                ),
-                (
-                    "In depth it is k / deep panels, rounded up; in width n / wide, rounded up. "
-                    "Each "
-                    "has deep * wide places."
-                ),
+                "How many panels does it take? So many that k fits into their depth, and n into "
+                "their width.",
+                "In depth it is k / deep panels, rounded up; in width n / wide, rounded up. Each "
+                "has deep * wide places.",
                 "The share is the number of weights, k * n, divided by the places of all panels.",
             ),
             "a quarter of the width in each direction is a sixteenth of the work. Where you are "
-            "free to choose, choose multiples "
-            "of 16.",
+            "free to choose, choose multiples of 16.",
         ),
     ),
 )

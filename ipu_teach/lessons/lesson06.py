@@ -2,7 +2,8 @@
 mistakes by name.
 
 Reports come from programs drawn here. What is live where, how much lies where and what was changed
-follows from how they were drawn, and not from the report."""
+follows from how they were drawn, and not from the report.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +17,25 @@ import numpy as np
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
 from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
 from ipu_teach.lessons.bound import least_cycles
-from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
+    MODELLED,
     Broken,
-    Mistake,
     NotYet,
     Passed,
     answering,
     call_made,
-    known,
     name_of,
     plain,
     quoted,
     raise_first,
     returned,
 )
-from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded, program_of, ran_on
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.lessons.mistakes import Reason, first, suspects
+from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded
+from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
+from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.host_trace import (
     COPY,
     ENGINE,
@@ -46,11 +48,6 @@ from ipu_teach.report.host_trace import (
 from ipu_teach.types import Array
 
 FLOAT_BYTES = 4
-
-
-def _known(mistakes: Iterable[Mistake], came: Any, advice: str) -> tuple[str, str]:
-    """Why `came` is wrong and what to do, if it is a known mistake; otherwise `advice`."""
-    return known(mistakes, lambda like: bool(like == came), advice)
 
 
 def _parts(said: Any, tried: str, expected: str, length: int) -> tuple[Any, ...]:
@@ -89,7 +86,8 @@ class Layers:
     """A program of steps, each of which reads two variables and writes another one from end to end.
 
     `names` and `sizes` (FLOATs, by tile): of variables; the last is a constant. `steps`: what each
-    reads, and what it writes."""
+    reads, and what it writes.
+    """
 
     names: tuple[str, ...]
     sizes: Array
@@ -184,14 +182,16 @@ def _peak_cases() -> tuple[tuple[str, Layers], ...]:
 
 
 def _peaks(answer: Callable[..., Any]) -> Passed:
-    wrong, expected = [], "a tile, a step, and three names"
+    wrong: list[tuple[NotYet, str]] = []
+    expected = "a tile, a step, and three names"
     for special, case in _peak_cases():
         tiles = case.sizes.shape[1]
         tried = (
-            f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} "
-            f"and {counted(tiles, 'tile')}"
+            f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} and "
+            f"{counted(tiles, 'tile')}"
         )
-        tile, step, names = _parts(call_made(answer, tried, case.report()), tried, expected, 3)
+        report = case.report()
+        tile, step, names = _parts(call_made(answer, tried, report), tried, expected, 3)
         if (
             names is ...
             or isinstance(names, str)
@@ -201,13 +201,12 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 tried, returned(names, " for the names"), "a list of names", next_step=advice
             )
-        if told := _told(case, tile, step, [*_rows(names)]):
+        if not wrong and (told := _told(case, report, tile, step, [*_rows(names)])):
             wrong.append((NotYet(tried, *told), special))
     raise_first(wrong)
     return Passed(
-        f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is "
-        f"live "
-        f"there"
+        f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is live "
+        "there"
     )
 
 
@@ -215,93 +214,34 @@ def _rows(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (None,)
 
 
-def _tile_mistakes(case: Layers) -> tuple[Mistake, ...]:
-    held, (tile, step) = case.held, _peak(case)
-    return (
-        (
-            int(case.sizes.sum(axis=0).argmax()),
-            "there the most variables lie, counted as if all of them were there at once. "
-            "A total is no peak: what is dead leaves its bytes to others.",
-            "tile.memory.total is for the fullest moment.",
-        ),
-        (
-            int(case.sizes[-1].argmax()),
-            "that one holds most of what is always live. What comes and goes is missing.",
-            "tile.memory.total has both.",
-        ),
-        (
-            int(held[step].argmax()),
-            "that one is the fullest at the step at which all tiles together hold most. Another "
-            "tile has its own fullest moment at another step, and is fuller then.",
-            "compare the tiles by their memory.total.",
-        ),
-        (tile + 1, "tiles are counted from 0.", "take tile.number."),
-    )
-
-
-def _step_mistakes(case: Layers) -> tuple[Mistake, ...]:
-    held, (tile, step) = case.held, _peak(case)
-    return (
-        (
-            int(held[:, tile].argmax()),
-            f"that is when tile {tile} is fullest. Asked is when all tiles together hold most.",
-            "step.bytes is of all tiles together.",
-        ),
-        (step + 1, "steps are counted from 0.", "take step.number."),
-        (
-            len(held) - 1,
-            "that is the last step. What was written early may be dead by then.",
-            "ask every step for its bytes.",
-        ),
-    )
-
-
-def _name_mistakes(case: Layers) -> tuple[Mistake, ...]:
-    tile, step = _peak(case)
-    live, every = case.live[step], np.ones(len(case.names), bool)
-    passing = live & (np.array(case.names) != TABLE)
-    return (
-        (
-            case.largest(every, case.bytes),
-            "these are the largest of all, and one of them is not live at that step.",
-            "report.variables.live_at(step.number) has those that are.",
-        ),
-        (
-            case.largest(passing, case.bytes),
-            f"{TABLE} is missing. It is always live, so it is live there, too.",
-            "step.variables has what comes and goes, report.variables.live_at(…) has all of it.",
-        ),
-        (
-            case.largest(live, case.sizes[:, tile]),
-            f"these are the largest on tile {tile}. Asked is all tiles together.",
-            "sort by the bytes of report.variables.",
-        ),
-        (
-            case.largest(live, case.bytes)[::-1],
-            "the names are right, their order is turned round.",
-            "the largest is first.",
-        ),
-    )
-
-
-def _told(case: Layers, tile: Any, step: Any, names: list[Any]) -> tuple[str, str, str, str] | None:
+def _told(
+    case: Layers, report: Report, tile: Any, step: Any, names: list[Any]
+) -> tuple[str, str, str, str] | None:
     """What came, what should have, why, and what to do, of the first of three answers that is
     wrong."""
-    first, place = _peak(case)
+    first_tile, place = _peak(case)
     largest = case.largest(case.live[place], case.bytes)
-    if tile != first:
+
+    def known(parts: int, advice: str) -> Reason:
+        hers = (tile, step, names)[:parts]
+        why, better = first(
+            suspects("06.1"), lambda like: bool(like(report)[:parts] == hers), tile=first_tile
+        )
+        return why, better or advice
+
+    if tile != first_tile:
         advice = "let max go through report.compilation.tiles with a key of your own."
-        return f"tile {quoted(tile)}", f"tile {first}", *_known(_tile_mistakes(case), tile, advice)
+        return f"tile {quoted(tile)}", f"tile {first_tile}", *known(1, advice)
     if step != place:
         advice = "let max go through report.compilation.liveness_program_steps."
-        return f"step {quoted(step)}", f"step {place}", *_known(_step_mistakes(case), step, advice)
+        return f"step {quoted(step)}", f"step {place}", *known(2, advice)
     if names == largest:
         return None
-    why, advice = _known(_name_mistakes(case), names, "report.variables.live_at(…).largest(…)")
+    why, advice = known(3, "report.variables.live_at(…).largest(…)")
     if not why and len(names) != len(largest):
         why = (
-            f"{counted(len(names), 'name')} came, and {counted(len(largest), 'variable')} "
-            f"should have."
+            f"{counted(len(names), 'name')} came, and {counted(len(largest), 'variable')} should "
+            "have."
         )
     return ", ".join(names) or "no name", ", ".join(largest), why, advice
 
@@ -322,7 +262,8 @@ def _split_cases() -> tuple[tuple[str, Layers, int], ...]:
 
 
 def _splits(answer: Callable[..., Any]) -> Passed:
-    wrong, expected = [], "two numbers of bytes"
+    wrong: list[tuple[NotYet, str]] = []
+    expected = "two numbers of bytes"
     for special, case, away in _split_cases():
         report = case.report(away)
         tried = f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')}"
@@ -331,12 +272,8 @@ def _splits(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, returned(came), expected, next_step="count bytes: variable.bytes.")
         always = int(case.bytes[-1])
         others = case.live[:, :-1].astype(np.int64) @ case.bytes[:-1]
-        if came != (right := (always, int(others.max()))):
-            why, advice = _known(
-                _split_mistakes(case, report, right),
-                came,
-                "which variables are live at place 0, 1, 2, …?",
-            )
+        if came != (right := (always, int(others.max()))) and not wrong:
+            why, advice = _missplit(report, came, right)
             said = f"{number(came[0])} bytes always, {number(came[1])} at most besides"
             wrong.append(
                 (
@@ -346,64 +283,24 @@ def _splits(answer: Callable[..., Any]) -> Passed:
             )
     raise_first(wrong)
     return Passed(
-        f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two "
-        f"with "
-        f"variables used twice"
+        f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two with "
+        "variables used twice"
     )
 
 
-def _split_mistakes(case: Layers, report: Report, right: tuple[int, int]) -> Iterator[Mistake]:
-    always, most = right
-    live, sizes = case.live[:, :-1], case.bytes[:-1]
-    span = np.maximum.accumulate(live, axis=0) & np.maximum.accumulate(live[::-1], axis=0)[::-1]
-    code = (
-        "code, stacks and pointers are in that, too. They are always there, but they are no "
-        "variables."
-    )
-    for first, why_first in (
-        (always, ""),
-        (int(report.memory.always_live_bytes_per_tile.sum()), code),
-    ):
-        for second, why, advice in (
-            (most, "", "count the bytes of variables alone."),
-            (
-                int(sizes.sum()),
-                "The others are added up as if all were there at once. What is dead leaves its "
-                "bytes to what is "
-                "live.",
-                "take one place after another, and the most of what comes.",
-            ),
-            (
-                always + most,
-                "Those that are always live are counted again at their place.",
-                "leave out what is always live.",
-            ),
-            (
-                max(step.bytes for step in report.compilation.liveness_program_steps),
-                "Copies of other tiles' data, which a step "
-                "reads, are in that, too. They are no variables.",
-                "step.variables has the variables alone.",
-            ),
-            (
-                int((span @ sizes).max()),
-                "One that serves twice is dead in between. From `first` to `last` there is a hole.",
-                "variable.ranges has each stretch, live_at(place) looks at them.",
-            ),
-            (
-                int(sizes.max()),
-                "That is the largest of the others, alone.",
-                "several are live at once: add them up.",
-            ),
-        ):
-            yield (first, second), f"{why_first} {why}".strip(), advice
-    yield (most, always), "the two have changed places.", "first what is always live."
-    tile = report.compilation.tiles[int(report.memory.bytes_per_tile.argmax())].memory
-    why = "that is one tile. Asked is all of them together."
-    yield (
-        (tile.always_live_bytes, tile.not_always_live_bytes),
-        why,
-        "variable.bytes is of all tiles together.",
-    )
+def _missplit(report: Report, came: tuple[Any, ...], right: tuple[int, int]) -> Reason:
+    """Why two numbers of bytes are wrong: a known mistake, or one in each of them, of which there
+    are too many pairs."""
+    why, advice = first(suspects("06.2"), lambda like: tuple(like(report)) == came)
+    if not why:
+
+        def told_of(half: tuple[Any, Any]) -> tuple[str, str]:
+            return first(suspects("06.2"), lambda like: tuple(like(report)) == half)
+
+        halves = [told_of(half) for half in ((came[0], right[1]), (right[0], came[1]))]
+        if all(why for why, _ in halves):
+            why, advice = " ".join(why for why, _ in halves), halves[1][1]
+    return why, advice or "which variables are live at place 0, 1, 2, …?"
 
 
 # --- 06.3 -----------------------------------------------------------------------------------------
@@ -417,123 +314,91 @@ def cycles_if_it_fitted(sensors: int, readings: int) -> int:
     without what starts a step.
 
     By docs/model.md: a FLOAT takes a cycle to arrive, half a cycle to be copied on its tile, one
-    and a half to be added."""
+    and a half to be added.
+    """
     arrive, add = (sensors - 1) * readings, 1.5 * (sensors - 1) * readings
     return round(arrive + add + 2 * readings / 2)
 
 
 def _fits(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(603)
-    bars = None
     for sensors, readings in ((SENSORS, 7), (5, 29), (SENSORS, 1), (1, 30), (SENSORS, READINGS)):
-        tried = f"{counted(sensors, 'sensor')} of {counted(readings, 'reading')}"
         rows = (
             2 * draw.permutation(sensors * readings).reshape(sensors, readings)[:, ::-1] % 9973
             + 4097.0
         )
-        came, report = _added_up(answer, rows.astype(np.float32), tried)
-        if not np.array_equal(came, rows.sum(axis=0)):
-            place = int(np.argmax(came != rows.sum(axis=0)))
-            why, advice = _sum_mistake(rows, came)
-            value = "nothing was written" if np.isnan(came[place]) else quoted(came[place])
-            raise NotYet(
-                tried, f"total[{place}]: {value}", quoted(rows.sum(axis=0)[place]), why, advice
-            )
-        bars = Bars(
-            round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)),
-            float(report.total_cycles),
-            "modelled cycles",
-        )
-    assert bars is not None
+        tensors = {
+            "readings": Var(FLOAT, rows.shape, by_rows, [rows.astype(np.float32)]),
+            "total": Var(FLOAT, readings, 0, right=[rows.sum(axis=0)]),
+        }
+        trial = Trial(f"{counted(sensors, 'sensor')} of {counted(readings, 'reading')}", tensors)
+        try:
+            ran = trial.of(answer)
+        except Broken as broken:
+            raise _too_large(broken, sensors) from None
+        if found := ran.wrong("total"):
+            raise NotYet(trial.tried, found.came, quoted(found.expected), *_missummed(ran, rows))
+    bars = Bars(round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
-        steps, least = report.num_steps, 2 * SENSORS
-        why = (
-            f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
-            if steps > least
-            else "it fits, and works too long."
-        )
+        steps, least = ran.report.num_steps, 2 * SENSORS
+        why = "it fits, and works too long."
+        if steps > least:
+            why = f"it fits, in {counted(steps, 'superstep')}. Each starts anew."
         raise NotYet(
-            tried, "the right sums, too late", "", why, "use room for a whole row: that fits.", bars
+            trial.tried,
+            "the right sums, too late",
+            "",
+            why,
+            "use room for a whole row: that fits.",
+            bars,
         )
-    fullest = int(report.memory.held_per_tile.max())
-    bound = least_cycles(report, 1, crossing=FLOAT_BYTES * (SENSORS - 1) * READINGS)
+    fullest = int(ran.report.memory.held_per_tile.max())
+    bound = least_cycles(ran.report, 1, crossing=FLOAT_BYTES * (SENSORS - 1) * READINGS)
     words = (
-        f"{SENSORS} sensors of {READINGS:,} readings, and smaller cases; the fullest tile "
-        f"holds {number(fullest)} bytes"
+        f"{SENSORS} sensors of {READINGS:,} readings, and smaller cases; the fullest tile holds "
+        f"{number(fullest)} bytes"
     )
-    return Passed(words, bars, (float(report.total_cycles), fullest), bound=bound)
+    return Passed(words, bars, (ran.cycles, fullest), bound=bound)
 
 
-def _added_up(answer: Callable[..., Any], rows: Array, tried: str) -> tuple[Array, Report]:
-    """What is in `total` after a run, and its report."""
-    graph = graph_of()
-    readings = graph.add_variable(FLOAT, rows.shape, "readings")
-    total = graph.add_variable(FLOAT, rows.shape[1], "total")
-    graph.set_tile_mapping(total, 0)
-    for sensor in range(len(rows)):
-        graph.set_tile_mapping(readings[sensor], sensor)
-    program = program_of(answer, tried, graph, readings, total)
-    try:
-        return ran_on(graph, program, tried, [(readings, rows)], total)
-    except Broken as broken:
-        if not isinstance(error := broken.error, GraphMemoryAllocationError):
-            raise
-        said = (
-            [cause.text for cause in error.why().causes[:2]]
-            if error.report is not None
-            else [error.tried]
-        )
-        advice = (
-            f"how many of the {len(rows)} rows does tile 0 need at once, to add them up one "
-            f"after another?"
-        )
-        raise NotYet(
-            tried, f"still too much. {said[0]}", "a program that fits", " ".join(said[1:]), advice
-        ) from None
+def _too_large(broken: Broken, rows: int) -> Exception:
+    """An error of memory, in the words of this exercise; any other as it is."""
+    if not isinstance(error := broken.error, GraphMemoryAllocationError):
+        return broken
+    said = (
+        [cause.text for cause in error.why().causes[:2]]
+        if error.report is not None
+        else [error.tried]
+    )
+    advice = (
+        f"how many of the {rows} rows does tile 0 need at once, to add them up one after another?"
+    )
+    return NotYet(
+        broken.tried,
+        f"still too much. {said[0]}",
+        "a program that fits",
+        " ".join(said[1:]),
+        advice,
+    )
 
 
-def _sum_mistake(rows: Array, came: Array) -> tuple[str, str]:
-    half = rows.astype(np.float16).astype(np.float32)
-    every = "there must be room for fewer rows at a time, and not for fewer rows."
-    mistakes = [
-        (
-            half.sum(axis=0),
-            (
-                "on the way the readings were HALF: they take half the room, and are rounded to 11 "
-                "bits."
-            ),
-            "keep them as FLOAT. Room comes from doing one thing after another.",
-        ),
-        (rows[1:].sum(axis=0), "row 0 is missing.", "begin with a Copy of row 0 into total."),
-        (
-            rows.sum(axis=0) + rows[0],
-            "row 0 was added twice: once it was copied, and once added.",
-            "add from row 1 on.",
-        ),
-        (
-            rows[-1],
-            "total holds the last row alone: each Copy wrote over the one before.",
-            "add instead of copying.",
-        ),
-    ]
-    mistakes += [
-        (
-            rows[:n].sum(axis=0),
-            f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}.",
-            every,
-        )
-        for n in range(2, len(rows))
-    ]
-    for like, why, advice in mistakes:
-        if np.array_equal(like, came):
-            return why, advice
-    right = came == rows.sum(axis=0)
-    if right.any() and not right[int(np.argmin(right)) :].any():
-        return (
+def _missummed(ran: Ran, rows: Array) -> Reason:
+    """Why sums are wrong: a known mistake, or some rows or places that were left out, of which
+    there may be any number."""
+    why, advice = ran.trial.reason(ran, "06.3")
+    came = ran.came[0]["total"]
+    sums = np.cumsum(rows, axis=0)
+    for n in range(2, len(rows)):
+        if not why and np.array_equal(came, sums[n - 1]):
+            why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
+            advice = "there must be room for fewer rows at a time, and not for fewer rows."
+    right = came == sums[-1]
+    if not why and right.any() and not right[int(np.argmin(right)) :].any():
+        why, advice = (
             "the first places are right, and the rest was left out.",
             "what does not fit at once can come later.",
         )
-    return "", "follow one place by hand: which row comes when?"
+    return why, advice or "follow one place by hand: which row comes when?"
 
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
@@ -721,10 +586,8 @@ def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
         ),
         (
             kind == SPLIT,
-            (
-                "its shape is different: the work was cut into other pieces, for another number of "
-                "vertices."
-            ),
+            "its shape is different: the work was cut into other pieces, for another number of "
+            "vertices.",
             note,
         ),
         (True, "its dtype and its shape are the same. It lies on other tiles.", note),
@@ -762,7 +625,8 @@ def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
     """The report of a run to which `feed(disc)` gives the rows of a disc one by one.
 
     On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It
-    is the same for every run."""
+    is the same for every run.
+    """
     return _fed(feed, disc, "feed(disc)")[0]
 
 
@@ -852,7 +716,7 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
                 else ""
             )
             came = (
-                f"the rows ran out after "
+                "the rows ran out after "
                 f"{counted(int(broken.error.tried.split('gave')[1].split()[0]), 'row')}"
             )
             raise NotYet(
@@ -864,8 +728,8 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
     bars = Bars(100 * STARVED, 100 * share, "% of the time, waiting for the disc")
     if share > STARVED:
         why = (
-            f"the disc was read {counted(disc.reads, 'time')} for {len(disc):,} rows, and a "
-            f"read takes {EACH_READ * 1e6:g} µs."
+            f"the disc was read {counted(disc.reads, 'time')} for {len(disc):,} rows, and a read "
+            f"takes {EACH_READ * 1e6:g} µs."
         )
         raise NotYet(
             tried,
@@ -917,49 +781,57 @@ def sums_in_place_cycles(moments: int, channels: int) -> int:
     adds them.
 
     By docs/model.md: a sum takes a cycle of its worker for each FLOAT and 12 more, and six workers
-    take turns."""
+    take turns.
+    """
     rounds = -(-channels // (6 * TILES))
     return SYNC + 6 * rounds * (moments + 12)
 
 
-def _places(answer: Callable[..., Any]) -> Passed:
-    draw = np.random.default_rng(606)
-    for moments, channels in ((7, 13), (31, 5), (1, 26), (MOMENTS, CHANNELS)):
-        tried = f"{name_of(answer)}(graph, {moments}, {channels})"
-        graph = graph_of()
-        readings = _tensor(answer, tried, graph, moments, channels)
+def _summing(tried: str, values: Array) -> Trial:
+    """answer(graph, moments, channels) makes the tensor of readings; what adds them up is added
+    here."""
+
+    def form(
+        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+    ) -> tuple[Program, list[Tensor]]:
+        channels = values.shape[1]
+        readings = _tensor(answer, tried, graph, *values.shape)
         sums = graph.add_variable(FLOAT, channels, "check sums")
         compute_set = graph.add_compute_set("sums")
         for channel in range(channels):
             vertex = graph.add_vertex(compute_set, Total, x=readings[:, channel], out=sums[channel])
             for part in (sums[channel], vertex):
                 graph.set_tile_mapping(part, channel * TILES // channels)
+        with answering(tried):
+            graph.create_host_write("check readings", readings)
+        return Execute(compute_set), [sums]
+
+    return Trial(
+        tried, {}, form=form, ready=lambda ran: ran.engine.write_tensor("check readings", values)
+    )
+
+
+def _places(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(606)
+    for moments, channels in ((7, 13), (31, 5), (1, 26), (MOMENTS, CHANNELS)):
+        tried = f"{name_of(answer)}(graph, {moments}, {channels})"
         values = draw.permutation(moments * channels).reshape(moments, channels).astype(np.float32)
-        came, report = ran_on(graph, Execute(compute_set), tried, [(readings, values)], sums)
-        if not np.array_equal(came, values.sum(axis=0)):
+        ran = _summing(tried, values).of(answer)
+        if not np.array_equal(ran.result, values.sum(axis=0)):
             why = (
                 "some elements stand in it more than once, so that one reading is written over "
                 "another."
             )
-            raise NotYet(
-                tried,
-                "other sums",
-                "one element for each reading",
-                why,
-                "make a variable of moments x channels elements.",
-            )
-    bars = Bars(
-        round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)),
-        float(report.total_cycles),
-        "modelled cycles",
-    )
-    bound = least_cycles(report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
+            advice = "make a variable of moments x channels elements."
+            raise NotYet(tried, "other sums", "one element for each reading", why, advice)
+    bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
-        raise NotYet(tried, "the right sums, too late", "", *_why_late(report), bars)
+        raise NotYet(tried, "the right sums, too late", "", *_why_late(ran.report), bars)
+    bound = least_cycles(ran.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     return Passed(
         f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",
         bars,
-        float(report.total_cycles),
+        ran.cycles,
         bound=bound,
     )
 
@@ -996,13 +868,13 @@ def _why_late(report: Report) -> tuple[str, str]:
         (cause.text for cause in report.why().causes if "within its memory" in cause.text), ""
     )
     why = (
-        f"nothing crosses. {pieces} The readings of a channel lie on the right tile, with "
-        f"others between them."
+        f"nothing crosses. {pieces} The readings of a channel lie on the right tile, with others "
+        "between them."
     )
     if not pieces:
         why = (
-            f"nothing is put in order any more. Now {number(crossing)} bytes cross, and that "
-            f"takes as long again."
+            f"nothing is put in order any more. Now {number(crossing)} bytes cross, and that takes "
+            "as long again."
         )
     elif crossing:
         why = f"{number(crossing)} bytes cross. And {pieces[0].lower()}{pieces[1:]}"
@@ -1023,10 +895,10 @@ LESSON = Lesson(
         Question(
             "06.0",
             "Five variables on a tile",
-            (Part("", "bytes", whole=True),),
+            (PredictedValue("", "bytes", whole=True),),
             "a variable is live from the step that writes it to the last that reads it. While one "
-            "is made of another, two are "
-            "live, and no more. What is dead leaves its bytes to others.",
+            "is made of another, two are live, and no more. What is dead leaves its bytes to "
+            "others.",
         ),
         Exercise(
             "06.1",
@@ -1034,21 +906,15 @@ LESSON = Lesson(
             ("a function",),
             _peaks,
             (
-                (
-                    "Three questions, three tables: report.compilation.tiles, "
-                    "report.compilation.liveness_program_steps, report.variables."
-                ),
+                "Three questions, three tables: report.compilation.tiles, "
+                "report.compilation.liveness_program_steps, report.variables.",
                 "max(table, key=…) gives the row for which something is largest. For a tile that "
-                "is memory.total.including_gaps, for a "
-                "step its bytes. Both rows have a number.",
-                (
-                    "report.variables.live_at(…) takes the number of the step. Of that, "
-                    'largest("bytes", …) gives rows with names.'
-                ),
+                "is memory.total.including_gaps, for a step its bytes. Both rows have a number.",
+                "report.variables.live_at(…) takes the number of the step. Of that, "
+                'largest("bytes", …) gives rows with names.',
             ),
             "the fullest step is when the chip holds most, and the fullest tile may have its own "
-            "worst moment at another one. What "
-            "has to fit is the tile.",
+            "worst moment at another one. What has to fit is the tile.",
         ),
         Exercise(
             "06.2",
@@ -1056,21 +922,16 @@ LESSON = Lesson(
             ("a function",),
             _splits,
             (
-                (
-                    "report.variables has a row for each: bytes, always_live, and more. A sum over "
-                    "some of the rows is half of the answer."
-                ),
+                "report.variables has a row for each: bytes, always_live, and more. A sum over "
+                "some of the rows is half of the answer.",
                 "For the other half take one place of the programs after another. There are as "
-                "many as report.compilation."
-                "liveness_program_steps. What of the rest is live there?",
+                "many as report.compilation.liveness_program_steps. What of the rest is live "
+                "there?",
                 "live_at(place) gives those that are, the ones that always are among them: leave "
-                "those out. Add up the bytes, and keep "
-                "the largest of all sums.",
+                "those out. Add up the bytes, and keep the largest of all sums.",
             ),
-            (
-                "what the rest needs is a maximum and not a sum. So a program of a thousand steps "
-                "need not be larger than one of ten."
-            ),
+            "what the rest needs is a maximum and not a sum. So a program of a thousand steps need "
+            "not be larger than one of ten.",
         ),
         Exercise(
             "06.3",
@@ -1078,23 +939,16 @@ LESSON = Lesson(
             ("a function",),
             _fits,
             (
-                (
-                    'report.why("memory") names a tile, a variable, and from when to when it is '
-                    "live. "
-                    "Must all of it be there at once?"
-                ),
-                (
-                    "To add a row to total, tile 0 needs that row and total. The next row may lie "
-                    "where the last one lay."
-                ),
+                'report.why("memory") names a tile, a variable, and from when to when it is live. '
+                "Must all of it be there at once?",
+                "To add a row to total, tile 0 needs that row and total. The next row may lie "
+                "where the last one lay.",
                 "graph.clone(total) is room for one row on tile 0. Then for each further row: a "
-                "Copy into that room, and an "
-                "add_in_place.",
+                "Copy into that room, and an add_in_place.",
             ),
-            "without the Copy it fits, too: add_in_place fetches what lies elsewhere into a "
-            "buffer that is gone after the step. "
-            "And who shares the places of total among all tiles, and not the rows, is done in "
-            "half the time.",
+            "without the Copy it fits, too: add_in_place fetches what lies elsewhere into a buffer "
+            "that is gone after the step. And who shares the places of total among all tiles, and "
+            "not the rows, is done in half the time.",
             decoys=(
                 ("room = graph.clone(readings)", "room = graph.clone(total)"),
                 (
@@ -1109,21 +963,15 @@ LESSON = Lesson(
             ("a function",),
             _changes,
             (
-                (
-                    "compare(before, after) finds every difference. Print it for the two reports "
-                    "above: which lines speak of variables?"
-                ),
-                (
-                    'compare(before, after).of("variables") are rows with a name and a note. '
-                    'of("cycles") are those of steps.'
-                ),
-                "The first variable and the first step are two parts of the answer. Its note "
-                "tells the kind: it speaks of a dtype, of "
-                "a shape, or of tiles.",
+                "compare(before, after) finds every difference. Print it for the two reports "
+                "above: which lines speak of variables?",
+                'compare(before, after).of("variables") are rows with a name and a note. '
+                'of("cycles") are those of steps.',
+                "The first variable and the first step are two parts of the answer. Its note tells "
+                "the kind: it speaks of a dtype, of a shape, or of tiles.",
             ),
             "put such a comparison into your tests: a report of last week in a file, one of today "
-            "beside it, and nobody makes a "
-            "program slower without knowing.",
+            "beside it, and nobody makes a program slower without knowing.",
         ),
         Exercise(
             "06.5",
@@ -1131,25 +979,15 @@ LESSON = Lesson(
             ("a function",),
             _feeds,
             (
-                (
-                    "What takes long is to ask at all, and not the rows. How many rows may one "
-                    "read "
-                    "give?"
-                ),
-                (
-                    "Read many rows, then give them one by one: a loop in a loop, with yield in "
-                    "the "
-                    "inner one."
-                ),
-                (
-                    "for first in range(0, len(disc), …): read from there on. The last read may "
-                    "give "
-                    "fewer rows than you asked for."
-                ),
+                "What takes long is to ask at all, and not the rows. How many rows may one read "
+                "give?",
+                "Read many rows, then give them one by one: a loop in a loop, with yield in the "
+                "inner one.",
+                "for first in range(0, len(disc), …): read from there on. The last read may give "
+                "fewer rows than you asked for.",
             ),
             "the device still waits while the disc is read, only less often. To read ahead while "
-            "it works is better yet: lesson 07 "
-            "does that with a callback.",
+            "it works is better yet: lesson 07 does that with a callback.",
             decoys=(
                 ("for first in range(0, len(disc)):", "for first in range(0, len(disc), 256):"),
                 ("yield disc.read(first, 256)", "yield from disc.read(first, 256)"),
@@ -1163,16 +1001,13 @@ LESSON = Lesson(
             (
                 "report.why() says what the tiles do for all this time. Who asked for that?",
                 "A variable keeps its elements row by row, the last index fastest. On a tile with "
-                "six channels, six neighbours in "
-                "memory are six channels of one moment. What a vertex wants to have side by side "
-                "is one channel.",
+                "six channels, six neighbours in memory are six channels of one moment. What a "
+                "vertex wants to have side by side is one channel.",
                 "So let the channels come first: a variable of shape (channels, moments), whose "
-                "rows you map. The vertices want "
-                "moments first, and a view gives them that.",
+                "rows you map. The vertices want moments first, and a view gives them that.",
             ),
             "nothing is computed or sent in another way, and it is forty times as fast. The order "
-            "of elements within a tile is a "
-            "part of the mapping, too.",
+            "of elements within a tile is a part of the mapping, too.",
             decoys=(
                 (
                     'readings = graph.add_variable(FLOAT, (moments, channels), "readings")',

@@ -4,18 +4,28 @@ mistakes by name."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, UNSIGNED_INT, DataStream, Engine, Graph, StreamCallback, datasets
+from ipu_teach import (
+    FLOAT,
+    INT,
+    UNSIGNED_INT,
+    DataStream,
+    Engine,
+    Graph,
+    StreamCallback,
+    Tensor,
+    datasets,
+)
 from ipu_teach.errors import StreamConnectionError, UninitialisedReadError, counted, shown
-from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
     Broken,
-    NotAttempted,
     NotYet,
     Passed,
     answering,
@@ -28,8 +38,10 @@ from ipu_teach.lessons.judging import (
     returned,
     said_by,
 )
-from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import all_of, graph_of, loaded, program_of
+from ipu_teach.lessons.trial import Into, Out, Ran, Trial, Var, linearly, refuse_growing
+from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence
 from ipu_teach.types import Array
@@ -48,9 +60,9 @@ def _scores(images: Array, weights: Array, bias: Array) -> Array:
     return scores
 
 
-def _softmax(scores: Array, axis: int = 1) -> Array:
-    powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    probabilities: Array = powers / powers.sum(axis=axis, keepdims=True)
+def _softmax(scores: Array) -> Array:
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    probabilities: Array = powers / powers.sum(axis=1, keepdims=True)
     return probabilities
 
 
@@ -91,130 +103,6 @@ def _batches() -> dict[str, tuple[Batch, Slopes]]:
     return cases
 
 
-Divisor = Callable[[int, int], float]  # of the numbers of images and of classes
-
-
-def _by_images(images: int, classes: int) -> float:
-    return images
-
-
-def _by_one(images: int, classes: int) -> float:
-    return 1
-
-
-def _from_errors(
-    errors: Callable[[Array, Array], Array],
-    of_weights: Divisor = _by_images,
-    of_bias: Divisor = _by_images,
-) -> Callable[..., Slopes]:
-    """Slopes made of errors(scores, one-hot labels), each divided by something."""
-
-    def slopes(images: Array, labels: Array, weights: Array, bias: Array) -> Slopes:
-        wrong, sizes = (
-            errors(_scores(images, weights, bias), np.eye(len(bias))[labels]),
-            (len(labels), len(bias)),
-        )
-        return images.T @ wrong / of_weights(*sizes), wrong.sum(axis=0) / of_bias(*sizes)
-
-    return slopes
-
-
-def _right_errors(scores: Array, hot: Array) -> Array:
-    return _softmax(scores) - hot
-
-
-def _less_every_label(scores: Array, hot: Array) -> Array:
-    return _softmax(scores) - hot.any(axis=0)
-
-
-DIVIDE = "divide by the number of images, len(labels)."
-SLOPE_MISTAKES: tuple[tuple[Callable[..., Slopes], str, str], ...] = (
-    (
-        _from_errors(_right_errors, _by_one, _by_one),
-        "these are the slopes of the sum of the losses: the 1/batch is missing.",
-        DIVIDE,
-    ),
-    (
-        _from_errors(_right_errors, of_bias=_by_one),
-        "the slope of weights is right, and that of bias is not divided by the batch.",
-        DIVIDE,
-    ),
-    (
-        _from_errors(_right_errors, of_weights=_by_one),
-        "the slope of bias is right, and that of weights is not divided by the batch.",
-        DIVIDE,
-    ),
-    (
-        _from_errors(_right_errors, lambda n, k: BATCH, lambda n, k: BATCH),
-        f"it was divided by {BATCH}, the batch of the lesson. The check's batches have other sizes.",
-        DIVIDE,
-    ),
-    (
-        _from_errors(_right_errors, lambda n, k: n * k, lambda n, k: n * k),
-        (
-            "it was divided by the number of classes too: mean() without an axis divides by all "
-            "there "
-            "is."
-        ),
-        DIVIDE,
-    ),
-    (
-        _from_errors(lambda z, y: y - _softmax(z)),
-        "every sign is turned round: these point downhill, and a slope points uphill.",
-        "probabilities less the right answer, and not the other way round.",
-    ),
-    (
-        _from_errors(lambda z, y: _softmax(z)),
-        "the labels play no part in it.",
-        "take 1 from the probability of the right digit.",
-    ),
-    (
-        _from_errors(_less_every_label),
-        (
-            "1 was taken from every digit that is anybody's label, in every row: p[:, labels] "
-            "means "
-            "all rows."
-        ),
-        "p[range(len(labels)), labels] is one place in each row.",
-    ),
-    (
-        _from_errors(lambda z, y: z - y),
-        "the scores were taken for probabilities: softmax is missing.",
-        "turn each row of scores into probabilities first.",
-    ),
-    (
-        _from_errors(lambda z, y: np.exp(z) - y),
-        "exp was taken, and not divided by the sum of its row.",
-        "divide each row by its sum: .sum(axis=1, keepdims=True).",
-    ),
-    (
-        _from_errors(lambda z, y: _softmax(z, axis=0) - y),
-        "the probabilities add up to 1 over the images: each row should, over the digits.",
-        "sum with axis=1, keepdims=True.",
-    ),
-    (
-        _from_errors(lambda z, y: np.exp(z) / np.exp(z).sum() - y),
-        "all probabilities together add up to 1: each row should.",
-        "sum with axis=1, keepdims=True.",
-    ),
-    (
-        _from_errors(lambda z, y: 1 / (1 + np.exp(-z)) - y),
-        "each score went through a sigmoid of its own, as if the digits did not exclude each other.",
-        "use softmax: exp, divided by the sum of the row.",
-    ),
-    (
-        _from_errors(lambda z, y: 2 * (_softmax(z) - y)),
-        "everything is twice what it should be. There is no square in the loss, and so no 2.",
-        "leave the 2 out.",
-    ),
-    (
-        _from_errors(lambda z, y: RATE * (_softmax(z) - y)),
-        "it was multiplied by the rate already. Asked is the slope, and not the step.",
-        "leave the rate to the update.",
-    ),
-)
-
-
 def _slopes(answer: Callable[..., Any]) -> Passed:
     cases = _batches()
     results = {name: call(answer, *batch) for name, (batch, _) in cases.items()}
@@ -225,10 +113,14 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
         return Passed(f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss")
     told = next(iter(wrong))
     batch, right = cases[told]
-    why, advice = "", "take one image, and follow the three lines of the formula by hand."
-    for like, said, next_step in SLOPE_MISTAKES:
-        if all(not _apart(results[name], like(*each)) for name, (each, _) in cases.items()):
-            why, advice = said, next_step
+
+    def comes_to_hers(like: Callable[..., Any]) -> bool:
+        return all(
+            not _apart(results[name], like(*deepcopy(each))) for name, (each, _) in cases.items()
+        )
+
+    why, advice = first(suspects("07.1"), comes_to_hers)
+    advice = advice or "take one image, and follow the three lines of the formula by hand."
     shapes = _shapes_of(results[told])
     pixels, classes = batch[2].shape
     if shapes and shapes[0] == (classes, pixels) and pixels != classes:
@@ -255,8 +147,8 @@ def _batch_text(answer: object, batch: Batch) -> str:
 
 def _shapes_of(found: Any) -> tuple[tuple[int, ...], ...]:
     try:
-        first, second = found
-        return np.shape(first), np.shape(second)
+        weights, bias = found
+        return np.shape(weights), np.shape(bias)
     except Exception:  # no pair, or something that is no array
         return ()
 
@@ -274,86 +166,76 @@ def _apart(found: Any, right: Slopes) -> str:
 
 # --- 07.2 -----------------------------------------------------------------------------------------
 
-STREAMS = ("images", "labels", "loss")
 
-
-@dataclass
-class _Small:
-    """A program that learns nothing but counts: each loss tells its image, its label and the
-    round."""
-
-    graph: Graph
-    program: Program
-    tried: str
-
-
-def _small(answer: Callable[..., Any], steps: int) -> _Small:
-    graph = graph_of()
-    images, labels = (
-        graph.add_variable(FLOAT, (4, 3), "images"),
-        graph.add_variable(UNSIGNED_INT, (4,), "labels"),
-    )
-    loss, rounds = (
-        graph.add_variable(FLOAT, (4,), "loss"),
-        graph.add_variable(FLOAT, (4,), "rounds"),
-    )
+def _counting(
+    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+) -> tuple[Program, list[Tensor]]:
+    """What learns nothing but counts: each loss tells its image, its label and the round."""
+    images, labels, loss, rounds = parts
     one = graph.add_constant(FLOAT, (4,), 1, "one")
-    for tile, tensor in enumerate((images, labels, loss, rounds, one)):
-        graph.set_tile_mapping(tensor, tile)
+    graph.set_tile_mapping(one, 4)
     graph.set_initial_value(rounds, 0)
-    learn = Sequence()
+    learn, (steps,) = Sequence(), trial.more
     popops.add_in_place(graph, rounds, one, learn)
     told = popops.cast(graph, labels, FLOAT, learn)
     popops.scaled_add_to(graph, told, images[:, 2], 10, learn)
     popops.scaled_add_to(graph, told, rounds, 10_000, learn)
     learn.add(Copy(told, loss))
-    tried = f"an epoch of {counted(steps, 'step')}"
-    return _Small(
-        graph, program_of(answer, tried, graph, images, labels, loss, learn, steps), tried
-    )
+    return program_of(
+        answer, f"an epoch of {counted(steps, 'step')}", graph, images, labels, loss, learn, steps
+    ), []
+
+
+def _named(ran: Ran) -> None:
+    """Raise `NotYet` unless the answer made its streams, by their names."""
+    made = {stream.handle for stream in ran.engine.list_streams()}
+    if missing := [name for name in ran.trial.streams if name not in made]:
+        came = f"the streams {', '.join(map(repr, sorted(made)))}" if made else "no stream"
+        advice = "make the three, with the names of the exercise."
+        raise NotYet(ran.trial.tried, came, f"a stream {missing[0]!r}", next_step=advice)
+
+
+def _steps(pixels: Any, labels: Any) -> Trial:
+    """An epoch of batches of four images with three pixels each."""
+    tensors = {"images": Var(FLOAT, (4, 3), 0), "labels": Var(UNSIGNED_INT, (4,), 1)}
+    tensors |= {"loss": Var(FLOAT, (4,), 2), "rounds": Var(FLOAT, (4,), 3)}
+    tried = f"an epoch of {counted(len(labels), 'step')}, in one engine.run()"
+    images, digits = Into(FLOAT, pixels, 12, hers=True), Into(UNSIGNED_INT, labels, 4, hers=True)
+    streams: dict[str, Into | Out] = {
+        "images": images,
+        "labels": digits,
+        "loss": Out(FLOAT, 4, hers=True),
+    }
+    return Trial(tried, tensors, streams, (len(labels),), _counting, ready=_named)
 
 
 def _epoch(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(702)
-    sizes = {steps: sum(1 for _ in all_of(_small(answer, steps).program)) for steps in (2, 23)}
+    sizes = {
+        steps: _steps(np.zeros((steps, 12)), np.zeros((steps, 4))).build(answer)
+        for steps in (2, 23)
+    }
     for steps in (5, 23, 1):
-        made = _small(answer, steps)
-        tried = f"{made.tried}, in one engine.run()"
-        pixels = draw.permutation(steps * 12).astype(np.float32)
-        labels = draw.integers(1, CLASSES, steps * 4)
-        engine = loaded(made.graph, made.program, tried)
-        known = {stream.handle for stream in engine.list_streams()}
-        if missing := [name for name in STREAMS if name not in known]:
-            came = f"the streams {', '.join(map(repr, sorted(known)))}" if known else "no stream"
-            raise NotYet(
-                tried,
-                came,
-                f"a stream {missing[0]!r}",
-                next_step="make the three, with the names of the exercise.",
-            )
-        sent: list[Any] = []
-        ran_dry = ""
-        with answering(tried):
-            # an array would go round
-            engine.connect_stream("images", iter(pixels.reshape(steps, 12)))
-            engine.connect_stream("labels", iter(labels.reshape(steps, 4).astype(np.uint32)))
-            engine.connect_stream("loss", sent)
+        pixels = draw.permutation(steps * 12).astype(np.float32).reshape(steps, 12)
+        labels = draw.integers(1, CLASSES, steps * 4).astype(np.uint32).reshape(steps, 4)
+        ran = _steps(pixels, labels).build(answer)
+        ran.load()
+        tried, ran_dry = ran.trial.tried, ""
         try:
-            with answering(tried):
-                engine.run()
+            ran.run()
         except Broken as broken:
             if isinstance(broken.error, UninitialisedReadError):
                 raise _too_early(tried, broken.error) from None
             if not isinstance(broken.error, StreamConnectionError):
                 raise
             ran_dry = broken.error.tried
-        losses = np.array(sent, float).reshape(-1, 4)
-        right = labels.reshape(steps, 4) + 10.0 * pixels.reshape(steps, 4, 3)[:, :, 2]
-        right += 10_000.0 * np.arange(1, steps + 1)[:, None]
+        losses = ran.sent["loss"].reshape(-1, 4)
+        right = labels + 10.0 * pixels[:, 2::3] + 10_000.0 * np.arange(1, steps + 1)[:, None]
         if ran_dry:
+            more = len(losses) >= steps
             why = (
                 "it takes more batches than there are steps."
-                if len(losses) >= steps
+                if more
                 else "a round takes more than one batch."
             )
             raise NotYet(
@@ -363,18 +245,16 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
                 next_step="repeat it `steps` times, with one batch from each stream.",
             )
         if len(losses) != steps:
-            raise _lost_steps(tried, made.program, len(losses), steps)
+            raise _lost_steps(tried, ran.program, len(losses), steps)
         if where := difference(losses, right):
-            why, advice = _wrong_losses(losses, right)
-            raise NotYet(tried, f"the losses: {where}", "", why, advice)
-    if sizes[23] > sizes[2]:
-        raise NotYet(
-            "how large the program is",
-            f"{sizes[2]} steps written down for 2 batches and {sizes[23]} for 23",
-            "as many for 23 as for 2",
-            "a Python loop wrote every step down, and each would take memory for its code.",
-            "write one step down, and say Repeat(steps, step).",
-        )
+            raise NotYet(
+                tried,
+                f"the losses: {where}",
+                "",
+                *ran.trial.reason(ran, "07.2", advice="follow the first two rounds."),
+            )
+    why = "a Python loop wrote every step down, and each would take memory for its code."
+    refuse_growing(sizes, "batches", why, "write one step down, and say Repeat(steps, step).")
     return Passed(
         "5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow"
     )
@@ -388,14 +268,14 @@ def _lost_steps(tried: str, program: Program, came: int, steps: int) -> NotYet:
         advice = "end a round with a Copy of loss into its stream."
     elif not loops and came == 1:
         why = (
-            "the program does one step, and nothing in it repeats: the host would have to call "
-            "run for every batch."
+            "the program does one step, and nothing in it repeats: the host would have to call run "
+            "for every batch."
         )
         advice = "put the step into Repeat(steps, …)."
     elif came == 1:
         why = (
-            "the losses are sent once: the Copy into the stream stands behind the loop, and not "
-            "in it."
+            "the losses are sent once: the Copy into the stream stands behind the loop, and not in "
+            "it."
         )
         advice = "put it into the round, after learn."
     elif came < steps:
@@ -414,7 +294,7 @@ def _too_early(tried: str, error: UninitialisedReadError) -> NotYet:
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:
             why = (
                 f"{name} was read and nothing had been put there: no stream is copied into it "
-                f"before that."
+                "before that."
             )
             advice = f"copy the stream into {name} before learn."
             if name == "loss":
@@ -424,38 +304,6 @@ def _too_early(tried: str, error: UninitialisedReadError) -> NotYet:
                 )
             return NotYet(tried, came, "", why, advice)
     return NotYet(tried, came, next_step=error.next_step)
-
-
-def _wrong_losses(came: Any, right: Any) -> tuple[str, str]:
-    """Why the losses that came are not the right ones, as far as they show it; and what to do."""
-    rounds = np.floor(came[:, 0] / 10_000)
-    steps = np.arange(1, len(came) + 1)
-    if (rounds == 2 * steps).all():
-        return "learn ran twice in each round.", "put it into the round once."
-    if (rounds == rounds[0]).all() and len(came) > 1:
-        return (
-            f"all of them are those of step {int(rounds[0])}: learn stands outside of the loop.",
-            "put learn into the round.",
-        )
-    known = came - 10_000 * steps[:, None]
-    for name, part in (("images", known // 10), ("labels", known % 10)):
-        if len(came) > 1 and (part == part[0]).all():
-            return (
-                f"every step had the same {name}: they were fetched once.",
-                f"fetch {name} in each round.",
-            )
-    if not difference(came[1:], right[:-1]):
-        return (
-            "the losses come a round late: they are sent before learn.",
-            "learn first, and then send.",
-        )
-    told = right - 10_000 * steps[:, None]
-    if not difference(known[1:] // 10, told[:-1] // 10):
-        return (
-            "learn saw the batch before: it ran before the images were fetched.",
-            "fetch, and then learn.",
-        )
-    return "", "follow the first two rounds."
 
 
 # --- 07.3 -----------------------------------------------------------------------------------------
@@ -495,7 +343,7 @@ def _reached() -> float:
         zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
     )
     for images, labels in EPOCHS * batches:
-        errors = _right_errors(_scores(images, weights, bias), np.eye(CLASSES)[labels])
+        errors = _softmax(_scores(images, weights, bias)) - np.eye(CLASSES)[labels]
         weights -= RATE / BATCH * images.T @ errors
         bias -= RATE / BATCH * errors.sum(axis=0)
     return _right(weights, bias, data.test_images, data.test_labels) / len(data.test_labels)
@@ -574,12 +422,8 @@ def _train(answer: Callable[..., Any]) -> Passed:
     runs = []
     for epochs, turned in ((EPOCHS, False), (3, False), (EPOCHS, True)):
         tried = f"{epochs} epochs of 750 digits, and 297 to test on"
-        with answering(tried):
-            engine.load()
-            result = answer(engine, _digits(turned), epochs)
-        if result is ...:
-            raise NotAttempted
-        share = _share_of(tried, result)
+        engine.load()
+        share = _share_of(tried, call_made(answer, tried, engine, _digits(turned), epochs))
         updates = next(p.executions for p in engine.report.compute_sets if p.name == "update")
         learnt = engine.read_tensor("weights"), engine.read_tensor("bias")
         runs.append(_Trained(tried, share, updates // 15, *learnt))
@@ -654,7 +498,7 @@ def _seen_nothing(run: _Trained) -> None:
     data = _digits(True)
     why = (
         f"each test label had {TURNED} added, so that whoever never saw them reads next to none "
-        f"right."
+        "right."
     )
     if _right(run.weights, run.bias, data.test_images, data.test_labels) > LEAK * len(
         data.test_labels
@@ -694,7 +538,7 @@ def _counted(run: _Trained) -> None:
     elif abs(run.share - tests / padded) < 1e-6:
         why = (
             f"the hits were divided by {padded}: the blank images that fill the last batch were "
-            f"counted too."
+            "counted too."
         )
         advice = "divide by len(data.test_labels)."
     raise NotYet(run.tried, f"{run.share:.4g}", f"{tests / count:.4g}", why, advice)
@@ -732,79 +576,95 @@ def _share_of(tried: str, result: Any) -> float:
 LEVEL = 1 / 510  # half of a grey level: what is nearer than that is the right one
 
 
-def _bytes(answer: Callable[..., Any]) -> Passed:
-    draw = np.random.default_rng(704)
-    worst, told = 0.0, ""
-    for rows, columns in ((7, 37), (BATCH, PIXELS), (1, 1)):
-        graph = graph_of()
-        images = graph.add_variable(FLOAT, (rows, columns), "images")
-        poputil.map_tensor_linearly(graph, images)
-        graph.create_host_read("check images", images)
-        tried = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
-        program = program_of(answer, tried, graph, images)
-        engine = loaded(graph, program, tried)
-        streams = [stream for stream in engine.list_streams() if stream.to_device]
+def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
+    """Feeds the stream that an answer made, a batch for each run, as often as the program asks."""
+
+    def ready(ran: Ran) -> None:
+        tried = ran.trial.tried
+        streams = [stream for stream in ran.engine.list_streams() if stream.to_device]
         if [stream.handle for stream in streams] != ["images"]:
             came = ", ".join(repr(stream.handle) for stream in streams) or "none"
             advice = 'graph.add_host_to_device_fifo("images", …).'
             raise NotYet(
                 tried, f"streams to the device: {came}", "one, named 'images'", next_step=advice
             )
-        for _ in range(2):  # twice, for nothing may be left of the first
-            sent = (draw.permutation(rows * columns) % 256).astype(np.uint8).reshape(rows, columns)
-            sent.flat[-1] = 255
-            _fetch_once(engine, program, streams[0], sent, tried)
-        each = engine.report.host_bytes / 2 / images.num_elements
+        (stream,) = streams
+
+        def feed() -> Array:
+            sent = batches[len(ran.came)]
+            if stream.num_elements != sent.size:
+                why = "a transfer is a whole batch: as many elements as images has."
+                came = f"a stream of {stream.num_elements} elements"
+                raise NotYet(
+                    tried, came, f"{sent.size}", why, "give the stream images.num_elements."
+                )
+            return sent.reshape(-1).astype(stream.dtype.numpy)
+
+        ran.engine.connect_stream_to_callback("images", feed)
+
+    return ready
+
+
+def _grey(batches: list[Array]) -> Trial:
+    """Two batches of pixels, a run for each, for nothing may be left of the first."""
+    rows, columns = batches[0].shape
+    images = Var(FLOAT, (rows, columns), linearly, right=[batch / 255.0 for batch in batches])
+    tried = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
+
+    def agree(hers: Ran, other: Ran) -> bool:
+        run = next(run for run in range(len(batches)) if _misread(hers, run).any())
+        return np.allclose(
+            other.came[run]["images"], hers.came[run]["images"], rtol=1e-3, atol=1e-3
+        )
+
+    return Trial(tried, {"images": images}, runs=len(batches), ready=_feeding(batches), agree=agree)
+
+
+def _misread(ran: Ran, run: int) -> Array:
+    """Where a pixel did not become what it should be."""
+    wrong: Array = ~(
+        np.abs(ran.came[run]["images"] - ran.trial.tensors["images"].right[run]) <= LEVEL
+    )
+    return wrong
+
+
+def _bytes(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(704)
+    worst, told = 0.0, ""
+    for rows, columns in ((7, 37), (BATCH, PIXELS), (1, 1)):
+        batches = [
+            (draw.permutation(rows * columns) % 256).astype(np.uint8).reshape(rows, columns)
+            for _ in range(2)
+        ]
+        for batch in batches:
+            batch.flat[-1] = 255
+        trial = _grey(batches)
+        try:
+            ran = trial.of(answer)
+        except Broken as broken:
+            inner = broken.error.__cause__
+            raise inner if isinstance(inner, NotYet) else broken from None
+        for run, batch in enumerate(batches):
+            if (wrong := _misread(ran, run)).any():
+                raise _misscaled(ran, run, batch, tuple(int(i) for i in np.argwhere(wrong)[0]))
+        each = ran.engine.report.host_bytes / len(batches) / (rows * columns)
         if each > worst:
-            worst, told = each, tried
+            worst, told = each, trial.tried
     bars = Bars(1, worst, "B a pixel")
     if worst > 1:
-        why = (
-            f"a pixel travels as {streams[0].dtype.__name__}, which has "
-            f"{counted(streams[0].dtype.size, 'byte')}."
-        )
-        if streams[0].dtype.size == 1:
+        dtype = next(stream.dtype for stream in ran.engine.list_streams() if stream.to_device)
+        why = f"a pixel travels as {dtype.__name__}, which has {counted(dtype.size, 'byte')}."
+        if dtype.size == 1:
             why = "more is sent than the pixels of one batch."
-        raise NotYet(
-            told,
-            f"{number(worst)} B a pixel from the host",
-            "",
-            why,
-            "send UNSIGNED_CHAR; turn it on the tile.",
-            bars,
-        )
+        advice = "send UNSIGNED_CHAR; turn it on the tile."
+        raise NotYet(told, f"{number(worst)} B a pixel from the host", "", why, advice, bars)
     return Passed("3 sizes of batches, two of each, every grey level", bars)
 
 
-def _fetch_once(
-    engine: Engine, program: Program, stream: DataStream, sent: Array, tried: str
-) -> None:
-    """Run the program with these bytes; `NotYet` unless `images` holds them as numbers from 0 to
-    1."""
-    transfers: list[int] = []
-
-    def feed() -> Array:
-        transfers.append(1)
-        if stream.num_elements != sent.size:
-            why = "a transfer is a whole batch: as many elements as images has."
-            came = f"a stream of {stream.num_elements} elements"
-            raise NotYet(tried, came, f"{sent.size}", why, "give the stream images.num_elements.")
-        return sent.reshape(-1).astype(stream.dtype.numpy)
-
-    try:
-        with answering(tried):
-            engine.connect_stream_to_callback("images", feed)
-            engine.run()
-    except Broken as broken:
-        inner = broken.error.__cause__
-        if isinstance(inner, NotYet):
-            raise inner from None
-        raise
-    came, right = engine.read_tensor("check images"), sent / 255.0
-    if not (np.abs(came - right) > LEVEL).any() and not np.isnan(came).any():
-        return
-    why, advice = "", "follow one pixel: 51 is to become 0.2."
-    if not transfers:
+def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
+    """A pixel that did not become what it should be, and why."""
+    came, right = ran.came[run]["images"], ran.trial.tensors["images"].right[run]
+    if not ran.steps["fetch"]:
         why, advice = (
             "nothing in the program fetches from the stream.",
             "begin with a Copy of the stream.",
@@ -815,44 +675,9 @@ def _fetch_once(
             "cast into images: popops.cast_with_output, or a Copy.",
         )
     else:
-        for like, said, next_step in PIXEL_MISTAKES:
-            if np.allclose(came, like(sent.astype(float)), rtol=1e-3, atol=1e-3):
-                why, advice = said, next_step
-    place = tuple(int(i) for i in np.argwhere(~(np.abs(came - right) <= LEVEL))[0])
-    was = f"a pixel of {sent[place]} became {quoted(float(came[place]))}"
-    raise NotYet(tried, was, number(float(right[place])), why, advice)
-
-
-PIXEL_MISTAKES: tuple[tuple[Callable[[Any], Any], str, str], ...] = (
-    (
-        lambda x: x,
-        "the numbers still run from 0 to 255.",
-        "multiply by 1 / 255 on the tile, after the cast.",
-    ),
-    (
-        lambda x: x / 256,
-        "it was divided by 256. There are 256 levels, and the last of them is 255.",
-        "divide by 255.",
-    ),
-    (
-        lambda x: np.floor(x / 255),
-        "only 0 and 1 are left: whole numbers were divided.",
-        "cast to FLOAT first.",
-    ),
-    (lambda x: (x > 127).astype(float), "only black and white are left.", "keep the grey levels."),
-    (lambda x: x / 255 / 255, "it was divided by 255 twice.", "divide once."),
-    (lambda x: 1 - x / 255, "black and white are exchanged.", "0 stays 0, and 255 becomes 1."),
-    (
-        lambda x: ((x + 128) % 256 - 128) / 255,
-        "what is above 127 became negative: a byte with a sign.",
-        "take UNSIGNED_CHAR.",
-    ),
-    (
-        lambda x: x * 0,
-        "images holds zeros, whatever was sent.",
-        "look at the order: fetch, cast, scale.",
-    ),
-)
+        why, advice = ran.trial.reason(ran, "07.4", advice="follow one pixel: 51 is to become 0.2.")
+    was = f"a pixel of {batch[place]} became {quoted(float(came[place]))}"
+    return NotYet(ran.trial.tried, was, number(float(right[place])), why, advice)
 
 
 # --- 07.5 -----------------------------------------------------------------------------------------
@@ -932,8 +757,8 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
         return Passed(f"{len(READERS)} readers, {count} steps each; below, the longest wait", bars)
     asked = type(callback).prefetch is StreamCallback.prefetch
     why = (
-        f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: "
-        f"they run out."
+        f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: they "
+        "run out."
     )
     advice = "the depth must last for as long as a read takes: reader.steps."
     if asked:
@@ -1021,10 +846,9 @@ LESSON = Lesson(
         Question(
             "07.0",
             "How many it reads right",
-            (Part("", "of 100", low=0, high=100),),
+            (PredictedValue("", "of 100", low=0, high=100),),
             "most digits are told apart by where their ink lies, and weighing pixels sees that. "
-            "What it cannot see is shape: "
-            "it has one weight for a pixel, whatever the others show.",
+            "What it cannot see is shape: it has one weight for a pixel, whatever the others show.",
         ),
         Exercise(
             "07.1",
@@ -1032,23 +856,17 @@ LESSON = Lesson(
             ("a function",),
             _slopes,
             (
-                (
-                    "One image first. Its errors are its ten probabilities, with 1 taken from the "
-                    "one "
-                    "of the right digit."
-                ),
-                (
-                    "p[range(n), labels] is one place in each row. Subtracting 1 there gives the "
-                    "errors of the whole batch."
-                ),
+                "One image first. Its errors are its ten probabilities, with 1 taken from the one "
+                "of the right digit.",
+                "p[range(n), labels] is one place in each row. Subtracting 1 there gives the "
+                "errors of the whole batch.",
                 "Pixel i pushes score j by x[i] for each unit of its weight. So the slope of "
-                "weight [i, j] is the sum over "
-                "the images of pixel i times error j: a product of two matrices. The loss is a "
-                "mean: divide by n.",
+                "weight [i, j] is the sum over the images of pixel i times error j: a product of "
+                "two matrices. The loss is a mean: divide by n.",
             ),
             "nothing here looks at one image alone: a batch of 50 costs one product of matrices, "
-            "and so does one of 500. Large "
-            "batches keep the units busy; small ones learn more from each image.",
+            "and so does one of 500. Large batches keep the units busy; small ones learn more from "
+            "each image.",
             decoys=(
                 (
                     "errors[np.arange(len(labels)), labels] += 1",
@@ -1068,17 +886,13 @@ LESSON = Lesson(
             (
                 "Write one step down first: two batches come in, learn, the losses go out.",
                 "A stream is made once, before the loop: graph.add_host_to_device_fifo(handle, "
-                "dtype, elements). "
-                "images.num_elements is how many a batch of images has.",
-                (
-                    "A step is Sequence(Copy(…), Copy(…), learn, Copy(…)). Repeat(steps, step) is "
-                    "the "
-                    "epoch."
-                ),
+                "dtype, elements). images.num_elements is how many a batch of images has.",
+                "A step is Sequence(Copy(…), Copy(…), learn, Copy(…)). Repeat(steps, step) is the "
+                "epoch.",
             ),
             "the losses come back one by one. Kept on the device and fetched once an epoch, they "
-            "would spare as many "
-            "transfers as there are steps; what would that take from you while it trains?",
+            "would spare as many transfers as there are steps; what would that take from you while "
+            "it trains?",
             decoys=(
                 (
                     "fetch = Sequence(Copy(images, pixels), Copy(labels, digits))",
@@ -1097,19 +911,13 @@ LESSON = Lesson(
             _train,
             (
                 "Three things follow each other: connect, train, test.",
-                (
-                    "The engine's program 0 is one epoch, so it is run in a loop. Its program 1 "
-                    "counts the hits, once, at the end."
-                ),
-                (
-                    'engine.read_tensor("num_correct") is how many were hit. Of how many? The '
-                    "blank "
-                    "images are none."
-                ),
+                "The engine's program 0 is one epoch, so it is run in a loop. Its program 1 counts "
+                "the hits, once, at the end.",
+                'engine.read_tensor("num_correct") is how many were hit. Of how many? The blank '
+                "images are none.",
             ),
-            "a share of hits is itself a measurement: of 297 images one more or less is a third "
-            "of a per cent. Two programs "
-            "that differ by less than that may be equally good.",
+            "a share of hits is itself a measurement: of 297 images one more or less is a third of "
+            "a per cent. Two programs that differ by less than that may be equally good.",
         ),
         Exercise(
             "07.4",
@@ -1117,20 +925,15 @@ LESSON = Lesson(
             ("a function",),
             _bytes,
             (
-                (
-                    "The stream and a variable beside images are of UNSIGNED_CHAR. The tiles turn "
-                    "them into FLOATs."
-                ),
+                "The stream and a variable beside images are of UNSIGNED_CHAR. The tiles turn them "
+                "into FLOATs.",
                 "The new variable needs tiles. If it lies where images lies, the cast sends "
-                "nothing: "
-                "graph.get_tile_mapping(images) says where.",
+                "nothing: graph.get_tile_mapping(images) says where.",
                 "popops.cast_with_output(graph, raw, images, program) turns raw into images. "
-                "popops.mul_in_place(graph, "
-                "images, factor, program) scales what is there.",
+                "popops.mul_in_place(graph, images, factor, program) scales what is there.",
             ),
             "the weights could take up the factor 1 / 255, and the tiles would save the "
-            "multiplication. What else would have "
-            "to change then?",
+            "multiplication. What else would have to change then?",
         ),
         Exercise(
             "07.5",
@@ -1139,27 +942,22 @@ LESSON = Lesson(
             _read_ahead,
             (
                 "prefetch is called after each transfer, until as many are ready as the stream's "
-                "buffering_depth. It may say "
-                "that there is nothing yet.",
-                (
-                    "If reader.ready(), fill the array and say SUCCESS; if not, say NOT_AVAILABLE. "
-                    "fetch has no choice: it waits."
-                ),
+                "buffering_depth. It may say that there is nothing yet.",
+                "If reader.ready(), fill the array and say SUCCESS; if not, say NOT_AVAILABLE. "
+                "fetch has no choice: it waits.",
                 "While the reader reads, the machine lives on what is ready. So the depth is at "
-                "least the steps that a read "
-                "takes: add_host_to_device_fifo(…, buffering_depth=reader.steps).",
+                "least the steps that a read takes: add_host_to_device_fifo(…, "
+                "buffering_depth=reader.steps).",
             ),
             "a deeper buffer hides a reader that is sometimes late. One that is always too slow "
-            "empties any buffer in the end: "
-            "that one needs fewer bytes, or a second reader.",
+            "empties any buffer in the end: that one needs fewer bytes, or a second reader.",
         ),
         Question(
             "07.6",
             "1,472 tiles for 13",
-            (Part("", "times as fast"),),
+            (PredictedValue("", "times as fast"),),
             "only what the tiles do among themselves is shared out. The host's link is as wide as "
-            "before, and the syncs of a "
-            "small step become a larger part of it.",
+            "before, and the syncs of a small step become a larger part of it.",
         ),
     ),
 )

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from html import escape
 
 from ipu_teach.errors import LessonError, UnknownExerciseError, counted, shown
-from ipu_teach.lessons.exercise import Lesson, Question, asked_again_in, catalogue
-from ipu_teach.lessons.panel import FRAME, LABEL, VALUE, aligned
+from ipu_teach.lessons.exercise import Question, asked_again_in, catalogue
+from ipu_teach.lessons.naming import lesson_meant
 from ipu_teach.lessons.state import Record, learned, whole
+from ipu_teach.lessons.verdict_panel import FRAME, LABEL, VALUE, aligned
 
 HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"
@@ -39,7 +40,7 @@ class Overview:
             cells = "".join(f'<td style="{VALUE}">{escape(part)}</td>' for part in rest)
             body += f'<tr><th scope="row" style="{LABEL}">{escape(name)}</th>{cells}</tr>'
         caption = (
-            f"<caption "
+            "<caption "
             f'style="text-align:left;font-weight:600;caption-side:top">{escape(self.caption)}</caption>'
         )
         table = f"{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
@@ -52,7 +53,8 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
     a lesson without any.
 
     `name`: yours, as a class shall know you; it is kept beside the rest. Raises `LessonError` for
-    what is no name."""
+    what is no name.
+    """
     if name is not None:
         if (
             not isinstance(name, str)
@@ -64,7 +66,11 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
                 next:  give one line of text, at most {LONGEST_NAME} characters, as
                 progress(name="Ada").""")
         learned().call(name.strip())
-    chosen = [known for known in catalogue() if lesson is None or _means(lesson, known)]
+    chosen = [
+        known
+        for known in catalogue()
+        if lesson is None or lesson_meant(str(lesson)) == known.number
+    ]
     if not chosen:
         numbers = ", ".join(known.number for known in catalogue())
         raise UnknownExerciseError(f"""There are no exercises for the lesson {shown(lesson)}.
@@ -95,10 +101,6 @@ def progress(lesson: str | int | None = None, *, name: str | None = None) -> Ove
     caption += f"; {made} of {counted(asked, 'prediction')} made" if asked else ""
     caption += f"; {remade} of {len(again)} asked again" if again else ""
     return Overview(caption, tuple(rows))
-
-
-def _means(lesson: object, known: Lesson) -> bool:
-    return str(lesson).isdecimal() and int(str(lesson)) == int(known.number)
 
 
 def _prediction(record: Record) -> str:

@@ -3,13 +3,13 @@ through the program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import Engine, Graph, IPUModel, Report, Tensor
-from ipu_teach.lessons.judging import NotAttempted, NotYet, answering, returned
+from ipu_teach import Engine, Graph, IPUModel, Tensor
+from ipu_teach.lessons.judging import NotYet, answering, call_made, returned
 from ipu_teach.program import Program
 
 TILES = 13
@@ -39,29 +39,9 @@ def loaded(graph: Graph, program: Any, tried: str) -> Engine:
     return engine
 
 
-def ran_on(
-    graph: Graph, program: Any, tried: str, given: Sequence[tuple[Tensor, Any]], result: Tensor
-) -> tuple[Any, Report]:
-    """(what is in `result` after a run on what is `given`, tensors with their values; the report).
-    Errors are the answer's."""
-    with answering(tried):
-        for number, (tensor, _) in enumerate(given):
-            graph.create_host_write(f"check write {number}", tensor)
-    graph.create_host_read("check result", result)
-    engine = loaded(graph, program, tried)
-    with answering(tried):
-        for number, (_, values) in enumerate(given):
-            engine.write_tensor(f"check write {number}", values)
-        engine.run()
-    return engine.read_tensor("check result"), engine.report
-
-
 def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
     """The program that an answer builds."""
-    with answering(tried):
-        made = answer(*arguments)
-    if made is ...:
-        raise NotAttempted
+    made = call_made(answer, tried, *arguments)
     if not isinstance(made, Program):
         raise NotYet(
             tried,

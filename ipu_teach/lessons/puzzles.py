@@ -4,7 +4,8 @@ whoever is stuck.
 Two forms: `puzzle("02.1")` shows the lines, as text and, where a kernel runs, as a list to
 rearrange with the keyboard alone; `puzzle("02.1", "c a d b")` tries an order. Which order is right
 nobody stored: the lines become a function, and the exercise's check decides. Solving a puzzle
-counts as solving with help."""
+counts as solving with help.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +20,19 @@ import numpy as np
 
 from ipu_teach.errors import AnswerKindError, LessonError, counted, shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.lessons.desk import SIGNS, Verdict, complete_reference, judged, refusals, run_cell
 from ipu_teach.lessons.exercise import REFUSALS, Exercise, find_exercise
 from ipu_teach.lessons.gaps import Reference, gaps_in
 from ipu_teach.lessons.judging import Kind
-from ipu_teach.lessons.panel import FRAME, Panel
+from ipu_teach.lessons.learner_calls import (
+    SIGNS,
+    Verdict,
+    complete_reference,
+    judged,
+    refusals,
+    run_cell,
+)
 from ipu_teach.lessons.state import Record, learned
+from ipu_teach.lessons.verdict_panel import FRAME, Panel
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
@@ -61,8 +69,8 @@ class Puzzle:
     def about(self) -> str:
         """What to do, in words."""
         return (
-            f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that "
-            f"are wrong, and stay out."
+            f"{counted(len(self.lines), 'line')}. {self.wrong} of them come from answers that are "
+            "wrong, and stay out."
         )
 
     def __repr__(self) -> str:
@@ -132,11 +140,8 @@ class Puzzle:
                 *rows,
                 (
                     "next",
-                    (
-                        f'write it once more without looking: check("{self.exercise.name}", …) '
-                        f"counts "
-                        f"that as solved."
-                    ),
+                    f'write it once more without looking: check("{self.exercise.name}", …) counts '
+                    "that as solved.",
                 ),
             )
         elif verdict.kind is Kind.NOT_ATTEMPTED:
@@ -156,7 +161,8 @@ def puzzle(name: str, order: Any = None) -> Puzzle | Panel:
 
     `order`: the letters of the lines, as "c a d b", or their numbers from 1 on, as [3, 1, 4, 2]. It
     is there after three refusals. Raises `UnknownExerciseError`, `LessonError` where the lesson's
-    cells above were not run, and `AnswerKindError` for what is no order."""
+    cells above were not run, and `AnswerKindError` for what is no order.
+    """
     exercise = find_exercise(name, "puzzle")
     head = f"{name} {exercise.title}: a puzzle"
     if not exercise.decoys:
@@ -199,8 +205,8 @@ def _places(name: str, order: Any, count: int) -> list[int]:
         raise AnswerKindError(
             f"puzzle({name!r}) was given the order {shown(order)}.",
             next_step=(
-                f"give letters from a to {LETTERS[count - 1]}, or numbers from 1 to "
-                f"{count}, each once at most."
+                f"give letters from a to {LETTERS[count - 1]}, or numbers from 1 to {count}, each "
+                "once at most."
             ),
         )
     return places
@@ -226,7 +232,7 @@ def widget(made: Puzzle) -> Any:
 
     from ipu_teach.show.view import own_script
 
-    class Lines(anywidget.AnyWidget):
+    class ShuffledLines(anywidget.AnyWidget):
         _esm = own_script("puzzle")
         heading = traitlets.Unicode().tag(sync=True)
         about = traitlets.Unicode().tag(sync=True)
@@ -235,7 +241,7 @@ def widget(made: Puzzle) -> Any:
         tried: Any = traitlets.List().tag(sync=True)  # [how often, the places that were tried]
         verdict = traitlets.Unicode().tag(sync=True)
 
-    shown_ = Lines(
+    shown_ = ShuffledLines(
         heading=made.heading, about=made.about, above="\n".join(made.above), lines=made.lines
     )
 

@@ -4,7 +4,8 @@
 
 The digest covers what the check saw: values, or the reports of its runs. The code is hashed as
 Python reads it, so that spaces and comments do not matter; helpers that it calls from other cells
-are not in it, and another release of Python may read it in another way."""
+are not in it, and another release of Python may read it in another way.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import LessonError, shown
+from ipu_teach.lessons.naming import EXERCISE
 from ipu_teach.report import Report
 
 DIGITS = 12  # of a hash
 LINE = re.compile(
-    r"(\d\d\.\d) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{12}), code ([0-9a-f]{12})"
+    rf"({EXERCISE}) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{{12}}), code ([0-9a-f]{{12}})"
 )
 
 

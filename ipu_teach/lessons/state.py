@@ -8,7 +8,8 @@ next.
 A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many
 verdicts of each kind), `said` (how often a refusal gave which reason), `shared` (the line of
 share() and the code it is for), `hints` and `prediction`. Beside the records may stand the
-learner's `name`."""
+learner's `name`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from typing import Any
 
 from ipu_teach.errors import LessonError
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.lessons.shelf import read_json, set_aside, work_folder, work_path, write_whole
+from ipu_teach.lessons.notebooks import read_json, set_aside, work_folder, work_path, write_whole
 
 FORMAT = 1
 FILE = "progress.json"
@@ -108,9 +109,8 @@ class Progress:
         except (LessonError, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
             self._say(
-                f"Your progress cannot be kept ({self.file}: {reason}). The lesson goes on; "
-                f"it is "
-                f"forgotten at its end."
+                f"Your progress cannot be kept ({self.file}: {reason}). The lesson goes on; it is "
+                "forgotten at its end."
             )
 
     def forget(self, lesson: str) -> None:
@@ -132,18 +132,16 @@ class Progress:
             return _new()
         except OSError as error:
             self._say(
-                f"Your progress cannot be read ({self.file}: {error.strerror}). The lesson "
-                f"goes "
-                f"on without it."
+                f"Your progress cannot be read ({self.file}: {error.strerror}). The lesson goes on "
+                "without it."
             )
             return _new()
         except NoProgress as why:
             return self._begin_anew(str(why))
         if data["format"] > FORMAT:
             self._say(
-                f"{self.file} was written by a newer version of this kit. It is read and left "
-                f"as "
-                f"it is."
+                f"{self.file} was written by a newer version of this kit. It is read and left as "
+                "it is."
             )
         return data
 

@@ -3,10 +3,11 @@
     seen = observe(DotProduct, a=[1, 2, 3], b=[4, 5, 6])
     print(seen)                  # cycles by line, and the turns of its loops
     seen.turns[1].values         # {"acc": 14.0, "i": 1}
-    seen.wrote("out")            # the turns that stored in a field, or in one element: wrote("y", 5)
+    seen.wrote("out")            # the turns that stored in a field, or in an element: wrote("y", 5)
 
 `compute()` runs plainly, for the values. What is a scalar loop runs once more by CPython's text,
-which then tells what it does. The lines of what is traced are those of its trace."""
+which then tells what it does. The lines of what is traced are those of its trace.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,8 @@ import numpy as np
 
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.tracer import trace_codelet
-from ipu_teach.cost.codelets import UNIT, UNKNOWN, launch_cycles, priced_for, together, trace_cycles
 from ipu_teach.cost.lines import (
-    Lines,
+    LineCosts,
     Observed,
     Turn,
     factor_of,
@@ -32,11 +32,12 @@ from ipu_teach.cost.lines import (
     naming_of,
     start_of,
 )
+from ipu_teach.cost.traced import UNIT, UNKNOWN, launch_cycles, priced_for, together, trace_cycles
 from ipu_teach.engine.scalar.count import beside
 from ipu_teach.engine.scalar.fields import index_of, parts_of
-from ipu_teach.engine.scalar.program import FOREVER
-from ipu_teach.engine.scalar.text import python_text
-from ipu_teach.graph.codelets import said_cycles, vertex_class
+from ipu_teach.engine.scalar.function_text import python_text
+from ipu_teach.engine.scalar.functions import FOREVER
+from ipu_teach.graph.codelet_registry import said_cycles, vertex_class
 from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
 from ipu_teach.target import Target, make_target
 from ipu_teach.types import Array
@@ -52,7 +53,8 @@ def observe(codelet: type[Vertex], target: Target | None = None, /, **values: An
     its loops did.
 
     `target`: the machine whose prices count; an IPU Mk2 if none is given. Raises what `Vertex.call`
-    raises, or `CodeletError`."""
+    raises, or `CodeletError`.
+    """
     return observed(
         codelet, regions_of(vertex_class(codelet, "observe()"), values), target or make_target()
     )
@@ -83,7 +85,7 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
         if any(trace.stopped for trace in traces)
         else max(trace_cycles(trace, target) for trace in traces)
     )
-    cycles, lines, launch = UNKNOWN, Lines(), launch_cycles(codelet)
+    cycles, lines, launch = UNKNOWN, LineCosts(), launch_cycles(codelet)
     if said is not None:
         cycles = int(said)
     elif traced is not None:
@@ -142,7 +144,7 @@ class Watch:
         name = naming_of(code.codelet)
         self.heads = [(name(spot), prefix) for spot, prefix in code.heads]
 
-    def by_line(self, target: Target) -> Lines:
+    def by_line(self, target: Target) -> LineCosts:
         return lines_of_pieces(
             self.code, target, self.cycles, self.pieces, self.lines, self.amounts
         )

@@ -8,12 +8,15 @@ random numbers. A library builds graphs and never runs one.
 
 Every function has the form `fn(graph, inputs…, prog, debug_context="")`: it appends what it needs
 to the Sequence `prog`, makes and maps its own temporaries, and returns the output tensor. Wrong
-arguments raise `PoplibsError`."""
+arguments raise `PoplibsError`.
+"""
+
+from sys import modules as _modules
 
 from ipu_teach.poplibs import poplin, popnn, popops, poprand, poputil, unit_scaling
 from ipu_teach.poplibs.face import answer as _answer
 
-for _library in (poplin, popnn, popops, poprand, poputil, unit_scaling):
+for _library in (poplin, popnn, popops, poprand, poputil, unit_scaling, _modules[__name__]):
     _answer(_library)
 
 __all__ = ["poplin", "popnn", "popops", "poprand", "poputil", "unit_scaling"]

@@ -15,7 +15,7 @@ _GAP, _MARGIN = 16.0, 8.0
 
 
 @dataclass(frozen=True)
-class Matrix:
+class DrawnMatrix:
     """A matrix of a picture: its sizes, and into how many blocks its columns (`across`) and rows
     (`down`) are cut."""
 
@@ -26,7 +26,7 @@ class Matrix:
     down: int
 
 
-def product(a: Matrix, b: Matrix, c: Matrix, caption: str) -> str:
+def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str:
     """HTML of C = A B: A left, B above, C between them."""
     scale = _scale((a, b, c))
     m, k, n = (_side(size, scale) for size in (c.rows, a.columns, c.columns))
@@ -39,7 +39,7 @@ def product(a: Matrix, b: Matrix, c: Matrix, caption: str) -> str:
     return _picture(marks, left + n + _MARGIN, top + m + _MARGIN, caption)
 
 
-def row(matrices: Sequence[Matrix], caption: str) -> str:
+def row(matrices: Sequence[DrawnMatrix], caption: str) -> str:
     """HTML of matrices side by side, each made of the one before it."""
     scale, x, marks = _scale(matrices), _MARGIN, []
     for matrix in matrices:
@@ -50,7 +50,7 @@ def row(matrices: Sequence[Matrix], caption: str) -> str:
     return _picture(marks, x - _GAP + _MARGIN, tallest + 2 * _MARGIN, caption)
 
 
-def _scale(matrices: Sequence[Matrix]) -> float:
+def _scale(matrices: Sequence[DrawnMatrix]) -> float:
     return _LONGEST / max(1, *(size for m in matrices for size in (m.rows, m.columns)))
 
 
@@ -61,21 +61,20 @@ def _side(size: int, scale: float) -> float:
 def _picture(marks: Sequence[str], width: float, height: float, caption: str) -> str:
     svg = (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{height:.0f}' "
-        f"font-family='sans-serif' "
-        f"font-size='12'><rect width='100%' height='100%' fill='#fff'/>{''.join(marks)}</svg>"
+        "font-family='sans-serif' font-size='12'><rect width='100%' height='100%' "
+        f"fill='#fff'/>{''.join(marks)}</svg>"
     )
     picture = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
     return f"<img src='{picture}' alt='{escape(caption, quote=True)}'>"
 
 
-def _matrix(matrix: Matrix, x: float, y: float, width: float, height: float) -> list[str]:
+def _matrix(matrix: DrawnMatrix, x: float, y: float, width: float, height: float) -> list[str]:
     """A rectangle cut into its blocks. Where there are too many for lines, it is shaded."""
     across, down = matrix.across, matrix.down
     dense = max(across, down) > _MOST_LINES
     marks = [
         f"<rect x='{x:.1f}' y='{y:.1f}' width='{width:.1f}' height='{height:.1f}' "
-        f"fill='{'#c6dbef' if dense else '#eff3ff'}' "
-        "stroke='#08519c'/>"
+        f"fill='{'#c6dbef' if dense else '#eff3ff'}' stroke='#08519c'/>"
     ]
     for i in range(1, across if across <= _MOST_LINES else 0):
         at = x + width * i / across
@@ -85,7 +84,6 @@ def _matrix(matrix: Matrix, x: float, y: float, width: float, height: float) -> 
         marks.append(f"<path d='M{x:.1f} {at:.1f}h{width:.1f}' stroke='#6baed6'/>")
     marks.append(
         f"<text x='{x + width / 2 - 4:.1f}' y='{y + height / 2 + 4:.1f}' paint-order='stroke' "
-        f"stroke='#eff3ff' "
-        f"stroke-width='5'>{escape(matrix.name)}</text>"
+        f"stroke='#eff3ff' stroke-width='5'>{escape(matrix.name)}</text>"
     )
     return marks

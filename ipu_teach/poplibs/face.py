@@ -7,7 +7,27 @@ from inspect import ismodule
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ipu_teach.errors import missing
+from ipu_teach.elsewhere import not_in
+
+_LAYERS = (
+    "pooling max_pool bn gn ln norms batch_norm group_norm layer_norm instance_norm rnn lstm gru "
+    "augru ctc ctc_loss ctc_inference"
+)
+_CONVOLUTIONS = "convolution conv conv_util multiconv ConvParams conv_params"
+_SPARSE = "poplin.mat_mul of the dense matrix, or a vertex of your own."
+NOT_HERE = {
+    "ipu_teach.poplibs": {
+        "gcl": "nothing; one replica has nothing to reduce across.",
+        "popsparse": _SPARSE,
+    },
+    "ipu_teach.poplibs.popops": dict.fromkeys(
+        ("spline_basis", "spline_weighting"), "an expression of popops.map."
+    ),
+    "ipu_teach.poplibs.poplin": dict.fromkeys(_CONVOLUTIONS.split(), "a vertex of your own."),
+    "ipu_teach.poplibs.popnn": dict.fromkeys(
+        _LAYERS.split(), "popops and poplin, of which they can be composed."
+    ),
+}
 
 
 def offered(scope: dict[str, Any], *modules: str) -> list[str]:
@@ -22,11 +42,7 @@ def answer(library: ModuleType) -> None:
     """Let a library say what to use for a name of Poplar's that it has not."""
 
     def instead(name: str) -> NoReturn:
-        raise missing(
-            library.__name__.rpartition(".")[2],
-            name,
-            {},
-            vars(library).get("__all__", dir(library)),
-        )
+        own = vars(library).get("__all__", dir(library))
+        raise not_in(library.__name__, name, NOT_HERE.get(library.__name__, {}), own)
 
     library.__dict__["__getattr__"] = instead

@@ -8,7 +8,8 @@ and out around each use.
 The tensors of the signature say shapes, dtypes and tiles only: the body works on clones of them.
 `fn` is called once, when the function is made, with these clones in a list; calling the function
 afterwards appends copies and a `Call`. With `inlined` it is called anew by each call, on that
-call's tensors."""
+call's tensors.
+"""
 
 from __future__ import annotations
 
@@ -138,8 +139,7 @@ class _GraphFunction:
         make."""
         if len(given) != len(clones):
             raise PoplibsError(f"""The function of {self._kind} was handed
-                {counted(len(clones), "argument")} and left
-                {len(given)}.
+                {counted(len(clones), "argument")} and left {len(given)}.
                 next:  replace nothing but the places of created arguments: args[2] = tensor.""")
         own: list[Tensor] = []
         for number, (before, after) in enumerate(zip(clones, given, strict=True)):
@@ -150,8 +150,7 @@ class _GraphFunction:
                     next:  put it there: args[{number}] = tensor.""")
             if before is not None and after is not before:
                 raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r},
-                    which is
-                    {self.signature[number].kind}.
+                    which is {self.signature[number].kind}.
                     next:  write into the tensor that it is given, by a program; or make the
                     argument created().""")
             check_tensor(self._graph, name, after)
@@ -242,7 +241,8 @@ class VoidFunction(_GraphFunction):
     `signature`: a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the
     body to the Sequence `prog`. `debug_context`: the name of the body and of its clones. `inlined`:
     there is no shared body; each call makes one of its own on the tensors that it is given, with
-    nothing copied. More code, less exchange."""
+    nothing copied. More code, less exchange.
+    """
 
     @library
     def __call__(self, args: Args, prog: Steps) -> None:
@@ -256,7 +256,8 @@ class TensorFunction(_GraphFunction):
     prog)` returns.
 
     Otherwise as `VoidFunction`. Each call returns a new tensor, on the same tiles, that receives a
-    copy of the result."""
+    copy of the result.
+    """
 
     def _build(
         self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps

@@ -8,7 +8,8 @@ name, the flags; that each Tensor is one of the graph's and has as many dimensio
 (`Row`, `Matrix`, …); and that it lies on tiles (but for `Loose`). Within the call `calling()` is
 the function's name, so no check and no error has to be told it. A call of another library function
 has its own name, and gives this one back when it ends. All of a call's arguments are checked before
-the graph is changed: a caught error leaves it as it was."""
+the graph is changed: a caught error leaves it as it was.
+"""
 
 from __future__ import annotations
 
@@ -250,8 +251,7 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
     missing = int(count[tile == UNMAPPED].sum())
     if missing:
         raise InvalidTileMappingError(f"""{calling()}() was given {argument} with {missing:,} of its
-            {tensor.num_elements:,}
-            elements on no tile.
+            {tensor.num_elements:,} elements on no tile.
             where: {tensor!r}
             next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
             tensor).""")

@@ -1,6 +1,7 @@
 """Options of library calls: PopLibs' names, or their twins in snake case, in a dict.
 
-    popops.reduce(graph, x, [0], prog, options={"accumType.interTile": "half"})     # or "accum_type.inter_tile"
+    popops.reduce(graph, x, [0], prog, options={"accumType.interTile": "half"})
+    popops.reduce(graph, x, [0], prog, options={"accum_type.inter_tile": "half"})    # the same
 
 Values are of Python, or text as in PopLibs: "true", "0.5", "half". What a library does not know is
 an error, and so is a value that an option cannot have. Some options choose between implementations
@@ -90,8 +91,11 @@ def settled(known: tuple[Option, ...], given: object) -> dict[str, Any]:
     if given is None:
         return values
     if not isinstance(given, Mapping):
+        advice = (
+            f"give a dict, as in options={{{known[0].name!r}: …}}" if known else "leave them out"
+        )
         raise InvalidOptionError(f"""{calling()}() was given the options {shown(given)}.
-            next:  {f"give a dict, as in options={{{known[0].name!r}: …}}." if known else "leave them out."}""")
+            next:  {advice}.""")
     names = {name: option for option in known for name in (option.name, option.twin)}
     seen: set[str] = set()
     for key, value in given.items():

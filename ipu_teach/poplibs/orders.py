@@ -2,11 +2,13 @@
 
 Libraries in C++ take what a function works on, dtypes and parameters in an order of their own.
 Where a call is refused, and its arguments would all fit if each went to the first parameter of its
-kind, the error shows the call in that order."""
+kind, the error shows the call in that order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from inspect import Parameter, Signature
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -36,17 +38,22 @@ def in_order(name: str, signature: Signature, hints: Mapping[str, Any], args: Se
     if [kinds[n] for n in found] == here or any(p.default is p.empty for p in free):
         return ""
     plain = [p.name for p in places if p.name in found and p.default is p.empty]
+    words = [_in_words(name, found[name]) for name in plain]
     said = [
         f"{p.name}={_in_words(p.name, found[p.name])}"
         for p in places
         if p.name in found and p.name not in plain
     ]
-    return f"{name}({', '.join(plain + said)})"
+    return f"{name}({', '.join(words + said)})"
 
 
 def _in_words(name: str, value: Any) -> str:
-    """A dtype, a word or a number as it is written; what is longer by its parameter's name."""
-    return shown(value) if isinstance(value, (type, str, int, float)) else name
+    """Dtypes, words and numbers as they are written; what is longer by its parameter's name."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    if is_dataclass(value) and not isinstance(value, (type, Tensor)):
+        parts = [part for part in vars(value).values() if part is not None]
+    plain = all(isinstance(part, (type, str, int, float)) for part in parts)
+    return shown(value) if plain else name
 
 
 def _fits(value: Any, hint: Any) -> bool:

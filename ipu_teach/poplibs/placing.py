@@ -43,7 +43,8 @@ def split_regions(
     grains.
 
     A part begins at a whole number of grains, counted over all regions, and has at least
-    `min_elements_per_part` elements where there are as many."""
+    `min_elements_per_part` elements where there are as many.
+    """
     spans = (
         [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
     )
@@ -55,8 +56,8 @@ def split_regions(
         or not is_count(min_elements_per_part, 0)
     ):
         raise PoplibsError(f"""split_regions() was given {shown(regions)}, grain
-            {shown(grain_size)}, {shown(max_parts)} parts
-            and at least {shown(min_elements_per_part)} elements.
+            {shown(grain_size)}, {shown(max_parts)} parts and at least
+            {shown(min_elements_per_part)} elements.
             next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1
             or more.""")
     total = sum(end - begin for begin, end in regions)
@@ -81,7 +82,8 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
 
     Tensors of different shapes begin at different tiles, so that the first tiles do not hold the
     ends of them all. The numbers are PopLibs' own (a 64-bit MurmurHash step for each size;
-    poputil/TileMapping.hpp)."""
+    poputil/TileMapping.hpp).
+    """
     sizes = check_shape(shape)
     for name, value, least in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
@@ -99,7 +101,8 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
     all. A view.
 
     Shape (4, 6, 4) by factors (1, 2) from 0 becomes (4, 3, 1, 2, 4): each block of 1 x 2 side by
-    side. Raises `PoplibsError` where a factor does not divide its dimension."""
+    side. Raises `PoplibsError` where a factor does not divide its dimension.
+    """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
             f"factor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor."
@@ -187,7 +190,8 @@ class TensorUseTracker:
         """Map every element that was added to a tile that uses it.
 
         `grain_size`: elements that are not parted; `min_elements_per_tile`: of those that the same
-        tiles use, at least so many lie together. Raises `PoplibsError`."""
+        tiles use, at least so many lie together. Raises `PoplibsError`.
+        """
         for users, runs in self._by_users().items():
             regions = [(0, end - begin) for _, begin, end in runs]
             starts = np.cumsum([0, *(end for _, end in regions)])
@@ -243,7 +247,8 @@ def create_broadcast_operand(
     bias, say.
 
     Each element lies on a tile that holds elements of `full_tensor` which it will meet. Raises
-    `PoplibsError`."""
+    `PoplibsError`.
+    """
     axis = full_tensor._axis(dim)
     kind = as_dtype(dtype, "create_broadcast_operand()")
     made = graph.add_variable(kind, (full_tensor.shape[axis],), name)

@@ -11,7 +11,8 @@ own.
 workers' own generators go on, from `set_seed`, `set_hw_seeds` or the option prng.seed. The
 generator is `types.generator`'s; how PopLibs makes streams of a seed is not published (see
 docs/numbers.md), so the numbers are not those of a chip. Modelled cycles: PopLibs' estimates
-(poprandCycleEstimators.cpp), with those of setting the seed."""
+(poprandCycleEstimators.cpp), with those of setting the seed.
+"""
 
 from __future__ import annotations
 
@@ -260,7 +261,8 @@ def set_seed(
 
     Worker and tile decide with `master_seed` and `seed_modifier`, so no two streams are the same,
     and none depends on how many tiles there are. Modelled cycles: PopLibs' estimate for SetSeed.
-    Raises `PoplibsError`."""
+    Raises `PoplibsError`.
+    """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     compute_set = graph.add_compute_set(debug_context)
     for tile in range(graph.target.num_tiles):
@@ -287,7 +289,8 @@ def uniform(
     itself (INT, UNSIGNED_INT).
 
     A tensor with the shape and mapping of `reference`. HALF is rounded from single precision and
-    may be `max_val`. Raises `PoplibsError`."""
+    may be `max_val`. Raises `PoplibsError`.
+    """
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
     low, high = check_number("min_val", min_val, dtype), check_number("max_val", max_val, dtype)
@@ -323,7 +326,8 @@ def log_uniform(
     FLOAT or HALF.
 
     A tensor with the shape and mapping of `reference`. Drawn in single precision, rounded at the
-    end. Raises `PoplibsError`."""
+    end. Raises `PoplibsError`.
+    """
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     least = float(np.finfo(np.float32).tiny)
@@ -351,7 +355,8 @@ def normal(
     `reference`.
 
     They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises
-    `PoplibsError`."""
+    `PoplibsError`.
+    """
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
@@ -375,7 +380,8 @@ def truncated_normal(
     `normal`.
 
     Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a
-    triangle. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`."""
+    triangle. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`.
+    """
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
@@ -432,7 +438,8 @@ def dropout(
 
     The mask depends on the seed, the modifier and the layout of `reference`, which has x's shape:
     the same three give the same mask for a gradient. The result has the mapping of `reference`. For
-    a mean that stays, `scale` is 1 / keep_probability. Raises `PoplibsError`."""
+    a mean that stays, `scale` is 1 / keep_probability. Raises `PoplibsError`.
+    """
     _check_seed(graph, "seed", seed, seed_modifier)
     check_dtype("x", x, FLOAT, HALF)
     check_same(
@@ -477,7 +484,8 @@ def shaped_dropout(
 
     x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of
     `reference`; the result has the mapping of x. Two compute sets, Bernoulli and a product, as in
-    PopLibs. Raises `PoplibsError`."""
+    PopLibs. Raises `PoplibsError`.
+    """
     _check_seed(graph, "seed", seed, seed_modifier)
     check_dtype("x", x, FLOAT, HALF)
     lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)

@@ -83,7 +83,8 @@ def calc_linear_tile_mapping(
 
     Elements keep their order. They are dealt out in grains of `grain_size` (default: a data path, 2
     FLOAT or 4 HALF), as evenly as that allows, to as few tiles as do when a tile may hold
-    `min_elements_per_tile` (default: 128 bytes), or an even share of all tiles if that is more."""
+    `min_elements_per_tile` (default: 128 bytes), or an even share of all tiles if that is more.
+    """
     mapping = _linear_mapping(graph, check_shape(shape), dtype, min_elements_per_tile, grain_size)
     return mapping + [[] for _ in range(graph.target.num_tiles - len(mapping))]
 
@@ -101,8 +102,7 @@ def _linear_mapping(
     least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
     if not is_count(grain, 1) or not is_count(least, 0):
         raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain)} and at least
-            {shown(least)} elements a
-            tile.
+            {shown(least)} elements a tile.
             next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.""")
     return linear_mapping(count, target.num_tiles, int(grain), int(least))
 
@@ -341,7 +341,8 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
 
     `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises
     `PoplibsError` if `name` is no text or there is no dtype, `PoplarTypeError` for what is no
-    dtype."""
+    dtype.
+    """
     if not isinstance(name, str) or not dtypes:
         raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.
             next:  give the name of a template and its dtypes: template_vertex("Scale", FLOAT).""")

@@ -3,12 +3,13 @@
 Beside `tiny`, which gives back values: every superstep that ran, tile by tile and vertex by vertex,
 from a log of step numbers alone; queries as libpva has them, the profile summary in Poplar's words,
 reasons for waiting; comparisons and "what if"; the host's own timeline; files that are saved,
-opened elsewhere and still answer. Nothing here runs a program."""
+opened elsewhere and still answer. Nothing here runs a program.
+"""
 
-from ipu_teach.report.blocks import BlockRun
+from ipu_teach.report.block_times import BlockRun
 from ipu_teach.report.compare import Comparison, compare
 from ipu_teach.report.compiled import CompiledProfile
-from ipu_teach.report.host import counter, tracepoint
+from ipu_teach.report.host_times import counter, tracepoint
 from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.profile import Profile

@@ -20,8 +20,8 @@ from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.flops import vertex_flops
 from ipu_teach.cost.grounds import codelet_ground
-from ipu_teach.cost.host import with_host
-from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.host_transfers import with_host
+from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.model import UNSYNCED
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.graph.source import in_words
@@ -60,10 +60,7 @@ class CompiledProfile(Profile):
         found = []
         for c in self._classes:
             groups = [
-                g
-                for listed in self._compiled.groups.values()
-                for g in listed
-                if g.table.codelet is c
+                g for listed in self.model.groups.values() for g in listed if g.table.codelet is c
             ]
             slowest = max(groups, key=lambda g: WAYS.index(g.way), default=None)
             way, reason = (slowest.way, slowest.unbatched) if slowest else (WAYS[0], "")
@@ -87,7 +84,7 @@ class CompiledProfile(Profile):
     def _part(self, table: FrozenTable) -> facts.VertexFacts:
         flops = [
             (vertex_flops(g), len(g.rows))
-            for g in self._compiled.groups[table.compute_set]
+            for g in self.model.groups[table.compute_set]
             if g.table is table
         ]
         total = (
@@ -103,9 +100,10 @@ class CompiledProfile(Profile):
 
     @cached_property
     def steps(self) -> tuple[facts.StepFacts, ...]:
-        return tuple(self._facts(number, step) for number, step in enumerate(self._compiled.steps))
+        return tuple(map(self._facts, range(self.model.num_steps)))
 
-    def _facts(self, number: int, step: p.Step) -> facts.StepFacts:
+    def _facts(self, number: int) -> facts.StepFacts:
+        step = self.model.compiled_step(number)
         which, transfer = (
             step.compute_set if isinstance(step, p.ExecuteStep) else -1,
             with_host(step),
@@ -118,11 +116,7 @@ class CompiledProfile(Profile):
     def _sync(self, number: int, step: p.Step) -> int:
         if isinstance(step, UNSYNCED):
             return facts.NO_SYNC
-        return (
-            facts.EXTERNAL
-            if self.model.external(step, self.model.exchange(number))
-            else facts.INTERNAL
-        )
+        return facts.EXTERNAL if self.model.external(number) else facts.INTERNAL
 
     @cached_property
     def programs(self) -> tuple[facts.ProgramNode, ...]:
@@ -146,19 +140,13 @@ class CompiledProfile(Profile):
         return self.model.codelet_cycles(number)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        return transfers(self._compiled.graph, self._compiled.steps[number])
+        return transfers(self._compiled.graph, self.model.compiled_step(number))
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
-        step, count, longest = (
-            self._compiled.steps[number],
-            *(np.zeros(self.target.num_tiles, np.int64) for _ in range(2)),
-        )
-        if not isinstance(step, p.ExecuteStep):
+        if self.model.compute_set(number) is None:
             return None
-        measured = step.cycles if isinstance(step, p.MeasuredStep) else None
-        cycles, tiles, alone, _ = self.model.vertex_cycles(
-            self._compiled.graph.compute_sets[step.compute_set], measured
-        )
+        count, longest = (np.zeros(self.target.num_tiles, np.int64) for _ in range(2))
+        cycles, tiles, alone, _ = self.model.vertex_cycles(number)
         np.add.at(count, tiles, 1)
         np.maximum.at(longest, tiles, cycles)
         return count, longest, np.isin(np.arange(len(count)), tiles[alone])

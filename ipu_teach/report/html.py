@@ -2,7 +2,8 @@
 nothing from a clock.
 
 Elements are the browser's own (`details`, `table`, `meter`), so that keys, screen readers, light
-and dark pages work."""
+and dark pages work.
+"""
 
 from __future__ import annotations
 
@@ -88,8 +89,8 @@ def _sentence(report: Report) -> str:
         run = f"{counted(report.num_steps, 'step')} in {report.total_cycles:,.0f} modelled cycles."
     return (
         f"{run} The fullest of {counted(target.num_tiles, 'tile')} is tile {full}, with "
-        f"{int(used[full]):,} of "
-        f"{target.bytes_per_tile:,} bytes ({100 * int(used[full]) / target.bytes_per_tile:.1f} %)."
+        f"{int(used[full]):,} of {target.bytes_per_tile:,} bytes "
+        f"({100 * int(used[full]) / target.bytes_per_tile:.1f} %)."
     )
 
 
@@ -158,10 +159,8 @@ def table_page(table: Table[Any]) -> str:
     if not table:
         return '<div class="ipu-view"><p>A table without rows.</p></div>'
     modelled = "; cycles are modelled" if any("cycles" in name for name in table.columns) else ""
-    return (
-        f"<div "
-        f'class="ipu-view">{_rows(table, table.columns, counted(len(table), "row") + modelled)}</div>'
-    )
+    rows = _rows(table, table.columns, counted(len(table), "row") + modelled)
+    return f'<div class="ipu-view">{rows}</div>'
 
 
 def host_page(host: HostTrace) -> str:
@@ -251,7 +250,8 @@ def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) ->
             f"<td>{cell if isinstance(cell, _Markup) else _text(cell)}</td>" for cell in rest
         )
         lines.append(f'<tr><th scope="row">{_text(first)}</th>{cells}</tr>')
-    return f"<table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    head = f"<caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>"
+    return f"<table>{head}<tbody>{''.join(lines)}</tbody></table>"
 
 
 def _text(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipu_teach.cost.memory import CONSTANTS, VARIABLES
+from ipu_teach.cost.ledger import CONSTANTS, VARIABLES
 from ipu_teach.errors import counted
 from ipu_teach.report.table import Table
 
@@ -31,8 +31,8 @@ NEARLY_FULL, UNEVEN, WAITING, MOVING, SYNCING, STREAMING, GATHERING = (
     0.05,
 )
 SIDE_BY_SIDE = (
-    "let what a vertex or a Copy takes lie side by side on its tile: rows, not "
-    "columns, or a copy transposed once."
+    "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
+    "transposed once."
 )
 MAPPING, SUPERSTEPS = (
     "lesson 02, Variables, mapping, programs",
@@ -100,11 +100,12 @@ def _fit(report: Report) -> Iterator[Insight]:
             over,
             "tiles",
             f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds {share}, "
-            f"most of all {part} with "
-            f"{size:,} bytes.",
+            f"most of all {part} with {size:,} bytes.",
             f"{spread}; use a smaller dtype, or free it earlier."
             if data
-            else "let fewer vertices and copies do the work: each takes code, pointers and buffers.",
+            else (
+                "let fewer vertices and copies do the work: each takes code, pointers and buffers."
+            ),
             MAPPING,
         )
         return
@@ -148,8 +149,8 @@ def _skew(report: Report) -> Iterator[Insight]:
 def _always_live(report: Report) -> Iterator[Insight]:
     for row in report.variables.always_live().largest("bytes", 1):
         part = (
-            f"{row.bytes:,} of {int(report.memory.always_live_bytes_per_tile.sum()):,} bytes "
-            f"that never come free"
+            f"{row.bytes:,} of {int(report.memory.always_live_bytes_per_tile.sum()):,} bytes that "
+            "never come free"
         )
         text = f"The largest variable that is always live is {row.name!r}: {part}."
         yield Insight("always live", row.name, row.bytes, "bytes", text)
@@ -197,11 +198,11 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
     share = report.proportions["exchange"]
     text = (
         f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {whole:,} that cross "
-        f"between tiles."
+        "between tiles."
     )
     advice = (
-        f"exchange takes {100 * share:.0f} % of the run; put what is read together on the "
-        f"tile that reads it."
+        f"exchange takes {100 * share:.0f} % of the run; put what is read together on the tile "
+        "that reads it."
     )
     yield Insight(
         "rearrangement",
@@ -226,12 +227,12 @@ def _pieces(report: Report) -> Iterator[Insight]:
     for most, tile, cost, traffic in sorted(found, key=lambda entry: -entry[0])[:FULLEST]:
         if most > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
             takes = (
-                f"In {cost.name!r} tile {tile} takes {most:,} of the step's "
-                f"{cost.cycles:,.0f} cycles to move"
+                f"In {cost.name!r} tile {tile} takes {most:,} of the step's {cost.cycles:,.0f} "
+                "cycles to move"
             )
             text = (
                 f"{takes} {int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} "
-                f"bytes, within its memory."
+                "bytes, within its memory."
             )
             yield Insight("pieces", cost.name, most, "cycles", text, SIDE_BY_SIDE, MAPPING)
 
@@ -243,8 +244,8 @@ def _shares(report: Report) -> Iterator[Insight]:
     advice, lesson = "", ""
     if shares["host exchange"] > STREAMING:
         advice = (
-            "most of the run is the host's link: stream more at a time, or keep data on the "
-            "device between runs."
+            "most of the run is the host's link: stream more at a time, or keep data on the device "
+            "between runs."
         )
     elif shares["sync and waiting"] > SYNCING:
         advice, lesson = (
@@ -267,16 +268,16 @@ def _ipus(report: Report) -> Iterator[Insight]:
     for row in report.ipus.largest("held_cycles", 1) if report.target.num_ipus > 1 else ():
         share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)
         waiting = (
-            f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of "
-            f"the time of all IPUs, longest"
+            f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of the time "
+            "of all IPUs, longest"
         )
         waiting += f" while it is in {row.held_by!r}."
         busy = ", ".join(
             f"IPU {r.ipu} {100 * r.busy:.0f} %" for r in report.ipus.largest("busy_cycles", FULLEST)
         )
         text = (
-            f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} "
-            f"of the run."
+            f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} of "
+            "the run."
         )
         advice = (
             "give each IPU as much to do between two transfers of all, or let them meet less often."
@@ -295,7 +296,7 @@ def _unknown(report: Report) -> Iterator[Insight]:
     for name in report.unknown_codelets:
         text = f"{name} ran without a cost model; its cycles are missing from every sum."
         advice = (
-            f"give it `cycles(target)`, or set_perf_estimate for its vertices; {name}'s line "
-            f"is in report.unbatched()."
+            f"give it `cycles(target)`, or set_perf_estimate for its vertices; {name}'s line is in "
+            "report.unbatched()."
         )
         yield Insight("no estimate", name, 0, "cycles", text, advice)

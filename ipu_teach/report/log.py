@@ -1,15 +1,19 @@
-"""Which steps ran, and in which order. A long run is counted to its end; its order is kept up to a
-bound."""
+"""Which steps ran, in which order, and with which cycles where these depend on data.
+
+A long run is counted to its end; its order is kept up to a bound.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Annotated
 
 import numpy as np
 
+from ipu_teach.cost import Measured
 from ipu_teach.schema import checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
@@ -36,7 +40,7 @@ RUNS = checked(
 
 
 @dataclass(frozen=True, eq=False)
-class Ran:
+class RunLog:
     """What ran, as a report keeps it. `order` (int32): the number of each step, up to `MOST_STEPS`
     of them; `counts` (int64[up to compiled steps]): how often each ran in all. `unrecorded`: steps
     that ran while profiling was disabled; `runs_left_out`: runs beyond the first `MOST_RUNS`."""
@@ -54,19 +58,45 @@ class Ran:
 
 
 class StepLog:
-    """Grows while an engine runs."""
+    """Grows while an engine runs a program of `compiled_steps` steps.
 
-    def __init__(self, most: int = MOST_STEPS) -> None:
-        self.most = most
+    `measured`: executions whose cycles depend on data, each that differs once. They are numbered
+    after the compiled steps.
+    """
+
+    def __init__(self, compiled_steps: int = 0, most: int = MOST_STEPS) -> None:
+        self.compiled_steps, self.most = compiled_steps, most
+        self.measured: list[Measured] = []
+        self._numbers: dict[object, int] = {}
+        # by step: the number of its last execution, and its cycles
+        self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Begin anew, with nothing run; the numbers of what was measured stay."""
         self.order = array("i")
         # how often each ran of those that are not in `order`
         self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
+
+    def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
+        """The number of an execution of compiled step `step`. `cycles`: by group those of its
+        vertices, and their rows."""
+        known, before = self._latest.get(step, (0, []))
+        now = [array for array, _ in cycles.values()]
+        if len(before) == len(now) and all(map(np.array_equal, before, now)):
+            return known
+        key = (step, *(blake2b(array.tobytes()).digest() for array in now))
+        if key not in self._numbers:
+            in_order = {
+                group: array[np.argsort(rows)].astype(np.int32)
+                for group, (array, rows) in cycles.items()
+            }
+            self._numbers[key] = self.compiled_steps + len(self.measured)
+            self.measured.append(Measured(step, in_order))
+        self._latest[step] = self._numbers[key], [array.copy() for array in now]
+        return self._numbers[key]
 
     def add(self, ran: array[int]) -> None:
         """These steps ran, in this order."""
@@ -87,13 +117,13 @@ class StepLog:
         """int64[highest number + 1]: how often each step ran."""
         return _sum(self.more, np.bincount(self.order))
 
-    def snapshot(self, going: Sequence[int] = (), run: ProgramRun | None = None) -> Ran:
+    def snapshot(self, going: Sequence[int] = (), run: ProgramRun | None = None) -> RunLog:
         """What ran so far, with the steps of a run that is still going on."""
         order, tail = np.array(self.order, np.int32), np.array(going, np.int32)
         counts = _sum(self.counts(), np.bincount(tail))
         order = np.concatenate((order, tail[: self.most - len(order)]))
         order.flags.writeable = counts.flags.writeable = False
-        return Ran(
+        return RunLog(
             order,
             counts,
             (*self.runs, *([run] if run else [])),

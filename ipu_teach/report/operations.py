@@ -4,7 +4,8 @@ The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/m
 without a scope to an operation of its name. Copies and the host's transfers belong to the nearest
 named program around them, else to `copies`, `host exchange` or `control`. Every step is in one
 operation, so columns add up to the report's totals; but for the cycles of several IPUs, which work
-at the same time: those add up to the sum of all steps."""
+at the same time: those add up to the sum of all steps.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipu_teach.cost.memory import control_code_bytes, exchange_code_bytes
+from ipu_teach.cost.ledger import control_code_bytes, exchange_code_bytes
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.table import Table

@@ -2,7 +2,8 @@
 
 A `Profile` answers in two ways: `CompiledProfile` works each answer out of the compiled program
 when it is asked for, and `StoredProfile` has read it from a file. What stands on it (the report,
-its tables, comparisons) cannot tell which."""
+its tables, comparisons) cannot tell which.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from typing import Annotated
 import numpy as np
 
 from ipu_teach.cost import StepCost
-from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
@@ -137,7 +138,8 @@ class ProgramNode:
 
         KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`; libpva's
         `visit_on_tile_execute` and `visit_do_exchange` do for the first two. A visitor that returns
-        False is not taken further down."""
+        False is not taken further down.
+        """
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -159,7 +161,8 @@ class Profile(ABC):
     `variables`: in the order of their making, those of vertices' state last. `codelets`: every
     vertex class in use. `compute_sets`: in the order of their making. `steps`: what the leaves of
     the programs are, each once. `programs`: as trees. `memory`: the byte ledger. `edges`: how many
-    regions of memory the vertices hold."""
+    regions of memory the vertices hold.
+    """
 
     target: Target
     variables: tuple[VariableFacts, ...]

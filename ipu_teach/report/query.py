@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import numpy as np
 
 from ipu_teach.cost.exchange import total_of
-from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import PoplarIndexError, counted, shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.report.blocks import BlockRun, blocks
+from ipu_teach.report.block_times import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
 from ipu_teach.report.profile import Profile, ProgramNode
 from ipu_teach.report.table import T, Table
@@ -473,5 +473,6 @@ class Execution:
         block. Blocks without a step are left out, and those beyond the steps whose order was kept.
 
         What is left out is what the engine's options `profiler.*` say: tile 0, all blocks, no other
-        program. Raises `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`."""
+        program. Raises `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
+        """
         return blocks(self._report, tile, block_filter, program_filter)

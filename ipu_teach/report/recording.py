@@ -2,7 +2,8 @@
 changed.
 
 `Engine.record` makes a `Recording`; it grows while the engine runs, by what changes alone, and
-stops at its bound."""
+stops at its bound.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Track:
 
     `changes`: for each step that changed some (its place in the recording, int32[n] elements, their
     values, bool[n] whether they are written). Elements are numbered as the flattened tensor's;
-    `address` is the byte of each in the graph's memory."""
+    `address` is the byte of each in the graph's memory.
+    """
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -110,7 +112,8 @@ class Recording:
 
     `steps`: the number of the compiled step of each recorded step, in order, or `HOST`; `first`
     steps of the engine ran before it. `missed` steps ran after the recording was full. A run that
-    an error or Ctrl-C stopped is in it up to there."""
+    an error or Ctrl-C stopped is in it up to there.
+    """
 
     def __init__(self, compiled: Compiled, tensors: Sequence[Tensor], most: int) -> None:
         self.compiled, self.most = compiled, most
@@ -148,7 +151,8 @@ class Recording:
         shape and dtype.
 
         Unwritten elements hold NaN, for integers the dtype's smallest value, for bool true. Raises
-        `InvalidOptionError` for a tensor that is not recorded, `PoplarIndexError` for a step."""
+        `InvalidOptionError` for a tensor that is not recorded, `PoplarIndexError` for a step.
+        """
         track = self.track(tensor, "values()")
         ran = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
         if not is_whole(step) or not self.first <= step < self.first + len(ran):

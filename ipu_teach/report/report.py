@@ -16,7 +16,7 @@ import numpy as np
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.grounds import shares
-from ipu_teach.cost.memory import STATE, MemoryLedger
+from ipu_teach.cost.ledger import STATE, MemoryLedger
 from ipu_teach.cost.overlap import Overlap
 from ipu_teach.cost.phases import Phase, phases
 from ipu_teach.cost.transfers import Transfers
@@ -36,13 +36,13 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import debug, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
-from ipu_teach.report.log import ProgramRun, Ran
+from ipu_teach.report.log import ProgramRun, RunLog
 from ipu_teach.report.profile import EXTERNAL, Profile, ProgramNode
+from ipu_teach.report.reader import read
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
-from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
 from ipu_teach.report.walk import joints
-from ipu_teach.report.written import REPORT, Besides, digest, serialize
+from ipu_teach.report.writer import REPORT, Besides, digest, serialize
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
@@ -120,7 +120,8 @@ class StepRun(Costed):
 
     `cost` has its phases by tile; every execution of one step has the same. `step` is the number of
     the compiled step. On several IPUs it starts with the first that takes part and ends with the
-    last; `ipus` has the times of each."""
+    last; `ipus` has the times of each.
+    """
 
     COLUMNS: ClassVar = (
         "index",
@@ -198,10 +199,11 @@ class Report:
     It is made by `engine.report`, or read from a file by `Report.open`; both answer the same
     questions. Of a run of more than 4,194,304 steps everything is counted, and the order of the
     first ones is kept. If nothing but unrecorded steps ran, asking for the execution is a
-    `ProfilingDisabledError`."""
+    `ProfilingDisabledError`.
+    """
 
     profile: Profile
-    _ran: Ran
+    _ran: RunLog
     host: HostTrace = field(default_factory=HostTrace)
     _settings: InstrumentationSettings = InstrumentationSettings()
     _version: PoplarVersion = field(default_factory=PoplarVersion)
@@ -281,7 +283,8 @@ class Report:
         machine.
 
         The machine, the memory, the program tree, the modelled cycles and bytes of every step and
-        the steps that ran go into it; paths, lines and the host's times do not."""
+        the steps that ran go into it; paths, lines and the host's times do not.
+        """
         return digest(self.profile, self._ran)
 
     @property
@@ -299,8 +302,7 @@ class Report:
         """int64[compiled steps]: how often each ran."""
         if self.unrecorded_steps and not self.num_steps:
             raise ProfilingDisabledError(f"""The execution was not recorded:
-                {counted(self.unrecorded_steps, "step")} ran
-                while profiling was disabled.
+                {counted(self.unrecorded_steps, "step")} ran while profiling was disabled.
                 next:  engine.enable_execution_profiling(), or the option debug.instrument, and run
                 again.""")
         counts = self._ran.counts
@@ -346,8 +348,7 @@ class Report:
         for bound in (first, 0 if last is None else last):
             if not is_whole(bound) or bound < 0:
                 raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was asked of a
-                    report of {self.num_steps:,}
-                    steps.
+                    report of {self.num_steps:,} steps.
                     next:  give whole numbers, 0 or more.""")
         return list(self.steps_between(first, last))
 
@@ -390,7 +391,8 @@ class Report:
         `cycles`.
 
         With `ipu` those of one IPU, as long as the step keeps it; of a step in which it has no part
-        there are none."""
+        there are none.
+        """
         cost = self.step_cost(number)
         if (
             ipu is not None
@@ -449,14 +451,13 @@ class Report:
         `changes`: fields of `Target`, by name. Nothing is compiled or run again, so what decides
         where things lie cannot change. Cycles that were given by number, with `set_perf_estimate`,
         stay what they are. Raises `InvalidMachineModelError`, for a number of tiles or IPUs too:
-        `sweep` compiles for each."""
+        `sweep` compiles for each.
+        """
         for name in changes:
             if name in COMPILED_FOR:
                 raise InvalidMachineModelError(
-                    (
-                        f"what_if() cannot change {name}: the program was compiled for "
-                        f"{getattr(self.target, name):,}."
-                    ),
+                    f"what_if() cannot change {name}: the program was compiled for "
+                    f"{getattr(self.target, name):,}.",
                     next_step=(
                         "sweep(build, num_tiles=[…]) builds and compiles for each number of tiles."
                     )
@@ -575,7 +576,8 @@ class Report:
         """How the host runs each codelet, all its vertices at once if it can.
 
         "batch": all vertices at once; "scalar": a loop over the elements of each; "loop": vertex by
-        vertex, in plain Python. Of a codelet that is run in several ways, the slowest."""
+        vertex, in plain Python. Of a codelet that is run in several ways, the slowest.
+        """
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:

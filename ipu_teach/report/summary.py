@@ -33,7 +33,8 @@ def print_profile_summary(
     together, and their host copies apart.
 
     `show_execution_steps` adds the steps of the run, `show_var_storage` the variables with their
-    bytes and tiles, largest first; of each at most a hundred. Cycles and times are modelled."""
+    bytes and tiles, largest first; of each at most a hundred. Cycles and times are modelled.
+    """
     print(
         summary_text(report, sections, show_execution_steps, show_var_storage),
         file=file or sys.stdout,
@@ -120,7 +121,7 @@ def _memory(report: Report) -> list[str]:
     share = 100 * int(held[fullest]) / report.target.bytes_per_tile
     lines.append(
         f"Fullest tile:           {int(held[fullest]):>12,} B ({share:.1f}% of tile {fullest}, "
-        f"gaps included)"
+        "gaps included)"
     )
     return lines
 
@@ -149,10 +150,8 @@ def _execution(report: Report) -> list[str]:
         else ""
     )
     return [
-        (
-            f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} "
-            f"microseconds, modelled{without})"
-        ),
+        f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} "
+        f"microseconds, modelled{without})",
         line(
             "Tile average compute cycles (including idle threads):",
             float(report.compute_cycles_per_tile.mean()),
@@ -190,9 +189,8 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
         text = (
             f"IPU {row.ipu}, {row.held_cycles:,} cycles of them all; longest is its {row.held_by!r}"
         )
-        lines.append(
-            f"{'The others wait longest for:':<54}{text if row.held_cycles else 'none, no IPU waits'}"
-        )
+        who = text if row.held_cycles else "none, no IPU waits"
+        lines.append(f"{'The others wait longest for:':<54}{who}")
     return lines
 
 
@@ -216,11 +214,8 @@ def _runs(report: Report, most: int = 12) -> list[str]:
             host[numbers[here]].sum(),
         )
     lines = [
-        (
-            f"{f'{name}:':<40}{f'{count:,} x':>8}{steps:>12,} steps{cycles:>16,} cycles, "
-            f"{copies:,} "
-            f"of them host copies"
-        )
+        f"{f'{name}:':<40}{f'{count:,} x':>8}{steps:>12,} steps{cycles:>16,} cycles, {copies:,} of "
+        "them host copies"
         for name, (count, steps, cycles, copies) in found.items()
     ]
     return lines[:most] + [f"… and {len(lines) - most:,} more, see report.runs"] * (
@@ -271,8 +266,7 @@ def _steps(report: Report, most: int = 100) -> list[str]:
         lines.append(f"  … and {kept - most:,} more")
     if report.steps_not_kept:
         lines.append(
-            f"  … and {report.steps_not_kept:,} more, which are counted and whose order was "
-            f"not "
-            f"kept"
+            f"  … and {report.steps_not_kept:,} more, which are counted and whose order was not "
+            "kept"
         )
     return lines

@@ -82,8 +82,8 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
     except (re.error, TypeError) as error:
-        raise InvalidOptionError(f"""{call} was given {shown(pattern)}, which is no regular expression:
-            {error}.
+        raise InvalidOptionError(f"""{call} was given
+            {shown(pattern)}, which is no regular expression: {error}.
             next:  give text such as "^m4/".""") from None
 
 

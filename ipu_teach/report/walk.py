@@ -25,7 +25,7 @@ def joints(report: Report) -> list[int]:
 
 
 @dataclass(eq=False)
-class Place:
+class WalkPlace:
     """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are
     those with which it can begin, `idle` says that it may run without any. `role` is what it is to
     the node around it, say "then" or "case 3". `runs` and `cycles` (all of them together) are
@@ -33,7 +33,7 @@ class Place:
 
     node: ProgramNode
     depth: int
-    children: tuple[Place, ...]
+    children: tuple[WalkPlace, ...]
     length: int
     first: frozenset[int]
     idle: bool
@@ -50,7 +50,7 @@ class Place:
             text += f" {node.predicate}"
         return f"{self.role}: {text}" if self.role else text
 
-    def walk(self) -> Iterator[Place]:
+    def walk(self) -> Iterator[WalkPlace]:
         """This place and all below, in order."""
         yield self
         for child in self.children:
@@ -61,7 +61,7 @@ class Place:
 class Span:
     """One execution of a place: its steps are number `first` up to `last` of the run."""
 
-    place: Place
+    place: WalkPlace
     first: int
     last: int
 
@@ -72,10 +72,14 @@ class Walk:
     The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same
     step, the first is taken. `spans`, with `most`: every execution of every place, up to that step
     of the run; or, with `keep`, of those places for which it says true. Without both only sums are
-    made."""
+    made.
+    """
 
     def __init__(
-        self, report: Report, most: int | None = None, keep: Callable[[Place], bool] | None = None
+        self,
+        report: Report,
+        most: int | None = None,
+        keep: Callable[[WalkPlace], bool] | None = None,
     ) -> None:
         self.report = report
         own = _own_steps(report.profile)
@@ -104,7 +108,7 @@ class Walk:
         for root in self.roots:
             self._sum(root)
 
-    def _enter(self, place: Place, times: int = 1) -> None:
+    def _enter(self, place: WalkPlace, times: int = 1) -> None:
         length = place.length * times
         if place not in self._entered and place.length >= 0 and self._at + length <= self._end:
             self._add(place, times)
@@ -119,7 +123,7 @@ class Walk:
             if place in self._kept and self._at > start:
                 self.spans.insert(slot, Span(place, start, self._at))
 
-    def _inside(self, place: Place) -> None:
+    def _inside(self, place: WalkPlace) -> None:
         node, children = place.node, place.children
         if node.step >= 0:
             if self._steps[self._at] in place.first:
@@ -149,19 +153,19 @@ class Walk:
             for child in children:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)
 
-    def _taken(self, children: tuple[Place, ...]) -> Place | None:
+    def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
         """The branch that the next step begins, else one that has no step."""
         step = self._steps[self._at] if self._at < self._end else -1
         return next(
             (c for c in children if step in c.first), next((c for c in children if c.idle), None)
         )
 
-    def _add(self, place: Place, times: int) -> None:
+    def _add(self, place: WalkPlace, times: int) -> None:
         place.runs += times
         for child in place.children:
             self._add(child, times * place.node.count if place.node.kind == "Repeat" else times)
 
-    def _sum(self, place: Place) -> float:
+    def _sum(self, place: WalkPlace) -> float:
         if place.node.step < 0:
             place.cycles = sum(self._sum(child) for child in place.children)
         elif place.runs and not self._varies:
@@ -180,24 +184,24 @@ def _roles(node: ProgramNode) -> tuple[str, ...]:
     return ("",) * len(node.children)
 
 
-def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -> Place:
+def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -> WalkPlace:
     children = tuple(
         _place(child, depth + 1, own, part)
         for child, part in zip(node.children, _roles(node), strict=True)
     )
     if node.step >= 0:
-        return Place(
+        return WalkPlace(
             node, depth, children, 1, frozenset((own.get(node.step, node.step),)), False, role
         )
     if node.kind in ("If", "Switch"):
         first = frozenset[int]().union(*(c.first for c in children))
-        return Place(node, depth, children, -1, first, any(c.idle for c in children), role)
+        return WalkPlace(node, depth, children, -1, first, any(c.idle for c in children), role)
     if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
         condition, body = children
         first = condition.first | body.first if condition.idle else condition.first
-        return Place(node, depth, children, -1, first, condition.idle, role)
+        return WalkPlace(node, depth, children, -1, first, condition.idle, role)
     if node.kind == "Repeat" and node.count == 0:
-        return Place(node, depth, children, 0, frozenset(), True, role)
+        return WalkPlace(node, depth, children, 0, frozenset(), True, role)
     first, idle, length = frozenset(), True, 0
     for child in children:
         if idle:
@@ -206,7 +210,7 @@ def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -
         length = -1 if length < 0 or child.length < 0 else length + child.length
     if node.kind == "Repeat" and length > 0:
         length *= node.count
-    return Place(node, depth, children, length, first, idle, role)
+    return WalkPlace(node, depth, children, length, first, idle, role)
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:

@@ -3,7 +3,8 @@ of the learner's program.
 
 Every cause is read off the report's figures, and a chain ends where they end: nothing is guessed. A
 report that was read from a file has no vertices, so that its chains may be shorter. Cycles and
-bytes are modelled."""
+bytes are modelled.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, SupportsFloat
 import numpy as np
 
 from ipu_teach.cost.exchange import arrival_cycles
-from ipu_teach.cost.memory import CONSTANTS, VARIABLES
+from ipu_teach.cost.ledger import CONSTANTS, VARIABLES
 from ipu_teach.cost.phases import COMPUTE, HOST, LINKS, SYNC, Phase
 from ipu_teach.errors import (
     GraphMemoryAllocationError,
@@ -73,7 +74,7 @@ class Why:
     def _repr_html_(self) -> str:
         causes = "".join(f"<li>{escape(plain(cause.text))}</li>" for cause in self.causes)
         return (
-            f'<div class="ipu-view '
+            '<div class="ipu-view '
             f'why"><p>{escape(plain(self.question))}</p><ol>{causes}</ol></div>'
         )
 
@@ -86,7 +87,8 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     one: why it takes so long; left out, why the run does. With `tile`: why that tile waits there.
     "waiting": why tiles wait at all. "memory", or the `GraphMemoryAllocationError` that said so:
     why the fullest tile, or `tile`, is so full. Only causes that the figures show are told, all of
-    them modelled. Raises `InvalidOptionError` and `PoplarIndexError`."""
+    them modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
+    """
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
         raise PoplarIndexError(
@@ -173,8 +175,7 @@ def _step(report: Report, what: object) -> int:
     if not is_whole(number) or number not in order:
         raise InvalidOptionError(f"""why() was given {shown(what)}.
             next:  {did_you_mean(what, named)}give the number of a step, its name, a step of
-            report.steps(), {WAITING!r},
-            {MEMORY!r}, or the error that said that memory is full.""")
+            report.steps(), {WAITING!r}, {MEMORY!r}, or the error that said that memory is full.""")
     return number
 
 
@@ -245,15 +246,14 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
             LINKS: f"{across:,} bytes leave their IPU",
         }
         yield Cause(
-            f"{moved.get(phase.kind, 'A sync takes as long whatever is done before it')}, and "
-            f"all "
-            f"tiles wait."
+            f"{moved.get(phase.kind, 'A sync takes as long whatever is done before it')}, and all "
+            "tiles wait."
         )
     else:
         tile, middle = int(np.argmax(busy)), _n(float(np.median(busy)))
         slow = (
-            f"It lasts until its slowest tile is done: tile {tile} takes {_n(phase.cycles)}, "
-            f"the median tile {middle}."
+            f"It lasts until its slowest tile is done: tile {tile} takes {_n(phase.cycles)}, the "
+            f"median tile {middle}."
         )
         same = (
             f"All tiles are at it for {middle} cycles; what holds for tile {tile} holds for them."
@@ -264,10 +264,8 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
             line, placed = report.profile.lines_on(number, tile)
     if line and phase.kind != SYNC:
         yield Cause(
-            (
-                f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in "
-                f"{line}."
-            ),
+            f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in "
+            f"{line}.",
             (),
             line,
         )
@@ -289,8 +287,8 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
             sum(int(getattr(t, name)[tile]) for t in cost.exchange) for name in ("pieces", "stayed")
         )
         text = (
-            f"It takes {_n(gathered)} of them to move {pieces:,} pieces, {size:,} bytes, "
-            f"within its memory."
+            f"It takes {_n(gathered)} of them to move {pieces:,} pieces, {size:,} bytes, within "
+            "its memory."
         )
     elif found is None:
         said = (
@@ -317,10 +315,8 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
         workers = target.num_worker_contexts
         work = _n((cycles - gathered) // workers)
         yield Cause(
-            (
-                f"{workers} workers share them, each with every {workers}th cycle: the busiest has "
-                f"{work} to do."
-            ),
+            f"{workers} workers share them, each with every {workers}th cycle: the busiest has "
+            f"{work} to do.",
             (tile,),
         )
 
@@ -345,9 +341,10 @@ def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cau
         way: f"It receives {into:,} bytes, and the first of them needs {way} cycles to arrive.",
         issuing: f"It has {parts}, and to issue the instructions takes {issuing:,} cycles.",
         sending: f"It sends {out:,} bytes, the median tile {_n(np.median(traffic.sent))}.",
-        receiving: f"It receives {into:,} bytes, the median tile "
-        f"{_n(np.median(traffic.received))}; most of them, "
-        f"{int(sizes[most]):,}, come from tile {most}.",
+        receiving: (
+            f"It receives {into:,} bytes, the median tile {_n(np.median(traffic.received))}; most "
+            f"of them, {int(sizes[most]):,}, come from tile {most}."
+        ),
     }[max(way, receiving, sending, issuing)]
     yield Cause(text, (tile, most) if "come from" in text else (tile,))
 
@@ -371,11 +368,8 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
     name, size = next(iter(memory.at_fullest(tile).items()))
     row = max((v for v in report.variables if v.name == name), key=lambda v: v.bytes)
     yield Cause(
-        (
-            f"Most of it is {name!r}: {size:,} bytes, of {row.bytes:,} that lie on {row.tiles:,} "
-            f"of "
-            f"{tiles}."
-        ),
+        f"Most of it is {name!r}: {size:,} bytes, of {row.bytes:,} that lie on {row.tiles:,} of "
+        f"{tiles}.",
         (tile,),
     )
     steps = (

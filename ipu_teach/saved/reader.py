@@ -3,7 +3,8 @@ would use.
 
 Nothing of the file is trusted. Numbers are checked against the tables they point into, views
 against the variables that they should lie in, and the graph is compiled again after that, with
-every check."""
+every check.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ from ipu_teach.graph import Graph, ReplicatedStreamMode, Tensor, Vertex
 from ipu_teach.graph.compute_set import ComputeSet, table_of
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, ListLayout
 from ipu_teach.graph.mapping import Tiles
-from ipu_teach.graph.table import MOST_CYCLES, VertexTable
 from ipu_teach.graph.tile_map import covered
-from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
+from ipu_teach.graph.variable_table import ALIGNMENT, MOST_BYTES
+from ipu_teach.graph.vertex_table import MOST_CYCLES, VertexTable
 from ipu_teach.saved import writer as w
-from ipu_teach.saved.codelets import resolve
+from ipu_teach.saved.codelet_sources import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 MOST_PIECES = 2**28  # elements of a view that are looked at one by one
@@ -57,7 +58,7 @@ def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
 
 
 class _Reader:
-    def __init__(self, header: s.Part, codelets: list[type[Vertex]]) -> None:
+    def __init__(self, header: s.HeaderValue, codelets: list[type[Vertex]]) -> None:
         self.header, self.known = header, header.known
         self.known["codelets"] = [resolve(part, codelets) for part in header["codelets"].items()]
         self.graph = Graph(s.TARGET.read(header["target"]))
@@ -92,11 +93,11 @@ class _Reader:
         self._host()
         return self.graph, self._programs(), checks, options
 
-    def _numbers(self, part: s.Part, count: int) -> Array:
+    def _numbers(self, part: s.HeaderValue, count: int) -> Array:
         """`count` numbers from the place that `part` says."""
         return self._slice("numbers", part, count)
 
-    def _slice(self, name: str, part: s.Part, count: int) -> Array:
+    def _slice(self, name: str, part: s.HeaderValue, count: int) -> Array:
         if name not in self.known.arrays:
             self.header.fail(f"complete: {name}.npy is missing")
         stored = self.known.arrays[name]
@@ -121,7 +122,7 @@ class _Reader:
         below = [covered(self._starts, self._stops, place) for place in (start, stop)]
         return bool(np.all(start >= 0) and np.all(below[1] - below[0] == stop - start))
 
-    def _layout(self, part: s.Part) -> Layout | ListLayout:
+    def _layout(self, part: s.HeaderValue) -> Layout | ListLayout:
         graph = self.graph
         if isinstance(part.value, dict) and "parts" in part.value:
             parts = []
@@ -163,7 +164,7 @@ class _Reader:
             part.fail("a list of positions")
         return graph.listed(UNSIGNED_INT, positions).layout
 
-    def _tensor(self, part: s.Part) -> Tensor:
+    def _tensor(self, part: s.HeaderValue) -> Tensor:
         view = w.VIEW.read(part)
         if not isinstance(view["layout"], Layout):
             part.fail("a tensor")
@@ -172,7 +173,7 @@ class _Reader:
             part.fail("a view of the variables")
         return tensor
 
-    def _mapping(self, part: s.Part) -> None:
+    def _mapping(self, part: s.HeaderValue) -> None:
         count = part[1].whole(0, len(self.known.arrays.get("numbers", ())))
         log = self._numbers(part[0], 3 * count).reshape(-1, 3)
         start, stop, tile = log.T
@@ -183,7 +184,7 @@ class _Reader:
             part.fail("a mapping to tiles")
         self.graph.mapping_log.frombytes(np.ascontiguousarray(log, np.int64).tobytes())
 
-    def _initial_value(self, part: s.Part) -> None:
+    def _initial_value(self, part: s.HeaderValue) -> None:
         tensor: Tensor = w.TENSOR.read(part[0])
         count = part[2].whole(0, tensor.num_elements)
         if count not in (1, tensor.num_elements):
@@ -196,7 +197,7 @@ class _Reader:
         )
         self.graph.initial_values.append((tensor, shaped))
 
-    def _values(self, part: s.Part, dtype: type[DType], count: int) -> Array:
+    def _values(self, part: s.HeaderValue, dtype: type[DType], count: int) -> Array:
         content = self._slice("values", part, count * dtype.size)
         if dtype.numpy.kind == "b" and np.any(content > 1):
             part.fail("the start of true and false")
@@ -205,7 +206,7 @@ class _Reader:
 
     # Vertices
 
-    def _compute_set(self, part: s.Part) -> None:
+    def _compute_set(self, part: s.HeaderValue) -> None:
         compute_set = self.graph.add_compute_set(s.TEXT.read(part["name"]))
         orders = [self._table(compute_set, table) for table in part["tables"].items()]
         order = np.sort(np.concatenate([np.zeros(0, np.int64), *orders]))
@@ -213,7 +214,7 @@ class _Reader:
             part.fail("a compute set whose vertices are numbered")
         compute_set.num_vertices = len(order)
 
-    def _table(self, compute_set: ComputeSet, part: s.Part) -> Array:
+    def _table(self, compute_set: ComputeSet, part: s.HeaderValue) -> Array:
         codelet: type[Vertex] = w.CODELET.read(part["codelet"])
         if codelet in compute_set.tables:
             part.fail("a table of a codelet of its own")
@@ -241,7 +242,7 @@ class _Reader:
         )
         return order
 
-    def _edge(self, table: VertexTable, name: str, part: s.Part, count: int) -> None:
+    def _edge(self, table: VertexTable, name: str, part: s.HeaderValue, count: int) -> None:
         offsets, numbers = (self._numbers(part[i], count) for i in (0, 1))
         if np.any((numbers < 0) | (numbers >= len(self.layouts))) or np.any(
             (offsets < 0) | (offsets > MOST_BYTES)
@@ -309,7 +310,7 @@ class _Reader:
         programs = list(s.many(w.in_table("nodes")).read(header["programs"]))
         return programs or header["programs"].fail("a list of at least one program")
 
-    def _composite(self, part: s.Part, children: tuple[int, ...]) -> p.Program:
+    def _composite(self, part: s.HeaderValue, children: tuple[int, ...]) -> p.Program:
         kind, name = s.TEXT.read(part["kind"]), s.TEXT.read(part["name"])
         if kind not in w.COMPOSITES:
             part["kind"].fail("a program that this kit knows")

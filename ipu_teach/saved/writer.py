@@ -4,7 +4,8 @@ reads it back.
 Views become numbers in two tables: layouts (how elements lie) and tensors (a dtype, an offset and a
 layout). A program's tree becomes a list of nodes in which equal ones appear once, children first.
 Each kind of step and of program is said once, for both ways: what stands in the file, and what is
-made of it."""
+made of it.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
 from ipu_teach.graph import DataStream, RemoteBuffer, Tensor
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
-from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
-from ipu_teach.saved.codelets import DTYPES, described
+from ipu_teach.graph.variable_table import ALIGNMENT, MOST_BYTES
+from ipu_teach.saved.codelet_sources import DTYPES, described
 from ipu_teach.types import UNSIGNED_INT, Array, DType, dtype_named
 
 EXECUTABLE = Format("executable", 2, "Executable.save", ExecutableLoadError, ExecutableLoadError)
@@ -51,7 +52,7 @@ def in_table(table: str, write: Callable[[Any, s.Columns], Any] = lambda v, _: v
     )
 
 
-def _read_dtype(part: s.Part) -> type[DType]:
+def _read_dtype(part: s.HeaderValue) -> type[DType]:
     name = s.TEXT.read(part)
     return dtype_named(name) or part.fail(
         f"a dtype ({did_you_mean(name, DTYPES)}known are {', '.join(DTYPES)})"
@@ -180,6 +181,11 @@ LEAVES: dict[type, tuple[str, s.Codec]] = {
 STEP = s.tagged(
     dict(LEAVES.values()), lambda step: LEAVES[type(step)][0], "a step that this kit knows"
 )
+STEPS = s.once(
+    "steps",
+    STEP,
+    lambda step: (step.compute_set, id(step.out)) if isinstance(step, c.ExecuteStep) else id(step),
+)
 
 
 # Programs of others
@@ -263,10 +269,11 @@ class _Writer:
             "streams": s.many(STREAM).write(compiled.streams.values(), out),
             "host_accesses": s.many(HOST_ACCESS).write(compiled.host_accesses.values(), out),
             "remote_buffers": s.many(REMOTE_BUFFER).write(compiled.remote_buffers.values(), out),
-            "steps": s.many(STEP).write(compiled.steps, out),
             "programs": [self._program(node) for node in compiled.programs],
         }
-        tables = {name: out.table(name) for name in ("nodes", "codelets", "layouts", "tensors")}
+        tables = {
+            name: out.table(name) for name in ("nodes", "steps", "codelets", "layouts", "tensors")
+        }
         return EXECUTABLE.pack(header | tables, out.arrays())
 
     def _number_layouts(self) -> None:
@@ -283,9 +290,8 @@ class _Writer:
         found = [t for t, _ in self.graph.initial_values] + [
             a.tensor for a in self.compiled.host_accesses.values()
         ]
-        found += [
-            v for step in self.compiled.steps for v in vars(step).values() if isinstance(v, Tensor)
-        ]
+        parts = [part for step in self.compiled.steps for part in c.parts(step)]
+        found += [v for part in parts for v in vars(part).values() if isinstance(v, Tensor)]
         return found + [t for program in self.compiled.programs for _, t in program.predicates()]
 
     def _mapping(self, end: int) -> list[int]:
@@ -333,18 +339,25 @@ class _Writer:
 
     def _program(self, node: c.Node) -> int:
         self._parts = 0
-        return self._node(node)
+        (number,) = self._nodes(node)
+        return number
 
-    def _node(self, node: c.Node) -> int:
-        self._parts += 1
-        if self._parts > MOST_NODES:
-            _refuse(f"A program of more than {MOST_NODES:,} parts")
-        children = [self._node(child) for child in node.children]
+    def _nodes(self, node: c.Node) -> list[int]:
+        """The number of a node; of a leaf in which copies were merged, those of all that it was
+        made of."""
+        entries: list[dict[str, Any]]
         if node.step >= 0:
-            entry: dict[str, Any] = {"step": node.step}
+            entries = [
+                {"step": STEPS.write(part, self.out)}
+                for part in c.parts(self.compiled.steps[node.step])
+            ]
         elif node.kind not in COMPOSITES:
             _refuse(f"The program {node.kind}")
         else:
+            children = [number for child in node.children for number in self._nodes(child)]
             besides = COMPOSITES[node.kind].besides.write(node, self.out)
-            entry = {"kind": node.kind, "name": node.name, "children": children, **besides}
-        return NODES.write(entry, self.out)  # type: ignore[no-any-return]
+            entries = [{"kind": node.kind, "name": node.name, "children": children, **besides}]
+        self._parts += len(entries)
+        if self._parts > MOST_NODES:
+            _refuse(f"A program of more than {MOST_NODES:,} parts")
+        return [NODES.write(entry, self.out) for entry in entries]

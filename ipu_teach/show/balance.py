@@ -5,7 +5,8 @@ time that is lost. Below the chosen superstep the same way, how many tiles take 
 on the machine those are that wait.
 
 Of several IPUs each superstep is shown for itself, as if they all did it together; the view says
-so."""
+so.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +20,24 @@ from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on, lost, lost_in
 from ipu_teach.show import palette
-from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled
 from ipu_teach.show.palette import STATE, STATES, Code
+from ipu_teach.show.panels import ENDS, Panels, grid
+from ipu_teach.show.report_facts import because, checked, linked, sorted_lanes, titled
 from ipu_teach.show.scene import (
-    GAP,
     Bar,
-    Cells,
     Drawing,
     Lanes,
+    Painted,
     Scene,
-    Stack,
     Still,
     Tape,
     label,
     number,
     quantiles,
 )
+from ipu_teach.show.stack import stack_places, stacks
 from ipu_teach.show.view import View, fitting
+from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
 FIFTHS = tuple(
@@ -46,13 +48,13 @@ CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb
 MOST_STEPS = 500  # of each run
 MOST_LANES = 64
 BINS = 24
-NO_LIMIT = 2**53
+BARS = 240.0, 84.0  # width and height of the bins
+SAY_BIN = "{n} {n|tile is|tiles are} at work for {label} of the slowest tile's time."
 SIDE = 110.0
 TOGETHER = (
     "Each superstep is drawn as if all IPUs did it together, one superstep after the other. They "
-    "do not wait for each other in "
-    "every one, and the run takes {} modelled cycles: show.timeline(report) has it by time, with "
-    "what IPUs wait for."
+    "do not wait for each other in every one, and the run takes {} modelled cycles: "
+    "show.timeline(report) has it by time, with what IPUs wait for."
 )
 
 
@@ -63,7 +65,8 @@ def balance(report: Report, other: Report | None = None, *, why: Why | None = No
     Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB;
     the view says so. What even work would take is the mean of the tiles, phase by phase. `why`: a
     chain of causes, `report.why(…)`, whose tiles get one colour. Raises `InvalidOptionError` for
-    something that is no report, or in which nothing has run that takes time."""
+    something that is no report, or in which nothing has run that takes time.
+    """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
         runs.append(_Run(checked(other, "balance"), "second report"))
@@ -117,11 +120,10 @@ class _Run:
         tile, middle = int(np.argmax(worst.busy)), float(np.median(worst.busy))
         share = 100 * lost_in(self.report, step) / cost.cycles
         return (
-            f"{share:.1f} % of the tiles' time is waiting, most in {worst.kind}: tile {tile} "
-            f"takes {number(worst.cycles)}, "
-            f"the median tile {number(middle)}{self._cause(step, worst, tile)}; shared evenly, "
-            f"the superstep would take "
-            f"{number(round(cost.cycles - lost_in(self.report, step)))} instead of "
+            f"{share:.1f} % of the tiles' time is waiting, most in {worst.kind}: tile {tile} takes "
+            f"{number(worst.cycles)}, the median tile "
+            f"{number(middle)}{self._cause(step, worst, tile)}; shared evenly, the superstep would "
+            f"take {number(round(cost.cycles - lost_in(self.report, step)))} instead of "
             f"{number(cost.cycles)}"
         )
 
@@ -148,106 +150,81 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         min(MOST_LANES, *(run.report.target.num_tiles for run in runs)),
     )
     stills: list[Still] = []
-    drawings: list[Drawing] = []
     frames: list[int] = []
-    tapes, maps, notes, rows, y = [], [], [], [], 34.0
+    panels, rows, histograms = Panels(), list[tuple[str, ...]](), list[Array]()
     for run in runs:
         report, tiles = run.report, run.report.target.num_tiles
         name = run.name if len(runs) > 1 else "run"
         of = {}
         for step, times in run.steps:
             of[step] = len(stills)
-            stills.append(_still(run, step, name, count, len(drawings)))
-            drawings += [_drawing(report.phases(step), count), _histogram(report.phases(step))]
+            histograms.append(_histogram(report.phases(step)))
+            stills.append(_still(run, step, name, histograms[-1], len(stills)))
+            panels.drawings.append(_drawing(report.phases(step), count))
             cost = report.step_cost(step)
             waits = 100 * lost_in(run.report, step) / cost.cycles if cost.cycles else 0.0
-            rows.append(
-                (
-                    run.name,
-                    cost.kind,
-                    label(cost.name, 48),
-                    f"{times:,}",
-                    number(cost.cycles),
-                    f"{waits:.1f} %",
-                    run.slowest(step),
-                )
-            )
+            ran = f"{times:,}", number(cost.cycles), f"{waits:.1f} %", run.slowest(step)
+            rows.append((run.name, cost.kind, label(cost.name, 48), *ran))
         taken = report.step_numbers[:most].tolist()
         frames += [of[step] for step in taken]
-        if len(taken) < report.num_steps:
-            notes.append(
-                f"Of the {run.name} the picture shows the first {len(taken):,} of "
-                f"{report.num_steps:,} supersteps."
-            )
+        panels.first(
+            len(taken), report.num_steps, "supersteps", f"Of the {run.name} the picture shows"
+        )
         heading = (
             f"{counted(tiles, 'tile')}, {number(run.cycles)} modelled cycles, "
             f"{100 * run.waiting:.1f} % waiting"
         )
         if report.target.num_ipus > 1:
-            notes.append(TOGETHER.format(number(report.total_cycles)))
+            panels.notes.append(TOGETHER.format(number(report.total_cycles)))
         text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)
-        tapes.append(Tape(name, text, 64, y, 640, 100, count, (), span, ("slowest", "fastest")))
-        y += 136
-        maps.append((name, report))
+        panels.put(Tape(name, text, count=count, span=span, ends=ENDS), left=64, high=100)
+        panels.below()
         if count < tiles:
-            notes.append(sorted_lanes(count, tiles))
-    lanes = Lanes(
-        "lanes", "the superstep, slowest first", 64, y, 360, 240, count, ends=("slowest", "fastest")
+            panels.notes.append(sorted_lanes(count, tiles))
+    lanes = Lanes("lanes", "the superstep, slowest first", count=count, ends=ENDS)
+    panels.put(lanes, left=64, right=424, high=240)
+    ends, each = ("0", "the slowest"), 100 / BINS
+    pictures = tuple(
+        stacks([(len(CODES) - 1, many)], *BARS, int(many.max()), "tiles", ends)
+        for many in histograms
     )
-    zero = np.zeros(BINS, np.int64)
-    bars = Stack(
+    shares = tuple(
+        f"{number(round(i * each, 1))} to {number(round((i + 1) * each, 1))} %" for i in range(BINS)
+    )
+    bars = Painted(
         "histogram",
         "tiles by their time at work",
-        464,
-        y,
-        240,
-        84,
-        BINS,
-        None,
-        NO_LIMIT,
-        zero,
-        ("0", "the slowest"),
+        width=BARS[0],
+        height=BARS[1],
+        count=BINS,
+        pictures=pictures,
+        labels=shares,
+        places=stack_places(BINS, *BARS),
     )
-    grids = [_map(name, report, 464 + 126 * i, y + 130) for i, (name, report) in enumerate(maps)]
+    panels.put(bars, left=464)
+    for i, run in enumerate(runs):
+        name, heading = (run.name, run.name) if len(runs) > 1 else ("run", "tiles that wait")
+        panels.put(
+            grid(f"tiles of {name}", run.report.target, SIDE, heading), left=464 + 126 * i, down=130
+        )
     worst = [lost_in(run.report, s) for run in runs for s, _ in run.steps]
-    return Scene(
+    return panels.scene(
         "balance",
         "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
         _sentence(runs),
-        y + 240 + 12,
-        CODES,
-        (*tapes, lanes, bars, *grids),
-        tuple(stills),
-        np.array(frames, np.int64),
-        (("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), tuple(rows)),
-        tuple(drawings),
-        max(range(len(frames)), key=lambda f: worst[frames[f]]),
-        tuple(dict.fromkeys(notes)),
+        foot=12,
+        codes=CODES,
+        stills=tuple(stills),
+        frames=np.array(frames, np.int64),
+        poster=max(range(len(frames)), key=lambda f: worst[frames[f]]),
+        table=(
+            ("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"),
+            tuple(rows),
+        ),
     )
 
 
-def _map(name: str, report: Report, x: float, y: float) -> Cells:
-    target = report.target
-    across, columns = (
-        int(np.ceil(np.sqrt(target.num_ipus))),
-        int(np.ceil(np.sqrt(target.tiles_per_ipu))),
-    )
-    side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
-    heading = "tiles that wait" if name == "run" else name
-    return Cells(
-        f"tiles of {name}",
-        heading,
-        x,
-        y,
-        side,
-        columns,
-        target.num_tiles,
-        target.tiles_per_ipu,
-        across,
-    )
-
-
-def _still(run: _Run, step: int, name: str, count: int, drawing: int) -> Still:
+def _still(run: _Run, step: int, name: str, histogram: Array, number_of: int) -> Still:
     report = run.report
     cost, phases = report.step_cost(step), report.phases(step)
     tiles = report.target.num_tiles
@@ -268,13 +245,10 @@ def _still(run: _Run, step: int, name: str, count: int, drawing: int) -> Still:
         cost.cycles,
         True,
         {grid: (code, cost.cycles or 1, len(STATES))},
-        {
-            name: (drawing, 0, cost.cycles),
-            "lanes": (drawing, 0, cost.cycles),
-            "histogram": (drawing + 1, 0, tiles),
-        },
-        about={grid: (say, values)},
+        dict.fromkeys((name, "lanes"), (number_of, 0, cost.cycles)),
+        pictures={"histogram": number_of},
         say="{label}",
+        about={grid: (say, values), "histogram": (SAY_BIN, {"n": histogram})},
     )
 
 
@@ -288,12 +262,12 @@ def _drawing(phases: tuple[Phase, ...], count: int) -> Drawing:
     return Drawing(start, tuple(bars), "modelled cycles")
 
 
-def _histogram(phases: tuple[Phase, ...]) -> Drawing:
-    """How many tiles are at work how long in a superstep, in equal parts up to the slowest."""
+def _histogram(phases: tuple[Phase, ...]) -> Array:
+    """int64[BINS]: how many tiles are at work how long in a superstep, in equal parts up to the
+    slowest."""
     busy = [p.busy for p in phases if p.busy is not None]
     work = np.sum(busy, axis=0) if busy else np.zeros(1)
-    number_of, _ = np.histogram(work, BINS, (0, max(1, float(work.max()))))
-    return Drawing(int(number_of.max()), (Bar(len(CODES) - 1, 0, number_of, 0),), "tiles")
+    return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 
 def _sentence(runs: list[_Run]) -> str:
@@ -305,9 +279,8 @@ def _sentence(runs: list[_Run]) -> str:
         tiles = counted(run.report.target.num_tiles, "tile")
         of = "in supersteps, each for itself, " if run.report.target.num_ipus > 1 else ""
         said.append(
-            f"{head}{number(run.cycles)} modelled cycles {of}on {tiles}: {100 * run.waiting:.1f} "
-            f"% of their time is "
-            f"waiting. Most is lost in {label(f'{cost.kind} {cost.name}'.strip(), 48)}: "
-            f"{run.told(worst)}."
+            f"{head}{number(run.cycles)} modelled cycles {of}on {tiles}: {100 * run.waiting:.1f} % "
+            "of their time is waiting. Most is lost in "
+            f"{label(f'{cost.kind} {cost.name}'.strip(), 48)}: {run.told(worst)}."
         )
     return " ".join(said)

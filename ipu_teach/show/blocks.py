@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import BlockRun, Report
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
+from ipu_teach.show.panels import flame
 from ipu_teach.show.scene import Flame, label, number
 
 MOST_BLOCKS = 2000
@@ -54,39 +53,16 @@ class Blocks:
         """The colours that occur."""
         return tuple(dict.fromkeys(self._code))
 
-    def flame(self, codes: Sequence[Code], x: float, y: float, width: float, pitch: float) -> Flame:
+    def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
         """The boxes, as a mark; `codes` are those of the scene."""
-        names: dict[str, int] = {}
-        titles, rows, first = [], [], 0
+        boxes, first, colours = list[tuple[int, int, int, str, int]](), 0, iter(self._code)
         for tile, blocks in zip(self.tiles, self.by_tile, strict=True):
-            for one in blocks:
-                text = f"tile {tile}: {one.name}" if len(self.tiles) > 1 else one.name
-                titles.append(names.setdefault(label(text, 48), len(names)))
-                rows.append(first + one.depth)
+            who = f"tile {tile}: " if len(self.tiles) > 1 else ""
+            for one, colour in zip(blocks, colours, strict=False):
+                ends = round(one.cycles_from), round(one.cycles_to)
+                boxes.append((first + one.depth, *ends, who + one.name, codes.index(colour)))
             first += 1 + max((one.depth for one in blocks), default=0)
-        start, stop = (
-            np.array([round(getattr(one, end)) for one in self.all])
-            for end in ("cycles_from", "cycles_to")
-        )
-        code = np.array([codes.index(code) for code in self._code])
-        title, depth = np.array(titles), np.array(rows)
-        heading = f"the blocks on {self._where()}"
-        return Flame(
-            "blocks",
-            heading,
-            x,
-            y,
-            width,
-            pitch,
-            len(titles),
-            depth,
-            start,
-            stop,
-            title,
-            tuple(names),
-            code,
-            True,
-        )
+        return flame("blocks", f"the blocks on {self._where()}", pitch, boxes, timed=True)
 
     def sentence(self) -> str:
         """The blocks in a sentence."""
@@ -97,8 +73,7 @@ class Blocks:
         times = counted(len(spent[worst]), "time")
         return (
             f"{counted(len(self.all), 'block')} on {self._where()}; longest in all is "
-            f"{label(worst, 48)}: "
-            f"{number(sum(spent[worst]))} modelled cycles in {times}."
+            f"{label(worst, 48)}: {number(sum(spent[worst]))} modelled cycles in {times}."
         )
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

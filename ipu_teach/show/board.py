@@ -9,18 +9,15 @@ from decimal import ROUND_HALF_UP, Context
 
 import numpy as np
 
+from ipu_teach.show.measures import BETWEEN, BROADEST, CELL, DIGITS, HEAD, LINE, OF_LETTER, ROW
 from ipu_teach.show.scene import Board, Detail, Message, Scene, Trail
-from ipu_teach.show.shapes import Boxes, Line, Outline, Shape, Words
+from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words
 from ipu_teach.types import Array
 
 # The same numbers stand in static/board.js.
-# of a box: its name, the cells of a tensor, what arrives; between boxes
-HEAD, ROW, FOOT, BETWEEN = 20.0, 18.0, 22.0, 6.0
-# height of a cell; its most width, and the least that has digits
-CELL, WIDEST, DIGITS = 14.0, 44.0, 24.0
+FOOT = 22.0  # of a box: what arrives
 NARROW = 10.0  # a cell narrower than this is underlined where others have a rim
 ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # as browsers do
-LINE, OF_LETTER = 17.0, 6.3  # of the list; the width of a digit
 
 
 def value(text: str) -> float:
@@ -53,7 +50,7 @@ class Places:
         self.board = board
         self.wide = (board.width - (board.across - 1) * BETWEEN) / board.across
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
-        self.pitch = np.minimum(WIDEST, room / np.array(board.per))  # of the cells of each row
+        self.pitch = np.minimum(BROADEST, room / np.array(board.per))  # of the cells of each row
 
     def corner(self, box: int) -> tuple[float, float]:
         """The upper left corner of a box."""
@@ -97,7 +94,7 @@ def _rim(
 ) -> Iterator[Shape]:
     points = outline(x, y, width, height).tolist()
     return (
-        Line(((a, b), (c, d)), thick, role)
+        Stroke(((a, b), (c, d)), thick, role)
         for (a, b), (c, d) in zip(points, points[1:], strict=False)
     )
 
@@ -154,7 +151,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for some, width in ((reads, 1.0), (writes, 2.5)):
         for x, y, wide, high in cells[some].tolist():
             if wide < NARROW:
-                yield Line(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
+                yield Stroke(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
             else:
                 yield from _rim(x, y, wide, high, width, "ink")
     x, y, wide, high = cells[board.focus].tolist()
@@ -252,7 +249,7 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
         if now[cell] != before[cell] and frame:
             old = short(before[cell], 60)
             yield Words(right - 70, y, old, 12, "end", "soft")
-            yield Line(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
+            yield Stroke(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
     if len(shown) < len(here):
         yield Words(
             mark.x,
@@ -295,9 +292,9 @@ def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
         zip(x.tolist(), (*x[1:].tolist(), mark.x + mark.width), strict=True)
     ):
         if np.isfinite(values[i]):
-            yield Line(((left, float(y[i])), (right, float(y[i]))), 1.5)
+            yield Stroke(((left, float(y[i])), (right, float(y[i]))), 1.5)
         if i:
-            yield Line(((left, mark.y + mark.height), (left, mark.y + mark.height + 5)), 1.5)
-    yield Line(
+            yield Stroke(((left, mark.y + mark.height), (left, mark.y + mark.height + 5)), 1.5)
+    yield Stroke(
         ((mark.x, mark.y + mark.height), (mark.x + mark.width, mark.y + mark.height)), 1, "line"
     )

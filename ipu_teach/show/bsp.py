@@ -7,7 +7,8 @@ in each phase the tiles are sorted by their time, so that shares of time are kep
 message that was sent, or several of one sender to the same receivers.
 
 Of several IPUs a frame shows what one of them does in a superstep by itself, or what all do
-together."""
+together.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show import palette
 from ipu_teach.show.content import report_of, with_content
-from ipu_teach.show.facts import (
+from ipu_teach.show.pairs import paired as in_pairs
+from ipu_teach.show.palette import STATE, STATES
+from ipu_teach.show.panels import ENDS, Panels, grid
+from ipu_teach.show.report_facts import (
     because,
     checked,
     ipus_at_work,
@@ -32,12 +36,8 @@ from ipu_teach.show.facts import (
     titled,
     waited_for,
 )
-from ipu_teach.show.pairs import paired as in_pairs
-from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.scene import (
-    GAP,
     Bar,
-    Cells,
     Drawing,
     Flows,
     Lanes,
@@ -49,7 +49,7 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.stretches import LanesOf, Part, Stretch, parts, stretches
+from ipu_teach.show.segments import IPUStep, LanesOf, Segment, parts, segments
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
@@ -66,9 +66,8 @@ SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
 OVERLAP = (
     "IPUs work at the same time: between transfers of all each goes through its own supersteps, "
-    "which stand here one after the "
-    "other, so that all of them together take more than the {:,} cycles of the run. "
-    "show.timeline(report) has them by time."
+    "which stand here one after the other, so that all of them together take more than the {:,} "
+    "cycles of the run. show.timeline(report) has them by time."
 )
 NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
@@ -91,7 +90,8 @@ def bsp(
     so is one whose scene would be larger than 150 kB; the view says so. `paired`: of two runs each
     tile's two lanes stand below each other. `why`: a chain of causes, `report.why(…)`, whose tiles
     get one colour. Raises `InvalidOptionError` for something that is no report or has no step in
-    it, and for pairs without a second run on as many tiles."""
+    it, and for pairs without a second run on as many tiles.
+    """
     given, told = report_of(run)
     report = checked(given, "bsp")
     if paired and (
@@ -134,13 +134,12 @@ def _two(makers: list[_Maker]) -> Scene:
     """Two runs as tapes on one axis, a frame for each superstep, first those of one."""
     span = max(maker.report.total_cycles for maker in makers)
     stills: list[Still] = []
-    drawings: list[Drawing] = []
     frames: list[int] = []
-    marks, notes, rows, y = [], [], [], 34.0
+    panels, rows = Panels(), list[tuple[str, ...]]()
     for which, maker in enumerate(makers):
         name, report = ("first report", "second report")[which], maker.report
         first_still, run = len(stills), min(MOST_OF_TWO, len(report.step_numbers))
-        found, which_stretch = stretches(report, run)
+        found, which_stretch = segments(report, run)
         for stretch in found:
             phases = [
                 phase for part in stretch.parts for phase in report.phases(part.step, part.ipu)
@@ -153,7 +152,7 @@ def _two(makers: list[_Maker]) -> Scene:
             )
             note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
             code = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
-            lanes = {name: (len(drawings), 0.0, stretch.cycles)}
+            lanes = {name: (len(panels.drawings), 0.0, stretch.cycles)}
             text = f"{counted(len(stretch.parts), 'part')}, each IPU by itself"
             if len(stretch.parts) == 1:
                 step = _step(report, stretch.parts[0], 1)
@@ -162,63 +161,49 @@ def _two(makers: list[_Maker]) -> Scene:
                 note = ", ".join(
                     f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_TOLD])
                 )
+            title, about = label(f"{name}: {text}", 60), {name: (say, values)}
+            other = f"{maker.lane_name} {{i}}"
             stills.append(
-                Still(
-                    label(f"{name}: {text}", 60),
-                    note,
-                    code,
-                    stretch.cycles,
-                    True,
-                    lanes=lanes,
-                    about={name: (say, values)},
-                    say=f"{maker.lane_name} {{i}}",
-                )
+                Still(title, note, code, stretch.cycles, True, lanes=lanes, about=about, say=other)
             )
-            drawings.append(maker.by_tile.drawing(report, stretch, STATE, WAIT))
+            panels.drawings.append(maker.by_tile.drawing(report, stretch, STATE, WAIT))
         frames += (first_still + which_stretch).tolist()
-        if run < report.num_steps:
-            notes.append(
-                f"Of the {name} the picture shows the first {run:,} of {report.num_steps:,} "
-                f"supersteps."
-            )
+        panels.first(run, report.num_steps, "supersteps", f"Of the {name} the picture shows")
         heading = (
             f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, "
             f"{number(report.total_cycles)} modelled cycles"
         )
-        high = max(80.0, min(180.0, 14.0 * maker.lanes))
         labels, ends = (
             ((), maker.ends) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
         )
-        marks.append(Tape(name, heading, 64, y, 640, high, maker.lanes, labels, span, ends))
-        y += high + 36
+        panels.below()
+        tape = Tape(name, heading, count=maker.lanes, labels=labels, span=span, ends=ends)
+        panels.put(tape, left=64, high=max(80.0, min(180.0, 14.0 * maker.lanes)))
         if maker.is_sorted:
-            notes.append(sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus))
+            panels.notes.append(
+                sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus)
+            )
         rows += [(name, *row) for row in maker.table(list(STATE))[1]]
     if not any(still.cycles for still in stills):
         raise InvalidOptionError(NO_TIME)
     first, second = (maker.report.total_cycles for maker in makers)
     part = abs(second - first) / first if first else 0.0
     change = (
-        (
-            f" The second takes {100 * part:.1f} % {'more' if second > first else 'fewer'} cycles "
-            f"than the first."
-        )
+        f" The second takes {100 * part:.1f} % {'more' if second > first else 'fewer'} cycles than "
+        "the first."
         if part
         else ""
     )
-    return Scene(
+    return panels.scene(
         "bsp",
         "Two runs on one axis of time",
         f"Two runs on one axis of time. {makers[0].sentence()} {makers[1].sentence()}{change}",
-        y - 12,
-        STATES,
-        tuple(marks),
-        tuple(stills),
-        np.array(frames, np.int64),
-        (("report", *makers[0].table(list(STATE))[0]), tuple(rows)),
-        tuple(drawings),
-        len(frames) - 1,
-        tuple(dict.fromkeys(notes)),
+        foot=24,
+        codes=STATES,
+        stills=tuple(stills),
+        frames=np.array(frames, np.int64),
+        poster=len(frames) - 1,
+        table=(("report", *makers[0].table(list(STATE))[0]), tuple(rows)),
     )
 
 
@@ -227,7 +212,7 @@ class _Step:
     """One compiled step that ran, as the IPU `ipu` did it, or (None) all together: its phases, its
     exchanges and their messages, and how often it ran."""
 
-    part: Part
+    part: IPUStep
     name: str
     kind: str
     phases: tuple[Phase, ...]
@@ -237,7 +222,7 @@ class _Step:
     runs: int
 
 
-def _step(report: Report, part: Part, runs: int) -> _Step:
+def _step(report: Report, part: IPUStep, runs: int) -> _Step:
     cost, phases = report.step_cost(part.step), report.phases(part.step, part.ipu)
     name = label(cost.name if part.ipu is None else f"IPU {part.ipu}: {cost.name}", 48)
     return _Step(
@@ -261,45 +246,41 @@ class _Maker:
         )
         self.one = "tile" if each == 1 else f"group of {each} tiles"
         self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
-        self.ends = (
-            ("IPU 0", f"IPU {target.num_ipus - 1}") if self.several else ("slowest", "fastest")
-        )
+        self.ends = ("IPU 0", f"IPU {target.num_ipus - 1}") if self.several else ENDS
         self.lane_name = "lane" if self.is_sorted else "tile"
-        # the height of its lane
-        self.host = 24 * any(p.kind == HOST for s in steps for p in s.phases)
+        self.host = any(p.kind == HOST for s in steps for p in s.phases)
         self.moved: dict[int, int] = {}  # by still: the bytes that its messages move
 
     def scene(self) -> Scene:
         stills: list[Still] = []
-        drawings: list[Drawing] = []
+        panels = Panels()
         stills_of: dict[int, list[int]] = {}
         for step in self.steps:
             if step.phases:
                 stills_of.setdefault(step.part.step, []).extend(
                     range(len(stills), len(stills) + len(step.phases))
                 )
-                stills += self._stills(step, len(drawings), len(stills))
-                drawings.append(self.drawing(step))
+                stills += self._stills(step, len(panels.drawings), len(stills))
+                panels.drawings.append(self.drawing(step))
                 if self.host:
-                    drawings.append(_of_host(step))
+                    panels.drawings.append(_of_host(step))
         if not stills:
             raise InvalidOptionError(NO_TIME)
-        frames, notes = self._frames(stills_of)
+        frames = self._frames(stills_of, panels)
+        self._put(panels)
         if self.each > 1:
-            notes.append(
-                f"A cell stands for up to {self.each} tiles: their longest time, and the sum "
-                f"of "
-                f"their bytes."
+            panels.notes.append(
+                f"A cell stands for up to {self.each} tiles: their longest time, and the sum of "
+                "their bytes."
             )
         if self.is_sorted:
-            notes.append(
+            panels.notes.append(
                 sorted_lanes(self.lanes, self.report.target.num_tiles, self.report.target.num_ipus)
             )
         if self.several:
-            notes.append(OVERLAP.format(self.report.total_cycles))
-        notes.append(
-            "Each phase plays equally long, and lanes fill the width in each superstep; the "
-            "strip "
+            panels.notes.append(OVERLAP.format(self.report.total_cycles))
+        panels.notes.append(
+            "Each phase plays equally long, and lanes fill the width in each superstep; the strip "
             "below is to scale."
         )
         poster = max(
@@ -310,32 +291,27 @@ class _Maker:
                 stills[i].cycles,
             ),
         )
-        return Scene(
+        steps, tiles = (
+            counted(self.report.num_steps, "superstep"),
+            counted(self.report.target.num_tiles, "tile"),
+        )
+        return panels.scene(
             "bsp",
-            titled(
-                self.report,
-                (
-                    f"{counted(self.report.num_steps, 'superstep')} on "
-                    f"{counted(self.report.target.num_tiles, 'tile')}"
-                ),
-            ),
+            titled(self.report, f"{steps} on {tiles}"),
             self.sentence(),
-            SIDE + 104 + self.host,
-            STATES,
-            self._marks(),
-            tuple(stills),
-            frames,
-            self.table(
+            foot=26,
+            codes=STATES,
+            stills=tuple(stills),
+            frames=frames,
+            table=self.table(
                 [k for k in STATE if any(p.kind == k for s in self.steps for p in s.phases)]
             ),
-            tuple(drawings),
-            int(np.flatnonzero(frames == poster)[0]),
-            tuple(notes),
+            poster=int(np.flatnonzero(frames == poster)[0]),
         )
 
-    def _frames(self, stills_of: dict[int, list[int]]) -> tuple[Array, list[str]]:
-        """(the still of every phase of the run, in order, up to the last superstep that is shown
-        whole; what was left out)."""
+    def _frames(self, stills_of: dict[int, list[int]], panels: Panels) -> Array:
+        """The still of every phase of the run, in order, up to the last superstep that is shown
+        whole."""
         frames: list[int] = []
         whole = 0
         for which in self.report.step_numbers[:MOST_FRAMES].tolist():
@@ -343,67 +319,29 @@ class _Maker:
                 break
             frames += stills_of.get(which, ())
             whole += 1
-        left = whole < self.report.num_steps
-        notes = (
-            [f"The picture shows the first {whole:,} of {self.report.num_steps:,} supersteps."]
-            if left
-            else []
-        )
-        return np.array(frames, np.int64), notes
+        panels.first(whole, self.report.num_steps, "supersteps")
+        return np.array(frames, np.int64)
 
-    def _marks(self) -> tuple[Cells | Lanes | Flows | Track, ...]:
-        target = self.report.target
-        across, columns = (
-            int(np.ceil(np.sqrt(target.num_ipus))),
-            int(np.ceil(np.sqrt(self.per_ipu))),
+    def _put(self, panels: Panels) -> None:
+        """The tiles, what flies between them, their lanes and the strip."""
+        cells, heading = (
+            np.arange(self.count),
+            "the superstep, slowest first" + ", IPU by IPU" * self.several,
         )
-        side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
-        heading = counted(target.num_tiles, "tile") + (
-            f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else ""
-        )
-        each = not self.is_sorted
-        lanes = Lanes(
-            "lanes",
-            "the superstep, tile by tile"
-            if each
-            else "the superstep, slowest first" + ", IPU by IPU" * self.several,
-            LANES_X,
-            34,
-            704 - LANES_X,
-            SIDE,
-            self.lanes,
-            np.arange(self.count) if each else None,
-            ends=() if each else self.ends,
-        )
-        host = Lanes(
-            "host",
-            "",
-            LANES_X,
-            34 + SIDE + 6,
-            704 - LANES_X,
-            16,
-            1,
-            labels=("host",),
-            say="the host",
-        )
-        return (
-            Cells(
-                "tiles",
-                heading,
-                16,
-                34,
-                side,
-                columns,
-                self.count,
-                self.per_ipu,
-                across,
-                np.arange(self.count),
-            ),
-            Flows("messages", "tiles"),
-            lanes,
-            *([host] if self.host else []),
-            Track(16, SIDE + 56 + self.host, 688, 22),
-        )
+        panels.put(grid("tiles", self.report.target, SIDE, each_ipu=self.per_ipu, key=cells))
+        panels.marks.append(Flows("messages", "tiles"))
+        if self.is_sorted:
+            lanes = Lanes("lanes", heading, count=self.lanes, ends=self.ends)
+        else:
+            lanes = Lanes("lanes", "the superstep, tile by tile", count=self.lanes, key=cells)
+        panels.put(lanes, left=LANES_X, high=SIDE)
+        if self.host:
+            panels.below(6)
+            panels.put(
+                Lanes("host", count=1, labels=("host",), say="the host"), left=LANES_X, high=16
+            )
+        panels.below(24 if self.host else 22)
+        panels.put(Track(), high=22)
 
     def _stills(self, step: _Step, drawing: int, first: int) -> list[Still]:
         found, start = [], 0.0
@@ -447,25 +385,29 @@ class _Maker:
                     WAIT,
                 )
                 say += f" of IPU {step.part.ipu}" * (phase.busy is None)
-            found.append(
-                Still(
-                    f"{phase.kind}: {step.name}" if step.name else phase.kind,
-                    note,
-                    code,
-                    phase.cycles,
-                    place == 0,
-                    {"tiles": channel},
-                    {
-                        name: (drawing + k, start, start + phase.cycles)
-                        for k, name in enumerate(("lanes", "host")[: 1 + (self.host > 0)])
-                    },
-                    {"messages": messages} if messages else {},
-                    values,
-                    say,
-                    at=at,
-                    about=about,
-                )
+            name, drawn = (
+                f"{phase.kind}: {step.name}" if step.name else phase.kind,
+                ("lanes", "host")[: 1 + self.host],
             )
+            lanes = {
+                group: (drawing + k, start, start + phase.cycles) for k, group in enumerate(drawn)
+            }
+            flows = {"messages": messages} if messages else {}
+            still = Still(
+                name,
+                note,
+                code,
+                phase.cycles,
+                place == 0,
+                {"tiles": channel},
+                lanes,
+                flows,
+                values,
+                say,
+                at=at,
+                about=about,
+            )
+            found.append(still)
             start += phase.cycles
         return found
 
@@ -480,7 +422,7 @@ class _Maker:
 
     def drawing(self, step: _Step) -> Drawing:
         """The phases of a superstep, lane by lane."""
-        alone = Stretch((step.part,), (step.part.cycles,) * self.report.target.num_ipus)
+        alone = Segment((step.part,), (step.part.cycles,) * self.report.target.num_ipus)
         return self.by_tile.drawing(self.report, alone, STATE, WAIT)
 
     def in_lanes(self, per_tile: Array) -> Array:
@@ -537,8 +479,8 @@ class _Maker:
         if self.several:
             return (
                 f"A run of {counted(report.num_steps, 'superstep')} on "
-                f"{counted(target.num_tiles, 'tile')} of "
-                f"{target.num_ipus} IPUs, {number(total)} modelled cycles. {ipus_at_work(report)}"
+                f"{counted(target.num_tiles, 'tile')} of {target.num_ipus} IPUs, {number(total)} "
+                f"modelled cycles. {ipus_at_work(report)}"
             )
         spent: dict[str, float] = {}
         for step in self.steps:
@@ -553,8 +495,8 @@ class _Maker:
             worst = f" The longest that computes is {step.name}: {waited_for(phase)}."
         return (
             f"A run of {counted(report.num_steps, 'superstep')} on "
-            f"{counted(target.num_tiles, 'tile')}, "
-            f"{number(total)} modelled cycles: {shares}.{worst}"
+            f"{counted(target.num_tiles, 'tile')}, {number(total)} modelled cycles: "
+            f"{shares}.{worst}"
         )
 
     def table(self, kinds: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

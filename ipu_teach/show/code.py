@@ -6,20 +6,28 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.cost.codelets import of_library
-from ipu_teach.cost.lines import ROUNDED, Line, LineCycles, Lines, Observed, line_cycles, start_of
+from ipu_teach.cost.lines import (
+    ROUNDED,
+    LineCosts,
+    LineCycles,
+    Observed,
+    Statement,
+    line_cycles,
+    start_of,
+)
+from ipu_teach.cost.traced import of_library
 from ipu_teach.cost.vertices.parts import STARTS, WORDS
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import Report
-from ipu_teach.show.facts import linked, model_of, vertices
 from ipu_teach.show.palette import CHOSEN, COMPUTE, HUES, Code
-from ipu_teach.show.scene import Scene, Still, Tree, label, number
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import linked, model_of
+from ipu_teach.show.scene import Scene, Still, Table, Tree, label, number
 from ipu_teach.show.view import View
 from ipu_teach.target import BY_HAND, COMPILED, Target
 from ipu_teach.types import Array
@@ -55,7 +63,8 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     one with most. They are worker cycles, and of vertices that have the tile to themselves the
     tile's. A column has those at the other price of codelets, "compiled" or "by hand". Where a
     formula of a library gives them, the view says so. Raises `InvalidOptionError` for what is no
-    report, a codelet that did not run, and one whose lines nobody has counted."""
+    report, a codelet that did not run, and one whose lines nobody has counted.
+    """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)
     name, total = what.codelet.__name__, what.cycles
@@ -72,7 +81,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     # worker cycles of moving edges into and out of their places, in the steps that need it
     moved = Counter[type[Vertex]]()
     for step, times in enumerate(report.executions.tolist()):
-        groups = list(vertices(model, step)) if times else []
+        groups = list(model.vertices(step)) if times else []
         for group, cycles in groups:
             found[group.table.codelet].append((times, group, cycles))
         for one in {group.table.codelet for group, _ in groups}:
@@ -92,9 +101,10 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     )
     if not isinstance(chosen, type) or chosen not in found:
         asked = getattr(codelet, "__name__", codelet)
+        advice = f"those of {', '.join(named)} did" if named else "execute a compute set"
         raise InvalidOptionError(f"""show.code() was asked for {shown(asked)}, of which no vertex
             ran.
-            next:  {did_you_mean(asked, named)}{f"those of {', '.join(named)} did." if named else "execute a compute set."}""")
+            next:  {did_you_mean(asked, named)}{advice}.""")
     name, total, ran, target = chosen.__name__, spent[chosen], found[chosen], model.target
     start, lines = _priced(ran, target)
     if not lines and not of_library(chosen):
@@ -132,18 +142,18 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
 
 
-def _priced(ran: Ran, target: Target) -> tuple[int, Lines]:
+def _priced(ran: Ran, target: Target) -> tuple[int, LineCosts]:
     """(cycles of the start of those vertices that were counted line by line, their lines
     together)."""
     start, times_of, cycles_of, parts = (
         0,
-        Counter[Line](),
-        Counter[Line](),
-        defaultdict[Line, Counter[str]](Counter),
+        Counter[Statement](),
+        Counter[Statement](),
+        defaultdict[Statement, Counter[str]](Counter),
     )
     for times, group, _ in ran:
         free = group.rows[group.table.estimates[group.rows] < 0]
-        lines = line_cycles(group, int(free[0]), target) if len(free) else Lines()
+        lines = line_cycles(group, int(free[0]), target) if len(free) else LineCosts()
         start += times * len(free) * bool(lines) * start_of(group.table.codelet, target)
         for line, number_of, cycles in lines:
             times_of[line] += times * len(free) * number_of
@@ -151,7 +161,7 @@ def _priced(ran: Ran, target: Target) -> tuple[int, Lines]:
             for name, part in lines.parts[line].items():
                 parts[line][name] += times * len(free) * part  # type: ignore[assignment]
     order = sorted(times_of, key=lambda line: (not line.method.endswith(".compute"), line))
-    return start, Lines(
+    return start, LineCosts(
         (LineCycles(line, times_of[line], cycles_of[line]) for line in order), parts
     )
 
@@ -167,8 +177,7 @@ def why(codelet: type[Vertex]) -> str:
 
 def _uncounted(name: str, advice: str) -> InvalidOptionError:
     return InvalidOptionError(f"""The lines of {name} were not counted: its cycles are given as a
-        whole, data decide them, or
-        nothing can count them.
+        whole, data decide them, or nothing can count them.
         next:  {advice}""")
 
 
@@ -188,7 +197,7 @@ def _view(name: str, head: str, columns: tuple[str, ...], rows: list[Row]) -> Vi
             " ".join(f"{cell:>{w + 1}}" for cell, w in zip(cells, wide[1:], strict=True))
             + f"  {last}".rstrip()
         )
-    mark = tree(name, columns, rows, 34)
+    mark = tree(name, columns, rows)
     return View(
         rows_scene(
             "code", f"{name}, line by line", sentence, CODES, mark, (("line", *columns), table)
@@ -224,7 +233,7 @@ def percent(share: float) -> str:
 
 
 def line_rows(
-    lines: Lines, start: float, total: float, others: tuple[float, Lines] | None = None
+    lines: LineCosts, start: float, total: float, others: tuple[float, LineCosts] | None = None
 ) -> Iterator[Row]:
     """A row for the start, one for each line, and below it its parts, if it has several."""
     if not lines:
@@ -232,7 +241,7 @@ def line_rows(
     worst, main, there = (
         max(cycles for *_, cycles in lines),
         lines[0].line.method,
-        others[1] if others else Lines(),
+        others[1] if others else LineCosts(),
     )
     spent = {line: cycles for line, _, cycles in there}
     yield row(1, "start of vertices", None, start, total, START, *others[:1] if others else ())
@@ -256,33 +265,35 @@ def line_rows(
             yield row(2, NAMED[name], None, part, total, PART, *again)
 
 
-def tree(heading: str, columns: tuple[str, ...], rows: list[Row], y: float) -> Tree:
+def tree(heading: str, columns: tuple[str, ...], rows: list[Row]) -> Tree:
     """The rows as a mark, all unfolded."""
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner, share = (
         np.append(np.diff(depth) > 0, False).astype(np.int64),
         np.round(1000 * np.array(shares)).astype(np.int64),
     )
-    words, shown_cells = tuple(map(label, texts)), tuple(cell for each in cells for cell in each)
     parts = {f"{code}": np.where(np.array(codes) == code, share, 0) for code in sorted(set(codes))}
-    places = (np.array(depth), words, columns, shown_cells, parts, inner)
-    return Tree("tree", heading, 16, y, 688, 20, len(rows), *places, column=68)
+    return Tree(
+        "tree",
+        heading,
+        pitch=20,
+        count=len(rows),
+        depth=np.array(depth),
+        labels=tuple(map(label, texts)),
+        columns=columns,
+        cells=tuple(cell for each in cells for cell in each),
+        parts=parts,
+        open=inner,
+        column=68,
+    )
 
 
 def rows_scene(
-    view: str, title: str, sentence: str, codes: tuple[Code, ...], mark: Tree, table: Any
+    view: str, title: str, sentence: str, codes: tuple[Code, ...], mark: Tree, table: Table
 ) -> Scene:
     """A picture of rows and nothing else."""
-    stills, high = (Still(title, sentence, 0, 0, True),), 34 + mark.pitch * mark.count + 10
-    return Scene(
-        view,
-        title,
-        sentence,
-        high,
-        codes,
-        (mark,),
-        stills,
-        np.zeros(1, np.int64),
-        table,
-        notes=("Cycles are modelled.",),
-    )
+    panels = Panels()
+    panels.put(mark)
+    panels.notes.append("Cycles are modelled.")
+    stills = (Still(title, sentence, 0, 0, True),)
+    return panels.scene(view, title, sentence, foot=10, codes=codes, stills=stills, table=table)

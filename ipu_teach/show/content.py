@@ -10,8 +10,8 @@ import numpy as np
 
 from ipu_teach.report import Recording, Report
 from ipu_teach.report.recording import HOST
-from ipu_teach.show.facts import model_of
 from ipu_teach.show.origins import Elements, Names, Pair
+from ipu_teach.show.report_facts import model_of
 from ipu_teach.show.scene import Scene
 from ipu_teach.types import Array
 
@@ -28,9 +28,7 @@ def carried(recording: Recording) -> Carried:
     report, names, tracks = recording.report, Names(), recording.tracks
     assert report is not None
     address = np.concatenate([t.address for t in tracks])
-    elements = Elements(
-        model_of(report, "run").compiled, address, names, np.arange(report.target.num_tiles)
-    )
+    elements = Elements(model_of(report, "run"), address, names, np.arange(report.target.num_tiles))
     name, index = elements.named(elements.address)
     texts = [
         str(v) if w else "?"

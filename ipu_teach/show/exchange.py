@@ -17,8 +17,9 @@ from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Recording, Report
 from ipu_teach.show import palette
 from ipu_teach.show.content import Carried, report_of, with_content
-from ipu_teach.show.facts import checked, linked, titled
 from ipu_teach.show.palette import Code
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import checked, linked, titled
 from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -39,7 +40,8 @@ def exchange(run: Report | Recording) -> View:
     that an exchange runs. More than 64 tiles share 64 columns and rows. Of more than 40 exchanges,
     and fewer in a scene that would be larger than 150 kB, those with most bytes are shown; the view
     says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
-    crosses between tiles."""
+    crosses between tiles.
+    """
     given, told = report_of(run)
     report = checked(given, "exchange")
     found = _exchanges(report)
@@ -123,10 +125,8 @@ def pattern(source: Array, to: Array) -> tuple[str, str]:
     if len(away) == 1:
         return (
             "shift",
-            (
-                f"{many} send to the tile {abs(away[0])} "
-                f"{'further on' if away[0] > 0 else 'further back'}"
-            ),
+            f"{many} send to the tile {abs(away[0])} "
+            f"{'further on' if away[0] > 0 else 'further back'}",
         )
     everybody = np.union1d(senders, receivers)
     if pairs.shape[1] > FILLED * len(everybody) * (len(everybody) - 1):
@@ -144,81 +144,69 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
     bins = -(-tiles // each)
     kept = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:most])
     shown = [one for i, one in enumerate(every) if i in kept]
-    notes = [
-        (
-            "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
-            "modelled."
-        )
+    panels = Panels()
+    panels.notes = [
+        "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
+        "modelled."
     ]
     if len(shown) < len(every):
-        notes.append(
+        panels.notes.append(
             f"The picture shows the {len(shown)} of {len(every)} exchanges in which most bytes "
-            f"arrive."
+            "arrive."
         )
     if each > 1:
-        notes.append(f"A row and a column stand for up to {each} tiles: the sum of their bytes.")
+        panels.notes.append(
+            f"A row and a column stand for up to {each} tiles: the sum of their bytes."
+        )
     matrices = [_binned(one, each, bins) for one in shown]
     largest = max(int(sizes.max()) for sizes, _ in matrices)
     bounds = np.unique([max(1, -(-largest // part)) for part in (16, 8, 4, 2, 1)])
-    stills, drawings = [], []
+    stills = []
     for which, (one, (sizes, messages)) in enumerate(zip(shown, matrices, strict=True)):
         sent = np.bincount(one.transfers.source // each, one.transfers.size, bins).astype(np.int64)
         received = sizes.reshape(bins, bins).sum(axis=1)
         bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
-        drawings.append(Drawing(int(max(sent.max(), received.max())), bars, "bytes"))
+        panels.drawings.append(Drawing(int(max(sent.max(), received.max())), bars, "bytes"))
         code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
         times = f", {one.runs:,} times" if one.runs > 1 else ""
-        stills.append(
-            Still(
-                f"{one.name}{times}",
-                _note(one),
-                MARGIN,
-                one.cycles,
-                True,
-                {"matrix": (code, 1, NOTHING)},
-                {"matrix": (which, 0, drawings[-1].span)},
-                values={"bytes": sizes, "messages": messages},
-                say="{bytes} bytes in {messages} messages",
-            )
+        still = Still(
+            f"{one.name}{times}",
+            _note(one),
+            MARGIN,
+            one.cycles,
+            True,
+            {"matrix": (code, 1, NOTHING)},
+            {"matrix": (which, 0, panels.drawings[-1].span)},
+            values={"bytes": sizes, "messages": messages},
+            say="{bytes} bytes in {messages} messages",
         )
+        stills.append(still)
     ticks = (
         tuple(f"{each * (bins * i // 4):,}" for i in range(4))
         if bins >= 8
         else tuple(f"{i}" for i in range(bins))
     )
     poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
-    scene = Scene(
+    heading = "bytes from a tile to a tile"
+    matrix = Matrix(
+        "matrix", heading, count=bins**2, bins=bins, tiles=tiles, each=each, ticks=ticks
+    )
+    panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
+    panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
+    scene = panels.scene(
         "exchange",
         titled(
             report,
             f"Who sends to whom: {counted(len(every), 'exchange')} on {counted(tiles, 'tile')}",
         ),
         _sentence(every, tiles),
-        74 + SIDE + 48,
-        _codes(bounds),
-        (
-            Matrix(
-                "matrix",
-                "bytes from a tile to a tile",
-                64,
-                78,
-                SIDE,
-                SIDE,
-                bins**2,
-                bins,
-                tiles,
-                each,
-                ticks,
-            ),
-            Partners("partners", "", 424, 34, 280, SIDE + 44, "matrix"),
-        ),
-        tuple(stills),
-        np.arange(len(stills)),
-        _table(every),
-        tuple(drawings),
-        poster,
-        tuple(notes),
-        "exchange",
+        foot=44,
+        codes=_codes(bounds),
+        stills=tuple(stills),
+        frames=np.arange(len(stills)),
+        table=_table(every),
+        poster=poster,
+        group="exchange",
     )
     first = {
         one: min(n for n, at in told if (at, report.step_numbers[n]) == (one.number, one.step))
@@ -279,8 +267,8 @@ def _sentence(every: list[Exchange], tiles: int) -> str:
     total = sum(one.total * one.runs for one in every)
     return (
         f"{note[0].upper()}{note[1:]}. This is the longest exchange, {worst.name}, "
-        f"{number(worst.cycles)} modelled cycles; "
-        f"{others} on {counted(tiles, 'tile')}. In the run {total:,} bytes arrive."
+        f"{number(worst.cycles)} modelled cycles; {others} on {counted(tiles, 'tile')}. In the run "
+        f"{total:,} bytes arrive."
     )
 
 

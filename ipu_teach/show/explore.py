@@ -2,7 +2,8 @@
 
 The picture of the first setting is stored in the notebook, so that a reader without a kernel sees
 it too; where a kernel runs, a widget with the same player takes its place. Needs ipywidgets and
-anywidget, which come with the extra `lab`."""
+anywidget, which come with the extra `lab`.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,
     step) of numbers, or a list of choices. It begins with the default that `build` has for it, else
     with its lowest or first. Raises `InvalidOptionError` for settings that are none of these, for a
-    default that is none of them, and if `build` returns no view."""
+    default that is none of them, and if `build` returns no view.
+    """
     if not settings:
         raise InvalidOptionError("""explore() was given no setting to change.
             next:  name one with its range: explore(build, work=(1, 10)).""")

@@ -3,7 +3,8 @@ host did meanwhile.
 
 Above, on the modelled axis of cycles, the device and a lane for each stream while its bytes cross;
 below, in seconds that were measured, the host's runs, transfers and functions. Measured times
-differ from run to run, and so does this picture."""
+differ from run to run, and so does this picture.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import HostEvent, Report
 from ipu_teach.report.host_trace import PREFETCH, is_copy, is_run
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked
 from ipu_teach.show.palette import Code
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import checked
 from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -40,7 +42,8 @@ def host(report: Report) -> View:
 
     The first 512 supersteps are shown, and fewer in a scene that would be larger than 150 kB; the
     view says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
-    went between host and device."""
+    went between host and device.
+    """
     if not checked(report, "host").host_bytes:
         raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
             and device.
@@ -61,62 +64,47 @@ def _scene(report: Report, most: int) -> Scene:
                 )
             start += phase.cycles
     measured, seconds = _measured(report, most)
-    notes = (
-        [f"The picture shows the first {most:,} of {report.num_steps:,} supersteps."]
-        if most < report.num_steps
-        else []
-    )
-    notes += [] if measured else ["The report has no times of the host."]
-    marks, drawings, lanes, y = [], [], {}, 34.0
+    panels = Panels()
+    panels.first(most, report.num_steps, "supersteps")
+    panels.notes += [] if measured else ["The report has no times of the host."]
     heads = "the device and its link", "the host, measured"
     for which, (rows, span, unit) in enumerate(
         ((device, start, "modelled cycles"), (measured, seconds, "measured us"))
     ):
         if rows:
-            name, high = ("device", "host")[which], PITCH * len(rows)
             long = np.array([sum(piece[2] for piece in pieces) for pieces in rows.values()])
             say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
             values = {"long": long, "pieces": np.array([len(pieces) for pieces in rows.values()])}
-            marks.append(
-                Lanes(
-                    name,
-                    heads[which],
-                    190,
-                    y,
-                    514,
-                    high,
-                    len(rows),
-                    None,
-                    tuple(rows),
-                    say,
-                    values,
-                    whole=True,
-                )
+            name, drawing = (
+                ("device", "host")[which],
+                Drawing(span, _bars(list(rows.values())), unit),
             )
-            lanes[name] = (which, 0, span)
-            drawings.append(Drawing(span, _bars(list(rows.values())), unit))
-            y += high + 40
+            lanes = Lanes(
+                name,
+                heads[which],
+                count=len(rows),
+                labels=tuple(rows),
+                say=say,
+                values=values,
+                whole=True,
+            )
+            panels.below(40)
+            panels.put(lanes, left=190, high=PITCH * len(rows), drawing=drawing)
     cycles, total = report.host_exchange_cycles, report.total_cycles
     moved = f"{counted(report.host_bytes, 'byte')} cross the link"
     note = (
         f"{moved} in {number(cycles)} of {number(total)} modelled cycles, "
         f"{100 * cycles / total:.1f} %"
     )
-    return Scene(
+    sums = tuple((name, *(f"{n:,}" for n in sums)) for name, sums in _sums(report).items())
+    return panels.scene(
         "host",
         "The host beside the device",
         f"The host beside the device: {note}. {report.host.sentence() if measured else ''}".strip(),
-        y - 18,
-        CODES,
-        tuple(marks),
-        (Still("the whole run", note, CODE[HOST], 0, True, lanes=lanes),),
-        np.zeros(1, np.int64),
-        (
-            ("stream", "transfers", "bytes", "modelled cycles"),
-            tuple((name, *(f"{n:,}" for n in sums)) for name, sums in _sums(report).items()),
-        ),
-        tuple(drawings),
-        notes=tuple(notes),
+        foot=22,
+        codes=CODES,
+        stills=(Still("the whole run", note, CODE[HOST], 0, True, lanes=panels.lanes),),
+        table=(("stream", "transfers", "bytes", "modelled cycles"), sums),
     )
 
 

@@ -4,20 +4,22 @@ be.
 Above the bytes of all tiles together, below them those of the fullest tile, step by step; under the
 curves a lane for each of the largest variables that come and go, with the steps at which they are
 live. The steps are the leaves of the programs, each once, however often it runs. Every number is
-modelled."""
+modelled.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 
-from ipu_teach.cost.memory import BUFFERS
+from ipu_teach.cost.ledger import BUFFERS
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked, linked
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import checked, linked
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -36,7 +38,7 @@ MOST_STEPS = 2000  # of the programs; more are shown several to a place
 MOST_LANES = 12  # variables
 MOST_LISTED = 40  # variables below the picture
 MOST_NAMED = 4  # variables in the words for a step
-LEFT, RIGHT = 150.0, 704.0
+LEFT = 150.0
 HIGH = 104.0  # of a curve
 PITCH = 15.0  # of a lane
 
@@ -47,7 +49,8 @@ def liveness(report: Report, other: Report | None = None) -> View:
 
     Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are
     shown several to a place, of which the fullest counts; the view says so. Raises
-    `InvalidOptionError` for something that is no report, and for programs without a step."""
+    `InvalidOptionError` for something that is no report, and for programs without a step.
+    """
     runs = [
         _Run(checked(r, "liveness", ran=False))
         for r in (report, *([] if other is None else [other]))
@@ -174,11 +177,11 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     steps = max(run.places for run in runs)
     each = -(-steps // most)
     count = -(-steps // each)
-    notes = (
-        [f"A place stands for {each} steps of the programs and shows the fullest of them."]
-        if each > 1
-        else []
-    )
+    panels = Panels()
+    if each > 1:
+        panels.notes.append(
+            f"A place stands for {each} steps of the programs and shows the fullest of them."
+        )
     lanes = [
         (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
         for which, run in enumerate(runs)
@@ -187,63 +190,44 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     lanes.sort(key=lambda lane: (-lane[1], lane[0]))
     several = sum(int(run.report.memory.liveness.live.any(axis=0).sum()) for run in runs)
     if several > len(lanes):
-        notes.append(
-            f"{counted(several - len(lanes), 'smaller variable')} that come and go have no "
-            f"lane "
-            f"of their own."
+        panels.notes.append(
+            f"{counted(several - len(lanes), 'smaller variable')} that come and go have no lane of "
+            "their own."
         )
-    marks: list[Curve | Lanes] = [
-        _curve("all tiles", "bytes, all tiles together", 34, runs, 0, each, count),
-        _curve("fullest tile", _heading(runs), 34 + HIGH + 36, runs, 1, each, count),
-    ]
-    drawings: tuple[Drawing, ...] = ()
-    top = 34 + 2 * (HIGH + 36) + 10
+    for which, (name, heading) in enumerate(
+        (("all tiles", "bytes, all tiles together"), ("fullest tile", _heading(runs)))
+    ):
+        panels.put(_curve(name, heading, runs, which, each, count), left=LEFT, high=HIGH)
+        panels.below()
+    panels.below(46)
     if lanes:
         values = {"bytes": np.array([size for _, size, *_ in lanes], np.int64)}
-        say = "{label}: {bytes} bytes on all tiles together"
-        names = tuple(name for name, *_ in lanes)
-        heading = "the largest variables that come and go"
-        high = PITCH * len(lanes)
-        marks.append(
-            Lanes(
-                "live",
-                heading,
-                LEFT,
-                top,
-                RIGHT - LEFT,
-                high,
-                len(lanes),
-                None,
-                names,
-                say,
-                values,
-                whole=True,
-            )
+        say, names = (
+            "{label}: {bytes} bytes on all tiles together",
+            tuple(name for name, *_ in lanes),
         )
-        drawings = (Drawing(steps, _lane_bars(lanes, len(runs)), "steps"),)
-        top += high
+        heading = "the largest variables that come and go"
+        drawing = Drawing(steps, _lane_bars(lanes, len(runs)), "steps")
+        live = Lanes(
+            "live", heading, count=len(lanes), labels=names, say=say, values=values, whole=True
+        )
+        panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
     stills = tuple(_still(runs, place, each, bool(lanes)) for place in range(count))
     whole = np.max(
         [_together(run.bytes[0].sum(axis=0), each, count).max(axis=1) for run in runs], axis=0
     )
-    scene = Scene(
+    titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
+    scene = panels.scene(
         "liveness",
         "What is live, step by step" + (", in two reports" if len(runs) > 1 else ""),
         _sentence(runs),
-        top + 22,
-        CODES,
-        tuple(marks),
-        stills,
-        np.arange(count),
-        _table(runs),
-        drawings,
-        int(np.argmax(whole)),
-        tuple(notes),
-        "step",
-    )
-    titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
-    scene = replace(
-        scene,
+        foot=22,
+        codes=CODES,
+        stills=stills,
+        frames=np.arange(count),
+        table=_table(runs),
+        poster=int(np.argmax(whole)),
+        group="step",
         data={
             "live": [[title, *run.listed(each)] for title, run in zip(titles, runs, strict=True)]
         },
@@ -263,9 +247,7 @@ def _together(values: Array, each: int, count: int) -> Array:
     return padded.reshape(count, each)
 
 
-def _curve(
-    name: str, heading: str, y: float, runs: list[_Run], which: int, each: int, count: int
-) -> Curve:
+def _curve(name: str, heading: str, runs: list[_Run], which: int, each: int, count: int) -> Curve:
     series: list[Series] = []
     limit = 0
     if len(runs) == 1:
@@ -289,16 +271,12 @@ def _curve(
     return Curve(
         name,
         heading,
-        LEFT,
-        y,
-        RIGHT - LEFT,
-        HIGH,
-        count,
-        max(1, top),
-        "bytes",
-        tuple(series),
-        limit,
-        which == 1,
+        count=count,
+        top=max(1, top),
+        unit="bytes",
+        series=tuple(series),
+        limit=limit,
+        named=which == 1,
     )
 
 

@@ -2,7 +2,8 @@
 
 Each with its parts, the first of which is the size before, and with its pipes, as wide as their
 bandwidth. Figures and sources are those of `target.py`, which says where Graphcore publishes none
-and one is assumed."""
+and one is assumed.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ import numpy as np
 from ipu_teach.device import Device, target_of
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.show import palette
+from ipu_teach.show.measures import SIDE
+from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Scene, Still, Zoom
 from ipu_teach.show.view import View
-from ipu_teach.show.zoom import SIDE
 from ipu_teach.target import Target, source
 
 CODES = (
@@ -109,27 +111,36 @@ def _scene(target: Target) -> Scene:
             )
         )
     figured = tuple(f"{figures[p]}; {sources[p]}" for p in PIPES)
-    pipe_words = tuple(PIPES), figured, tuple(rates), tuple(told)
     zoom = Zoom(
-        "zoom", "", 16, 34, 688, SIDE, len(PIPES), heads, counts, *pipe_words, (0, 1, 2, 3), 4, 5
+        "zoom",
+        count=len(PIPES),
+        names=heads,
+        counts=counts,
+        labels=tuple(PIPES),
+        figures=figured,
+        rates=tuple(rates),
+        told=tuple(told),
+        codes=(0, 1, 2, 3),
+        part=4,
+        first=5,
     )
+    panels = Panels()
+    panels.put(zoom, high=SIDE)
     title = f"A machine of {target.ipu_version}, from a tile to {names[-1]}"
-    return Scene(
+    return panels.scene(
         "machine",
         title,
         f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}.",
-        34 + SIDE + 16,
-        CODES,
-        (zoom,),
-        tuple(stills),
-        np.arange(len(sizes)),
-        (("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)),
+        foot=16,
+        codes=CODES,
+        stills=tuple(stills),
+        frames=np.arange(len(sizes)),
         poster=sizes.index(target.num_ipus),
+        table=(("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)),
         group="size",
         notes=(
-            "The model has one link to the host, however many IPUs there are. Pipes are as wide "
-            "as their bandwidth, size by "
-            "size.",
+            "The model has one link to the host, however many IPUs there are. Pipes are as wide as "
+            "their bandwidth, size by size.",
         ),
     )
 

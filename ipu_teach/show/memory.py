@@ -3,33 +3,26 @@ that it has.
 
 Above left the tiles, coloured by how full they are; beside them the fullest, an average and the
 emptiest tile against the limit, and what all tiles hold together; below a stack for each tile.
-Every number is modelled."""
+Every number is modelled.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from ipu_teach.cost.memory import BUFFERS, LANDING, VARIABLES
+from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import counted
 from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
-from ipu_teach.show.facts import because, checked, linked
+from ipu_teach.show.measures import MOST_RECTANGLES
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import Code
-from ipu_teach.show.scene import (
-    GAP,
-    Bar,
-    Cells,
-    Drawing,
-    Lanes,
-    Scene,
-    Stack,
-    Still,
-    label,
-    means,
-    number,
-)
-from ipu_teach.show.shapes import MOST_RECTANGLES
+from ipu_teach.show.panels import Panels, grid
+from ipu_teach.show.report_facts import because, checked, linked
+from ipu_teach.show.scene import Bar, Drawing, Lanes, Painted, Scene, Still, label, means, number
+from ipu_teach.show.stack import stack_places, stacks as stacks_of
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -38,7 +31,11 @@ MOST_STACKS = 172  # more tiles are sorted, and share them
 MOST_NAMED = 16  # variables of a tile, and fewer of a scene that would be larger than 150 kB
 SIDE = 246.0  # of the square that holds the tiles
 WIDE = 688.0  # of all stacks together, at most
-RIGHT = 430.0  # where the lanes beside it begin
+MIDDLE = 430.0  # where the lanes beside it begin
+SWITCHES = (  # the second is there if there are gaps
+    ("m", "Scale to the limit", "scales the bars to the limit and back", False),
+    ("g", "Include gaps", "leaves out the gaps and brings them back", True),
+)
 
 
 def memory(report: Report, *, why: Why | None = None) -> View:
@@ -47,7 +44,8 @@ def memory(report: Report, *, why: Why | None = None) -> View:
     The categories are those of `MemoryLedger`, gaps included; variables are told apart by whether
     they are always live. Of a machine of more than 4,096 tiles each cell stands for several, and
     shows the fullest of them. `why`: a chain of causes, `report.why("memory")`, whose tiles get one
-    colour. Raises `InvalidOptionError` for something that is no report."""
+    colour. Raises `InvalidOptionError` for something that is no report.
+    """
     checked(report, "memory", ran=False)
     view = fitting(
         lambda most: linked(_scene(report, most), report, ("tiles", "stack")), MOST_NAMED, 2
@@ -97,12 +95,6 @@ def _scene(report: Report, most_named: int) -> Scene:
         ]
     )
     sums = np.array([int(here.sum()) for _, here in held])
-    across, columns = (
-        int(np.ceil(np.sqrt(target.num_ipus))),
-        int(np.ceil(np.sqrt(count // target.num_ipus))),
-    )
-    side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
-    side = float(int(side)) if count <= MOST_RECTANGLES else side
     always = report.memory.always_live_bytes_per_tile
     amounts = {"total": total, "always": always} | {
         f"part{i}": here for i, (_, here) in enumerate(held)
@@ -115,104 +107,80 @@ def _scene(report: Report, most_named: int) -> Scene:
         stacked = MOST_STACKS
         stacks = {name: means(amount[order[::-1]], stacked) for name, amount in amounts.items()}
         about["stack"] = (f"column {{i}} of the tiles sorted by bytes: a mean of {told}", stacks)
-    pitch = int(WIDE / stacked)
-    key = np.arange(count)
-    names = (f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}")
-    sum_say = "{label}: {bytes} bytes on all tiles together"
-    heading = counted(target.num_tiles, "tile") + (
-        f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else ""
+    key, pitch = np.arange(count), int(WIDE / stacked)
+    panels = Panels()
+    panels.notes += _notes(each, stacked, target.num_tiles)
+    cells = grid("tiles", target, SIDE, each_ipu=count // target.num_ipus, key=key)
+    panels.put(replace(cells, side=float(int(cells.side))) if count <= MOST_RECTANGLES else cells)
+    labels = f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}"
+    gauges = Lanes(
+        "gauge",
+        "a tile against its limit",
+        count=3,
+        labels=labels,
+        say="{label}: {bytes} bytes",
+        values={"bytes": gauge.sum(axis=0)},
+        limit=limit,
     )
-    gauge_say, heads = "{label}: {bytes} bytes", _stack_heading(each, stacked, count)
-    return Scene(
+    panels.put(
+        gauges, left=MIDDLE, high=66, drawing=Drawing(max(limit, most), _beside(gauge), "bytes")
+    )
+    names, values_ = tuple(label(code.name, 28) for code, _ in held), {"bytes": sums}
+    say = "{label}: {bytes} bytes on all tiles together"
+    together = Lanes(
+        "sums", "all tiles together", count=len(held), labels=names, say=say, values=values_
+    )
+    bars = Bar(np.arange(len(held)), 0, sums, int(sums.max()))
+    panels.put(
+        together,
+        left=MIDDLE,
+        down=100,
+        high=SIDE - 100,
+        drawing=Drawing(int(sums.max()), (bars,), "bytes"),
+    )
+    panels.below(46)
+    wide, high, bars_ = pitch * stacked, 190.0, [(i, stacks[f"part{i}"]) for i in range(len(held))]
+    span, gaps = max(1, round(most * 1.05)), held[-1][0] is palette.GAPS
+    below = ("tile 0", f"tile {shown[-1]:,}") if stacked == count else ("fullest", "emptiest")
+    pictures = tuple(  # as the switches say: without gaps, to the height of all that a tile has
+        stacks_of(
+            bars_[: len(held) - less], wide, high, top, "bytes", below, limit, stacks["always"]
+        )
+        for less in range(1 + gaps)
+        for top in (span, max(span, limit * 1.02))
+    )
+    stack = Painted(
+        "stack",
+        _stack_heading(each, stacked, count),
+        width=wide,
+        height=high,
+        count=stacked,
+        pictures=pictures,
+        places=stack_places(stacked, wide, high),
+        key=key if stacked == count else None,
+        switches=SWITCHES[: 1 + gaps],
+    )
+    panels.put(stack)
+    still = Still(
+        "bytes at each tile's fullest moment",
+        _note(report, total),
+        0,
+        0,
+        True,
+        {"tiles": (fill, 1, int(fill.max()))},
+        panels.lanes,
+        values=values,
+        say=f"tile {{tile}}: {told}",
+        about=about,
+    )
+    return panels.scene(
         "memory",
         f"The memory of {counted(target.num_tiles, 'tile')}",
         _sentence(report, held, total),
-        SIDE + 34 + 46 + 190 + 24,
-        codes,
-        (
-            Cells(
-                "tiles",
-                heading,
-                16,
-                34,
-                side,
-                columns,
-                count,
-                count // target.num_ipus,
-                across,
-                key,
-            ),
-            Lanes(
-                "gauge",
-                "a tile against its limit",
-                RIGHT,
-                34,
-                704 - RIGHT,
-                66,
-                3,
-                labels=names,
-                say=gauge_say,
-                values={"bytes": gauge.sum(axis=0)},
-                limit=limit,
-            ),
-            Lanes(
-                "sums",
-                "all tiles together",
-                RIGHT,
-                134,
-                704 - RIGHT,
-                SIDE - 100,
-                len(held),
-                labels=tuple(label(code.name, 28) for code, _ in held),
-                say=sum_say,
-                values={"bytes": sums},
-            ),
-            Stack(
-                "stack",
-                heads,
-                16,
-                SIDE + 34 + 46,
-                pitch * stacked,
-                190,
-                stacked,
-                key if stacked == count else None,
-                limit,
-                stacks["always"],
-                ("tile 0", f"tile {shown[-1]:,}") if stacked == count else ("fullest", "emptiest"),
-            ),
-        ),
-        (
-            Still(
-                "bytes at each tile's fullest moment",
-                _note(report, total),
-                0,
-                0,
-                True,
-                {"tiles": (fill, 1, int(fill.max()))},
-                {
-                    "gauge": (0, 0, max(limit, most)),
-                    "sums": (1, 0, int(sums.max())),
-                    "stack": (2, 0, most),
-                },
-                values=values,
-                say=f"tile {{tile}}: {told}",
-                about=about,
-            ),
-        ),
-        np.zeros(1, np.int64),
-        _table(report, held, total),
-        (
-            Drawing(max(limit, most), _beside(gauge), "bytes"),
-            Drawing(
-                int(sums.max()), (Bar(np.arange(len(held)), 0, sums, int(sums.max())),), "bytes"
-            ),
-            Drawing(
-                max(1, round(most * 1.05)),
-                tuple(Bar(i, 0, stacks[f"part{i}"], 0) for i in range(len(held))),
-                "bytes",
-            ),
-        ),
-        notes=tuple(_notes(each, stacked, report.target.num_tiles)),
+        foot=24,
+        codes=codes,
+        stills=(still,),
+        table=_table(report, held, total),
         data={"held": _variables(report, shown, most_named)},
     )
 
@@ -267,18 +235,15 @@ def _stack_heading(each: int, columns: int, count: int) -> str:
 
 def _notes(each: int, columns: int, tiles: int) -> list[str]:
     notes = [
-        (
-            "Bytes are modelled, each tile at its own fullest moment, which may be at different "
-            "steps. An average is rounded."
-        )
+        "Bytes are modelled, each tile at its own fullest moment, which may be at different steps. "
+        "An average is rounded."
     ]
     if each > 1:
         notes.append(f"A cell stands for up to {each} tiles and shows the fullest of them.")
     if columns == MOST_STACKS:
         notes.append(
-            f"The {columns} columns are the tiles sorted by bytes, {number(tiles / columns)} "
-            f"to a "
-            f"column, which shows a mean."
+            f"The {columns} columns are the tiles sorted by bytes, {number(tiles / columns)} to a "
+            "column, which shows a mean."
         )
     return notes
 
@@ -289,8 +254,7 @@ def _note(report: Report, total: Array) -> str:
     over = int((total > limit).sum())
     text = (
         f"the fullest tile is {fullest}: {int(total[fullest]):,} of {limit:,} bytes "
-        f"({100 * total[fullest] / limit:.1f} %), "
-        f"{always:,} always live"
+        f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"
     )
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")
 
@@ -299,9 +263,8 @@ def _sentence(report: Report, held: list[tuple[Code, Array]], total: Array) -> s
     largest = sorted(held, key=lambda part: -int(part[1].sum()))[:3]
     names = ", ".join(f"{code.name} {int(here.sum()):,}" for code, here in largest)
     return (
-        f"The memory of {counted(report.target.num_tiles, 'tile')}, modelled: "
-        f"{int(total.sum()):,} bytes, most of all {names}; "
-        f"{_note(report, total)}."
+        f"The memory of {counted(report.target.num_tiles, 'tile')}, modelled: {int(total.sum()):,} "
+        f"bytes, most of all {names}; {_note(report, total)}."
     )
 
 

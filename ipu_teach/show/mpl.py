@@ -19,7 +19,7 @@ from matplotlib.patheffects import withStroke
 from ipu_teach.show.paint import caption, caption_height, paint
 from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.scene import WIDTH, Scene
-from ipu_teach.show.shapes import Boxes, Line, Outline, Raster, Shape, Words
+from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
 
 POINT = 72 / 96  # points to a unit of the drawing, which is a pixel at 96 to the inch
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
@@ -159,7 +159,7 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
                 made.set_path_effects(
                     [withStroke(linewidth=3 * POINT, foreground=codes[shape.ink].colour(dark))]
                 )
-        case Line():
+        case Stroke():
             kinds = (
                 [Curve.MOVETO, Curve.LINETO]
                 if len(shape.points) == 2

@@ -2,7 +2,8 @@
 and where a value lands.
 
 Above, the powers of two from the smallest number to the largest; below, the numbers around the
-value, a mark for each."""
+value, a mark for each.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.show.palette import Code
+from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still
 from ipu_teach.show.view import View
 from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, from_quarter, to_quarter
@@ -31,7 +33,7 @@ Window = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class NumberLine:
     """The positive numbers of a dtype, and one value as it holds it. `lands` is infinite, or NaN,
     where it cannot."""
 
@@ -65,7 +67,8 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     rounded to nearest.
 
     Raises `InvalidOptionError` for no dtype, for one that has no such line, and for a value that is
-    not finite."""
+    not finite.
+    """
     if (
         not dtypes
         or isinstance(value, bool)
@@ -79,12 +82,12 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     return View(_scene(lines, float(value)))
 
 
-def _line(dtype: Any, value: float) -> Line:
+def _line(dtype: Any, value: float) -> NumberLine:
     if dtype in (FLOAT, HALF):
         info = np.finfo(dtype.numpy)
         with np.errstate(over="ignore"):
             lands = float(np.array(value).astype(dtype.numpy))
-        return Line(
+        return NumberLine(
             dtype.__name__,
             float(info.smallest_subnormal),
             float(info.tiny),
@@ -96,13 +99,15 @@ def _line(dtype: Any, value: float) -> Line:
         grid, scale = dtype.metadata.format.grid, 2.0**dtype.metadata.scale
         normal, steps = 2.0**grid.least_exponent * scale, 2**grid.mantissa_bits
         lands = float(from_quarter(to_quarter([value], dtype.metadata), dtype.metadata)[0])
-        return Line(dtype.__name__, normal / steps, normal, grid.largest * scale, steps, lands)
+        return NumberLine(
+            dtype.__name__, normal / steps, normal, grid.largest * scale, steps, lands
+        )
     raise InvalidOptionError(f"""show.numbers() was given {shown(dtype)}, which has no number line
         of powers of two.
         next:  give FLOAT, HALF, or QUARTER with a format and a scale.""")
 
 
-def _scene(lines: list[Line], value: float) -> Scene:
+def _scene(lines: list[NumberLine], value: float) -> Scene:
     names, said = (
         tuple(line.name for line in lines),
         "; ".join(_told(line, value) for line in lines),
@@ -118,68 +123,42 @@ def _scene(lines: list[Line], value: float) -> Scene:
     half = max(line.spacing(value) for line in lines)
     window, high = (value - half, value + half), 26.0 * len(lines)
     heads = f"from 2^{low} to 2^{low + span}", f"the line: {value:.6g}, +-{half:.2g}"
-    lanes = {"reach": (0, 0, span), "around": (1, 0, FINE)}
     row = ("lands", "off", "spacing", "smallest", "normal", "largest")
-    return Scene(
+    reach = Drawing(
+        span,
+        (Bar(EVEN, begin, normal - begin, 0), Bar(GROWING, normal, end - normal, 0)),
+        "powers of two",
+    )
+    around = Drawing(FINE, _marks(lines, window), f"parts of {2 * half:.3g}")
+    panels = Panels()
+    for name, heading, limit, drawing in (
+        ("reach", heads[0], 0, reach),
+        ("around", heads[1], FINE // 2, around),
+    ):
+        lanes = Lanes(
+            name, heading, count=len(lines), labels=names, say="{label}", limit=limit, whole=True
+        )
+        panels.below(40)
+        panels.put(lanes, left=150, high=high, drawing=drawing)
+    return panels.scene(
         "numbers",
         f"Number lines of {', '.join(names)}",
         f"{value:.9g} on {counted(len(lines), 'number line')}: {said}.",
-        34 + 2 * (high + 40) - 18,
-        CODES,
-        (
-            Lanes(
-                "reach",
-                heads[0],
-                150,
-                34,
-                554,
-                high,
-                len(lines),
-                None,
-                names,
-                "{label}",
-                whole=True,
-            ),
-            Lanes(
-                "around",
-                heads[1],
-                150,
-                74 + high,
-                554,
-                high,
-                len(lines),
-                None,
-                names,
-                "{label}",
-                limit=FINE // 2,
-                whole=True,
-            ),
-        ),
-        (Still(f"where {value:.9g} lands", said, 0, 0, True, lanes=lanes),),
-        np.zeros(1, np.int64),
-        (
+        foot=22,
+        codes=CODES,
+        stills=(Still(f"where {value:.9g} lands", said, 0, 0, True, lanes=panels.lanes),),
+        table=(
             ("dtype", *row),
             tuple((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
         ),
-        (
-            Drawing(
-                span,
-                (Bar(EVEN, begin, normal - begin, 0), Bar(GROWING, normal, end - normal, 0)),
-                "powers of two",
-            ),
-            Drawing(FINE, _marks(lines, window), f"parts of {2 * half:.3g}"),
-        ),
         notes=(
-            (
-                "A whole bar is more numbers than the picture could tell apart. The negative "
-                "numbers "
-                "are the same again."
-            ),
+            "A whole bar is more numbers than the picture could tell apart. The negative numbers "
+            "are the same again.",
         ),
     )
 
 
-def _row(line: Line, value: float) -> tuple[float, ...]:
+def _row(line: NumberLine, value: float) -> tuple[float, ...]:
     return (
         line.lands,
         line.lands - value,
@@ -190,7 +169,7 @@ def _row(line: Line, value: float) -> tuple[float, ...]:
     )
 
 
-def _told(line: Line, value: float) -> str:
+def _told(line: NumberLine, value: float) -> str:
     if not isfinite(line.lands):
         return f"{line.name} cannot hold it, its largest is {line.largest:.6g}"
     off = abs(line.lands - value)
@@ -205,7 +184,7 @@ def _told(line: Line, value: float) -> str:
     )
 
 
-def _marks(lines: list[Line], window: Window) -> tuple[Bar, ...]:
+def _marks(lines: list[NumberLine], window: Window) -> tuple[Bar, ...]:
     """In every lane a mark for each number in the window, or one bar where they are too close; and
     where the value lands."""
 

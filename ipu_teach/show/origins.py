@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ipu_teach.compile import Compiled, programs as p
+from ipu_teach.compile import programs as p
 from ipu_teach.compile.freeze import FrozenTable
+from ipu_teach.cost import CostModel
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import expand
@@ -54,7 +55,8 @@ class Step:
 
     `comes`: by (from, to) the elements that cross before it computes; `goes`: those that it makes
     and sends. With `after` what comes are elements as they are when the step is over. `by_host`:
-    the host sends or receives."""
+    the host sends or receives.
+    """
 
     reads: Array
     writes: Array
@@ -73,8 +75,8 @@ class Elements:
     """Some elements, by the byte `address` of each: `tile` says where they lie. Of what crosses,
     that between tiles `seen`."""
 
-    def __init__(self, compiled: Compiled, address: Array, names: Names, seen: Array) -> None:
-        self.compiled, self.graph, self.names = compiled, compiled.graph, names
+    def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
+        self.model, self.graph, self.names = model, model.compiled.graph, names
         self.address, self.tile, self.seen = (
             address,
             self.graph.tile_map.at(address).astype(np.int64),
@@ -109,19 +111,19 @@ class Elements:
         """What compiled step `number` does, which executes `compute_set`, or (-1) none."""
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
-            besides = self._copy(p.moves(self.compiled.steps[number]))
+            besides = self._copy(p.moves(self.model.compiled_step(number)))
             reads, writes = (
                 np.union1d(*both)
                 for both in ((does.reads, besides.reads), (does.writes, besides.writes))
             )
             origins = (*does.origins, *besides.origins)
             return replace(does, reads=reads, writes=writes, origins=origins, copied=besides.comes)
-        step = self.compiled.steps[number]
+        step = self.model.compiled_step(number)
         sides: list[tuple[Tensor | DataStream, Tensor | DataStream]] = [
             (c.source, c.destination) for c in p.copies(step)
         ]
         if isinstance(step, p.RemoteCopyStep):
-            outside = self.compiled.remote_buffers[step.buffer.handle]
+            outside = self.model.compiled.remote_buffers[step.buffer.handle]
             return self._outside(step.tensor, not step.store, outside.handle, "the remote buffer")
         for source, destination in sides:
             if isinstance(source, DataStream) and isinstance(destination, Tensor):

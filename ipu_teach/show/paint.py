@@ -8,6 +8,7 @@ from textwrap import wrap
 import numpy as np
 
 from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail
+from ipu_teach.show.measures import BAR, MOST_RECTANGLES, MOST_SPOKES, NAME, SMALLEST_LABEL, TICK
 from ipu_teach.show.partners import paint_matrix, paint_partners
 from ipu_teach.show.scene import (
     WIDTH,
@@ -21,41 +22,26 @@ from ipu_teach.show.scene import (
     Lanes,
     Matrix,
     Message,
+    Painted,
     Partners,
     Scene,
-    Stack,
     Still,
     Tape,
     Track,
     Trail,
     Tree,
-    Trend,
     Zoom,
     label,
     number,
 )
-from ipu_teach.show.shapes import (
-    LETTER,
-    MOST_RECTANGLES,
-    Boxes,
-    Line,
-    Outline,
-    Raster,
-    Shape,
-    Words,
-)
-from ipu_teach.show.trend import paint_trend
+from ipu_teach.show.shapes import LETTER, Boxes, Outline, Raster, Shape, Stroke, Words, moved
+from ipu_teach.show.stack import stacked_pixels
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
 
 MOST_PIECES = 900  # of a tape, drawn one by one
 STRIP = (172, 16)  # columns and rows of the raster of a long run
-TICK = 92.0  # for the name of a step
 COLUMNS = 320  # of the raster of a tape
-STACKED = 96  # rows of the raster of many stacks
-MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
-SMALLEST_BOX = 0.15  # of a stack; smaller ones cannot be seen
-SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
 
 
 def paint(
@@ -84,12 +70,11 @@ def paint(
                 yield from _tape(scene, mark, frame, progress)
             case Curve():
                 yield from _curve(scene, mark, frame)
-            case Stack():
-                yield from _stack(scene, mark, still)
+            case Painted():
+                yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+                yield from (moved(shape, mark.x, mark.y) for shape in mark.shown(still))
             case Tree():
                 yield from _tree(mark)
-            case Trend():
-                yield from paint_trend(mark)
             case Zoom():
                 yield from paint_zoom(mark, still, int(scene.frames[frame]))
             case Matrix():
@@ -159,7 +144,7 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
     lines: list[Words] = []
     for i, code in enumerate(codes.tolist()):
         letter, name = scene.codes[code].letter, mark.labels[i] if mark.labels else f"{i}"
-        fits, size = 6.4 * len(name) < mark.side, 12 if tall else 11
+        fits, size = NAME * len(name) < mark.side, 12 if tall else 11
         both = bool(tall and letter and fits)
         text = name if fits and (both or not letter) else letter
         middle, part = (
@@ -190,26 +175,26 @@ def _lanes(
             ink="soft",
         )
     bottom = mark.y + mark.height
-    yield Line(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
-    yield Line(((mark.x + mark.width, mark.y), (mark.x + mark.width, bottom)), 1, "line")
+    yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
+    yield Stroke(((mark.x + mark.width, mark.y), (mark.x + mark.width, bottom)), 1, "line")
     scale = mark.width / drawing.span if drawing.span else 0.0
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
     yield from _lane_labels(mark)
     for words, y in zip(mark.ends, (mark.y + 9, bottom - 1), strict=False):
         yield Words(mark.x - 5, y, words, 11, "end", "soft")
     if mark.limit:
-        yield Line(
+        yield Stroke(
             ((mark.x + mark.limit * scale, mark.y - 3), (mark.x + mark.limit * scale, bottom + 3)),
             2,
         )
     if mark.whole and len(scene.frames) > 1:
         x = mark.x + (start + stop) / 2 * scale
-        yield Line(((x, mark.y - 3), (x, bottom + 3)), 1.5)
+        yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 
 def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     pitch = mark.height / mark.count
-    if pitch >= SMALLEST_LABEL * 0.7:
+    if pitch >= SMALLEST_LABEL * 0.7 and not mark.ends:
         for i in range(mark.count):
             words = mark.labels[i] if mark.labels else f"{i}"
             yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
@@ -236,33 +221,13 @@ def _pieces(drawing: Drawing, count: int) -> Iterator[tuple[Array, Array, Array]
             yield np.full(count, bar.rest), middle, np.full(count, float(bar.end))
 
 
-def stacked_pixels(amounts: Array, rows: int) -> Array:
-    """int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above the
-    other; -1 where nothing is.
-
-    What a column has too much or too little of by rounding, the next makes good, so that shares of
-    the whole are kept."""
-    # first what stays empty
-    amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))
-    pixels, owed = np.zeros((rows, amounts.shape[1]), np.int64), np.zeros(len(amounts))
-    for column in range(amounts.shape[1]):
-        owed += amounts[:, column]
-        given: Array = np.maximum(np.floor(owed), 0).astype(np.int64)
-        while (short := rows - int(given.sum())) != 0:
-            given[int(np.argmax(owed - given) if short > 0 else np.argmax(given - owed))] += (
-                1 if short > 0 else -1
-            )
-        pixels[:, column] = np.repeat(np.arange(len(given)), given) - 1
-        owed -= given
-    return pixels
-
-
 def pixels_in_turn(spent: Array) -> Array:
     """int[rows, columns]: for each row and column the code that is owed most of `spent`,
     float[rows, codes, columns].
 
     A pixel pays for a column's width, so along each row every code has its share, however short its
-    pieces are."""
+    pieces are.
+    """
     rows, _, columns = spent.shape
     pixels, owed = np.zeros((rows, columns), np.int64), np.zeros(spent.shape[:2])
     for column in range(columns):
@@ -299,10 +264,10 @@ def _message(cells: Cells, message: Message, width: float) -> Iterator[Shape]:
             (x - half, y + half),
             (x - half, y - half),
         )
-        yield from (Line((a, b), 1.5) for a, b in zip(corners, corners[1:], strict=False))
+        yield from (Stroke((a, b), 1.5) for a, b in zip(corners, corners[1:], strict=False))
         dot = cells.side * 0.15
         yield from (
-            Line(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True)
+            Stroke(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True)
         )
         return
     for u, v in zip(to_x, to_y, strict=True):
@@ -314,7 +279,7 @@ def _message(cells: Cells, message: Message, width: float) -> Iterator[Shape]:
             middle,
             _toward((u, v), middle, half + min(1, 0.03 * cells.side)),
         )
-        yield Line(
+        yield Stroke(
             line if len(to_x) == 1 else line[::2], width if len(to_x) == 1 else 0.8, arrow=True
         )
 
@@ -389,7 +354,7 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
                 ),
             )
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
-    yield Line(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
+    yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
     yield Words(mark.x, mark.y + mark.height + 16, "0", 11, ink="soft")
     yield Words(
         mark.x + mark.width,
@@ -429,7 +394,7 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         )
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
-        words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / 6.4))
+        words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME))
         if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
             continue
         lines.append(
@@ -466,7 +431,7 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
         cursor = float(
             mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))
         )
-        yield Line(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
+        yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
 
 
 def _tape_boxes(
@@ -510,7 +475,7 @@ def _lane_boxes(
         yield Boxes(one, np.array(found))
     for lane in sorted(within) if gap else ():
         y = mark.y + lane * pitch
-        yield Line(((mark.x, y), (mark.x + mark.width, y)), 2 * gap, "paper")
+        yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 2 * gap, "paper")
 
 
 def _tape_raster(
@@ -576,9 +541,9 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
             )
     if 0 < mark.limit <= mark.top:
         y = mark.y + mark.height * (1 - mark.limit / mark.top)
-        yield Line(((mark.x, y), (mark.x + mark.width, y)), 1.5)
+        yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 1.5)
     bottom = mark.y + mark.height
-    yield Line(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
+    yield Stroke(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
     ticks = min(mark.count, int(mark.width / TICK)) if mark.named else 0
     places = [mark.count * k // ticks for k in range(ticks)]
     for i, following in zip(places, (*places[1:], mark.count), strict=False):
@@ -587,91 +552,7 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
     if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count
-        yield Line(((x, mark.y - 3), (x, bottom + 3)), 1.5)
-
-
-def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
-    drawing = scene.drawings[still.lanes[mark.name][0]]
-    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    yield Words(
-        mark.x + mark.width,
-        mark.y - 8,
-        f"to {number(round(drawing.span))} {drawing.unit}",
-        12,
-        "end",
-        "soft",
-    )
-    bottom, scale = mark.y + mark.height, mark.height / (drawing.span or 1)
-    pitch = mark.width / mark.count
-    wide, rows = stack_width(pitch), np.arange(mark.count)
-    if mark.count > MOST_RECTANGLES:
-        yield Raster(mark.x, mark.y, mark.width, mark.height, stack_raster(mark, drawing))
-    else:
-        for code, begin, end in _stacked(drawing, mark.count):
-            boxes = np.stack(
-                (
-                    mark.x + rows * pitch,
-                    bottom - end * scale,
-                    np.full(mark.count, wide),
-                    (end - begin) * scale,
-                ),
-                axis=1,
-            )
-            seen = boxes[:, 3] >= SMALLEST_BOX
-            if seen.any():
-                yield Boxes(code, boxes[seen], upright=True)
-        starts = np.flatnonzero(np.append(True, np.diff(mark.level) != 0))
-        for first, last in zip(
-            starts.tolist(), np.append(starts[1:], mark.count).tolist(), strict=True
-        ):
-            y = bottom - float(mark.level[first]) * scale
-            yield Line(
-                ((mark.x + first * pitch - 2, y), (mark.x + (last - 1) * pitch + wide + 2, y)), 1.5
-            )
-    yield Line(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
-    if mark.limit <= drawing.span:
-        y = bottom - mark.limit * scale
-        yield Line(((mark.x, y), (mark.x + mark.width, y)), 2)
-    if pitch >= SMALLEST_LABEL:
-        for i in range(mark.count):
-            yield Words(mark.x + i * pitch + wide / 2, bottom + 14, f"{i}", 11, "middle", "soft")
-    else:
-        yield Words(mark.x, bottom + 14, mark.ends[0], 11, "start", "soft")
-        yield Words(mark.x + mark.width, bottom + 14, mark.ends[1], 11, "end", "soft")
-
-
-def stack_width(pitch: float) -> float:
-    """How wide a stack is, of `pitch` from one to the next: even, so that its middle is on a whole
-    unit, where it is wide."""
-    return float(2 * int(pitch * 0.43)) if pitch >= 8 else pitch * (0.86 if pitch > 4 else 1)
-
-
-def _stacked(drawing: Drawing, count: int) -> Iterator[tuple[int, Array, Array]]:
-    """(code, begin, end) of each bar of all stacks, from below."""
-    begin: Array = np.zeros(count)
-    for bar in drawing.bars:
-        assert isinstance(bar.code, int)
-        end = begin + bar.length
-        yield bar.code, begin, end
-        begin = end
-
-
-def stack_raster(mark: Stack, drawing: Drawing) -> Array:
-    """Codes by (row, column), upright."""
-    amounts = (
-        np.array([end - begin for _, begin, end in _stacked(drawing, mark.count)])
-        * STACKED
-        / (drawing.span or 1)
-    )
-    codes: Array = np.array([code for code, *_ in _stacked(drawing, mark.count)])
-    pixels = stacked_pixels(amounts, STACKED)
-    # From below: the empty rows, which come first, are on top.
-    order = np.argsort(np.where(pixels < 0, -1, len(codes) - pixels), axis=0, kind="stable")
-    pixels = np.take_along_axis(pixels, order, axis=0)
-    return np.where(pixels < 0, -1, codes[pixels])
-
-
-BAR = 90.0  # width of a tree's column of bars
+        yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 
 def _tree(mark: Tree) -> Iterator[Shape]:
@@ -689,7 +570,7 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         x = mark.x + 14 * int(mark.depth[i])
         if inner[i]:
             yield Words(x, top + mark.pitch * 0.7, "−" if mark.open[i] else "+", 13, ink="soft")
-        room = int((starts[0] - 70 - x) / 6.4)
+        room = int((starts[0] - 70 - x) / NAME)
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
             yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
@@ -700,21 +581,6 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         boxes = np.stack((left, upper, wide, np.full(len(rows), mark.pitch * 0.6)), axis=1)
         yield Boxes(int(code), boxes[wide > 0])
         left = left + wide
-
-
-def colours_of(shapes: list[Shape]) -> tuple[set[int], set[int]]:
-    """(the codes that occur in some shapes, those on which words stand)."""
-    found: set[int] = set()
-    inks = {
-        shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)
-    }
-    for shape in shapes:
-        match shape:
-            case Boxes() | Outline():
-                found.add(shape.code)
-            case Raster():
-                found.update(int(c) for c in np.unique(shape.codes) if c >= 0)
-    return found | inks, inks
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:

@@ -8,12 +8,10 @@ from math import cos, pi, sin
 
 import numpy as np
 
+from ipu_teach.show.measures import MARGIN, MOST_PARTNERS, MOST_RECTANGLES
 from ipu_teach.show.scene import Drawing, Matrix, Partners, Scene, Still
-from ipu_teach.show.shapes import MOST_RECTANGLES, Boxes, Line, Raster, Shape, Words
+from ipu_teach.show.shapes import Boxes, Raster, Shape, Stroke, Words
 from ipu_teach.types import Array
-
-MOST_PARTNERS = 12
-MARGIN = 26.0  # height of the bars above a matrix, and width of those beside it
 
 
 def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
@@ -46,9 +44,9 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
         ((mark.x, mark.y), (mark.x, bottom)),
         ((mark.x, mark.y), (right, bottom)),
     ):
-        yield Line((a, b), 1, "line")
+        yield Stroke((a, b), 1, "line")
     for a, b in (((right, mark.y), (right, bottom)), ((mark.x, bottom), (right, bottom))):
-        yield Line((a, b), 1, "line")
+        yield Stroke((a, b), 1, "line")
     for text in mark.ticks:
         at = (int(text.replace(",", "")) // mark.each + 0.5) * side
         yield Words(mark.x + at, bottom + 14, text, 11, "middle", "soft")
@@ -110,7 +108,7 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
                     (p[0] - shift * down, p[1] + shift * across)
                     for p in ((far, near) if inward else (near, far))
                 ]
-                yield Line((ends[0], ends[1]), 1 + 2.5 * (size / most) ** 0.5, arrow=True)
+                yield Stroke((ends[0], ends[1]), 1 + 2.5 * (size / most) ** 0.5, arrow=True)
         yield Words(u, v, bin_name(matrix, which), 12, "middle")
         text = " ".join([f"{received:,} in"] * (received > 0) + [f"{sent:,} out"] * (sent > 0))
         yield Words(u, v + 13, text, 11, "middle", "soft")

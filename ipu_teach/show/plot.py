@@ -2,7 +2,8 @@
 
 A picture is an `<img>` inside HTML, with the text as its `alt`: it shows in a notebook that is not
 trusted, in an exported page with no network, and is read aloud by a screen reader. Matplotlib is
-imported when the first picture is drawn."""
+imported when the first picture is drawn.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ class Picture:
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.png).decode("ascii")
         return (
-            f'<img src="data:image/png;base64,{data}" '
-            f'alt="{html.escape(self.alt, quote=True)}" style="max-width: 100%">'
+            f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt, quote=True)}" '
+            'style="max-width: 100%">'
         )
 
     def __repr__(self) -> str:

@@ -2,7 +2,8 @@
 took.
 
 A part folds and unfolds; what is folded keeps the sums of what is under it. Every number of cycles
-is modelled."""
+is modelled.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
-from ipu_teach.report.walk import Place, Walk
+from ipu_teach.report.walk import Walk, WalkPlace
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked, linked, run_names, titled
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import checked, linked, run_names, titled
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -30,7 +32,8 @@ def program(report: Report) -> View:
 
     Trees of more than 1,000 parts are shown up to there; the view says so. Which way an If or a
     loop went is read off the steps that ran. Raises `InvalidOptionError` for something that is no
-    report, or holds no program."""
+    report, or holds no program.
+    """
     walk = Walk(checked(report, "program", ran=False))
     places = [place for root in walk.roots for place in root.walk()]
     if not places:
@@ -45,7 +48,7 @@ def program(report: Report) -> View:
     return View(linked(_scene(report, walk, places), report, parts=rows))
 
 
-def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
+def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     places = all_places[:MOST_ROWS]
     total = sum(root.cycles for root in walk.roots)
     share = [place.cycles / total if total else 0.0 for place in places]
@@ -61,59 +64,52 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
     named = [
         code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)
     ]
+    panels = Panels()
     tree = Tree(
         "tree",
         "program",
-        16,
-        34,
-        688,
-        PITCH,
-        len(places),
-        depth,
-        tuple(label(title, 60) for title in titles),
-        ("runs", "modelled cycles", "share"),
-        tuple(cells),
-        _pieces([kinds[id(place)] for place in places], total),
-        opened,
-        "{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
-        {"runs": np.array([p.runs for p in places]), "below": counts},
+        pitch=PITCH,
+        count=len(places),
+        depth=depth,
+        labels=tuple(label(title, 60) for title in titles),
+        columns=("runs", "modelled cycles", "share"),
+        cells=tuple(cells),
+        open=opened,
+        parts=_pieces([kinds[id(place)] for place in places], total),
+        say="{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
+        values={"runs": np.array([p.runs for p in places]), "below": counts},
     )
-    notes = []
-    if len(places) < len(all_places):
-        notes.append(f"The picture shows the first {len(places):,} of {len(all_places):,} parts.")
+    panels.put(tree)
+    panels.first(len(places), len(all_places), "parts")
     if walk.unplaced:
-        notes.append(
+        panels.notes.append(
             f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled."
         )
     if report.target.num_ipus > 1 and total:
         took = number(report.total_cycles)
-        notes.append(
-            f"IPUs work at the same time: the run takes {took} modelled cycles, its parts "
-            f"together more."
+        panels.notes.append(
+            f"IPUs work at the same time: the run takes {took} modelled cycles, its parts together "
+            "more."
         )
+    programs = counted(len(walk.roots), "program")
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
-    return Scene(
-        "program",
-        titled(report, f"{counted(len(walk.roots), 'program')}, part by part"),
-        _sentence(walk, all_places, total),
-        34 + PITCH * len(tree.visible()) + 10,
-        palette.PHASES,
-        (tree,),
-        (Still(f"{counted(len(walk.roots), 'program')}", note, 0, 0, True),),
-        np.zeros(1, np.int64),
+    rows = tuple(
         (
-            ("part", "depth", "runs", "modelled cycles", "share", *named),
-            tuple(
-                (
-                    label(t, 60),
-                    f"{p.depth}",
-                    *cells[3 * i : 3 * i + 3],
-                    *(number(kinds[id(p)][name]) for name in named),
-                )
-                for i, (t, p) in enumerate(zip(titles, places, strict=True))
-            ),
-        ),
-        notes=tuple(notes),
+            label(t, 60),
+            f"{p.depth}",
+            *cells[3 * i : 3 * i + 3],
+            *(number(kinds[id(p)][name]) for name in named),
+        )
+        for i, (t, p) in enumerate(zip(titles, places, strict=True))
+    )
+    return panels.scene(
+        "program",
+        titled(report, f"{programs}, part by part"),
+        _sentence(walk, all_places, total),
+        foot=10,
+        codes=palette.PHASES,
+        stills=(Still(programs, note, 0, 0, True),),
+        table=(("part", "depth", "runs", "modelled cycles", "share", *named), rows),
     )
 
 
@@ -155,17 +151,16 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-def _sentence(walk: Walk, places: list[Place], total: float) -> str:
+def _sentence(walk: Walk, places: list[WalkPlace], total: float) -> str:
     leaves = [place for place in places if place.node.step >= 0]
     text = (
-        f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, "
-        f"{number(total)} modelled cycles"
+        f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} "
+        "modelled cycles"
     )
     if not total:
         return f"{text}: nothing that takes time has run."
     worst = max(leaves, key=lambda place: place.cycles)
     return (
         f"{text}; most of them in {label(worst.title, 48)}: {number(worst.cycles)} in "
-        f"{counted(worst.runs, 'run')}, "
-        f"{100 * worst.cycles / total:.1f} %."
+        f"{counted(worst.runs, 'run')}, {100 * worst.cycles / total:.1f} %."
     )

@@ -3,7 +3,8 @@ write them, they change.
 
 Every tile is a box with the elements that lie on it. A superstep plays in beats: sync, exchange,
 compute, and the change of what was written. What a message carries is what the step moves of the
-recorded elements; when it arrives is modelled: when its receiver has all that it waits for."""
+recorded elements; when it arrives is modelled: when its receiver has all that it waits for.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +21,18 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST as BY_HOST, Track as Recorded
 from ipu_teach.show import palette
-from ipu_teach.show.board import BETWEEN, FOOT, HEAD, LINE, ROW, value
-from ipu_teach.show.facts import model_of, numbered, sources, titled, waited_for
+from ipu_teach.show.board import FOOT, value
+from ipu_teach.show.measures import BETWEEN, HEAD, LINE, ROW
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import STATE, STATES
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import model_of, numbered, sources, titled, waited_for
 from ipu_teach.show.scene import (
     Board,
+    CellTexts,
     Detail,
     Flows,
     Message,
-    Numbers,
     Origins,
     Scene,
     Still,
@@ -63,7 +66,8 @@ def run(recording: Recording, *tensors: Tensor) -> View:
     `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
     drawn, and as many supersteps as a scene of 70 kB holds; the view says what it leaves out.
     Cycles are modelled, values are those of the run. Raises `InvalidOptionError` for something that
-    is no recording, or in which nothing has run, or a tensor that is not in it."""
+    is no recording, or in which nothing has run, or a tensor that is not in it.
+    """
     if not isinstance(recording, Recording):
         raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is no recording.
             next:  recording = engine.record(tensor, …), then engine.run(), then
@@ -119,7 +123,7 @@ class _Maker:
             place.append(within[within < per])
         self.box, self.row, self.place = (np.concatenate(parts) for parts in (box, row, place))
         self.elements = Elements(
-            model_of(self.report, "run").compiled,
+            model_of(self.report, "run"),
             np.concatenate([t.address for t in tracks]),
             self.names,
             self.tiles,
@@ -156,7 +160,7 @@ class _Maker:
             len(self.tiles), 2 if len(self.tiles) <= 4 else 4 if len(self.tiles) <= 16 else 8
         )
         high = HEAD + ROW * len(self.tracks) + FOOT
-        tall = -(-len(self.tiles) // across) * (high + BETWEEN) - BETWEEN
+        board_high = -(-len(self.tiles) // across) * (high + BETWEEN) - BETWEEN
         tensors = " and ".join(dict.fromkeys(self.titles))
         rims = tuple(
             replace(rim, name=f"{label(name, 24)} (its rim)")
@@ -166,49 +170,49 @@ class _Maker:
         board = Board(
             "board",
             counted(len(self.tiles), "tile"),
-            16,
-            34,
-            440,
-            tall,
-            len(self.box),
-            tuple(self.tiles.tolist()),
-            across,
-            high,
-            tuple(self.per.tolist()),
-            self.box,
-            self.row,
-            self.place,
-            self.named,
-            self.index,
-            self.names.names,
-            self.names.shapes,
-            tuple(range(len(codes) - len(rims), len(codes))),
-            self.left,
-            bounds,
-            STEPS,
-            UNWRITTEN,
-            focus,
+            count=len(self.box),
+            tiles=tuple(self.tiles.tolist()),
+            across=across,
+            high=high,
+            per=tuple(self.per.tolist()),
+            box=self.box,
+            row=self.row,
+            place=self.place,
+            named=self.named,
+            index=self.index,
+            names=self.names.names,
+            shapes=self.names.shapes,
+            rims=tuple(range(len(codes) - len(rims), len(codes))),
+            left=self.left,
+            bounds=bounds,
+            steps=STEPS,
+            unwritten=UNWRITTEN,
+            focus=focus,
         )
-        bottom = 34 + max(tall, 200.0)
-        listed = min(bottom - 34, LINE * int(np.bincount(self.box).max()) + 4)
-        return Scene(
+        panels, tall = Panels(), max(board_high, 200.0)
+        panels.put(board, right=456, high=board_high)
+        panels.put(
+            Detail("detail", of="board"),
+            left=480,
+            high=min(tall, LINE * int(np.bincount(self.box).max()) + 4),
+        )
+        panels.marks.append(Flows("messages", "board"))
+        panels.bottom = panels.y + tall
+        panels.below(32)
+        panels.put(Trail("trail", of="board"), high=34)
+        panels.below(20)
+        panels.put(Track(), high=18)
+        panels.notes += self._notes(whole)
+        return panels.scene(
             "run",
             titled(self.report, f"The numbers of {label(tensors, 48)}, superstep by superstep"),
             self._sentence(tensors, numbers),
-            bottom + 126,
-            codes,
-            (
-                board,
-                Detail("detail", "", 480, 34, 224, listed, "board"),
-                Flows("messages", "board"),
-                Trail("trail", "", 16, bottom + 32, 688, 34, "board"),
-                Track(16, bottom + 86, 688, 18),
-            ),
-            tuple(self.stills),
-            frames,
-            self._table(board, numbers, frames),
+            foot=22,
+            codes=codes,
+            stills=tuple(self.stills),
+            frames=frames,
+            table=self._table(board, numbers, frames),
             poster=poster,
-            notes=self._notes(whole),
             sources=tuple(self.sources),
             numbers={"board": numbers},
         )
@@ -357,7 +361,7 @@ class _Maker:
 
     # Numbers
 
-    def _numbers(self, changed_in: dict[int, int]) -> Numbers:
+    def _numbers(self, changed_in: dict[int, int]) -> CellTexts:
         texts: dict[str, int] = {}
         first, changes, base = [], [np.zeros((0, 3), np.int64)], 0
         for own, track in zip(self.own, self.tracks, strict=True):
@@ -386,17 +390,14 @@ class _Maker:
             base += len(own)
         found = np.concatenate(changes)
         frame, changed, value = found[np.lexsort((found[:, 1], found[:, 0]))].T
-        return Numbers(tuple(texts), np.concatenate(first), frame, changed, value)
+        return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
 
     # Words
 
     def _notes(self, whole: int) -> tuple[str, ...]:
         notes = [
-            (
-                "Values are those of the run, cycles are modelled. Each beat plays equally long; "
-                "the "
-                "strip below is to scale."
-            )
+            "Values are those of the run, cycles are modelled. Each beat plays equally long; the "
+            "strip below is to scale."
         ]
         notes.append(
             "A message is under way until its receiver has all that it waits for; the order of "
@@ -408,7 +409,7 @@ class _Maker:
         if whole < ran:
             notes.append(
                 f"The picture shows the first {whole:,} of {counted(ran, 'superstep')} of the "
-                f"recorded run."
+                "recorded run."
             )
         if self.recording.first:
             notes.append(
@@ -425,7 +426,7 @@ class _Maker:
             )
         return tuple(notes)
 
-    def _sentence(self, tensors: str, numbers: Numbers) -> str:
+    def _sentence(self, tensors: str, numbers: CellTexts) -> str:
         known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
         ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
@@ -436,12 +437,12 @@ class _Maker:
         )
         return (
             f"The numbers of {tensors} in {counted(ran, 'superstep')} on "
-            f"{counted(self.report.target.num_tiles, 'tile')}, "
-            f"{number(cycles)} modelled cycles. The picture has {changes} of {elements}.{span}"
+            f"{counted(self.report.target.num_tiles, 'tile')}, {number(cycles)} modelled cycles. "
+            f"The picture has {changes} of {elements}.{span}"
         )
 
     def _table(
-        self, board: Board, numbers: Numbers, frames: Array
+        self, board: Board, numbers: CellTexts, frames: Array
     ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         now, rows = [numbers.texts[i] for i in numbers.first.tolist()], []
         superstep = np.cumsum([self.stills[i].first for i in frames.tolist()])

@@ -7,7 +7,7 @@ its own in `static/<view>.js`. Marks are placed once. What changes from frame to
 *channels*: the code (colour, letter, pattern) of each cell and how long it keeps it, the bars of
 each lane, the messages that fly, the words. A *still* is one such set of channels; a frame is the
 number of a still, so what a program repeats a thousand times is stored once. What equal stills do
-not share, the values of a run, is `Numbers`: what stands there at first, and the changes frame by
+not share, the values of a run, is `CellTexts`: what stands there at first, and the changes frame by
 frame; who draws them keeps a whole set every few frames. A mark `of` another one shows more of what
 is chosen there.
 
@@ -18,57 +18,66 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ipu_teach.show.measures import GAP
 from ipu_teach.show.pack import pack
+from ipu_teach.show.painted import Once, beside, tenths
 from ipu_teach.show.palette import Code
+from ipu_teach.show.shapes import Shape, colours_of
 from ipu_teach.types import Array
 
 WIDTH = 720
 VERSION = 1
 LONGEST_LABEL = 80
 
+Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
+
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """What stands at a place of the drawing, its upper left corner, under a heading."""
+    """What stands at a place of the drawing, its upper left corner, under a heading. `Panels.put`
+    says which place."""
 
     name: str
-    heading: str
-    x: float
-    y: float
+    heading: str = ""
+    x: float = field(default=0.0, kw_only=True)
+    y: float = field(default=0.0, kw_only=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Box(Placed):
     """What fills a box, with `count` things in it."""
 
-    width: float
-    height: float
+    width: float = 0.0
+    height: float = 0.0
     count: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Rows(Placed):
-    """What stands in rows, each `pitch` high, with `count` things in them."""
+    """What stands in rows, each `pitch` high, with `count` things in them, `depth` rows down or so
+    deep in a tree."""
 
-    width: float
+    width: float = 0.0
     pitch: float
     count: int
+    depth: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Cells(Placed):
     """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row.
 
     `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second
     key, which marks the partner in another group, such as the same element in another view.
     `labels`: a word for each, drawn where there is room. `say` and `values`, if given, take the
-    place of the still's for these cells."""
+    place of the still's for these cells.
+    """
 
     side: float
     columns: int
@@ -90,16 +99,14 @@ class Cells(Placed):
         return self.x + x * self.side, self.y + y * self.side
 
 
-GAP = 0.6  # between blocks, in cells
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Lanes(Box):
     """Horizontal lanes, one below the other, with bars in them. `key`, `labels`, `say` and `values`
     as for `Cells`.
 
     With `whole` they are there from the first frame, and time only moves the cursor. `ends` are
-    words beside the first and the last lane, `limit`, if not 0, is a length with a line."""
+    words beside the first and the last lane, `limit`, if not 0, is a length with a line.
+    """
 
     key: Array | None = None
     labels: tuple[str, ...] = ()
@@ -140,25 +147,25 @@ class Flows:
     between: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Track:
     """The whole run as one strip, with a cursor."""
 
-    x: float
-    y: float
-    width: float
-    height: float
+    x: float = 0.0
+    y: float = 0.0
+    width: float = 0.0
+    height: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Flame(Rows):
     """Nested boxes above the time axis: box i is `depth[i]` rows down and lasts from frame
     `first[i]` until `last[i]` begins.
 
     With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`,
-    its colour `code[i]`. Rows are `pitch` high."""
+    its colour `code[i]`. Rows are `pitch` high.
+    """
 
-    depth: Array
     first: Array
     last: Array
     title: Array
@@ -167,13 +174,14 @@ class Flame(Rows):
     timed: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Tape(Box):
     """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the
     width that it lasts.
 
     Frames without one are no part of it. `span`, if not 0, is the cycles that the width stands for;
-    `ends` as for `Lanes`."""
+    `ends` as for `Lanes`.
+    """
 
     labels: tuple[str, ...] = ()
     span: float = 0
@@ -190,7 +198,7 @@ class Series:
     base: Array | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Box):
     """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if
     not 0, gets a line.
@@ -204,29 +212,43 @@ class Curve(Box):
     named: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Stack(Box):
-    """Stacks side by side: the bars of a drawing (`Still.lanes`), one on the other. A line at
-    `limit`, where it fits.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Painted(Box):
+    """Shapes as they were painted, for what stands still: they count from the upper left corner of
+    the mark.
 
-    Each stack has a line across at its `level`, where stacks are wide enough. `ends` are words
-    below the first and the last."""
+    A still shows one of the `pictures` (`Still.pictures`, left out the first). `places` are those
+    of the parts that one can point at, float[count, 4] of x, y, width and height; `key`, `labels`,
+    `say` and `values` as for `Cells`. A page that gives the mark another width stretches what is
+    within it; words keep their size, and what stands beside it its distance.
 
-    key: Array | None
-    limit: float
-    level: Array
-    ends: tuple[str, str]
+    `switches` choose among pictures too, of each its key, its title, what the key does, and whether
+    it is on at first. Each still has then so many pictures, of which number 2^k is the one where
+    the switch k alone is turned.
+    """
+
+    pictures: tuple[tuple[Shape, ...], ...]
+    places: Array
+    key: Array | None = None
+    labels: tuple[str, ...] = ()
+    say: str = ""
+    values: Mapping[str, Array] = field(default_factory=dict)
+    switches: tuple[tuple[str, str, str, bool], ...] = ()
+
+    def shown(self, still: Still) -> tuple[Shape, ...]:
+        """What a still shows of it, before a switch is turned."""
+        return self.pictures[still.pictures.get(self.name, 0) * 2 ** len(self.switches)]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Tree(Rows):
     """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
 
     `columns` are headings, `cells` the texts below them, row by row; `parts` are the pieces of the
     rows' bars from left to right, thousandths of the longest by the number of their code. `open`
-    says which rows show what is under them at first; columns are `column` wide."""
+    says which rows show what is under them at first; columns are `column` wide.
+    """
 
-    depth: Array
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[str, ...]
@@ -254,34 +276,15 @@ class Tree(Rows):
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Trend(Box):
-    """A line through the middles of places, one for each of `labels`, at `heights`, or where there
-    is none -1.
-
-    Under it, from the bottom up, stand its `parts`, by the number of their code. `top` is the
-    height of the box in words' and numbers' measure, and `axis` says so; `foot` says what `labels`
-    are. `marked` are words above places, (place, words), and `told` is a sentence for each place.
-    """
-
-    top: float
-    axis: str
-    foot: str
-    labels: tuple[str, ...]
-    heights: Array
-    parts: Mapping[str, Array]
-    marked: tuple[tuple[int, str], ...]
-    told: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Zoom(Box):
     """A machine in several sizes, a frame each: a square of equal parts, the first of which is the
     size before, and its pipes.
 
     Of each size its name and how many parts it has; of each pipe its `labels`, `figures` and the
     number of its code; and `rates`, size by size, how wide each pipe is, in words, and `told`, a
-    sentence; `Still.values` has that as "rate". `part` and `first` are codes."""
+    sentence; `Still.values` has that as "rate". `part` and `first` are codes.
+    """
 
     names: tuple[str, ...]
     counts: tuple[int, ...]
@@ -294,14 +297,15 @@ class Zoom(Box):
     first: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Matrix(Box):
     """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column:
     senders across, receivers down.
 
     `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every
     column sends, which is drawn above it, and the second what every row receives, beside it.
-    `ticks` are the first tiles at equal distances."""
+    `ticks` are the first tiles at equal distances.
+    """
 
     bins: int
     tiles: int
@@ -309,17 +313,17 @@ class Matrix(Box):
     ticks: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Partners(Placed):
     """A tile of the matrix `of`, in the middle of those that it exchanges most with: the chosen
     one, else the busiest."""
 
-    width: float
-    height: float
+    width: float = 0.0
+    height: float = 0.0
     of: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Board(Box):
     """Tiles as boxes, `across` to a row and `high` each, and in them `count` cells with numbers.
 
@@ -328,7 +332,8 @@ class Board(Box):
     `index[i]` of `names[named[i]]`, flat in `shapes`. `left` (boxes x rows): elements of a row that
     are not drawn. A value has the code `steps` + how many of `bounds` are not above it; what is not
     written has the code `unwritten`, and NaN the one after. `focus`: the cell that is meant if none
-    is chosen."""
+    is chosen.
+    """
 
     tiles: tuple[int, ...]
     across: int
@@ -358,12 +363,12 @@ class Board(Box):
         return f"{self.names[name]}[{place}]" if place else self.names[name]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Aside(Placed):
     """What stands beside the board `of` and is about its chosen cell."""
 
-    width: float
-    height: float
+    width: float = 0.0
+    height: float = 0.0
     of: str
 
 
@@ -383,9 +388,8 @@ Mark = (
     | Flame
     | Tape
     | Curve
-    | Stack
+    | Painted
     | Tree
-    | Trend
     | Zoom
     | Matrix
     | Partners
@@ -400,7 +404,8 @@ class Message:
 
     On a board it is under way from cycle `begin` to `end` of its still, and carries `count`
     numbers, those of `cells` among them: as they are in the frame, or with `after` as they are when
-    the group of frames ends."""
+    the group of frames ends.
+    """
 
     source: int
     receivers: Array
@@ -413,7 +418,7 @@ class Message:
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class CellTexts:
     """What the cells of a mark hold, as words: `texts[first[i]]` at first. From frame `frame[k]`
     on, which ascends, cell `cell[k]` holds `texts[value[k]]`. A text is a number as Python writes
     it, True or False, or "?" for what is not written."""
@@ -458,8 +463,10 @@ class Still:
     `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`:
     for each group (number of its drawing, from, to): the part that appears during the frame.
     `flows`: for each group its messages. `touches`: for each board the cells that are read and
-    those that are written. `origins`: where these come from. `values` are arrays that `say` quotes
-    for one cell: "{i}" is its number, "{name}" its value, "{-name}" what is left of the cycles."""
+    those that are written. `origins`: where these come from. `pictures`: of what is painted which
+    picture shows. `values` are arrays that `say` quotes for one cell: "{i}" is its number, "{name}"
+    its value, "{-name}" what is left of the cycles.
+    """
 
     label: str
     note: str
@@ -476,6 +483,7 @@ class Still:
     about: Mapping[str, tuple[str, Mapping[str, Array]]] = field(default_factory=dict)
     touches: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
     origins: Mapping[str, tuple[Origins, ...]] = field(default_factory=dict)
+    pictures: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -486,24 +494,26 @@ class Scene:
     `poster` is the frame that stands for the whole. `notes` say what was left out or put together.
     `group` is what a sequence of frames up to the next `first` one is called. `sources` are texts
     of several lines, shown below. `data` is what the scripts of a view need besides, by name:
-    "link" says by what views of one report follow each other."""
+    "link" says by what views of one report follow each other.
+    """
 
     view: str
     title: str
     sentence: str
+    _: KW_ONLY
     height: float
     codes: tuple[Code, ...]
     marks: tuple[Mark, ...]
     stills: tuple[Still, ...]
     frames: Array
-    table: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
+    table: Table
     drawings: tuple[Drawing, ...] = ()
     poster: int = 0
     notes: tuple[str, ...] = ()
     group: str = "superstep"
     sources: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
-    numbers: Mapping[str, Numbers] = field(default_factory=dict)
+    numbers: Mapping[str, CellTexts] = field(default_factory=dict)
 
     @cached_property
     def legend(self) -> list[int]:
@@ -518,7 +528,9 @@ class Scene:
         for mark in self.marks:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
             found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
-            found |= {int(code) for code in mark.parts} if isinstance(mark, Tree | Trend) else set()
+            found |= {int(code) for code in mark.parts} if isinstance(mark, Tree) else set()
+            for picture in mark.pictures if isinstance(mark, Painted) else ():
+                found |= colours_of(picture)[0]
             found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
             if isinstance(mark, Board):
                 found |= {
@@ -535,13 +547,14 @@ class Scene:
     def json(self) -> str:
         """The scene as the player reads it: one line of ASCII that may stand inside a script
         element."""
-        data = {
+        shapes = Once()
+        data: dict[str, Any] = {
             "v": VERSION,
             "view": self.view,
             "title": self.title,
             "size": [WIDTH, self.height],
             "codes": [[c.name, c.letter, c.light, c.dark, c.pattern] for c in self.codes],
-            "marks": [_mark(m) for m in self.marks],
+            "marks": [_mark(m, shapes) for m in self.marks],
             "drawings": [_drawing(d) for d in self.drawings],
             "stills": [_still(s) for s in self.stills],
             "frames": [len(self.frames), pack(self.frames)],
@@ -550,6 +563,8 @@ class Scene:
             "group": self.group,
             "legend": self.legend,
         }
+        if shapes.all:
+            data["shapes"] = shapes.all
         if self.sources:
             data["sources"] = self.sources
         if self.numbers:
@@ -577,7 +592,8 @@ def means(values: Array, count: int) -> Array:
     """int64[count]: the means of `count` equal parts of `values`, as they stand.
 
     A value that lies in two parts has its share in each. Rounding keeps the sum: all parts are off
-    by less than one together."""
+    by less than one together.
+    """
     part = len(values) / count
     edges = (
         np.interp(
@@ -605,11 +621,17 @@ def _numbers(value: float | Array) -> Any:
     return int(value) if float(value).is_integer() else value
 
 
-def _mark(mark: Mark) -> dict[str, Any]:
+def _mark(mark: Mark, shapes: Once) -> dict[str, Any]:
     """The fields of a mark that say something."""
     found: dict[str, Any] = {"kind": type(mark).__name__.lower()}
     for name, value in vars(mark).items():
-        if isinstance(value, np.ndarray):
+        if isinstance(mark, Painted) and name in ("pictures", "places"):
+            found[name] = (
+                [shapes.picture(p) for p in value]
+                if name == "pictures"
+                else [pack(tenths(v)) for v in value.T]
+            )
+        elif isinstance(value, np.ndarray):
             found[name] = pack(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Series):
             found[name] = [
@@ -619,15 +641,19 @@ def _mark(mark: Mark) -> dict[str, Any]:
         elif isinstance(value, Mapping):
             found |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
         elif value not in (None, (), "") and value is not False:
-            found[name] = round(value, 3) if isinstance(value, float) else value
+            found[name] = _numbers(round(value, 3)) if isinstance(value, float) else value
+    if isinstance(mark, Painted) and (left := beside(mark.pictures)):
+        found["left"] = left
     return found
 
 
 def _drawing(drawing: Drawing) -> list[Any]:
-    bars = [
-        [_numbers(b.code), _numbers(b.start), _numbers(b.length), _numbers(b.end), b.rest]
-        for b in drawing.bars
-    ]
+    bars = []
+    for b in drawing.bars:
+        bar = [_numbers(b.code), _numbers(b.start), _numbers(b.length)]
+        if b.rest >= 0 or b.end:  # else nothing follows, as the player takes for granted
+            bar += [_numbers(b.end), b.rest]
+        bars.append(bar)
     return [_numbers(drawing.span), drawing.unit, bars]
 
 
@@ -644,6 +670,11 @@ def _still(still: Still) -> dict[str, Any]:
         found["source"] = still.source
     if still.at != 1:
         found["at"] = round(still.at, 4)
+    values = {k: pack(v) for k, v in still.values.items()}
+    # How long the cells of the first group keep their code is said there, and not once more among
+    # the values.
+    busy = next((_numbers(until) for _, until, _ in still.cells.values()), None)
+    busy = busy if isinstance(busy, str) else None
     channels: dict[str, Mapping[str, Any]] = {
         "cells": {
             k: [_numbers(code), _numbers(until), then]
@@ -653,7 +684,8 @@ def _still(still: Still) -> dict[str, Any]:
             k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()
         },
         "flows": {k: [_message(m) for m in ms] for k, ms in still.flows.items()},
-        "values": {k: pack(v) for k, v in still.values.items()},
+        "values": {k: v for k, v in values.items() if v != busy},
+        "pictures": still.pictures,
         "about": {
             k: [say, {n: pack(v) for n, v in values.items()}]
             for k, (say, values) in still.about.items()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ipu_teach.types import Array
 
 LETTER = 6.2  # width of a letter of 11 units, about
-MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Line:
+class Stroke:
     """A curve through a start, a control point and an end; with a head if it is an arrow. `role`:
     "ink", "line" or "paper"."""
 
@@ -66,4 +68,31 @@ class Outline:
     width: float = 1.5
 
 
-Shape = Boxes | Raster | Words | Line | Outline
+Shape = Boxes | Raster | Words | Stroke | Outline
+
+
+def moved(shape: Shape, x: float, y: float) -> Shape:
+    """The same shape, so much further right and down."""
+    match shape:
+        case Boxes():
+            return replace(shape, boxes=shape.boxes + (x, y, 0, 0))
+        case Outline():
+            return replace(shape, points=shape.points + (x, y))
+        case Stroke():
+            return replace(shape, points=tuple((u + x, v + y) for u, v in shape.points))
+    return replace(shape, x=shape.x + x, y=shape.y + y)
+
+
+def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
+    """(the codes that occur in some shapes, those on which words stand)."""
+    found: set[int] = set()
+    inks = {
+        shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)
+    }
+    for shape in shapes:
+        match shape:
+            case Boxes() | Outline():
+                found.add(shape.code)
+            case Raster():
+                found.update(int(c) for c in np.unique(shape.codes) if c >= 0)
+    return found | inks, inks

@@ -13,11 +13,11 @@ from itertools import groupby
 
 import numpy as np
 
-from ipu_teach.show.paint import caption, caption_height, colours_of, paint
+from ipu_teach.show.paint import caption, caption_height, paint
 from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import WIDTH, Scene
-from ipu_teach.show.shapes import Boxes, Line, Outline, Raster, Shape, Words
+from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words, colours_of
 from ipu_teach.types import Array
 
 # What a pattern draws in a square of 6 by 6.
@@ -40,13 +40,14 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     patterns = "".join(_pattern(i, scene.codes[i]) for i in sorted(used) if scene.codes[i].pattern)
     patterns = PATTERN + patterns if patterns else ""
     areas = {shape.code for shape in shapes if isinstance(shape, Outline) and shape.filled}
-    arrow = ARROW if any(isinstance(shape, Line) and shape.arrow for shape in shapes) else ""
+    arrow = ARROW if any(isinstance(shape, Stroke) and shape.arrow for shape in shapes) else ""
     body = "".join(_together(list(part), scene.codes) for _, part in groupby(shapes, _kind))
     height = _n(scene.height + caption_height(scene))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 '
         f'{WIDTH} {height}">'
-        f"<title>{escape(scene.title)}</title><style>{_style(scene.codes, used, inks, areas)}</style>"
+        f"<title>{escape(scene.title)}</title>"
+        f"<style>{_style(scene.codes, used, inks, areas)}</style>"
         f"<defs>{patterns}{arrow}</defs>"
         f'<rect class="p" width="100%" height="100%" rx="4"/>{body}</svg>'
     )
@@ -57,8 +58,7 @@ STROKE = {"ink": "k", "line": "l", "paper": "z"}  # classes of lines
 PATTERN = '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse"/>'
 ARROW = (
     '<marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" '
-    'orient="auto">'
-    '<path class="i" d="M0 0L6 3L0 6z"/></marker>'
+    'orient="auto"><path class="i" d="M0 0L6 3L0 6z"/></marker>'
 )
 
 
@@ -90,7 +90,8 @@ def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int
         ".m{text-anchor:middle}.e{text-anchor:end}.o{paint-order:stroke;stroke-width:3}"
         + patterns
         + theme(LIGHT, False)
-        + f"@media(prefers-color-scheme:dark){{{theme(DARK, True)}.d{{display:inline}}.w{{display:none}}}}"
+        + f"@media(prefers-color-scheme:dark){{{theme(DARK, True)}"
+        + ".d{display:inline}.w{display:none}}"
     )
 
 
@@ -110,7 +111,7 @@ def _kind(shape: Shape) -> object:
             return shape.ink, shape.anchor, shape.size
         case Boxes():
             return "boxes", shape.upright, _thick(shape)
-        case Line():
+        case Stroke():
             return shape.role, shape.width if len(shape.points) == 2 and not shape.arrow else id(
                 shape
             )
@@ -135,8 +136,8 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
             f'<path class="b{b.code}" d="{_boxes(b)}"/>' for b in shapes if isinstance(b, Boxes)
         )
         return f"<g {width}>{paths}</g>"
-    if isinstance(first, Line) and len(shapes) > 1:
-        d = "".join(_straight(line) for line in shapes if isinstance(line, Line))
+    if isinstance(first, Stroke) and len(shapes) > 1:
+        d = "".join(_straight(line) for line in shapes if isinstance(line, Stroke))
         return f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if isinstance(first, Outline) and not first.filled:
         d = "".join(_path(one) for one in shapes if isinstance(one, Outline))
@@ -183,7 +184,7 @@ def _path(shape: Outline) -> str:
     return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in shape.points.tolist())
 
 
-def _straight(line: Line) -> str:
+def _straight(line: Stroke) -> str:
     (x, y), (to_x, to_y) = line.points
     return f"M{_n(x)} {_n(y)}" + (
         f"H{_n(to_x)}" if _n(y) == _n(to_y) else f"L{_n(to_x)} {_n(to_y)}"
@@ -208,7 +209,7 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
                 f'<image class="{name}" {box} {keep} href="data:image/png;base64,{d}"/>'
                 for name, d in data
             )
-        case Line():
+        case Stroke():
             (x, y), *rest = shape.points
             d = (
                 _straight(shape)

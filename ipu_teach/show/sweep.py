@@ -2,7 +2,8 @@
 quickest and the slowest marked.
 
 A line through the times of all runs; under it, where reports are held, each run as the average tile
-spends it. Modelled."""
+spends it. Modelled.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ import numpy as np
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked
-from ipu_teach.show.scene import Scene, Still, Trend, label, number
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import checked
+from ipu_teach.show.scene import Painted, Scene, Still, label, number
+from ipu_teach.show.trend import trend
 from ipu_teach.show.view import View
 from ipu_teach.sweeps import Sweep
 from ipu_teach.types import Array
@@ -30,6 +33,7 @@ PARTS = {
     "sync and waiting": palette.WAIT.lettered("W", "sync and waiting"),
 }
 MOST = 64
+WIDE, HIGH = 652.0, 190.0  # of the picture
 
 # its value on the axis, its name, and what it took; None: it does not fit
 Run = tuple[str, str, Report | float | None]
@@ -47,7 +51,8 @@ def sweep(
     `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where
     all values are numbers, in theirs. In place of reports there may be numbers, which are of
     `unit`. Up to 64 runs are shown. Raises `InvalidOptionError` for something else, for nothing,
-    and for a report in which nothing has run, unless the sweep says that it does not fit."""
+    and for a report in which nothing has run, unless the sweep says that it does not fit.
+    """
     runs: list[Run]
     if isinstance(found, Sweep):
         rows = sorted(
@@ -72,8 +77,8 @@ def sweep(
         ]
     else:
         raise InvalidOptionError(f"""show.sweep() was given {shown(found)}, which is no sweep.
-            next:  give it sweep(build, num_tiles=[…]), or reports by name:
-            {{"16 rows": a, "32 rows": b}}.""")
+            next:  give it sweep(build, num_tiles=[…]), or reports by name: {{"16 rows": a, "32
+            rows": b}}.""")
     if all(run is None for *_, run in runs[:MOST]):
         raise InvalidOptionError(
             "show.sweep() was given nothing that has run.", next_step="give it a report at least."
@@ -133,29 +138,44 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
     longest = float(times[worst])
     top, scale = _above(longest), 1 if reports else 10_000 / (longest or 1)
     heights = np.where(times < 0, -1, np.round(times * scale)).astype(np.int64)
-    marked = tuple((i, f"{word}, {rows[i][1]}") for i, word in said.items())
-    bars, values = {f"{i}": parts[:, i] for i in some}, tuple(value for value, *_ in runs)
+    marked = {i: f"{word}, {rows[i][1]}" for i, word in said.items()}
+    bars, values = {i: parts[:, i] for i in some}, [value for value, *_ in runs]
     head, axis = "the line: whole runs" if some else "", f"to {_figure(top)} {unit}"
-    place = ("runs", head, 34, 34, 652, 190, len(runs))
-    trend = Trend(*place, top * scale, axis, parameter, values, heights, bars, marked, tuple(told))
+    panels, pitch = Panels(), WIDE / len(runs)
+    places = np.array([(i * pitch, 0, pitch, HIGH + 18) for i in range(len(runs))])
+    shapes = trend(heights, top * scale, bars, values, marked, WIDE, HIGH, axis, parameter)
+    panels.put(
+        Painted(
+            "runs",
+            head,
+            width=WIDE,
+            height=HIGH,
+            count=len(runs),
+            pictures=(shapes,),
+            places=places,
+            labels=tuple(told),
+            say="{label}",
+        ),
+        left=34,
+    )
     columns, title = (
         ("run", unit, *(PARTS if some else ())),
         f"{counted(len(runs), 'run')} side by side",
     )
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, tuple(row[: len(columns)] for row in rows)
-    stills = (Still("the runs", note, 0, 0, True),)
-    frames, codes = np.zeros(1, np.int64), tuple(PARTS.values()) if some else (palette.PAPER,)
-    return Scene(
+    still, codes = (
+        Still("the runs", note, 0, 0, True),
+        tuple(PARTS.values()) if some else (palette.PAPER,),
+    )
+    return panels.scene(
         "sweep",
         title,
         f"{title}: {note}.",
-        262,
-        codes,
-        (trend,),
-        stills,
-        frames,
-        table,
+        foot=38,
+        codes=codes,
+        stills=(still,),
+        table=table,
         notes=notes,
     )
 

@@ -3,7 +3,8 @@ and its code line by line.
 
 A tile takes as long as its busiest worker, and a worker issues once in as many cycles as there are
 workers: tile time = 6 x busiest worker. Who runs what comes from the schedule that the cycles come
-from."""
+from.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu_teach.compile.groups import Group
+from ipu_teach.cost.ledger import VARIABLES
 from ipu_teach.cost.lines import line_cycles, start_of
-from ipu_teach.cost.memory import VARIABLES
 from ipu_teach.cost.model import CostModel, StepCost
 from ipu_teach.cost.schedule import shared_out
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, COLUMNS, PART, Row, line_rows, row, tree, why
-from ipu_teach.show.facts import linked, model_of, titled, vertices
 from ipu_teach.show.pack import pack
-from ipu_teach.show.scene import Bar, Drawing, Lanes, Mark, Scene, Still, label
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import linked, model_of, titled
+from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, label
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -68,7 +70,8 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     `step`: the name of a compute set, or the number of a compiled step. Left out, the picture
     begins with the step that costs most, and `tile` is the slowest in it. Up to 24 steps are shown,
     those that cost most; the view says so. Raises `InvalidOptionError` for what is no report, or
-    one in which no vertex ran, `PoplarIndexError` for a tile that there is not."""
+    one in which no vertex ran, `PoplarIndexError` for a tile that there is not.
+    """
     model = model_of(report, "tile")
     begun = dict(zip(*np.unique(report.step_numbers, return_index=True), strict=True))
     order = sorted(
@@ -83,8 +86,9 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
             if runs
             else "was given a run without vertices"
         )
+        advice = f"there are {', '.join(names)}" if names else "execute a compute set"
         raise InvalidOptionError(f"""show.tile() {asked}.
-            next:  {did_you_mean(step, names)}{f"there are {', '.join(names)}." if names else "execute a compute set."}""")
+            next:  {did_you_mean(step, names)}{advice}.""")
     costly = max(steps, key=lambda n: runs[n] * report.step_cost(n).compute_duration)
     where = (
         int(np.argmax(report.step_cost(costly).compute_cycles))
@@ -107,7 +111,7 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     """The vertices of a tile in a step, in the order in which they start; those that have it to
     themselves come last."""
     found, workers = list[tuple[int, Group, int, int]](), model.target.num_worker_contexts
-    for group, cycles in vertices(model, step):
+    for group, cycles in model.vertices(step):
         here = np.flatnonzero(group.table.tiles[group.rows] == tile)
         rows = group.rows[here].tolist()
         found += [
@@ -160,17 +164,14 @@ def _scene(
     )
     names, codes, sizes = _blocks(report, tile)
     bytes_, limit = int(report.memory.held_per_tile[tile]), report.target.bytes_per_tile
-    drawings, stills = (
-        [Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")],
-        list[Still](),
-    )
+    panels, stills = Panels(), list[Still]()
+    memory = Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")
+    panels.drawings.append(memory)
     table, numbers = list[tuple[str, ...]](), list[list[list[object]]]()
     for n, held in steps.items():
         cost = report.step_cost(n)
-        lanes = {
-            "workers": (len(drawings), 0, cost.compute_duration),
-            "memory": (0, sizes.max(), sizes.max()),
-        }
+        workers_drawn = (len(panels.drawings), 0, cost.compute_duration)
+        lanes = {"workers": workers_drawn, "memory": (0, memory.span, memory.span)}
         by_worker = [[one for one in held if one.worker in (w, -1)] for w in range(workers)]
         busy = np.array([sum(max(0, one.cycles) for one in lane) for lane in by_worker])
         values = {"vertices": np.array(list(map(len, by_worker))), "busy": busy}
@@ -181,7 +182,7 @@ def _scene(
         stills.append(
             Still(name, why_, 0, cost.compute_duration, True, lanes=lanes, say=SAY, values=values)
         )
-        drawings.append(_drawing(cost, tile, by_worker, used, report.target))
+        panels.drawings.append(_drawing(cost, tile, by_worker, used, report.target))
         numbers.append(
             [
                 [len(lane), pack(np.array([one.number for one in lane], np.int64))]
@@ -203,48 +204,33 @@ def _scene(
                     spent,
                 )
             )
-    rows, high, low = _code(model, used, every), 20.0 * min(workers, 12), 15.0 * len(names)
-    heading, labels = (
-        f"its memory: {bytes_:,} of {limit:,} bytes",
-        tuple(f"worker {i}" for i in range(workers)),
-    )
-    marks: list[Mark] = [
-        Lanes("workers", "its workers, in turn", 80, 34, 624, high, workers, labels=labels),
-        Lanes(
-            "memory",
-            heading,
-            200,
-            80 + high,
-            504,
-            low,
-            len(names),
-            labels=names,
-            say="{label} bytes",
-        ),
-        *(
-            [tree("its code: a vertex of each codelet", COLUMNS, rows, 126 + high + low)]
-            if rows
-            else []
-        ),
-    ]
-    left = [f"Of {of:,} steps the picture shows {len(taken)}, those that cost the tile most."] * (
-        len(taken) < of
-    )
-    return Scene(
+    rows, heading = _code(model, used, every), f"its memory: {bytes_:,} of {limit:,} bytes"
+    labels = tuple(f"worker {i}" for i in range(workers))
+    lanes_ = Lanes("workers", "its workers, in turn", count=workers, labels=labels)
+    panels.put(lanes_, left=80, high=20.0 * min(workers, 12))
+    panels.below(46)
+    held_ = Lanes("memory", heading, count=len(names), labels=names, say="{label} bytes")
+    panels.put(held_, left=200, high=15.0 * len(names))
+    panels.below(46)
+    if rows:
+        panels.put(tree("its code: a vertex of each codelet", COLUMNS, rows))
+    panels.notes.append("Cycles and bytes are modelled.")
+    if len(taken) < of:
+        panels.notes.append(
+            f"Of {of:,} steps the picture shows {len(taken)}, those that cost the tile most."
+        )
+    return panels.scene(
         "tile",
         titled(report, f"tile {tile} of {report.target.num_tiles:,}"),
         f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.",
-        136 + high + low + 20 * len(rows),
-        (*BASE, *shades),
-        tuple(marks),
-        tuple(stills),
-        np.arange(len(taken)),
-        (("step", "worker", "vertex", "codelet", "start", "cycles"), tuple(table)),
-        tuple(drawings),
-        first,
-        ("Cycles and bytes are modelled.", *left),
-        "step",
+        foot=10,
+        codes=(*BASE, *shades),
+        stills=tuple(stills),
+        frames=np.arange(len(taken)),
+        poster=first,
+        group="step",
         data={"vertices": numbers},
+        table=(("step", "worker", "vertex", "codelet", "start", "cycles"), tuple(table)),
     )
 
 

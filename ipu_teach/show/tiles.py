@@ -2,7 +2,8 @@
 
 Above, the elements of one view or of two, each with the number of its tile; below, the tiles and
 the bytes that they hold of what is shown. Pointing at an element lights its tile, and at a tile its
-elements; in two views of one variable the same element lights in both."""
+elements; in two views of one variable the same element lights in both.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
 from ipu_teach.graph.tile_map import union
 from ipu_teach.show import palette
+from ipu_teach.show.panels import Panels, grid
 from ipu_teach.show.scene import (
-    GAP,
     WIDTH,
     Bar,
     Cells,
@@ -46,7 +47,8 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     A tensor of several dimensions is drawn with its last one across and the others down, one of one
     dimension in rows of 32. More than 64 by 64 elements are drawn several to a cell, which shows
     the tile of the first. Raises `InvalidOptionError` for something that is no tensor, is empty, or
-    belongs to another graph than the first."""
+    belongs to another graph than the first.
+    """
     shown_ = [tensor] if other is None else [tensor, other]
     for one in shown_:
         if not isinstance(one, Tensor):
@@ -66,78 +68,38 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 def _scene(tensors: list[Tensor]) -> Scene:
     target = tensors[0].graph.target
     colours, each = palette.of_tiles(target.num_tiles)
-    notes: list[str] = []
+    panels = Panels()
     room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
-    panels: list[Cells] = []
     channels: dict[str, tuple[int | Array, float | Array, int]] = {}
     for which, tensor in enumerate(tensors):
-        panel, where = _elements(tensor, f"elements {which}", 16 + which * (room + 24), room, notes)
-        panels.append(panel)
-        channels[panel.name] = (_code(where, each), 1, REST)
-    height = 34 + max(-(-p.count // p.columns) * p.side for p in panels) + 34
+        cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
+        panels.put(cells, left=16 + which * (room + 24))
+        channels[cells.name] = (_code(where, each), 1, REST)
+    panels.below(34)
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
     held = np.where(sizes > 0, _code(numbers, each), REST)
-    across, columns = (
-        int(np.ceil(np.sqrt(target.num_ipus))),
-        int(np.ceil(np.sqrt(target.tiles_per_ipu))),
-    )
-    side = round(min(LARGEST, TILES / (across * columns + GAP * (across - 1))), 3)
     say, values = "tile {i}: {bytes} bytes", {"bytes": sizes}
-    heading = counted(target.num_tiles, "tile") + (
-        f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else ""
-    )
-    grid = Cells(
-        "tiles",
-        heading,
-        16,
-        height,
-        side,
-        columns,
-        target.num_tiles,
-        target.tiles_per_ipu,
-        across,
-        numbers,
-        say=say,
-        values=values,
-    )
-    most = int(sizes.max())
+    panels.put(grid("tiles", target, TILES, largest=LARGEST, key=numbers, say=say, values=values))
+    most, heading = int(sizes.max()), "bytes, tile by tile"
     if target.num_tiles <= MOST_LANES:
-        lanes = Lanes(
-            "bytes",
-            "bytes, tile by tile",
-            260,
-            height,
-            WIDTH - 276,
-            TILES,
-            target.num_tiles,
-            numbers,
-        )
+        lanes = Lanes("bytes", heading, count=target.num_tiles, key=numbers)
         drawing = Drawing(most, (Bar(_code(numbers, each), 0, sizes, most),), "bytes")
     else:
-        ranked = quantiles(sizes, MOST_LANES)
+        ranked, ends = quantiles(sizes, MOST_LANES), ("fullest", "emptiest")
         heading, ranks = (
             "bytes of a tile, fullest first",
             "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile",
         )
-        ends, shown = ("fullest", "emptiest"), {"bytes": ranked}
         lanes = Lanes(
-            "bytes",
-            heading,
-            300,
-            height,
-            WIDTH - 316,
-            TILES,
-            MOST_LANES,
-            say=ranks,
-            values=shown,
-            ends=ends,
+            "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
         )
         drawing = Drawing(most, (Bar(BYTES, 0, ranked, most),), "bytes")
-        notes.append(
+        panels.notes.append(
             f"The {MOST_LANES} lanes are the tiles sorted by bytes, "
             f"{number(target.num_tiles / MOST_LANES)} to a lane."
         )
+    panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
     still = Still(
         " and ".join(_words(t) for t in tensors),
         _note(sizes),
@@ -145,7 +107,7 @@ def _scene(tensors: list[Tensor]) -> Scene:
         0,
         True,
         {**channels, "tiles": (held, 1, REST)},
-        {"bytes": (0, 0, most)},
+        panels.lanes,
         values=values,
         say=say,
     )
@@ -154,24 +116,18 @@ def _scene(tensors: list[Tensor]) -> Scene:
         + " and ".join(_name(t) for t in tensors)
         + (" lives" if len(tensors) == 1 else " live")
     )
-    return Scene(
+    return panels.scene(
         "tiles",
         title,
         f"{title}: {still.label}; {still.note}",
-        height + TILES + 12,
-        (palette.REST, palette.NOWHERE, palette.BYTES, *colours),
-        (*panels, grid, lanes),
-        (still,),
-        np.zeros(1, np.int64),
-        _table(tensors),
-        (drawing,),
-        notes=tuple(notes),
+        foot=12,
+        stills=(still,),
+        table=_table(tensors),
+        codes=(palette.REST, palette.NOWHERE, palette.BYTES, *colours),
     )
 
 
-def _elements(
-    tensor: Tensor, name: str, x: float, room: float, notes: list[str]
-) -> tuple[Cells, Array]:
+def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
     """(the cells of a tensor's elements, the tile of each, -1 for none)."""
     shape = (
         tensor.shape
@@ -184,9 +140,8 @@ def _elements(
     wide, tall = -(-columns // MOST_ACROSS), -(-rows // MOST_ACROSS)
     if wide * tall > 1:
         notes.append(
-            f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and "
-            f"shows "
-            f"the tile of the first."
+            f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows "
+            "the tile of the first."
         )
     chosen: Array = (
         np.arange(0, rows, tall)[:, None] * columns + np.arange(0, columns, wide)
@@ -204,21 +159,19 @@ def _elements(
     say = f"element [{say}] of {_name(tensor)}: byte {{byte}} of its variable, tile {{tile}}"
     values |= {"byte": byte - starts[tensor.graph.variable_map().at(byte)], "tile": where}
     labels = tuple("?" if t < 0 else f"{t}" for t in where.tolist()) if side >= 13 else ()
+    count = len(chosen)
     return Cells(
         name,
         _words(tensor),
-        x,
-        34,
-        side,
-        across,
-        len(chosen),
-        len(chosen),
-        1,
-        where,
-        byte,
-        labels,
-        say,
-        values,
+        side=side,
+        columns=across,
+        count=count,
+        block=count,
+        key=where,
+        same=byte,
+        labels=labels,
+        say=say,
+        values=values,
     ), where
 
 

@@ -5,7 +5,8 @@ does when; last the whole run, with the part that is shown. The words say what t
 is, and show the codelet that it executes.
 
 On several IPUs a row for each has its steps and what it waits for. What is chosen then is a
-stretch: all that the IPUs do until they wait for each other."""
+stretch: all that the IPUs do until they wait for each other.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +18,12 @@ import numpy as np
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
-from ipu_teach.report.walk import Place, Span, Walk
+from ipu_teach.report.walk import Span, Walk, WalkPlace
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
-from ipu_teach.show.facts import (
+from ipu_teach.show.palette import STATE, STATES
+from ipu_teach.show.panels import ENDS, Panels, flame
+from ipu_teach.show.report_facts import (
     checked,
     ipus_at_work,
     linked,
@@ -29,9 +32,8 @@ from ipu_teach.show.facts import (
     sources,
     titled,
 )
-from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.scene import Flame, Scene, Still, Tape, Track, label, number
-from ipu_teach.show.stretches import LanesOf, stretches
+from ipu_teach.show.segments import LanesOf, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -41,7 +43,7 @@ MOST_STEPS = 3000  # of a run
 MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
 MOST_IPUS = 16  # with a row of their own
-X, WIDTH, PITCH = 64.0, 640.0, 17.0
+X, PITCH = 64.0, 17.0
 WHICH = ("block_filter", "program_filter")
 
 
@@ -59,7 +61,8 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
     Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB;
     more than 64 tiles share 64 lanes, in each phase sorted by their time, of which a lane shows a
     mean; programs nested more than 12 deep are shown up to there. The view says so. Raises
-    `InvalidOptionError` for something that is no report or has no step in it that takes time."""
+    `InvalidOptionError` for something that is no report or has no step in it that takes time.
+    """
     checked(report, "timeline")
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
@@ -70,7 +73,7 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
     )
 
 
-def _short(place: Place) -> str:
+def _short(place: WalkPlace) -> str:
     """A compute set has its colour, so its name is enough."""
     return place.node.name if place.node.kind == "Execute" and place.node.name else place.title
 
@@ -84,7 +87,7 @@ class _Maker:
         self.several = report.target.num_ipus > 1
         self.lanes = LanesOf(report, MOST_LANES)
         self.numbers = np.unique(report.step_numbers[:steps])
-        self.stretches, self.which = stretches(report, steps)
+        self.stretches, self.which = segments(report, steps)
         self.walk = Walk(report, steps)
         self._codes: dict[tuple[int, int | None], int] = {}
 
@@ -103,136 +106,81 @@ class _Maker:
         )
         codes = STATES if blocks is None else tuple(dict.fromkeys((*STATES, *blocks.codes)))
         if blocks is None and self.several:
-            flame = self._rows(np.append(0, np.cumsum(total)))
+            nested = self._rows(np.append(0, np.cumsum(total)))
         elif blocks is None:
-            flame = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
+            nested = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
         else:
-            flame = blocks.flame(codes, X, 34, WIDTH, PITCH)
-        rows = int(flame.depth.max(initial=0)) + 1
-        top = 34 + rows * PITCH + 34
-        count = self.lanes.count
-        high = max(100.0, min(230.0, 15.0 * count))
+            nested = blocks.flame(codes, PITCH)
+        panels, count = Panels(), self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
-        ends = (
-            ("IPU 0", f"IPU {self.report.target.num_ipus - 1}")
-            if self.several
-            else ("slowest", "fastest")
-        )
+        ends = ("IPU 0", f"IPU {self.report.target.num_ipus - 1}") if self.several else ENDS
         tape = Tape(
             "tiles",
             self._heading(),
-            X,
-            top,
-            WIDTH,
-            high,
-            count,
-            labels,
+            count=count,
+            labels=labels,
             ends=ends if self.lanes.is_sorted else (),
         )
-        return Scene(
+        panels.put(nested, left=X)
+        panels.below(34)
+        panels.put(tape, left=X, high=max(100.0, min(230.0, 15.0 * count)))
+        panels.below(34)
+        panels.put(Track(), left=X, high=16)
+        panels.drawings += [
+            self.lanes.drawing(self.report, stretch, STATE, WAIT) for stretch in self.stretches
+        ]
+        panels.notes += self._notes(blocks)
+        computes = np.array([s.code == STATE[COMPUTE] for s in stills])[self.which]
+        return panels.scene(
             "timeline",
             titled(
                 self.report, f"{counted(self.report.num_steps, 'superstep')} on the axis of time"
             ),
             self._sentence() + (f" {blocks.sentence()}" if blocks is not None else ""),
-            top + high + 34 + 16 + 24,
-            codes,
-            (flame, tape, Track(X, top + high + 34, WIDTH, 16)),
-            stills,
-            self.which.astype(np.int64),
-            self._table() if blocks is None else blocks.table(),
-            tuple(
-                self.lanes.drawing(self.report, stretch, STATE, WAIT) for stretch in self.stretches
-            ),
-            int(
-                np.argmax(
-                    total
-                    * (
-                        1
-                        + np.array([s.code == STATE[COMPUTE] for s in stills])[self.which]
-                        * (1 + total.sum())
-                    )
-                )
-            ),
-            tuple(self._notes(blocks)),
-            "stretch" if self.several else "superstep",
-            tuple(texts),
+            foot=24,
+            codes=codes,
+            stills=stills,
+            frames=self.which.astype(np.int64),
+            table=self._table() if blocks is None else blocks.table(),
+            poster=int(np.argmax(total * (1 + computes * (1 + total.sum())))),
+            group="stretch" if self.several else "superstep",
+            sources=tuple(texts),
         )
 
     def _flame(self, spans: list[Span]) -> Flame:
-        names: dict[str, int] = {}
         runs = {r.first: f"{r.name}: " for r in self.report.runs if r.name}
         told = [runs.get(s.first, "") * (s.place.depth == 0) + _short(s.place) for s in spans]
-        of = [names.setdefault(label(text, 48), len(names)) for text in told]
         codes = [REST if s.place.node.step < 0 else self._code(s.place.node.step) for s in spans]
-        fields = ([s.place.depth for s in spans], [s.first for s in spans], [s.last for s in spans])
-        depth, first, last = (np.array(part, np.int64) for part in fields)
-        title_, code = np.array(of, np.int64), np.array(codes, np.int64)
-        heading = "the programs, nested"
-        return Flame(
-            "programs",
-            heading,
-            X,
-            34,
-            WIDTH,
-            PITCH,
-            len(spans),
-            depth,
-            first,
-            last,
-            title_,
-            tuple(names),
-            code,
-        )
+        boxes = [
+            (s.place.depth, s.first, s.last, what, code)
+            for s, what, code in zip(spans, told, codes, strict=True)
+        ]
+        return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
     def _rows(self, begins: Array) -> Flame:
         """A row for each IPU: its steps, and for which other IPU it waits. `begins`: of each
         stretch of the run, in order."""
-        ipus, names = min(MOST_IPUS, self.report.target.num_ipus), dict[str, int]()
-        boxes: list[tuple[int, float, float, int, int]] = []  # (row, from, to, title, code)
+        ipus = min(MOST_IPUS, self.report.target.num_ipus)
+        boxes: list[tuple[int, int, int, str, int]] = []
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
             stretch = self.stretches[which]
             for part in stretch.parts:
-                cost, code = self.report.step_cost(part.step), self._code(part.step, part.ipu)
+                cost, code, at = (
+                    self.report.step_cost(part.step),
+                    self._code(part.step, part.ipu),
+                    begin + part.start,
+                )
                 for ipu in range(ipus) if part.ipu is None else (part.ipu,):
-                    title = label(f"IPU {ipu}: {cost.name or cost.kind}", 48)
-                    at = begin + part.start
                     boxes += [
-                        (ipu, at, at + part.cycles, names.setdefault(title, len(names)), code)
+                        (ipu, at, at + part.cycles, f"IPU {ipu}: {cost.name or cost.kind}", code)
                     ] * bool(part.cycles)
             for ipu, end in enumerate(stretch.ends):
                 if end < stretch.cycles:
                     title = f"IPU {ipu} waits for IPU {stretch.last}"
-                    boxes.append(
-                        (
-                            ipu,
-                            begin + end,
-                            begin + stretch.cycles,
-                            names.setdefault(title, len(names)),
-                            WAIT,
-                        )
-                    )
-        columns = [
-            np.array(column, np.int64)
-            for column in zip(*(box for box in boxes if box[0] < ipus), strict=True)
-        ]
-        row, first, last, title_, code_ = columns
+                    boxes.append((ipu, begin + end, begin + stretch.cycles, title, WAIT))
         heading = "the IPUs, each with its steps"
-        return Flame(
-            "programs",
-            heading,
-            X,
-            34,
-            WIDTH,
-            PITCH,
-            len(row),
-            row,
-            first,
-            last,
-            title_,
-            tuple(names),
-            code_,
-            timed=True,
+        return flame(
+            "programs", heading, PITCH, [box for box in boxes if box[0] < ipus], timed=True
         )
 
     def _code(self, step: int, ipu: int | None = None) -> int:
@@ -343,15 +291,14 @@ class _Maker:
         if self.steps < self.report.num_steps:
             notes.append(
                 f"The picture shows the first {self.steps:,} of {self.report.num_steps:,} "
-                f"supersteps."
+                "supersteps."
             )
         ipus = self.report.target.num_ipus
         if self.lanes.is_sorted:
             notes.append(sorted_lanes(self.lanes.count, self.lanes.tiles, ipus))
         if self.several:
             notes.append(
-                "The strip of the whole run shows in each stretch the IPU that takes longest; "
-                "the "
+                "The strip of the whole run shows in each stretch the IPU that takes longest; the "
                 "rows show them all."
             )
         if self.several and blocks is None and ipus > MOST_IPUS:
@@ -369,9 +316,8 @@ class _Maker:
         if self.several:
             return (
                 f"A run of {counted(report.num_steps, 'superstep')} on "
-                f"{counted(report.target.num_tiles, 'tile')} of "
-                f"{report.target.num_ipus} IPUs, {number(report.total_cycles)} modelled cycles. "
-                f"{ipus_at_work(report)}"
+                f"{counted(report.target.num_tiles, 'tile')} of {report.target.num_ipus} IPUs, "
+                f"{number(report.total_cycles)} modelled cycles. {ipus_at_work(report)}"
             )
         runs = np.bincount(
             np.searchsorted(self.numbers, report.step_numbers[: self.steps]),
@@ -389,10 +335,9 @@ class _Maker:
         most = first or " Most"
         return (
             f"A run of {counted(report.num_steps, 'superstep')} on "
-            f"{counted(report.target.num_tiles, 'tile')}, "
-            f"{number(report.total_cycles)} modelled cycles.{most} of the time goes to {name}: "
-            f"{number(spent[worst])} in {counted(times, 'superstep')}, "
-            f"{100 * spent[worst] / sum(spent.values()):.1f} %."
+            f"{counted(report.target.num_tiles, 'tile')}, {number(report.total_cycles)} modelled "
+            f"cycles.{most} of the time goes to {name}: {number(spent[worst])} in "
+            f"{counted(times, 'superstep')}, {100 * spent[worst] / sum(spent.values()):.1f} %."
         )
 
     def _table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

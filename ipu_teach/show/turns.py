@@ -7,15 +7,15 @@ from typing import Any, overload
 
 from ipu_teach.cost.lines import Observed, Turn, told
 from ipu_teach.errors import InvalidOptionError, counted, shown
-from ipu_teach.graph.table import VertexRef
 from ipu_teach.graph.vertex import Vertex, unknown_field
+from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.observer import observe
 from ipu_teach.report import Recording, Report
 from ipu_teach.show.code import Row, rows_scene, tree
-from ipu_teach.show.facts import linked
 from ipu_teach.show.palette import CHOSEN, COMPUTE
-from ipu_teach.show.ran import ran
+from ipu_teach.show.report_facts import linked
 from ipu_teach.show.scene import number
+from ipu_teach.show.vertex_run import ran
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
 
@@ -58,7 +58,8 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     number there); `step` is a number of the report's steps, left out the last that executed it.
 
     Raises `InvalidOptionError` for what has no turns, for an element that no turn wrote, and for a
-    vertex that did not run or was not recorded; `UnknownFieldError`; and what `observe` raises."""
+    vertex that did not run or was not recorded; `UnknownFieldError`; and what `observe` raises.
+    """
     run, report = None, what.report if isinstance(what, Recording) else None
     if isinstance(what, Recording):
         run = ran(what, element, **values)
@@ -102,13 +103,13 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     if wrote:
         turn = max(wrote, key=lambda one: one.depth)  # not the loops around it
         sentence += (
-            f" Turn {turn.number:,} of line {turn.line.number}, "
-            f"{turn.line.text.rstrip(':')}, wrote {place}: {told(turn)}."
+            f" Turn {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, "
+            f"wrote {place}: {told(turn)}."
         )
     if len(rows) < seen.turned:
         sentence += (
-            f" Shown are turns {start + 1:,} to {start + len(rows):,}, in the order in "
-            f"which they began."
+            f" Shown are turns {start + 1:,} to {start + len(rows):,}, in the order in which they "
+            "began."
         )
     places = {True: place, False: ""}
     cells_of = (
@@ -122,7 +123,7 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
         for t in seen.turns
     )
     table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
-    mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows, 34)
+    mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
     scene = rows_scene("turns", f"{name}, turn by turn", sentence, CODES, mark, table)
     if run is not None and report is not None:
         scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
@@ -141,8 +142,7 @@ def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
         field, index = fields[0], list(given)
     else:
         raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, and
-            {seen.codelet.__name__} has
-            {counted(len(fields), "field")} that it writes.
+            {seen.codelet.__name__} has {counted(len(fields), "field")} that it writes.
             next:  say in which: ("NAME", {shown(element)}).""")
     if field not in seen.codelet.fields:
         raise unknown_field(seen.codelet, field)
@@ -153,13 +153,12 @@ def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
             str(one) for turn in seen.turns for one in turn.stored.get(field, ()) if one != ()
         )
         those = (
-            (
-                f"those that were written are "
-                f"{', '.join([*stored][:8])}{', …' if len(stored) > 8 else ''}."
-            )
+            "those that were written are "
+            f"{', '.join([*stored][:8])}{', …' if len(stored) > 8 else ''}."
             if stored
             else ""
         )
+        none = f"no turn wrote {field} at all: look at the lines outside of the loops."
         raise InvalidOptionError(f"""No turn of a loop of {seen.codelet.__name__} wrote {place}.
-            next:  {those or f"no turn wrote {field} at all: look at the lines outside of the loops."}""")
+            next:  {those or none}""")
     return place, wrote

@@ -3,7 +3,8 @@ player.
 
 The HTML is one element. Its picture is an `<img>` that needs no script and no trust, and works with
 no kernel and no network; the script beside it puts the player in its place. Nothing in it changes
-from run to run."""
+from run to run.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.flags import flagged
-from ipu_teach.show.scene import WIDTH, Scene
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.show.scene import WIDTH, Painted, Scene
 from ipu_teach.show.svg import svg
 
 MOST_ROWS = 24  # of the table in a page
@@ -70,10 +72,8 @@ class View:
             f'<img src="data:image/svg+xml;base64,{poster}" alt="{escape(self.alt, quote=True)}" '
             'style="max-width:100%;height:auto">'
         )
-        return (
-            f"<div "
-            f'class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script(self.scene)}</div>'
-        )
+        live = table(self.scene) + script(self.scene)
+        return f'<div class="ipu-view{" " + role if role else ""}">{image}{live}</div>'
 
     def save(
         self,
@@ -88,7 +88,8 @@ class View:
 
         The ending of `path` decides. png, pdf and gif are drawn by matplotlib: `width` is that of a
         png (1,080 if left out) or a gif (720) in pixels, and `dark` takes the colours of a dark
-        page. html and svg follow their reader's. Returns the path. Raises `InvalidOptionError`."""
+        page. html and svg follow their reader's. Returns the path. Raises `InvalidOptionError`.
+        """
         target = Path(path)
         ending = target.suffix.lower().lstrip(".")
         if ending not in FORMATS:
@@ -97,14 +98,10 @@ class View:
                 next:  {did_you_mean(ending, FORMATS)}End it with one of
                 {", ".join("." + f for f in FORMATS)}.""")
         count = len(self.scene.frames)
-        if frame is not None and (
-            isinstance(frame, bool) or not isinstance(frame, int) or not 0 <= frame < count
-        ):
+        if frame is not None and not (is_whole(frame) and 0 <= frame < count):
             raise InvalidOptionError(f"""save() was asked for frame {shown(frame)}.
                 next:  give a whole number from 0 to {count - 1:,}.""")
-        if width is not None and (
-            isinstance(width, bool) or not isinstance(width, int) or not 100 <= width <= 10_000
-        ):
+        if width is not None and not (is_whole(width) and 100 <= width <= 10_000):
             raise InvalidOptionError(f"""save() was asked for a width of {shown(width)}.
                 next:  give a whole number of pixels from 100 to 10,000.""")
         if ending == "html":
@@ -134,7 +131,7 @@ def page(view: View) -> str:
     )
     head = "".join(f"<meta {m}>" for m in metas) + f"<title>{escape(view.scene.title)}</title>"
     return (
-        f"<!doctype html><html "
+        "<!doctype html><html "
         f'lang="en"><head>{head}</head><body><main>{view._repr_html_()}</main></body></html>\n'
     )
 
@@ -160,23 +157,28 @@ def table(scene: Scene) -> str:
 
 
 # Unpacks the script and starts the player. A browser without DecompressionStream keeps the picture.
-OPEN = """<script>(async(r,d,z)=>{const t=new Response(new Blob([Uint8Array.from(atob(z),c=>c.charCodeAt(0))]).stream()\
-.pipeThrough(new DecompressionStream("gzip")));Function("r","d",await t.text()+"\\nlive(r,d)")(r,d)})\
+OPEN = """<script>(async(r,d,z)=>{\
+const t=new Response(new Blob([Uint8Array.from(atob(z),c=>c.charCodeAt(0))]).stream()\
+.pipeThrough(new DecompressionStream("gzip")));\
+Function("r","d",await t.text()+"\\nlive(r,d)")(r,d)})\
 (document.currentScript.parentElement,"""
 
 
 def script(scene: Scene) -> str:
     """The element that brings a scene to life: the data, the compressed script, and what unpacks
     it."""
-    return f'{OPEN}{scene.json()},"{base64.b64encode(compressed(scene.view)).decode("ascii")}")</script>'
+    plain = "painted" if any(isinstance(mark, Painted) for mark in scene.marks) else "player"
+    packed = base64.b64encode(compressed(scene.view, plain)).decode("ascii")
+    return f'{OPEN}{scene.json()},"{packed}")</script>'
 
 
 @cache
-def compressed(view: str) -> bytes:
-    """The player with what a view adds to it, as `static/make_scripts.py` compressed it."""
+def compressed(view: str, plain: str = "player") -> bytes:
+    """The player with what a view adds to it, else `plain`, as `static/make_scripts.py` compressed
+    it."""
     static = resources.files("ipu_teach.show").joinpath("static")
     own = static.joinpath(f"{view}.js.gz")
-    return (own if own.is_file() else static.joinpath("player.js.gz")).read_bytes()
+    return (own if own.is_file() else static.joinpath(f"{plain}.js.gz")).read_bytes()
 
 
 def player() -> str:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ipu_teach.show.measures import SIDE, SLOT, THICK
 from ipu_teach.show.scene import Still, Zoom, label
-from ipu_teach.show.shapes import LETTER, Boxes, Line, Shape, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words
 
-# of the square of the parts; height of a pipe with its words; its most width
-SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 SMALLEST = 3.0  # a part that is smaller than this is one of many
 
 
@@ -47,8 +46,8 @@ def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[
         yield Boxes(mark.part, np.array([[x, y + full * cell, rest * cell, cell]]))
     if cell >= SMALLEST:
         for k in range(columns + 1):
-            yield Line(((x + k * cell, y), (x + k * cell, y + side)), cell * 0.12, "paper")
-            yield Line(((x, y + k * cell), (x + side, y + k * cell)), cell * 0.12, "paper")
+            yield Stroke(((x + k * cell, y), (x + k * cell, y + side)), cell * 0.12, "paper")
+            yield Stroke(((x, y + k * cell), (x + side, y + k * cell)), cell * 0.12, "paper")
     if level:
         inner = (x + cell * 0.06, y + cell * 0.06, cell * 0.88)
         yield Boxes(mark.first, np.array([[*inner[:2], inner[2], inner[2]]]))

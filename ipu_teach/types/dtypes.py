@@ -5,11 +5,13 @@ values, `FLOAT.size` its size in bytes. Each is also a descriptor, so that a ver
 plain state as `bias: FLOAT` and type checkers know that `self.bias` is a number.
 
 There is no double precision on a tile. Sizes: the Poplar API's type sizes,
-https://docs.graphcore.ai, "Types"."""
+https://docs.graphcore.ai, "Types".
+"""
 
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, ClassVar
 
@@ -32,6 +34,10 @@ from ipu_teach.types.quarter import (
     to_quarter,
 )
 from ipu_teach.types.rounding import Array
+
+DOUBLE: np.dtype[Any] = np.dtype(np.float64)
+# for checks, which tell rounding from logic
+IN_DOUBLE = ContextVar("float64 holds FLOAT and HALF", default=False)
 
 
 class _DTypeMeta(type):
@@ -58,17 +64,27 @@ class DType(metaclass=_DTypeMeta):
     def __set__(self, vertex: object, value: Any) -> None: ...
 
 
+class _Held:
+    """The numpy dtype of a dtype's values, which is float64 instead within a check that says so."""
+
+    def __init__(self, own: Any) -> None:
+        self.own: np.dtype[Any] = np.dtype(own)
+
+    def __get__(self, dtype: object, owner: type) -> np.dtype[Any]:
+        return DOUBLE if IN_DOUBLE.get() else self.own
+
+
 class FLOAT(DType):
     """IEEE 754 single precision, 4 bytes."""
 
-    numpy = np.dtype(np.float32)
+    numpy = _Held(np.float32)
     size = 4
 
 
 class HALF(DType):
     """IEEE 754 half precision, 2 bytes. Rounded to half after every operation."""
 
-    numpy = np.dtype(np.float16)
+    numpy = _Held(np.float16)
     size = 2
 
 
@@ -164,7 +180,8 @@ class QUARTER(DType, metaclass=_QuarterMeta):
     dtypes, and no copy confuses them. Graphs hold, copy and stream such tensors; to compute,
     convert them to HALF or FLOAT with `popops.cast`. On the host they are codes, uint8:
     `from_quarter(codes, tensor.get_metadata())` gives the numbers. Where the host gives values,
-    uint8 arrays are taken as codes and anything else as numbers, rounded to nearest."""
+    uint8 arrays are taken as codes and anything else as numbers, rounded to nearest.
+    """
 
     numpy = np.dtype(np.uint8)
     size = 1
@@ -270,7 +287,8 @@ def to_host_array(
 
     Floats are rounded to nearest when a narrower float type is asked for; for a QUARTER, uint8
     values are codes already. Integers must fit; a float is never silently cut to an integer, nor
-    turned into infinity. Raises `error`, which names `what`."""
+    turned into infinity. Raises `error`, which names `what`.
+    """
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, MemoryError):

@@ -8,7 +8,8 @@ largest where the chip's bit NANOO is off; infinities and NaN become NaN either 
 has them in hardware.
 
 Sources: graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp; osmarks/ipu-stack,
-docs/FP8.md. The same codes are known elsewhere as float8_e4m3fnuz and float8_e5m2fnuz."""
+docs/FP8.md. The same codes are known elsewhere as float8_e4m3fnuz and float8_e5m2fnuz.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ class QuarterMetadata:
 
     A byte stands for its number times 2**scale. (PopART's `log2_scale` has the other sign: it
     multiplies before the cast.) Raises `TensorMetadataError` for a scale that is no whole number
-    from -32 to 31."""
+    from -32 to 31.
+    """
 
     format: QuarterFormat = QuarterFormat.F143
     scale: int = 0
@@ -65,8 +67,7 @@ class QuarterMetadata:
         if not whole or not LEAST_SCALE <= self.scale <= LARGEST_SCALE:
             raise TensorMetadataError(f"""QuarterMetadata() was given the scale {shown(self.scale)}.
                 next:  give a whole number from {LEAST_SCALE} to {LARGEST_SCALE}; a byte stands for
-                its number times
-                2**scale.""")
+                its number times 2**scale.""")
         object.__setattr__(self, "scale", int(self.scale))
 
     def __repr__(self) -> str:
@@ -86,7 +87,8 @@ def to_quarter(
     To the nearest, ties to even; with `words` (uint32, one random word for each value)
     stochastically, see `Grid.round`. `overflow` is NAN or SATURATE: the format has no infinity, and
     INFINITY raises `TensorMetadataError`. Halves are looked up in a table of all 65,536, made at
-    first use."""
+    first use.
+    """
     if overflow is Overflow.INFINITY:
         raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float
             has.

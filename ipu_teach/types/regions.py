@@ -17,7 +17,8 @@ def to_unsigned(values: Any, dtype: np.dtype[Any]) -> Any:
 
     NaN is 0, and so is what 64 bits do not hold, from -2**63 to 2**64. numpy leaves that to the
     processor, whose instructions for one number and for several differ. What is no float is
-    returned as it is."""
+    returned as it is.
+    """
     given = np.asarray(values)
     if given.dtype.kind != "f":
         return values

@@ -1,7 +1,8 @@
-"""Every view, on a narrow and a wide page, light and dark: play, step, back, scrub, by the keyboard alone, with reduced motion.
+"""Every view, on a narrow and a wide page, light and dark: play, step, back, scrub, by the keyboard
+alone, with reduced motion.
 
-`python3 run.py test --browser-all` takes all of it, the suite a spread: each view once, all widths and schemes among them. A
-new view is a row of `VIEWS`.
+`python3 run.py test --browser-all` takes all of it, the suite a spread: each view once, all widths
+and schemes among them. A new view is a row of `VIEWS`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, HALF, IPUModel, show
-from ipu_teach.graph.table import VertexRef
+from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
 from tests.test_run_view import handed_on

@@ -1,4 +1,5 @@
-"""Run the lines of a program on the judge and on every way of the engine, and say where they differ."""
+"""Run the lines of a program on the judge and on every way of the engine, and say where they
+differ."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ COMPILED = "compiled"
 
 
 class Outcome(NamedTuple):
-    """The error that stopped a run, "" if none; values by name, what came from streams, bytes that tiles received, cycles."""
+    """The error that stopped a run, "" if none; values by name, what came from streams, bytes that
+    tiles received, cycles."""
 
     error: str
     values: dict[str, Any] = {}
@@ -54,7 +56,8 @@ def built(lines: list[str]) -> dict[str, Any]:
 
 
 def stopped(run: Callable[[], Outcome]) -> Outcome:
-    """What a run gives, or the error that stopped it: the kit's by name, any other with its text."""
+    """What a run gives, or the error that stopped it: the kit's by name, any other with its
+    text."""
     try:
         return run()
     except IPUTeachError as error:
@@ -112,12 +115,8 @@ def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> O
 @contextmanager
 def chosen(way: str) -> Iterator[None]:
     """Let loops over elements run in the way that has this name, where it is one of theirs."""
-    before = scalar_run.CHOSEN
-    scalar_run.CHOSEN = way if way in ("python", COMPILED) else before
-    try:
+    with scalar_run.chosen(way if way in ("python", COMPILED) else scalar_run.CHOSEN.get()):
         yield
-    finally:
-        scalar_run.CHOSEN = before
 
 
 def ran_by(way: str, names: dict[str, Any], executable: Executable) -> Outcome:
@@ -144,7 +143,8 @@ class Wrong(NamedTuple):
 def difference(lines: list[str], *ways: str, spoiled: bool = False) -> tuple[str, Wrong | None]:
     """(how the program ended, what is wrong with it if anything). Raises what building it raises.
 
-    Of a `spoiled` program only this is wrong: that what is not the kit's own leaves it, and that its ways differ.
+    Of a `spoiled` program only this is wrong: that what is not the kit's own leaves it, and that
+    its ways differ.
     """
     try:
         names = built(lines)
@@ -211,7 +211,8 @@ def leaving(error: Exception) -> Wrong | None:
 
 
 def _refused(error: Exception, spoiled: bool) -> tuple[str, Wrong | None]:
-    """A program that cannot be built or compiled. Raises the error, if it is as it should be and the program is not spoiled."""
+    """A program that cannot be built or compiled. Raises the error, if it is as it should be and
+    the program is not spoiled."""
     wrong = leaving(error)
     if wrong is None and not spoiled:
         raise error
@@ -224,14 +225,18 @@ def _difference(right: Outcome, came: Outcome) -> Wrong | None:
     # What a codelet raises comes to the judge as it is, and from the kit as CodeletError.
     if right.error != came.error and not (":" in right.error and came.error == "CodeletError"):
         judged_for = right.error.partition(":")[0] or "nothing"
-        kind = f"stopped by {came.error.partition(':')[0] or 'nothing'}, and by the judge for {judged_for}"
+        kind = (
+            f"stopped by {came.error.partition(':')[0] or 'nothing'}, and by the judge for "
+            f"{judged_for}"
+        )
         return Wrong(kind, f"{kind} ({came.error}; {right.error})")
     if right.error:
         return None
     for name in differences(came.values, right.values):
         return Wrong(
             "values",
-            f"values of {name}: {came.values[name].tolist()}, and by the judge {right.values[name].tolist()}",
+            f"values of {name}: {came.values[name].tolist()}, and by the judge "
+            f"{right.values[name].tolist()}",
         )
     if came.drains.keys() != right.drains.keys():
         return Wrong(

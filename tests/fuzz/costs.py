@@ -1,7 +1,8 @@
 """Laws of the model of time, on a random program and a random machine.
 
-One IPU takes the sum of its steps; cycles are whole and not negative; nothing that is done besides, and no slower rate, makes
-a step faster; copies that are merged change no value; and no tile holds more than the bound by which programs are let pass.
+One IPU takes the sum of its steps; cycles are whole and not negative; nothing that is done besides,
+and no slower rate, makes a step faster; copies that are merged change no value; and no tile holds
+more than the bound by which programs are let pass.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from graphs import Space, View, add, random_copy, random_superstep
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, compile_graph
 from ipu_teach.cost import CostModel, StepCost
-from ipu_teach.cost.memory import at_most
+from ipu_teach.cost.ledger import at_most
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 
 QUICK: dict[str, Any] = {
@@ -52,7 +53,8 @@ LARGE = {  # each makes one part of a tile's memory the most of it
 
 
 def some_machine(rng: Random) -> Device:
-    """One to three IPUs of up to 24 tiles, which stand in columns of as few as one row, at rates of their own."""
+    """One to three IPUs of up to 24 tiles, which stand in columns of as few as one row, at rates of
+    their own."""
     return IPUModel(
         rng.choice(["ipu1", "ipu2"]),
         tiles_per_ipu=rng.choice([1, 2, 3, 5, 8, 24]),
@@ -89,7 +91,8 @@ def broken(seed: int) -> Iterator[str]:
 
 
 def _slower(space: Space, pairs: list[tuple[str, Program, Program]]) -> Iterator[str]:
-    """Of pairs of programs of one step each, the second with something besides: where that is faster."""
+    """Of pairs of programs of one step each, the second with something besides: where that is
+    faster."""
     executable = compile_graph(
         space.graph, [program for _, *pair in pairs for program in pair], strict=False
     )
@@ -150,7 +153,10 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
     name = rng.choice(sorted(QUICK))
     for before, after in zip(reports[0].steps(), _quicker(reports[0], name).steps(), strict=True):
         if after.cycles > before.cycles:
-            yield f"{name} of {QUICK[name]} makes {before.name!r} slower: {before.cycles} to {after.cycles}"
+            yield (
+                f"{name} of {QUICK[name]} makes {before.name!r} slower: {before.cycles} to "
+                f"{after.cycles}"
+            )
 
 
 def _overfull(cost: CostModel) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Files that were damaged, or made to do harm, given to everything in the kit that reads one.
 
-A mutant is a good file of which bytes, text or values are others. Whoever reads it either does, or raises an error of the kit
-that names the file and says what to do. Nothing else may come: no other error, no hang, nothing of the learner's lost, and
-nothing that stands in a file is run, for which each carries code that would leave a mark.
+A mutant is a good file of which bytes, text or values are others. Whoever reads it either does, or
+raises an error of the kit that names the file and says what to do. Nothing else may come: no other
+error, no hang, nothing of the learner's lost, and nothing that stands in a file is run, for which
+each carries code that would leave a mark.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from ipu_teach import (
 from ipu_teach.classroom import board, roster
 from ipu_teach.classroom.fresh import begin_afresh
 from ipu_teach.errors import IPUTeachError
-from ipu_teach.lessons import gaps, hint, learner, overview, shelf, state
+from ipu_teach.lessons import gaps, hint, learner, notebooks, overview, state
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -220,7 +221,8 @@ def compressed_zeros() -> bytes:
 
 
 def damaged_digits(rng: Random) -> bytes:
-    """The digits with another shape, dtype, value or count, with a member that is none, or in a container that lies."""
+    """The digits with another shape, dtype, value or count, with a member that is none, or in a
+    container that lies."""
     arrays = dict(digits())
     name = rng.choice(list(arrays))
     old = arrays[name]
@@ -403,7 +405,8 @@ SPOILT_LINES = [
 
 
 def damaged_notebook(rng: Random) -> bytes:
-    """A solved notebook that is no JSON, has a cell of the wrong type, or text that is no program."""
+    """A solved notebook that is no JSON, has a cell of the wrong type, or text that is no
+    program."""
     if rng.randrange(3):
         return damaged_json(SOLVED, rng)
     made = json.loads(json.dumps(SOLVED))
@@ -422,7 +425,8 @@ def good_notebook() -> bytes:
 
 
 def edited(rng: Random) -> bytes:
-    """A learner's copy after a day's work: cells deleted, split, of another kind, doubled, merged, moved, filled."""
+    """A learner's copy after a day's work: cells deleted, split, of another kind, doubled, merged,
+    moved, filled."""
     book = json.loads(
         rng.choice(sorted((ROOT / "notebooks").glob("0*.ipynb"))).read_text(encoding="utf-8")
     )
@@ -525,11 +529,12 @@ def read_images(file: Path) -> None:
 
 
 def read_solved(file: Path) -> None:
-    """As `learner` and `learner --check` do, and `given`; a refusal leaves the learner's notebook as it was."""
+    """As `learner` and `learner --check` do, and `given`; a refusal leaves the learner's notebook
+    as it was."""
     target, before = file.parents[1] / file.name, b"the notebook of a learner"
     target.write_bytes(before)
     try:
-        with mock.patch.object(shelf, "NOTEBOOKS", file.parents[1]):
+        with mock.patch.object(notebooks, "NOTEBOOKS", file.parents[1]):
             gaps._references.cache_clear()
             gaps.reference("01.1")
             learner.write()
@@ -549,20 +554,21 @@ def read_learners(file: Path) -> None:
     """As `learner --check` reads what somebody edited."""
     (file.parent / "solutions").mkdir(exist_ok=True)
     (file.parent / "solutions" / file.name).write_text(json.dumps(SOLVED), encoding="utf-8")
-    with mock.patch.object(shelf, "NOTEBOOKS", file.parent):
+    with mock.patch.object(notebooks, "NOTEBOOKS", file.parent):
         learner.check()
 
 
 def keep_copy(file: Path) -> None:
-    """As `lab`, `reset`, `learner`, `progress()` and `class --fresh` do: what the learner made is kept through all of them."""
+    """As `lab`, `reset`, `learner`, `progress()` and `class --fresh` do: what the learner made is
+    kept through all of them."""
     book, work, mine = file.parents[1] / "notebooks", file.parent, file.read_bytes()
     (book / "solutions").mkdir(parents=True)
     (book / "solutions" / file.name).write_text(json.dumps(SOLVED), encoding="utf-8")
     (work / "progress.json").write_text(json.dumps(PROGRESS), encoding="utf-8")
     started: list[list[str]] = []
     with (
-        mock.patch.object(shelf, "NOTEBOOKS", book),
-        mock.patch.object(shelf, "_trust"),
+        mock.patch.object(notebooks, "NOTEBOOKS", book),
+        mock.patch.object(notebooks, "_trust"),
         mock.patch.object(cli, "_become", lambda command, env: started.append(command)),
         mock.patch.dict(os.environ, {"IPU_TEACH_WORK": str(work)}),
     ):
@@ -581,7 +587,8 @@ def keep_copy(file: Path) -> None:
 
 
 def read_progress(file: Path) -> None:
-    """As a lesson and a class do: what is no progress is kept beside, and what was not changed stays in."""
+    """As a lesson and a class do: what is no progress is kept beside, and what was not changed
+    stays in."""
     before = file.read_bytes()
     found = roster.called([str(file.parent)])
     shown = board.text(board.tables(found)) + board.html(board.tables(found)) + board.to_csv(found)
@@ -656,7 +663,8 @@ def bounded(seconds: float) -> Iterator[None]:
 
 
 def one_file(name: str, seed: int, folder: Path) -> tuple[str, str]:
-    """Mutant number `seed` of a kind of file, read in an empty `folder`: how it ended, and what is wrong with that."""
+    """Mutant number `seed` of a kind of file, read in an empty `folder`: how it ended, and what is
+    wrong with that."""
     path, mutant, read = PARSERS[name]
     content = mutant(Random(seed))
     file = folder / path

@@ -13,6 +13,7 @@ from ipu_teach.classroom.replay import definitions as defined_in
 from ipu_teach.lessons.exercise import catalogue
 from ipu_teach.lessons.gaps import read_notebook, reference, source_of
 from ipu_teach.lessons.learner import learners_form
+from ipu_teach.lessons.naming import lesson_of
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
 EXERCISES = [exercise for lesson in catalogue() for exercise in lesson.exercises]
@@ -22,7 +23,7 @@ Names = dict[str, Any]
 
 def blank_cell(exercise: str) -> str:
     """The cell of an exercise's gap, as a learner gets it."""
-    (path,) = SOLUTIONS.glob(f"{exercise[:2]}_*.ipynb")
+    (path,) = SOLUTIONS.glob(f"{lesson_of(exercise)}_*.ipynb")
     solved = read_notebook(path)
     sources = [source_of(cell) for cell in solved["cells"]]
     return source_of(learners_form(solved)["cells"][sources.index(reference(exercise).cell)])

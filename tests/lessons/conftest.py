@@ -1,4 +1,5 @@
-"""The exercises' tests have a work folder of their own, and the solved lessons' definitions to build answers with."""
+"""The exercises' tests have a work folder of their own, and the solved lessons' definitions to
+build answers with."""
 
 from __future__ import annotations
 
@@ -9,16 +10,17 @@ from typing import Any
 import pytest
 from answers import Names, definitions
 
-from ipu_teach.lessons import desk
+from ipu_teach.lessons import learner_calls
+from ipu_teach.lessons.naming import lesson_of
 
 
 @pytest.fixture(autouse=True)
 def fresh_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No progress yet, and nothing passed or handed out in this process."""
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
-    monkeypatch.setattr(desk, "_passed", {})
-    monkeypatch.setattr(desk, "_handed_out", {})
-    monkeypatch.setattr(desk, "_shared", {})
+    monkeypatch.setattr(learner_calls, "_passed", {})
+    monkeypatch.setattr(learner_calls, "_handed_out", {})
+    monkeypatch.setattr(learner_calls, "_shared", {})
     return tmp_path / "work"
 
 
@@ -33,6 +35,6 @@ def solution() -> Callable[[str], tuple[Any, ...]]:
     """The reference answers of an exercise, run among its lesson's definitions."""
 
     def answers(exercise: str) -> tuple[Any, ...]:
-        return desk.run_reference(exercise, dict(definitions(exercise[:2])))
+        return learner_calls.run_reference(exercise, dict(definitions(lesson_of(exercise))))
 
     return answers

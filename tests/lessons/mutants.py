@@ -1,8 +1,10 @@
-"""Damages every reference answer in small ways and tries each with its check: none may pass that changes what was asked.
+"""Damages every reference answer in small ways and tries each with its check: none may pass that
+changes what was asked.
 
     python3 run.py mutants [01.2 07.4 …]
 
-prints what survives, with the reason where one is known, and ends with 1 where none is. The tests do the same.
+prints what survives, with the reason where one is known, and ends with 1 where none is. The tests
+do the same.
 """
 
 from __future__ import annotations
@@ -49,11 +51,13 @@ VIEWS = ("transpose", "flatten", "T")
 # check.
 HARMLESS = {
     "01.1": {
-        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_out, bytes_in, strict=True)))": "it takes "
-        "the larger of the two, whichever comes first",
-        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out)))": "the lists are equally long",
-        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=False)))": "the lists are "
-        "equally long",
+        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_out, bytes_in, "
+        "strict=True)))": "it takes the larger of the two, whichever comes first",
+        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out)))": (
+            "the lists are equally long"
+        ),
+        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, "
+        "strict=False)))": "the lists are equally long",
     },
     "01.2": {
         "load = [1] * tiles": "every tile begins with one cycle more",
@@ -67,10 +71,18 @@ HARMLESS = {
         "set, whenever it was added",
     },
     "02.1": {
-        "end = min((tile + 2) * grains // tiles * grain, tensor.num_elements)": "the next tile takes back what is too much",
-        "end = max((tile + 1) * grains // tiles * grain, tensor.num_elements)": "the next tile takes back what is too much",
-        "graph.set_tile_mapping(flat[begin:end + 1], tile)": "the next tile takes back what is too much",
-        "for tile in range(tiles + 1):": "the last one begins at the end, so that nothing is left for it",
+        "end = min((tile + 2) * grains // tiles * grain, tensor.num_elements)": (
+            "the next tile takes back what is too much"
+        ),
+        "end = max((tile + 1) * grains // tiles * grain, tensor.num_elements)": (
+            "the next tile takes back what is too much"
+        ),
+        "graph.set_tile_mapping(flat[begin:end + 1], tile)": (
+            "the next tile takes back what is too much"
+        ),
+        "for tile in range(tiles + 1):": (
+            "the last one begins at the end, so that nothing is left for it"
+        ),
         "if True:": "to map nothing is allowed",
         "if begin <= end:": "to map nothing is allowed",
     },
@@ -91,18 +103,24 @@ HARMLESS = {
         "n, tiles = (a.shape[-1], graph.target.num_tiles)": "the matrix is square",
     },
     "03.5": {
-        f"mask = poprand.bernoulli(graph, seed, {n}, x, FLOAT, keep, program)": "any number will do for the call"
+        f"mask = poprand.bernoulli(graph, seed, {n}, x, FLOAT, keep, program)": (
+            "any number will do for the call"
+        )
         for n in (0, 2)
     },
     "04.1": {"if self.x[i] >= self.best:": "an equal number is as large"},
     "04.2": {
         "graph.set_tile_mapping(second, 0)": "the order of what is written into the graph is free",
-        "graph.set_tile_mapping(most, 1)": "the vertices are on their tile, and what they exchange is within the budget",
+        "graph.set_tile_mapping(most, 1)": (
+            "the vertices are on their tile, and what they exchange is within the budget"
+        ),
         "most = graph.add_variable(FLOAT, (7,), 'most')": "nobody reads the seventh",
     },
     "04.3": {"graph.set_tile_mapping(vertex, i // TILES)": "any tile will do"},
     "04.4": {
-        f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7.5, {b}9.0, {c}3.25, {d}4.0]):": "these rows find all faults, too"
+        f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7.5, {b}9.0, {c}3.25, {d}4.0]):": (
+            "these rows find all faults, too"
+        )
         for a, b, c, d in (
             ("", "-", "-", "-"),
             ("-", "", "-", "-"),
@@ -116,7 +134,9 @@ HARMLESS = {
     },
     "05.1": {"self.out = self.b @ self.a": "a product of numbers does not mind their order"},
     "05.3": {
-        "graph.set_tile_mapping(result[row], row * tiles // rows)": "the order of what is written into the graph is free",
+        "graph.set_tile_mapping(result[row], row * tiles // rows)": (
+            "the order of what is written into the graph is free"
+        ),
     }
     | {
         f"pieces = min(range({numbers}), key=lambda p: planned(rows, cols, p, tiles, guess, guess))": "the best of 1,024 is "
@@ -134,24 +154,38 @@ HARMLESS = {
     "06.2": {
         "most = 1": "some variable is live at some place, and it is larger",
         "most = -1": "every sum is more than that",
-        "for place in range(len(report.compilation.liveness_program_steps) + 1):": "after the last place nothing else is live",
+        "for place in range(len(report.compilation.liveness_program_steps) + 1):": (
+            "after the last place nothing else is live"
+        ),
     },
     "06.4": {
         "found = compare(after, before)": "what is different has the same name either way",
-        "variable, step = (found.of('variables')[-1], found.of('cycles')[0])": "one variable was changed",
-        "variable, step = (found.of('variables')[0], found.of('cycles')[-1])": "one step takes another time",
+        "variable, step = (found.of('variables')[-1], found.of('cycles')[0])": (
+            "one variable was changed"
+        ),
+        "variable, step = (found.of('variables')[0], found.of('cycles')[-1])": (
+            "one step takes another time"
+        ),
     },
     "06.5": {
         "for first in range(0, len(disc) + 1, 256):": "a read past the end gives no rows",
         "yield from disc.read(first, 257)": "a read gives at most 256 rows",
     },
     "07.1": {
-        "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": "softmax does not mind what is added to a row",
-        "powers = np.exp(scores - scores.min(axis=1, keepdims=True))": "softmax does not mind what is added to a row",
-        "powers = np.exp(scores - scores.max(keepdims=True))": "softmax does not mind what is added to a row",
+        "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
+            "softmax does not mind what is added to a row"
+        ),
+        "powers = np.exp(scores - scores.min(axis=1, keepdims=True))": (
+            "softmax does not mind what is added to a row"
+        ),
+        "powers = np.exp(scores - scores.max(keepdims=True))": (
+            "softmax does not mind what is added to a row"
+        ),
     },
     "07.2": {
-        "fetch = Sequence(Copy(digits, labels), Copy(pixels, images))": "images and labels do not need each other"
+        "fetch = Sequence(Copy(digits, labels), Copy(pixels, images))": (
+            "images and labels do not need each other"
+        )
     },
 }
 
@@ -162,7 +196,8 @@ def _plus(node: ast.expr, amount: int) -> ast.expr:
 
 
 def _does_something(node: ast.AST) -> bool:
-    """Whether it is a call, a += or an assignment to an element: a statement without which the rest still runs."""
+    """Whether it is a call, a += or an assignment to an element: a statement without which the rest
+    still runs."""
     call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     return (
         call
@@ -302,13 +337,15 @@ def main(words: list[str]) -> int:
     """The command."""
     from answers import EXERCISES, definitions
 
+    from ipu_teach.lessons.naming import lesson_of
+
     tried, faults = Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["IPU_TEACH_WORK"] = folder
         for name in [
             exercise.name for exercise in EXERCISES if not words or exercise.name in words
         ]:
-            counts, passed = survivors(name, definitions(name[:2]))
+            counts, passed = survivors(name, definitions(lesson_of(name)))
             tried += counts
             print(f"{name}: {counts.total()} tried, {len(passed)} survive", flush=True)
             for line, kind in passed.items():

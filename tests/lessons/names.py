@@ -2,9 +2,9 @@
 
     python3 tests/lessons/names.py
 
-prints, for each path through the lessons, every exercise with the names that its reference answer uses, and the lesson and cell
-where each was used or explained before; it ends with 1 where one was not. An import shows nothing yet; text shows what it says
-as code. The tests ask the same.
+prints, for each path through the lessons, every exercise with the names that its reference answer
+uses, and the lesson and cell where each was used or explained before; it ends with 1 where one was
+not. An import shows nothing yet; text shows what it says as code. The tests ask the same.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import ipu_teach
 from ipu_teach import Engine, Graph, Report, Target, Tensor, program, show
 from ipu_teach.lessons.gaps import gaps_in, read_notebook, source_of
 from ipu_teach.lessons.learner import learners_form
+from ipu_teach.lessons.naming import LESSON
 from ipu_teach.poplibs import poplin, popnn, popops, poprand, poputil
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
@@ -96,7 +97,8 @@ def without_imports(source: str) -> str:
 
 
 def needs(source: str) -> Iterator[tuple[str, str]]:
-    """(exercise, name of the kit) for each name that the answers in a cell use: `popops.map`, `.shape`, `Copy`, `"MAX"`."""
+    """(exercise, name of the kit) for each name that the answers in a cell use: `popops.map`,
+    `.shape`, `Copy`, `"MAX"`."""
     gaps = gaps_in(source)
     for node in ast.walk(ast.parse(source)) if gaps else ():
         name = named(node)
@@ -126,7 +128,8 @@ def shown_in(name: str, text: str) -> bool:
 
 
 def introduced(path: tuple[str, ...]) -> Iterator[tuple[str, str, Cell | None]]:
-    """(exercise, name, the first cell of the path that shows it, up to the exercise's own; None for a hole)."""
+    """(exercise, name, the first cell of the path that shows it, up to the exercise's own; None for
+    a hole)."""
     before: list[Cell] = []
     for lesson in path:
         file = path_of(lesson)
@@ -146,7 +149,7 @@ def asked_before(lesson: str) -> set[str]:
     path = path_of(lesson)
     head = source_of(read_notebook(path)["cells"][0]) if path else ""
     needed = re.search(r"You need.*?\n\n", head, re.DOTALL)
-    return set(re.findall(r"\((\d\d|tiny)(?:_\w+)?\.ipynb\)", needed[0])) if needed else set()
+    return set(re.findall(rf"\(({LESSON}|tiny)(?:_\w+)?\.ipynb\)", needed[0])) if needed else set()
 
 
 def main() -> int:

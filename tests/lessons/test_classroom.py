@@ -8,6 +8,10 @@ import io
 import json
 import os
 import re
+import socket
+import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +25,8 @@ from ipu_teach.classroom import ladder, serve
 from ipu_teach.classroom.board import hurdles, tables, text
 from ipu_teach.classroom.roster import called
 from ipu_teach.lessons import progress
-from ipu_teach.lessons.desk import check, share
+from ipu_teach.lessons.exercise import catalogue
+from ipu_teach.lessons.learner_calls import check, share
 from ipu_teach.lessons.state import FILE
 
 BALANCE = "01.2"  # an exercise with a cost
@@ -360,10 +365,10 @@ def test_a_port_that_is_taken(page: int, homes: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_long_reason_ends_at_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ipu_teach.lessons import desk
+    from ipu_teach.lessons import learner_calls
 
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "ada"))
-    monkeypatch.setattr(desk, "LONGEST_REASON", 30)
+    monkeypatch.setattr(learner_calls, "LONGEST_REASON", 30)
     check("01.1", lambda work, bytes_in, bytes_out, sync: sum(work))
     (reason,) = called([str(tmp_path)]).learners[0].reasons("01.1")
     assert reason.endswith(" …") and len(reason) <= 30
@@ -415,3 +420,150 @@ def test_a_fresh_start_sets_aside_and_throws_nothing_away(
     assert cli.main(["class", homes]) == 2  # a new group has done nothing yet
     assert cli.main(["class", homes, "--fresh", "--yes"]) == 2
     assert "There is no progress of any learner" in capsys.readouterr().err
+
+
+# --- what comes from others -----------------------------------------------------------------------
+
+
+def test_a_state_that_is_none_reaches_nothing(
+    learner: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learner("eve", {"00.1": record("=HYPERLINK(1)\n\x1b[2J")}, name="Eve\x1b[31m")
+    learner("bad\x1b[2J", {}).joinpath(FILE).write_text("{", encoding="utf-8")
+    for more in (["--csv"], [], ["--fresh"]):
+        assert cli.main(["class", str(tmp_path / "homes"), *more]) == 0
+        said = capsys.readouterr().out
+        assert "HYPERLINK" not in said and "\x1b" not in said and said
+
+
+def test_what_she_works_on(learner: Callable[..., Path], tmp_path: Path) -> None:
+    last = [item.name for lesson in catalogue() for item in lesson.items][-1]
+    for name, records, at in (
+        ("tries", {"00.1": record("not yet", 1)}, "00.1"),
+        ("solved", {"00.1": record("solved")}, "00.2"),
+        ("guessed", {"00.0": {"prediction": [1]}}, "00.1"),
+        ("went on", {"00.1": record("not yet", 1), "00.2": record("given")}, "00.3"),
+        ("begins", {}, ""),
+        ("ends", {last: record("solved")}, ""),
+    ):
+        learner(name, records)
+        assert {one.name: one.at for one in called([str(tmp_path / "homes")]).learners}[name] == at
+
+
+def test_a_table_in_a_file_has_the_mark_that_excel_needs(
+    homes: str, learner: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learner("zoë", {"00.1": record("solved")})
+    file = tmp_path / "day1.csv"
+    assert cli.main(["class", homes, "--csv", str(file)]) == 0
+    assert file.read_bytes().startswith(b"\xef\xbb\xbflearner,") and "zoë" in file.read_text(
+        "utf-8"
+    )
+    for given, said in ((homes, "does not end in .csv"), (f"{homes}/no/x.csv", "could not be")):
+        assert cli.main(["class", homes, "--csv", given]) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--ladder"], ["--csv"], ["--fresh"]], ids=str)
+@pytest.mark.parametrize(
+    "spoken",
+    [
+        {"PYTHONIOENCODING": "cp1252"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=["cp1252", "C"],
+)
+def test_names_of_any_letters_are_printed_where_the_system_knows_few(
+    learner: Callable[..., Path], tmp_path: Path, more: list[str], spoken: dict[str, str]
+) -> None:
+    learner("яна", {"00.1": record("not yet", 4, "long " * 40)}, name="Яна")
+    command = [sys.executable, "-m", "ipu_teach", "class", str(tmp_path / "homes"), *more]
+    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+    env = kept | {"PYTHONPATH": str(Path(__file__).parents[2]), **spoken}
+    done = subprocess.run(command, env=env, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert ("яна" if more == ["--fresh"] else "Яна") in done.stdout.decode("utf-8")
+
+
+def test_a_terminal_that_cannot_show_a_letter_shows_another(
+    homes: str, learner: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    learner("яна", {"00.1": record("solved")})
+    shown = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", screen := Terminal(shown, "cp1252"))
+    assert cli.main(["class", homes]) == 0
+    screen.flush()
+    assert screen.encoding == "cp1252" and b"???" in shown.getvalue()
+
+
+def test_the_ladder_says_which_lines_carry_no_cost(
+    homes: str, learner: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["class", homes, "--ladder"]) == 0
+    assert "The ladder is empty: nobody has called share() yet" in capsys.readouterr().out
+    line = "01.1 digest 000000000000, code 000000000000"
+    learner("dora", {"01.1": record("solved", shared={"line": line, "code": "0"})})
+    assert cli.main(["class", homes, "--ladder"]) == 0
+    assert "1 line carries no cost, and so no place on it: 01.1 of dora" in capsys.readouterr().out
+
+
+def test_an_answer_sees_no_secret_and_leaves_nobody_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEACHERS_TOKEN", "secret")
+    seen, pid = tmp_path / "seen", tmp_path / "pid"
+    spawn = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid"
+    program = f"""
+import os, subprocess, sys
+open({str(seen)!r}, "w").write(repr(dict(os.environ)))
+open({str(pid)!r}, "w").write(str({spawn}))
+"""
+    monkeypatch.setattr(ladder, "LIMIT", 30.0)
+    begun = time.monotonic()
+    assert ladder._replay("01.2 1 x, digest 000000000000, code 000000000000", _code(program))
+    assert time.monotonic() - begun < 30
+    assert "secret" not in seen.read_text() and "IPU_TEACH_WORK" in seen.read_text()
+    child = int(pid.read_text())
+    for _ in range(50):
+        if not _runs(child):
+            break
+        time.sleep(0.1)
+    assert not _runs(child)
+
+
+def _code(program: str) -> str:
+    return f"def f(jobs, tiles):\n    return 0\nclass g:\n    exec({program!r}, {{}})\n"
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_request_that_never_ends_is_given_up_and_one_that_leaves_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve, "WAIT", 0.2)
+    server = serve.ThreadingHTTPServer((serve.HOST, 0), serve._handler(lambda: "x" * 10**7))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with socket.create_connection((serve.HOST, server.server_port), 10) as half:
+            half.sendall(b"GET / HTTP/1.1\r\n")
+            assert half.recv(1) == b""  # closed from there
+        for _ in range(3):
+            gone = socket.create_connection((serve.HOST, server.server_port), 10)
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            gone.recv(10)
+            gone.close()
+        time.sleep(0.5)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "Traceback" not in capfd.readouterr().err

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -15,11 +18,20 @@ from answers import EXERCISES, Names
 
 from ipu_teach import FLOAT, Graph, IPUModel
 from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
-from ipu_teach.lessons import check, desk, given, hint, lesson01, predict, progress
+from ipu_teach.lessons import (
+    check,
+    given,
+    hint,
+    learner_calls,
+    lesson01,
+    mistakes,
+    predict,
+    progress,
+)
 from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.judging import NotYet, Suspect, compare, difference, is_blank
-from ipu_teach.lessons.panel import Bars, Panel
+from ipu_teach.lessons.judging import NotYet, compare, difference, is_blank
 from ipu_teach.lessons.state import learned
+from ipu_teach.lessons.verdict_panel import Bars, Panel
 
 
 def right(work: list[int], bytes_in: list[int], bytes_out: list[int], sync: int) -> int:
@@ -57,10 +69,9 @@ class Tags(HTMLParser):
 
 def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", right)) == (
-        "01.1 The time of a superstep: passed\n"
-        "  tried:   right on 7 sets of numbers, drawn at random\n"
-        "  further: ask your function: how much longer may tile 4 work before the superstep takes longer?\n"
-        "           That much is free."
+        "01.1 The time of a superstep: passed\n  tried:   right on 7 sets of numbers, drawn at "
+        "random\n  further: ask your function: how much longer may tile 4 work before the "
+        "superstep takes longer?\n           That much is free."
     )
     assert repr(check("01.1", blank)) == (
         '01.1 The time of a superstep: not attempted\n  next: fill the gap; hint("01.1") helps.'
@@ -72,9 +83,8 @@ def test_a_verdict_as_text() -> None:
         "  tried:    <lambda>([479, 25, 113], [198, 68, 504], [891, 198, 543], 138)\n"
         "  came:     978\n"  # 138 + ceil(891 / 4) + 479 + 25 + 113
         "  expected: 840\n"  # 138 + ceil(891 / 4) + 479
-        "  why:      the work of all tiles was added up. They work at the same time, so only the slowest\n"
-        "            counts.\n"
-        "  next:     take the largest of work, not the sum."
+        "  why:      the work of all tiles was added up. They work at the same time, so only the "
+        "slowest\n            counts.\n  next:     take the largest of work, not the sum."
     )
 
 
@@ -253,9 +263,11 @@ def test_tolerance_is_scaled_to_the_answer() -> None:
     )
 
 
-def test_a_suspect_must_explain_every_case() -> None:
+def test_a_suspect_must_explain_every_case(tmp_path: Path) -> None:
     cases = {"drawn": (1,), "drawn, 2": (2,), "it is large": (5,)}
-    suspect = Suspect(lambda x: x + 1, "one too many", "take one away")
+    path = tmp_path / "mistakes.py"
+    head = "# %% given\n\n# %% 00.1: one more\n# why:  one too many\n# next: take one away\n"
+    path.write_text(f"{head}def same(x):\n    return x + 1\n", encoding="utf-8")
     said = [
         (lambda x: x + 1, "one too many"),
         (lambda x: x + 1 + (x > 4), ""),
@@ -268,7 +280,7 @@ def test_a_suspect_must_explain_every_case() -> None:
     ]
     for answer, why in said:
         with pytest.raises(NotYet) as caught:
-            compare(answer, lambda x: x, cases, [suspect])
+            compare(answer, lambda x: x, cases, mistakes.read(path))
         assert dict(caught.value.rows)["why"] == why
 
 
@@ -431,7 +443,8 @@ def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixt
     handed = given("01.1")
     assert handed([3, 9], [8, 0], [0, 5], 10) == 21
     assert capsys.readouterr().out == (
-        "01.1: the reference answer, so that the lesson goes on. Yours takes its place once it passes.\n"
+        "01.1: the reference answer, so that the lesson goes on. Yours takes its place once it "
+        "passes.\n"
     )
     assert learned().record("01.1") == {"state": "given"}
     verdict = check("01.1", handed)
@@ -458,17 +471,16 @@ def test_given_says_which_names_are_missing() -> None:
     with pytest.raises(LessonError) as caught:
         given("01.4")
     assert str(caught.value) == (
-        "The reference answer to 01.4 needs Double, Execute, Flip, Pair, Sequence, neighbours, place, "
-        "and this notebook has not made that yet.\n"
-        "  where: 01_bulk_synchronous_parallel.ipynb\n"
-        "  next:  run the cells above this one first."
+        "The reference answer to 01.4 needs Double, Execute, Flip, Pair, Sequence, neighbours, "
+        "place, and this notebook has not made that yet.\n  where: "
+        "01_bulk_synchronous_parallel.ipynb\n  next:  run the cells above this one first."
     )
 
 
 def test_given_without_the_solved_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from ipu_teach.lessons import shelf
+    from ipu_teach.lessons import notebooks
 
-    monkeypatch.setattr(shelf, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path)
     with pytest.raises(UnknownExerciseError, match="is not here, so there is no reference answer"):
         given("01.1")
 
@@ -480,7 +492,7 @@ def test_progress_is_a_table() -> None:
     check("01.1", right)
     check("01.2", lambda jobs, tiles: [0] * len(jobs))
     hint("01.2")
-    desk.given("01.3")
+    learner_calls.given("01.3")
     text = repr(progress("01"))
     lines = {line[:4]: line for line in text.splitlines()}
     assert text.splitlines()[0] == "1 of 5 exercises solved, 1 given; 0 of 2 predictions made"
@@ -491,3 +503,21 @@ def test_progress_is_a_table() -> None:
     assert progress(1).rows == progress("01").rows and len(progress().rows) > len(progress(1).rows)
     parsed = Tags(progress()._repr_html_())
     assert parsed.open == [] and sum(a.get("scope") == "col" for a in parsed.attributes) == 5
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"), [("", True), ("sys.ps1 = '>>> '; ", False)], ids=["script", "shell"]
+)
+def test_a_script_that_is_run_has_the_verdict_printed(
+    tmp_path: Path, prompt: str, said: bool
+) -> None:
+    lines = (
+        f'import sys; {prompt}from ipu_teach.lessons import check\ncheck("01.1", lambda *a: 0)\n'
+    )
+    (tmp_path / "mine.py").write_text(lines, encoding="utf-8")
+    env = dict(os.environ, IPU_TEACH_WORK=str(tmp_path), PYTHONPATH=str(Path(__file__).parents[2]))
+    done = subprocess.run(
+        [sys.executable, "mine.py"], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("01.1 The time of a superstep: not yet" in done.stdout) is said

@@ -1,4 +1,5 @@
-"""Rounding or logic: an answer that misses its tolerance is tried in float64, and tolerances are derived."""
+"""Rounding or logic: an answer that misses its tolerance is tried in float64, and tolerances are
+derived."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ import pytest
 from answers import EXERCISES
 
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, IPUModel, Output, Vertex
-from ipu_teach.lessons import check, double, lesson03
-from ipu_teach.lessons.double import Precision, in_float64
+from ipu_teach.lessons import check, lesson03
 from ipu_teach.lessons.judging import Kind
-from ipu_teach.lessons.watching import as_it_was
+from ipu_teach.lessons.precision import ROOM, Precision, in_float64
+from ipu_teach.lessons.time_limit import as_it_was
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Sequence
 
@@ -115,10 +116,11 @@ def test_a_tolerance_is_what_the_declared_type_needs_and_refuses_the_next_coarse
 
 
 def test_a_tolerance_as_it_was_derived_by_hand() -> None:
-    """1/3 in FLOAT is 11184811 / 2**25, off by a third of 2**-25; a single rounding is granted at the least."""
+    """1/3 in FLOAT is 11184811 / 2**25, off by a third of 2**-25; a single rounding is granted at
+    the least."""
     precision = Precision(lambda x: x / 3, ([1.0],))
     (loss,) = precision.losses(FLOAT)
-    assert loss == pytest.approx(2**-25) and precision.tolerance == double.ROOM * 2**-24
+    assert loss == pytest.approx(2**-25) and precision.tolerance == ROOM * 2**-24
 
 
 def test_what_cannot_be_told_is_not_said() -> None:

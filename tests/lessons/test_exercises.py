@@ -1,4 +1,5 @@
-"""Every exercise: a blank is not attempted, the reference passes, and known mistakes fail, each in words of its own."""
+"""Every exercise: a blank is not attempted, the reference passes, and known mistakes fail, each in
+words of its own."""
 
 from __future__ import annotations
 
@@ -7,27 +8,29 @@ from typing import Any
 
 import pytest
 from answers import EXERCISES, Names, blank_cell, run_cell
-from wrong import RIGHT, WRONG, Wrong
+from wrong import RIGHT, WRONG, Right, said
 
 from ipu_teach import FLOAT, Input, Output, Vector, Vertex, show
 from ipu_teach.lessons import check
-from ipu_teach.lessons.desk import Kind, Verdict
 from ipu_teach.lessons.exercise import Exercise
 from ipu_teach.lessons.gaps import gaps_in, reference
+from ipu_teach.lessons.learner_calls import Kind, Verdict
+from ipu_teach.lessons.mistakes import Mistake
+from ipu_teach.lessons.naming import lesson_of
 
 NamesOf = Callable[[str], Names]
 
 
-def verdict_on(wrong: Wrong, names_of: NamesOf) -> Verdict:
-    names = names_of(wrong.exercise[:2])
-    if wrong.exercise == "02.4":
+def verdict_on(answer: Mistake | Right, names_of: NamesOf) -> Verdict:
+    names = names_of(lesson_of(answer.exercise))
+    if answer.exercise == "02.4":
         exec("from ipu_teach.program import RepeatWhileFalse", names)
-    return check(wrong.exercise, *run_cell(wrong.code, names, wrong.exercise))
+    return check(answer.exercise, *run_cell(answer.code, names, answer.exercise))
 
 
 @pytest.mark.parametrize("name", [e.name for e in EXERCISES])
 def test_a_blank_is_not_attempted(name: str, names_of: NamesOf) -> None:
-    verdict = check(name, *run_cell(blank_cell(name), names_of(name[:2]), name))
+    verdict = check(name, *run_cell(blank_cell(name), names_of(lesson_of(name)), name))
     assert verdict.kind is Kind.NOT_ATTEMPTED and not verdict
     assert f'hint("{name}")' in repr(verdict)
 
@@ -39,22 +42,19 @@ def test_the_reference_passes(name: str, solution: Callable[[str], tuple[Any, ..
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.exercise} {w.about}")
-def test_a_known_mistake_is_called_by_its_own_name(wrong: Wrong, names_of: NamesOf) -> None:
+def test_a_known_mistake_is_called_by_its_own_name(wrong: Mistake, names_of: NamesOf) -> None:
     verdict = verdict_on(wrong, names_of)
     text = " ".join(repr(verdict).split())
     assert verdict.kind.value == wrong.kind, text
-    assert wrong.says in text, text
+    assert said(wrong, text), text
     assert not verdict and text.startswith(f"{wrong.exercise} ")
-    others = [
-        other.about
-        for other in WRONG
-        if other.exercise == wrong.exercise and other is not wrong and other.says in text
-    ]
+    same = [other for other in WRONG if other.exercise == wrong.exercise and said(other, text)]
+    others = [other.about for other in same if other.says not in wrong.says]
     assert others == [], f"{wrong.about} is answered like {others}: {text}"
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=lambda r: f"{r.exercise} {r.about}")
-def test_right_answers_of_other_kinds_pass(right: Wrong, names_of: NamesOf) -> None:
+def test_right_answers_of_other_kinds_pass(right: Right, names_of: NamesOf) -> None:
     verdict = verdict_on(right, names_of)
     assert verdict and right.says in " ".join(repr(verdict).split()), repr(verdict)
 

@@ -1,4 +1,5 @@
-"""No answer makes a check raise or go on for ever, whatever it is or does; and what it rebinds is put back."""
+"""No answer makes a check raise or go on for ever, whatever it is or does; and what it rebinds is
+put back."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from answers import Names
 
 import ipu_teach
 from ipu_teach import FLOAT, Graph
-from ipu_teach.lessons import check, judging, printed, share, watching
+from ipu_teach.lessons import check, judging, printed, share, time_limit
 from ipu_teach.lessons.judging import Kind
 from ipu_teach.lessons.state import learned
 from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
@@ -291,7 +292,7 @@ def test_what_has_no_end_is_stopped_and_spoils_nothing(
 ) -> None:
     name = "01.4" if answer is endless_program else "01.1"
     monkeypatch.setattr(judging, "LIMIT", 0.2)
-    monkeypatch.setattr(watching, "AGAIN", (0.1, 0.1))
+    monkeypatch.setattr(time_limit, "AGAIN", (0.1, 0.1))
     begin = time.perf_counter()
     text = repr(check(name, answer))
     assert time.perf_counter() - begin < 8
@@ -301,14 +302,14 @@ def test_what_has_no_end_is_stopped_and_spoils_nothing(
     while time.perf_counter() < end:  # nothing comes late
         len(())
     monkeypatch.undo()
-    assert watching.within(8, lambda: 3) == 3
+    assert time_limit.within(8, lambda: 3) == 3
 
 
 def test_a_call_that_cannot_be_stopped_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(judging, "LIMIT", 0.1)
-    monkeypatch.setattr(watching, "AGAIN", (0.05, 0.05))
+    monkeypatch.setattr(time_limit, "AGAIN", (0.05, 0.05))
     assert "it was stopped" in repr(check("01.1", lambda *_: time.sleep(1)))
     assert capsys.readouterr().err.count("Interrupt the kernel") == 1
 
@@ -321,7 +322,7 @@ def test_a_call_that_cannot_be_stopped_is_interrupted_by_hand(
 ) -> None:
     """A lock that nobody lets go: the interruption wakes it, and the check ends in its verdict."""
     monkeypatch.setattr(judging, "LIMIT", 0.1)
-    monkeypatch.setattr(watching, "AGAIN", (0.05, 0.05))
+    monkeypatch.setattr(time_limit, "AGAIN", (0.05, 0.05))
     lock = threading.Lock()
     lock.acquire()
     by_hand = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
@@ -339,8 +340,8 @@ def test_hostile_answers_in_a_notebooks_own_kernel(
     nbformat = pytest.importorskip("nbformat", reason="the extra lab is not installed")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path))
     cells = [
-        "import threading, time\nfrom ipu_teach.lessons import check, judging, share, watching\n"
-        "judging.LIMIT, watching.AGAIN = 0.3, (0.1, 0.1)",
+        "import threading, time\nfrom ipu_teach.lessons import check, judging, share, time_limit\n"
+        "judging.LIMIT, time_limit.AGAIN = 0.3, (0.1, 0.1)",
         "def turns(*_):\n    while True: pass\ncheck('01.1', turns)",
         "def leaves(*_): exit()\ncheck('01.1', leaves)",
         "def asks(*_): return input()\ncheck('01.1', asks)",
@@ -373,16 +374,16 @@ def test_no_exception_comes_late() -> None:
         try:
             while time.perf_counter() < end:
                 pass
-            watching.within(
+            time_limit.within(
                 seconds,
                 lambda end=end: [None for _ in iter(lambda: time.perf_counter() < end, False)],
             )
-        except watching.TooLong:
+        except time_limit.TooLong:
             pass
 
 
 def test_all_of_it_is_over_within_ten_seconds() -> None:
-    assert judging.LIMIT + sum(watching.AGAIN) + watching.BURST < 10
+    assert judging.LIMIT + sum(time_limit.AGAIN) + time_limit.BURST < 10
 
 
 # --- what is rebound ------------------------------------------------------------------------------

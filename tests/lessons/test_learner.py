@@ -1,4 +1,5 @@
-"""The learner's notebooks: derived from the solved ones, equal to them outside the gaps, and running to their end."""
+"""The learner's notebooks: derived from the solved ones, equal to them outside the gaps, and
+running to their end."""
 
 from __future__ import annotations
 
@@ -13,15 +14,16 @@ import pytest
 
 from ipu_teach import cli
 from ipu_teach.errors import LessonSourceError
-from ipu_teach.lessons import shelf
+from ipu_teach.lessons import notebooks
 from ipu_teach.lessons.exercise import Exercise, asked_again_in, catalogue
 from ipu_teach.lessons.gaps import blanked, gaps_in, names_needed, reference, source_of
 from ipu_teach.lessons.learner import as_text, differences, learners_form, pairs
+from ipu_teach.lessons.naming import lesson_of, sort_key
 from ipu_teach.lessons.state import learned
 
 nbformat = pytest.importorskip("nbformat")
 
-NOTEBOOKS = shelf.NOTEBOOKS
+NOTEBOOKS = notebooks.NOTEBOOKS
 
 
 # --- gaps -----------------------------------------------------------------------------------------
@@ -31,11 +33,13 @@ NOTEBOOKS = shelf.NOTEBOOKS
     ("solved", "blank"),
     [
         (
-            "def f(x):\n    # BEGIN SOLUTION 01.1: return twice x.\n    y = 2 * x\n    return y\n    # END SOLUTION",
+            "def f(x):\n    # BEGIN SOLUTION 01.1: return twice x.\n    y = 2 * x\n    return "
+            "y\n    # END SOLUTION",
             "def f(x):\n    # 01.1 Your turn: return twice x.\n    ...",
         ),
         (
-            "def f(x):\n    # BEGIN SOLUTION 01.1: make y.\n    z = x\n    y = 2 * z\n    # END SOLUTION\n    return y",
+            "def f(x):\n    # BEGIN SOLUTION 01.1: make y.\n    z = x\n    y = 2 * z\n    # END "
+            "SOLUTION\n    return y",
             "def f(x):\n    # 01.1 Your turn: make y.\n    y = ...\n    return y",
         ),
         (
@@ -84,7 +88,8 @@ def test_marks_that_do_not_pair_are_refused(source: str, says: str) -> None:
 
 def test_names_that_a_cell_needs() -> None:
     assert names_needed(
-        "import a.b as c\nfrom d import e\ndef f(g, *h):\n    i = [j for j in k]\n    return c + len(l)"
+        "import a.b as c\nfrom d import e\ndef f(g, *h):\n    i = [j for j in k]\n    return c + "
+        "len(l)"
     ) == {
         "k",
         "l",
@@ -135,7 +140,7 @@ def test_a_lesson_without_gaps_stays_as_it_is() -> None:
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A course of one solved lesson."""
-    monkeypatch.setattr(shelf, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
     (tmp_path / "notebooks" / "solutions").mkdir(parents=True)
     (tmp_path / "notebooks" / "solutions" / "01_x.ipynb").write_text(
@@ -308,7 +313,7 @@ def test_opening_one_lesson_brings_the_others_so_that_links_lead_on(
 def test_a_page_of_docs_that_a_lesson_links_to_comes_with_it(
     course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "PAGES", tmp_path / "docs")
+    monkeypatch.setattr(notebooks, "PAGES", tmp_path / "docs")
     (tmp_path / "docs").mkdir()
     for name in ("a.md", "b.md"):
         (tmp_path / "docs" / name).write_text(f"### {name}\n", encoding="utf-8")
@@ -321,11 +326,11 @@ def test_a_page_of_docs_that_a_lesson_links_to_comes_with_it(
         ["learner", "--check"]
     )
     assert "[a](../docs/a.md#a)" in (course / "01_x.ipynb").read_text(encoding="utf-8")
-    copy = shelf.learners_copies(course / "01_x.ipynb")
+    copy = notebooks.learners_copies(course / "01_x.ipynb")
     assert "[a](docs/a.md#a)" in copy.read_text(encoding="utf-8")
     assert [path.name for path in (copy.parent / "docs").iterdir()] == ["a.md"]
     (copy.parent / "docs" / "a.md").write_text("with a note of mine", encoding="utf-8")
-    shelf.learners_copies(course / "01_x.ipynb")
+    notebooks.learners_copies(course / "01_x.ipynb")
     assert (copy.parent / "docs" / "a.md").read_text(encoding="utf-8") == "with a note of mine"
     # it was as we gave it
     assert cli.main(["reset", "01"]) == 0 and not list(copy.parent.glob("*kept*"))
@@ -389,12 +394,13 @@ def links_in(path: Path) -> list[str]:
 
 
 def test_links_in_notebooks_lead_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the learner's notebook and from the solved one; and in the work folder, which is all that JupyterLab sees."""
+    """From the learner's notebook and from the solved one; and in the work folder, which is all
+    that JupyterLab sees."""
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
-    shelf.learners_copies(PAIRS[0][1])
+    notebooks.learners_copies(PAIRS[0][1])
     copies = sorted((tmp_path / "work").glob("*.ipynb"))
     assert len(copies) == len(PAIRS) + 1
-    for path in (*(path for pair in PAIRS for path in pair), NOTEBOOKS / shelf.INDEX, *copies):
+    for path in (*(path for pair in PAIRS for path in pair), NOTEBOOKS / notebooks.INDEX, *copies):
         links = links_in(path)
         assert links
         for link in links:
@@ -407,7 +413,7 @@ def test_links_in_notebooks_lead_somewhere(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
 def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
-    (path,) = (solved for solved, _ in PAIRS if solved.stem.startswith(lesson.number))
+    (path,) = (solved for solved, _ in PAIRS if lesson_of(solved.stem) == lesson.number)
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     code = [source_of(cell) for cell in cells if cell["cell_type"] == "code"]
     prose = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "markdown")
@@ -431,13 +437,15 @@ def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
     assert asked == [later.name for later in asked_again_in(lesson)]
     known = {item.name for item in lesson.items}
     assert {gap.exercise for source in code for gap in gaps_in(source)} <= known
-    assert [item.name for item in lesson.items] == sorted(item.name for item in lesson.items)
+    assert [item.name for item in lesson.items] == sorted(
+        (item.name for item in lesson.items), key=sort_key
+    )
 
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
 def test_the_minutes_are_those_of_what_there_is_to_do(lesson: Any) -> None:
     """Words at 200 a minute, exercises at 5 to 12, mostly 8, and a minute for each prediction."""
-    (path,) = (solved for solved, _ in PAIRS if solved.stem.startswith(lesson.number))
+    (path,) = (solved for solved, _ in PAIRS if lesson_of(solved.stem) == lesson.number)
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     reading = (
         sum(len(source_of(cell).split()) for cell in cells if cell["cell_type"] == "markdown") / 200

@@ -1,4 +1,5 @@
-"""What comes after an answer has passed: the machine's own bound, one more thought, and a line that anybody can replay."""
+"""What comes after an answer has passed: the machine's own bound, one more thought, and a line that
+anybody can replay."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from answers import EXERCISES, Names
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel
 from ipu_teach.errors import LessonError, UnknownExerciseError
-from ipu_teach.lessons import check, desk, lesson05, share, verify
+from ipu_teach.lessons import check, learner_calls, lesson05, share, verify
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.exercise import find_exercise
 from ipu_teach.lessons.judging import Kind, Passed, judged
 from ipu_teach.lessons.lesson03 import fused_cycles
-from ipu_teach.lessons.panel import Bars
 from ipu_teach.lessons.state import learned
+from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Sequence
 from ipu_teach.report import Report
@@ -65,7 +66,8 @@ def product(size: int) -> Report:
 
 
 def test_a_bound_by_hand() -> None:
-    """39 x 39 x 39: at least 2 * 39**3 operations, 2 * 4 * 16 of HALF a cycle and tile; three matrices to touch."""
+    """39 x 39 x 39: at least 2 * 39**3 operations, 2 * 4 * 16 of HALF a cycle and tile; three
+    matrices to touch."""
     report, size = product(39), 39
     bound = least_cycles(
         report, supersteps=1, crossing=4 * size * size, touched=3 * 4 * size * size
@@ -89,7 +91,8 @@ def test_a_bound_by_hand() -> None:
 def test_how_near_an_answer_comes_is_said() -> None:
     bound = Bound(76, "modelled cycles", "one sync")
     assert bound.said(100) == (
-        "76 % of what this machine can do. At least 76 modelled cycles remain for any answer: one sync."
+        "76 % of what this machine can do. At least 76 modelled cycles remain for any answer: one "
+        "sync."
     )
     assert bound.said(76) == "this is the best that this machine can do: one sync."
     assert "%" not in Bound(0, "bytes", "nothing").said(8)
@@ -153,7 +156,8 @@ def test_a_program_is_measured_against_the_machine(
 def test_the_budgets_of_lesson_05_are_made_of_what_things_cost(
     names_of: Callable[[str], Names], solution: Any
 ) -> None:
-    """The prices in its formula are the engine's, the formula is near the best program, and the fastest plan is over budget."""
+    """The prices in its formula are the engine's, the formula is near the best program, and the
+    fastest plan is over budget."""
     names = names_of("05")
     lengths = [*range(1, 9), 85, 86, 1024]
     assert [lesson05.compiled_dot(n) for n in lengths] == [names["dot"](n) for n in lengths]
@@ -176,7 +180,8 @@ def test_the_budgets_of_lesson_05_are_made_of_what_things_cost(
 
 
 def test_the_budget_of_a_fused_map_is_made_of_the_reference_s_cycles(solution: Any) -> None:
-    """1,300 arrows on 13 tiles: the formula gives what the engine's run of the reference answer takes."""
+    """1,300 arrows on 13 tiles: the formula gives what the engine's run of the reference answer
+    takes."""
     (yours,) = (
         line for line in repr(check("03.3", *solution("03.3"))).splitlines() if "yours" in line
     )
@@ -190,7 +195,7 @@ def test_the_budget_of_a_fused_map_is_made_of_the_reference_s_cycles(solution: A
 
 
 def line_of(name: str) -> str:
-    return str(desk._shared[name])
+    return str(learner_calls._shared[name])
 
 
 def test_a_line_is_replayed() -> None:
@@ -252,7 +257,7 @@ def test_code_that_cannot_be_read_is_not_shared() -> None:
 
 
 def test_the_reference_is_not_ones_own_to_share(solution: Any) -> None:
-    handed = desk.given("01.1")
+    handed = learner_calls.given("01.1")
     check("01.1", handed)
     assert "nothing to share yet" in repr(share("01.1"))
 
@@ -277,9 +282,9 @@ def test_a_line_of_an_unknown_exercise() -> None:
 def test_an_answer_in_another_style_leaves_the_same_digest() -> None:
     """What the check saw are numbers: of numpy's kinds or Python's, they are the same."""
     check("01.1", right)
-    first = desk._shared["01.1"]
+    first = learner_calls._shared["01.1"]
     check("01.1", lambda w, i, o, s: np.int64(right(w, i, o, s)))
-    second = desk._shared["01.1"]
+    second = learner_calls._shared["01.1"]
     assert (
         first is not None
         and second is not None

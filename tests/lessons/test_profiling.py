@@ -1,4 +1,5 @@
-"""The programs that lesson 06 asks about: its hidden cases, its budgets and its disc, worked out in another way."""
+"""The programs that lesson 06 asks about: its hidden cases, its budgets and its disc, worked out in
+another way."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from answers import Names
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel
 from ipu_teach.lessons import lesson06 as lesson
+from ipu_teach.lessons.mistakes import suspects
 
 
 def test_every_known_mistake_leads_to_another_place() -> None:
@@ -21,14 +23,13 @@ def test_every_known_mistake_leads_to_another_place() -> None:
         # which code, stacks and gaps do not turn round
         for found in (held.max(axis=0), held.sum(axis=1)):
             assert np.sort(found)[-1] > 1.04 * np.sort(found)[-2]
-        names = case.largest(case.live[step], case.bytes)
-        rights: tuple[tuple[Any, Any], ...] = (
-            (tile, lesson._tile_mistakes(case)),
-            (step, lesson._step_mistakes(case)),
-            (names, lesson._name_mistakes(case)),
+        right, report = (tile, step, case.largest(case.live[step], case.bytes)), case.report()
+        answers = [mistake.like(report) for mistake in suspects("06.1")]
+        wrong = [next(i for i in range(3) if answer[i] != right[i]) for answer in answers]
+        assert sorted(wrong) == 4 * [0] + 3 * [1] + 4 * [2]
+        assert len({str(answer[: i + 1]) for answer, i in zip(answers, wrong, strict=True)}) == len(
+            answers
         )
-        for right, mistakes in rights:
-            assert len({str(right), *(str(like) for like, _, _ in mistakes)}) == len(mistakes) + 1
 
 
 def test_what_the_program_would_take_if_it_fitted(names_of: Callable[[str], Names]) -> None:
@@ -65,10 +66,8 @@ def test_the_host_s_timeline_by_hand() -> None:
     rows = np.zeros((24, lesson.ROW), np.float32)
     for at_once, reads in ((1, 24), (10, 3), (300, 1)):
         disc = lesson.Disc(rows)
-        report = lesson.on_the_clock(
-            lambda disc: (r for i in range(0, 24, at_once) for r in disc.read(i, at_once)),  # noqa: B023
-            disc,
-        )
+        reader = lambda disc, n=at_once: (r for i in range(0, 24, n) for r in disc.read(i, n))  # noqa: E731
+        report = lesson.on_the_clock(reader, disc)
         waited = reads * 100e-6 + 24 * 0.2e-6
         assert disc.reads == reads and disc.seconds == pytest.approx(waited)
         assert report.host.starved_share == pytest.approx(waited / (waited + report.total_seconds))

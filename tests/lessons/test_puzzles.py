@@ -9,8 +9,9 @@ import pytest
 from answers import EXERCISES, Names
 
 from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
-from ipu_teach.lessons import check, desk, progress, puzzle
+from ipu_teach.lessons import check, learner_calls, progress, puzzle
 from ipu_teach.lessons.gaps import Reference, gaps_in, reference
+from ipu_teach.lessons.naming import lesson_of
 from ipu_teach.lessons.puzzles import Puzzle, widget
 from ipu_teach.lessons.state import learned
 
@@ -42,7 +43,8 @@ def test_the_third_refusal_says_that_there_is_a_puzzle() -> None:
     assert "right answer, shuffled" not in refused("01.2", 2)
     text = repr(puzzle("01.2"))
     assert text == (
-        '01.2 Rebalance the jobs: a puzzle for later\n  next: it opens after 1 more refusal; until then hint("01.2") helps.'
+        "01.2 Rebalance the jobs: a puzzle for later\n  next: it opens after 1 more refusal; until "
+        'then hint("01.2") helps.'
     )
     assert (
         'or: puzzle("01.2") has the lines of a right answer, shuffled among a few wrong ones.'
@@ -125,7 +127,7 @@ def test_solving_it_counts_as_with_help() -> None:
         progress("01")
     ) and "✓ with help  3" in repr(progress("01"))
     refused("01.3", 1)
-    desk.given("01.3")
+    learner_calls.given("01.3")
     assert learned().record("01.3")["state"] == "with help"
     check("01.3", lambda work: 1 - sum(work) / (len(work) * max(work)) if max(work) else 0)
     assert learned().record("01.3")["state"] == "solved"
@@ -137,18 +139,20 @@ def test_solving_it_counts_as_with_help() -> None:
 def test_the_lines_of_the_reference_solve_it_and_those_of_wrong_answers_do_not(
     exercise: Any, names_of: NamesOf
 ) -> None:
-    made = Puzzle(exercise, names_of(exercise.name[:2]))
+    made = Puzzle(exercise, names_of(lesson_of(exercise.name)))
     assert 2 <= made.wrong <= 3 and made.tried(in_order(made))
     assert made.lines[: len(in_order(made))] != lines_of(exercise.name)
     found = reference(exercise.name)
     for decoy, instead in exercise.decoys:
         assert found.cell.count(instead) == 1
         cell = found.cell.replace(instead, decoy)
-        answers = desk.run_cell(
-            Reference(found.path, cell, found.answers), "<a decoy>", names_of(exercise.name[:2])
+        answers = learner_calls.run_cell(
+            Reference(found.path, cell, found.answers),
+            "<a decoy>",
+            names_of(lesson_of(exercise.name)),
         )
         verdict = check(exercise.name, *answers)
-        assert not verdict and verdict.kind is not desk.Kind.NOT_ATTEMPTED, decoy
+        assert not verdict and verdict.kind is not learner_calls.Kind.NOT_ATTEMPTED, decoy
 
 
 def test_another_order_that_is_right_is_right_too(names_of: NamesOf) -> None:

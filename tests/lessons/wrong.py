@@ -1,7 +1,8 @@
-"""Answers that must fail, read from `wrong_NN.txt`, and such as must pass, from `right_NN.txt`: blocks of
+"""Answers that must fail, from the lessons' files of mistakes, and such as must pass, from
+`right_NN.txt`: blocks of
 
-=== 01.1: what is wrong
---- not yet: words of the verdict
+=== 01.1: another way
+--- passed: words of the verdict
 code of the gap's cell, run among its lesson's definitions
 """
 
@@ -11,9 +12,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ipu_teach.lessons.mistakes import Mistake, all_mistakes
+from ipu_teach.lessons.naming import EXERCISE
+
 
 @dataclass(frozen=True)
-class Wrong:
+class Right:
     exercise: str
     about: str
     kind: str
@@ -21,20 +25,23 @@ class Wrong:
     code: str
 
 
-def read(path: Path) -> list[Wrong]:
+def read(path: Path) -> list[Right]:
     """The blocks of one file."""
     blocks = re.split(r"^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     found = [
-        re.fullmatch(r"(\d\d\.\d): (.+)\n--- ([a-z ]+): (.+)\n((?:.*\n)+)", block)
+        re.fullmatch(rf"({EXERCISE}): (.+)\n--- ([a-z ]+): (.+)\n((?:.*\n)+)", block)
         for block in blocks
     ]
     assert all(found), f"{path.name}: block {found.index(None) + 1} has another form"
-    return [Wrong(*match.groups()) for match in found if match]
+    return [Right(*match.groups()) for match in found if match]
 
 
-WRONG = [
-    wrong for path in sorted(Path(__file__).parent.glob("wrong_*.txt")) for wrong in read(path)
-]
+WRONG = list(all_mistakes())
 RIGHT = [
     right for path in sorted(Path(__file__).parent.glob("right_*.txt")) for right in read(path)
 ]
+
+
+def said(wrong: Mistake, text: str) -> bool:
+    """Whether a verdict says it. A `{figure}` stands for what the check has worked out."""
+    return re.search(re.sub(r"\\{\w+\\}", ".+", re.escape(wrong.says)), text) is not None

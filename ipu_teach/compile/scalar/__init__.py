@@ -13,7 +13,8 @@ fails, the plain loop does, and says what is wrong.
 A number is *free* if it is made of constants, lengths, worker ids, counters of loops and state that
 nothing assigns: what is done with it costs nothing, as in a trace. It is *data* if it comes from
 memory, or was assigned where data decide. What is data costs: an element's load or store 1, an
-operation its price, a decision 1, a turn of a range with ends from data 2."""
+operation its price, a decision 1, a turn of a range with ends from data 2.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from typing import Any
 
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
 from ipu_teach.compile.scalar.statements import Statements
-from ipu_teach.compile.scalar.values import Num, Refused, Table
+from ipu_teach.compile.scalar.values import ConstantTable, Num, Refused
 from ipu_teach.compile.scalar.writer import Piece, Rate, Spot
 from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
@@ -46,7 +47,8 @@ class ScalarCode:
     text, with what they begin as. `vectors`: some work is on whole regions. `answers`: compute()
     returns whether it is done. `lists`: the fields that are lists of vectors. `lines`, `heads`:
     statements, and loops with what their variables begin with (see `writer`). `uncompiled`: what
-    cannot be compiled with the same bits, and its line; CPython's text runs alone then."""
+    cannot be compiled with the same bits, and its line; CPython's text runs alone then.
+    """
 
     codelet: type[Vertex]
     fields: Mapping[str, Field]
@@ -55,7 +57,7 @@ class ScalarCode:
     pieces: tuple[Piece, ...]
     rates: tuple[Rate, ...]
     loops: tuple[tuple[Any, str], ...]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, ConstantTable]
     slots: Mapping[str, str]
     vectors: bool
     answers: bool
@@ -129,8 +131,8 @@ def _walked(codelet: type[Vertex], lists: frozenset[str]) -> Known:
 def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
     if not isinstance(compute, FunctionType):
         return (
-            f"{codelet.__name__}: compute(), which is no plain function, does not run as a "
-            f"scalar loop"
+            f"{codelet.__name__}: compute(), which is no plain function, does not run as a scalar "
+            "loop"
         )
     if not all(
         isinstance(f.dtype, type) and issubclass(f.dtype, DType) for f in codelet.fields.values()

@@ -22,7 +22,7 @@ from ipu_teach.compile.scalar.kinds import (
     numpys,
     reach,
 )
-from ipu_teach.compile.scalar.values import LIMIT, Const, Num, Refused
+from ipu_teach.compile.scalar.values import LIMIT, Num, Refused, StaticValue
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
 # Of each operator: its sign, what does it to Python's numbers, and numpy's name for it.
@@ -327,9 +327,9 @@ class Arithmetic(Writer):
         slots, _ = self.dispatch([a], lambda ts, xs: ("wb", text(ts[0], xs[0])), none=True)
         return slots["wb"]
 
-    def known_ahead(self, value: Any) -> Num | Const:
+    def known_ahead(self, value: Any) -> Num | StaticValue:
         """What the learner's text finds outside it."""
-        return self.constant(value) if is_number(value) else Const(value)
+        return self.constant(value) if is_number(value) else StaticValue(value)
 
     def constant(self, value: Any) -> Num:
         """A number that is known ahead."""

@@ -24,8 +24,8 @@ from ipu_teach.compile.scalar.kinds import (
     numpys,
     reach,
 )
-from ipu_teach.compile.scalar.values import LENGTH, Arr, Const, Num, Table, Vec
-from ipu_teach.compile.scalar.variables import Variables
+from ipu_teach.compile.scalar.values import LENGTH, Arr, ConstantTable, Num, StaticValue, Vec
+from ipu_teach.compile.scalar.variable_walk import VariableWalk
 from ipu_teach.compile.scalar.writer import (
     AGAIN,
     BEYOND,
@@ -56,7 +56,7 @@ REDUCED = {
 SOLVERS = (np.linalg.inv, np.linalg.solve, np.linalg.det)
 
 
-class Arrays(Variables):
+class Arrays(VariableWalk):
     """Everything that has an index."""
 
     def region(self, name: str, declared: Field) -> Arr:
@@ -135,7 +135,8 @@ class Arrays(Variables):
         several turns together.
 
         Only where every turn comes here: a vertex that goes back to CPython for what no turn does
-        would be slow."""
+        would be slow.
+        """
         first, end = self.ranges.get(counter, ("", ""))
         depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
         if not first or int(first) + more < 0:
@@ -234,10 +235,8 @@ class Arrays(Variables):
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
         self.emit(
             None,
-            (
-                f"{array.py}[{key}] = "
-                f"{f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}"
-            ),
+            f"{array.py}[{key}] = "
+            f"{f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}",
         )
         # memory is written by the word
         self.spend("", *(("", 1) if array.box or int(array.type[1]) >= 4 else (WORD, 3)))
@@ -359,7 +358,7 @@ class Arrays(Variables):
             lines[f"{name}_{slot}"] = f"np.array([{', '.join(held)}])"
         if len(types) > 1:
             lines[f"{name}_tag"] = f"np.array({[CODES[x.only[0]] for x in known]}, np.int8)"
-        self.tables[name] = Table(py, lines, known)
+        self.tables[name] = ConstantTable(py, lines, known)
         strides = [str(int(np.prod(numbers.shape[k + 1 :]))) for k in range(numbers.ndim)]
         dims = tuple(zip(map(str, numbers.shape), strides, strict=True))
         return Arr(name, "?", dims, "0", name, writable=False, local=True, box=name, free=True)
@@ -370,7 +369,7 @@ class Arrays(Variables):
         """An operand of a statement over whole regions. `load`: what its load is called."""
         if isinstance(a, Vec):
             return a
-        if isinstance(a, Const) and isinstance(a.value, np.ndarray):
+        if isinstance(a, StaticValue) and isinstance(a.value, np.ndarray):
             a = self.table(a.value, node)
             (t,) = self.boxes[a.box]
             a = replace(a, buf=f"{a.buf}_{SLOT[t]}", type=t, box="")
@@ -680,7 +679,7 @@ class Arrays(Variables):
         if isinstance(value, list):
             texts, samples = zip(*(self._sample(one, node) for one in value), strict=True)
             return f"({', '.join(texts)},)", samples
-        if isinstance(value, Const) and isinstance(value.value, (str, type)):
+        if isinstance(value, StaticValue) and isinstance(value.value, (str, type)):
             known = value.value
             return numpys(np.dtype(known)) if isinstance(known, type) else repr(known), known
         self.refuse(node, "this argument")

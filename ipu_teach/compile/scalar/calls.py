@@ -30,7 +30,16 @@ from ipu_teach.compile.scalar.kinds import (
     kind_of,
     numpys,
 )
-from ipu_teach.compile.scalar.values import INSTEAD, Arr, Const, Inner, Num, Refused, Scope, Vec
+from ipu_teach.compile.scalar.values import (
+    INSTEAD,
+    Arr,
+    Inner,
+    Num,
+    Refused,
+    Scope,
+    StaticValue,
+    Vec,
+)
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
 from ipu_teach.graph.vertex import Vertex
@@ -165,7 +174,7 @@ class Calls(Arrays):
         if isinstance(function, Inner):
             return self._inline(function, node)
         f, given = (
-            function.value if isinstance(function, Const) else None,
+            function.value if isinstance(function, StaticValue) else None,
             {str(k.arg): k.value for k in node.keywords},
         )
         self.refuse_if(
@@ -265,7 +274,7 @@ class Calls(Arrays):
         value = self.value(node.args[0])
         if isinstance(value, Arr):
             return self.length(value, 0, node)
-        known = value.value if isinstance(value, Const) else value
+        known = value.value if isinstance(value, StaticValue) else value
         self.refuse_if(not isinstance(known, (list, tuple, str, np.ndarray)), node, "len()")
         return self.constant(len(known))
 
@@ -368,7 +377,7 @@ class Calls(Arrays):
         kind = given.pop("dtype", rest.pop(0) if rest else None)
         self.refuse_if(given or rest, node, f"this np.{f.__name__}()")
         sizes = [self.single(n, node) for n in (first if isinstance(first, list) else [first])]
-        t = self._type_of(kind, Const(default), node)
+        t = self._type_of(kind, StaticValue(default), node)
         if not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
             self.refuse(node, "this size of an array")
         names = [self.named(self.whole(n)) for n in sizes]
@@ -390,7 +399,7 @@ class Calls(Arrays):
             name, t, tuple(zip(names, (*names[1:], "1"), strict=True)), "0", name, local=True
         )
 
-    def _type_of(self, kind: ast.expr | None, default: Const, node: ast.AST) -> str:
+    def _type_of(self, kind: ast.expr | None, default: StaticValue, node: ast.AST) -> str:
         """The type of an array's elements, as an argument names it."""
         known = default if kind is None else self.value(kind)
         try:
@@ -412,7 +421,7 @@ class Calls(Arrays):
             "an array of several types",
             "np.array([…], np.float32)",
         )
-        t, name = self._type_of(kind, Const(next(iter(types))), node), self.new("a")
+        t, name = self._type_of(kind, StaticValue(next(iter(types))), node), self.new("a")
         self.empty(name, str(len(found)), t)
         array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
         self.given(

@@ -20,9 +20,9 @@ from ipu_teach.compile.scalar.kinds import CODES, HELD, INTS, SLOT, is_number
 from ipu_teach.compile.scalar.values import (
     INSTEAD,
     Arr,
-    Const,
     Inner,
     Num,
+    StaticValue,
     Unreached,
     Vec,
     in_words,
@@ -102,16 +102,20 @@ class Expressions(Calls):
 
     def v_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.value(node.value)
-        if isinstance(owner, Const) and owner.value is self.codelet and self._is_me(node.value):
+        if (
+            isinstance(owner, StaticValue)
+            and owner.value is self.codelet
+            and self._is_me(node.value)
+        ):
             return self._own(node)
         if (
-            isinstance(owner, Const)
+            isinstance(owner, StaticValue)
             and isinstance(owner.value, (ModuleType, type))
             and hasattr(owner.value, node.attr)
         ):
             self.seen[owner.value, node.attr] = inspect.getattr_static(owner.value, node.attr, None)
             return self.known_ahead(getattr(owner.value, node.attr))
-        if isinstance(owner, Const) and isinstance(owner.value, np.ndarray):
+        if isinstance(owner, StaticValue) and isinstance(owner.value, np.ndarray):
             owner = self.table(owner.value, node)
         if isinstance(owner, Arr) and not owner.rows and (owner.free or not owner.box):
             if node.attr == "shape":
@@ -126,7 +130,7 @@ class Expressions(Calls):
         if isinstance(owner, (Arr, Vec)) and (
             node.attr in METHODS or node.attr in ("copy", "astype")
         ):
-            return Const((getattr(np, node.attr), owner))
+            return StaticValue((getattr(np, node.attr), owner))
         self.refuse(node, f".{node.attr}", INSTEAD.get(node.attr, ""))
 
     def _is_me(self, node: ast.expr) -> bool:
@@ -165,11 +169,11 @@ class Expressions(Calls):
     def array(self, node: ast.expr) -> Any:
         """The value of an expression; what is a list of constants as a table."""
         value = (
-            Const(ast.literal_eval(node))
+            StaticValue(ast.literal_eval(node))
             if isinstance(node, ast.Tuple) and _is_constant(node)
             else self.value(node)
         )
-        if isinstance(value, Const) and isinstance(value.value, (list, tuple, np.ndarray)):
+        if isinstance(value, StaticValue) and isinstance(value.value, (list, tuple, np.ndarray)):
             return self.table(value.value, node)
         return value
 
@@ -336,7 +340,7 @@ class Expressions(Calls):
 
     def v_List(self, node: ast.List) -> Any:
         if _is_constant(node):
-            return Const(ast.literal_eval(node))
+            return StaticValue(ast.literal_eval(node))
         return self.list_of(
             [self.single(x, node) for x in self.operands(node.elts, self.value)], node
         )

@@ -21,15 +21,15 @@ from ipu_teach.compile.scalar.values import (
     SHORT,
     SMALL,
     Arr,
-    Const,
     Inner,
     Num,
     Refused,
     Run,
     State,
+    StaticValue,
     in_words,
 )
-from ipu_teach.compile.scalar.variables import alike, same
+from ipu_teach.compile.scalar.variable_walk import alike, same
 from ipu_teach.compile.scalar.writer import Price
 
 # sum() of Python's own floats makes up for what is rounded away
@@ -73,7 +73,7 @@ class Statements(Expressions):
         if (
             not isinstance(node, ast.Call)
             or not isinstance(node.func, ast.Name)
-            or self.value(node.func) != Const(print)
+            or self.value(node.func) != StaticValue(print)
         ):
             return False
         for part in ast.walk(node):
@@ -157,7 +157,7 @@ class Statements(Expressions):
         """Give a value to what stands left of the `=`."""
         if isinstance(target, ast.Name):
             if (
-                isinstance(value, Const)
+                isinstance(value, StaticValue)
                 and isinstance(value.value, (list, dict, set, np.ndarray))
                 and self._changes(target.id)
             ):
@@ -199,7 +199,7 @@ class Statements(Expressions):
 
     def unpacked(self, value: Any, count: int, node: ast.AST) -> list[Any]:
         """What several names are given at once."""
-        if isinstance(value, Const) and isinstance(value.value, (list, tuple)):
+        if isinstance(value, StaticValue) and isinstance(value.value, (list, tuple)):
             value = self.table(value.value, node)
         if isinstance(value, Arr) and len(value.dims) == 1:
             self.bail(f"{value.dims[0][0]} != {count}", node)
@@ -340,7 +340,8 @@ class Statements(Expressions):
         walk is kept.
 
         `head` writes what begins it, notes what is known where it leaves the loop, and says if data
-        decide how often it turns."""
+        decide how often it turns.
+        """
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
         self.flush()
@@ -608,7 +609,7 @@ class Statements(Expressions):
         """What a `for` runs over."""
         if isinstance(node, ast.Call):
             f = self.value(node.func)
-            f = f.value if isinstance(f, Const) else None
+            f = f.value if isinstance(f, StaticValue) else None
             if f is range and not node.keywords and 1 <= len(node.args) <= 3:
                 return self._range(node)
             start = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "start")]
@@ -736,12 +737,12 @@ _LOOPS = {
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",
     all: "A = True\nfor T in I:\n    if not E:\n        A = False\n        break",
     max: (
-        "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        "
-        "A = M(A, E)"
+        "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A "
+        "= M(A, E)"
     ),
     min: (
-        "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        "
-        "A = M(A, E)"
+        "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A "
+        "= M(A, E)"
     ),
 }
 _BY_KEY = """

@@ -4,7 +4,8 @@ in the two texts.
 Types are numpy's own by two letters ("f4", "i2", "b1") and three of Python's, which are weak: "wb",
 "wi", "wf" (a bool, an int, a float take the type of what they meet). No table of types is written:
 the type of `a op b` is that of `op(sample, sample)`. "no" is that of None, which a variable may
-hold until it has a number."""
+hold until it has a number.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Num:
     tells which, where there are several. `py`: CPython's text, which needs no types. `data`: it
     depends on data, so work on it costs cycles. `bound`: no integer of Python's own here is larger.
     `maybe`: perhaps it was never assigned. `affine`: a loop's counter, and how much more than that
-    it is."""
+    it is.
+    """
 
     alts: dict[str, str]
     py: str
@@ -66,7 +68,8 @@ class Arr:
     `mark`: CPython's text for where stores are marked; empty where they are not. `rows`: of a list
     of vectors, the place in `dims` from which on it says where they lie. `box`: of a list, whose
     numbers may be of several types, where it is made; its buffers are `buf` with a slot each, and
-    one of tags. `free`: its numbers are known ahead."""
+    one of tags. `free`: its numbers are known ahead.
+    """
 
     buf: str
     type: str
@@ -84,7 +87,7 @@ class Arr:
 
 
 @dataclass(frozen=True)
-class Table:
+class ConstantTable:
     """Numbers that are known ahead, as CPython's text and as those of the compiled one's arrays, by
     their names."""
 
@@ -94,7 +97,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Const:
+class StaticValue:
     """What is known ahead and is no number: modules, functions, dtypes, tables, None."""
 
     value: Any
@@ -107,7 +110,8 @@ class Vec:
 
     `dims`: the compiled text's length of each axis, none for a number; `size`: CPython's text for
     how many elements it has. `product`: it is the product of two others; `scaled`: one of those is
-    a number."""
+    a number.
+    """
 
     dims: tuple[str, ...]
     type: str
@@ -130,7 +134,8 @@ class Run:
 
     `size`: CPython's text for how many. `counted`: CPython's loop counts, too, and takes its items
     by number. `bounds`: first, end and step where it is a plain range of one counter. `short`: it
-    is soon over."""
+    is soon over.
+    """
 
     count: str
     item: Callable[[str], Any]

@@ -4,7 +4,8 @@ Prices belong to the target, and so to the room above. The walk writes down what
 `«3»` stands for the cycles of `pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`.
 CPython's text has a watched form: `«t1|…»` stands for what the loop `heads[1]` runs over, and a
 line `«!…»` says that `lines[4]` runs, that the test of a `while` did not hold, or that a loop was
-left (see `observe` of the room above)."""
+left (see `observe` of the room above).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,15 @@ from itertools import product
 from typing import Any, NoReturn
 
 from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, gives, held_dtype
-from ipu_teach.compile.scalar.values import Num, Refused, Scope, State, Table, Unreached, Vec
+from ipu_teach.compile.scalar.values import (
+    ConstantTable,
+    Num,
+    Refused,
+    Scope,
+    State,
+    Unreached,
+    Vec,
+)
 from ipu_teach.graph.vertex import Vertex
 
 Spot = tuple[str, int]  # file and line of a statement of the learner's
@@ -47,7 +56,8 @@ class Writer:
 
     `live`: the text is reached from above. `control`: how many branches around this place data
     decide. `dry`: a name may be assigned by a later turn of a loop; `missed`: ways that were not
-    gone for want of one."""
+    gone for want of one.
+    """
 
     # What the classes further up add: expressions, those that are numbers, branches, statements,
     # sums of many.
@@ -68,7 +78,7 @@ class Writer:
         self.tagged: set[str] = set()
         self.slots: dict[str, str] = {}
         self.loops: list[tuple[Any, str]] = []  # numpy's own loops that are called by address
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, ConstantTable] = {}
         self.boxes: dict[str, set[str]] = {}  # of lists and tables, which types their numbers have
         self.assigned: set[str] = set()  # what of the vertex some function of its class assigns
         # variables of the walk's own that are no data: whether a loop turns for the first time
@@ -258,7 +268,8 @@ class Writer:
         where it may be one.
 
         It emits as it goes. Where all come to the same text there is nothing to choose, and that
-        stands alone."""
+        stands alone.
+        """
         values = values if none else [self.present(v) for v in values]
         count, at = self.count, len(self.nb)
         outcomes = set()

@@ -4,7 +4,8 @@ named after it.
 One module for each of PopLibs' libraries. Every formula is PopLibs' own estimator, restated; each
 says in which file it stands. Sizes are ints or int64 arrays, as in `parts`. A function says whether
 it gives tile cycles, where PopLibs runs the vertex on all six workers, or worker cycles, where it
-runs on one."""
+runs on one.
+"""
 
 from ipu_teach.cost.vertices.poplin import (
     cast_after_conv,
@@ -13,7 +14,6 @@ from ipu_teach.cost.vertices.poplin import (
     conv_partial_horizontal_mac,
     conv_partial_nx1,
     conv_partial_vertical_mac,
-    outer_product,
     transpose,
 )
 from ipu_teach.cost.vertices.popnn import (
@@ -24,23 +24,15 @@ from ipu_teach.cost.vertices.popnn import (
     non_linearity_1d,
     non_linearity_grad_1d,
     pooling,
-    reduce_max_class_gather,
-    reduce_max_class_sparse,
     softmax,
 )
 from ipu_teach.cost.vertices.popops import (
     binary_op_1d,
     binary_op_2d,
     broadcast_scalar_1d,
-    broadcast_vector_inner,
-    broadcast_vector_outer,
     cast_1d,
-    cast_1d_single_worker,
-    cast_2d,
     fill,
     fill_2d,
-    hadamard,
-    memcpy,
     scaled_add,
     select,
     unary_op_1d,
@@ -80,12 +72,8 @@ __all__ = [
     "binary_op_1d",
     "binary_op_2d",
     "broadcast_scalar_1d",
-    "broadcast_vector_inner",
-    "broadcast_vector_outer",
     "calc_accuracy",
     "cast_1d",
-    "cast_1d_single_worker",
-    "cast_2d",
     "cast_after_conv",
     "circ_buf_incr_index",
     "circ_offset",
@@ -101,24 +89,19 @@ __all__ = [
     "dynamic_slice_1d",
     "fill",
     "fill_2d",
-    "hadamard",
     "has_nan",
     "heap_sort",
     "iota",
     "loss_cross_entropy",
     "loss_sum_squared",
     "max_class",
-    "memcpy",
     "multi_slice",
     "multi_update_op",
     "non_linearity_1d",
     "non_linearity_grad_1d",
     "normal",
-    "outer_product",
     "pooling",
     "reduce_contiguous",
-    "reduce_max_class_gather",
-    "reduce_max_class_sparse",
     "reduce_regions",
     "reduce_strided",
     "reduce_to_scalar",

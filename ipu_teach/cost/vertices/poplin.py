@@ -73,7 +73,8 @@ def conv_partial_1x1(
     products.
 
     `partials`: type of the sums, by default that of the operands. `interleaved`: the weights lie in
-    memory that is read 128 bits at a time."""
+    memory that is read 128 bits at a time.
+    """
     units, in_group = conv_units(dtype, target), panel_depth(dtype, target)
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group * dtype.size, target, interleaved)
@@ -243,7 +244,8 @@ def conv_partial_vertical_mac(
     channels by itself.
 
     `outputs`: sums on the tile; each worker makes its own from columns of `kernel_height`, and they
-    are added at the end."""
+    are added at the end.
+    """
     workers = target.num_worker_contexts
     column = 3 + (3 if channel_groups >= 8 else 2) * (kernel_height - 1) * max(
         1, channel_groups // 8
@@ -252,19 +254,6 @@ def conv_partial_vertical_mac(
     zeroing = 4 + -(-outputs // 2)
     added = 9 + (9 + 2 * (workers - 1)) * -(-outputs // workers) // channel_groups
     return 61 + 14 + 25 + groups * (zeroing + 32 + in_groups * (24 + inner) + added)
-
-
-def outer_product(width: Size, channels: int, groups: Size, dtype: type[DType]) -> Size:
-    """Worker cycles of OuterProduct: `width` numbers times `groups` of `channels` numbers."""
-    if dtype is FLOAT:
-        fast = channels >= 6 and channels % 2 == 0
-        return 25 + groups * (
-            11 + width * ((6 + (channels - 6) // 2) if fast else (10 + 2 * channels))
-        )
-    fast = channels >= 12 and channels % 4 == 0
-    return 25 + groups * (
-        10 + width * ((6 + (channels - 12) // 4) if fast else (10 + 5 * channels // 2))
-    )
 
 
 def cast_after_conv(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
@@ -283,12 +272,12 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
     x 2 (4 bytes).
 
     Raises `MissingPerfEstimateError` for shapes that are no whole grains: PopLibs transposes them
-    another way."""
+    another way.
+    """
     grain = 4 if dtype.size == 2 else 2
     if dtype.size not in (2, 4) or any(n % grain for n in shape) or not prod(shape):
         raise MissingPerfEstimateError(f"""PopLibs has no estimate of transposing {shape[0]} x
-            {shape[1]} elements of
-            {dtype.size} bytes.
+            {shape[1]} elements of {dtype.size} bytes.
             where: Transpose
             next:  it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x
             2.""")

@@ -57,7 +57,8 @@ def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size
     (popnn/NonLinearity.cpp).
 
     The maximum of a row is subtracted, the exponentials are summed, and each is multiplied by the
-    inverse of the sum."""
+    inverse of the sum.
+    """
     regions = [classes] * rows
     # its estimator takes one output off
     reduction = reduce_contiguous(rows + 1, classes, dtype, target)
@@ -86,19 +87,9 @@ def _loss(n: Size, dtype: type[DType], pointers: int, each: int) -> Size:
     return 5 + pointers + 5 + 2 + 1 + each * n + 1
 
 
-def reduce_max_class_gather(n: Size, target: Target) -> Size:
-    """Tile cycles of ReduceMaxClassGather: each worker's largest of its share of `n` values."""
-    return 9 + target.num_worker_contexts * max_class(share(n, target))
-
-
 def max_class(n: Size) -> Size:
     """Worker cycles of one worker's part of ReduceMaxClassGather: the largest of `n`."""
     return 30 + 3 * (either(n > 1, n, 1) - 1)
-
-
-def reduce_max_class_sparse(n: Size) -> Size:
-    """Worker cycles of ReduceMaxClassSparse: the largest of `n` candidates with their places."""
-    return 27 + 3 * (n - 1)
 
 
 def calc_accuracy(rows: Size) -> Size:

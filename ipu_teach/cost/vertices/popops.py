@@ -2,7 +2,8 @@
 (graphcore/poplibs, lib/popops).
 
 Functions of one size cost a 1-D vertex in tile cycles: PopLibs runs it on all six workers. Those of
-a list of regions cost a 2-D vertex in worker cycles: it runs on one."""
+a list of regions cost a 2-D vertex in worker cycles: it runs on one.
+"""
 
 from __future__ import annotations
 
@@ -98,58 +99,6 @@ def broadcast_scalar_1d(op: str, n: Size, dtype: type[DType], target: Target) ->
     return target.num_worker_contexts * (20 + inner) + SUPERVISOR_OVERHEAD
 
 
-def broadcast_vector_outer(
-    op: str,
-    rows: Size,
-    columns: Size,
-    dtype: type[DType],
-    target: Target,
-    *,
-    by_row: bool,
-    misaligned: bool = False,
-) -> Size:
-    """Tile cycles of BroadcastVectorOuterByRow or -ByColumn: each row of [rows, columns] with its
-    element of a vector.
-
-    `by_row`: the workers share the rows; else they share the columns, and each goes through all
-    rows."""
-    rate = find(BROADCAST, op, dtype, "BroadcastVectorOuter")
-    mine, across = (share(rows, target), columns) if by_row else (rows, share(columns, target))
-    row = (25 if misaligned else 7) + loop(across, rate.width(dtype, target), rate.cycles + 1)
-    return target.num_worker_contexts * (15 + mine * row) + SUPERVISOR_OVERHEAD
-
-
-def broadcast_vector_inner(rows: Size, length: Size, dtype: type[DType], target: Target) -> Size:
-    """Tile cycles of BroadcastVectorInner with addition, a bias: [rows, length] + [length]. The
-    workers share the rows."""
-    blocks = share(rows, target)
-    if dtype is FLOAT:
-        core = either(blocks == 0, 1, 1 + 5 + length * (3 + 2 * blocks + 5) + 1)
-        return 13 + target.num_worker_contexts * (17 + core)
-    # HALF: whole groups of eight or four elements, else one by one; each path is found by checks
-    # that cost cycles too.
-    eights = (
-        5
-        + 2
-        + either(blocks == 1, 3 + 7 * (length // 8), 4 + length // 8 * (15 + 2 * (blocks - 1)))
-        + 1
-    )
-    fours = 9 + 5 + length // 4 * (13 + 2 * (blocks // 2 - 1) + blocks % 2) + 1
-    single = either(blocks == 1, 7, 9) + 5 + length * (5 + 9 * blocks) + 1
-    core = either(
-        (length % 8 == 0) & (length <= 2048),
-        eights,
-        either((length % 4 == 0) & (blocks > 1), fours, single),
-    )
-    alignment = 7 * (length % 2)
-    return 13 + target.num_worker_contexts * (19 + alignment + either(blocks == 0, 1, core))
-
-
-def hadamard(regions: Sequence[Size], dtype: type[DType], target: Target) -> Size:
-    """Worker cycles of HadamardProd: products of regions of these sizes, element by element."""
-    return 5 + sum(6 + 2 * ceil_div(n, target.get_vector_width(dtype)) for n in regions)
-
-
 def select(regions: Sequence[Size]) -> Size:
     """Worker cycles of Select: one of two values for each element of regions of these sizes."""
     return 5 + sum(6 + 5 * n for n in regions)
@@ -173,7 +122,8 @@ def scaled_add(
 
     `operation`: "ADD", "SUBTRACT" or "AXPBY", with a factor that is a tensor. `memory_constrained`:
     the operands lie in different memory elements. As PopLibs does, it leaves out the vectors that
-    do not fill all workers."""
+    do not fill all workers.
+    """
     workers, width = target.num_worker_contexts, target.get_vector_width(dtype)
     if not is_float(dtype):
         return 53 + 26 * (n // 3) + 6 + either(n % 3 == 0, 0, 26 * (n % 3) + 14)
@@ -201,20 +151,6 @@ def cast_1d(n: Size, source: type[DType], destination: type[DType], target: Targ
     return 12 + target.num_worker_contexts * (
         18 + _cast(share(n, target), source, destination, target)
     )
-
-
-def cast_1d_single_worker(
-    n: Size, source: type[DType], destination: type[DType], target: Target
-) -> Size:
-    """Worker cycles of Cast1DSingleWorker: `n` elements on one worker."""
-    return 5 + _cast(n, source, destination, target)
-
-
-def cast_2d(
-    regions: Sequence[Size], source: type[DType], destination: type[DType], target: Target
-) -> Size:
-    """Worker cycles of Cast2D on regions of these sizes."""
-    return 5 + sum(11 + _cast(n, source, destination, target) for n in regions)
 
 
 def _cast(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
@@ -276,9 +212,3 @@ def fill_2d(regions: Sequence[Size], dtype: type[DType]) -> Size:
     """Worker cycles of Fill2D on regions of these sizes (PerformanceEstimation.cpp)."""
     saved = 2 if dtype is HALF or dtype.size == 8 else 3
     return 5 + (saved == 3) + sum(fill(n, dtype) - saved for n in regions)
-
-
-def memcpy(num_bytes: Size, target: Target) -> Size:
-    """Tile cycles of moving bytes inside a tile, at `Target.memcpy_bytes_per_cycle` (PopLibs tools,
-    single_conv_layer)."""
-    return ceil_div(num_bytes, target.memcpy_bytes_per_cycle)

@@ -4,7 +4,8 @@ vanish.
 A codelet that does nothing but operations on whole regions, element by element, gives every element
 the same bits whoever computes it. So where regions of neighbouring vertices touch in every field
 alike, they are one long region, whatever their sizes, and it is cut anew into pieces whose
-temporaries stay in a core's cache."""
+temporaries stay in a core's cache.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.engine.backend import Call
-from ipu_teach.engine.batch import plan
+from ipu_teach.engine.batch import batch_plan
 from ipu_teach.engine.batch.chunk import Chunk
-from ipu_teach.engine.batch.liveness import last_uses, live_bytes
+from ipu_teach.engine.batch.last_use import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import Placement
 from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import LEAST_RUN, Nest, Region
@@ -77,13 +78,13 @@ class _Pieces:
 
     def __init__(self, site: Site, regions: dict[int, Region]) -> None:
         self._site, self._regions = site, regions
-        self._plans: dict[int, plan.Plan] = {}
+        self._plans: dict[int, batch_plan.BatchPlan] = {}
         self._pool: dict[Any, list[Array]] = defaultdict(list)
         self.calls: list[Call] = []
         trace = site.group.trace
         samples = [np.asarray(trace.samples[i]) for i in regions]
         touched, length = sum(s.itemsize for s in samples), max(s.size for s in samples)
-        budget = site.memory.backend.chunk_bytes or plan.CHUNK_BYTES
+        budget = site.memory.backend.chunk_bytes or batch_plan.CHUNK_BYTES
         self._most = max(
             1, budget // (touched + live_bytes(trace, last_uses(trace)[0]) // max(1, length))
         )
@@ -96,14 +97,14 @@ class _Pieces:
             nest = Nest(0, (1,), base, np.zeros((len(base), 1), np.int64))
             Chunk(self._plan(min(self._most, length - start)), nest, nest, {}).bind()
 
-    def _plan(self, length: int) -> plan.Plan:
+    def _plan(self, length: int) -> batch_plan.BatchPlan:
         if length not in self._plans:
             trace = _resized(self._site.group.trace, length)
             column = {i: number for number, i in enumerate(self._regions)}
             placement = Placement(
                 trace, self._site.memory, self._regions, [], column, list(self._regions)
             )
-            made = plan.Plan(
+            made = batch_plan.BatchPlan(
                 replace(self._site, group=replace(self._site.group, trace=trace)), placement
             )
             made.calls, made.buffers.pool = self.calls, self._pool

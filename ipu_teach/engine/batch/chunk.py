@@ -15,7 +15,7 @@ from ipu_teach.engine.views import Nest, Region
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:
-    from ipu_teach.engine.batch.plan import Plan
+    from ipu_teach.engine.batch.batch_plan import BatchPlan
 
 WINDOW = 16  # from this many elements on, a contiguous region is gathered as one window
 
@@ -24,7 +24,7 @@ class Chunk(Operations):
     """The vertices of `piece`, a part of `nest`. `packed`: regions that were laid out for all of
     the nest."""
 
-    def __init__(self, plan: Plan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
+    def __init__(self, plan: BatchPlan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
         super().__init__(plan.xp, plan.trace, plan.products, plan.calls, len(piece.shape))
         self.plan, self.nest, self.piece, self.packed = plan, nest, piece, packed
         self.placement, self.buffers = plan.placement, plan.buffers
@@ -86,7 +86,8 @@ class Chunk(Operations):
         """Append the call of a computation and return where its result will be.
 
         What depends on shared regions alone is computed once, on axes of length 1, unless it is
-        written to later."""
+        written to later.
+        """
         leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self.lead
         store = self._direct(number, op)

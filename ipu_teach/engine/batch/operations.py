@@ -1,7 +1,8 @@
 """The calls of a trace's operations, on the values of many vertices at once.
 
 The bits are those of the plain vertex loop: no sum is reordered, and what numpy computes in another
-way for many vertices than for one is called vertex by vertex."""
+way for many vertices than for one is called vertex by vertex.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import numpy as np
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
 from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.kernels import apply, call_each, call_rows
-from ipu_teach.engine.batch.liveness import alone_or_backwards, by_rows
+from ipu_teach.engine.batch.last_use import alone_or_backwards, by_rows
 from ipu_teach.engine.batch.products import Products
 from ipu_teach.types import Array
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_teach.compile.trace import Trace
-from ipu_teach.engine.batch.liveness import delicate_roots, only_numbers, soft_roots
-from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.batch.last_use import delicate_roots, only_numbers, soft_roots
 from ipu_teach.engine.site import Site
+from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
 from ipu_teach.types import Array
 
@@ -27,7 +27,8 @@ class Placement:
     `nests`: the vertices as nests, `column` each region's number in them, if it takes part; `here`:
     regions used in place, `strided` those of them that have gaps. `running`: the order of the
     vertices, if it is not their own. `model`: the region after which results lie. `side_by_side`:
-    one element of all vertices after the other."""
+    one element of all vertices after the other.
+    """
 
     trace: Trace
     memory: Memory

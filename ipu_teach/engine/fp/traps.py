@@ -13,7 +13,8 @@ What counts is what numpy reports, vertex by vertex. A NaN that is only passed o
 where the chip stops. Integers never stop a batch; where vertices with FLOAT or HALF fields run one
 by one, a single integer that overflows does, and integers divided by zero do everywhere. Of an
 infinity and an overflow stored by one assignment both become NaN. Copies, streams and vertices that
-draw random numbers are not looked at."""
+draw random numbers are not looked at.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ class FloatingPoint:
         return np.errstate(**told, call=lambda kind, _: overflows.append(kind))  # type: ignore[arg-type]
 
 
-class Watch:
+class TrapWatch:
     """What stops each vertex of a group, by the bits of FP_CTL on its tile."""
 
     def __init__(self, codes: Array) -> None:
@@ -94,14 +95,14 @@ class Watch:
         return FloatingPoint.of(int(self._codes[number]))
 
 
-def watch_of(group: Group, registers: Registers) -> Watch | None:
+def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
     """What stops vertices of `group`, as numbers behave now; None if nothing does, or if they do
     not compute with floats."""
     if group.at_once or not any(
         field.dtype in (FLOAT, HALF) for field in group.table.fields.values()
     ):
         return None
-    watch = Watch(registers.behaviour[group.table.tiles[group.rows]])
+    watch = TrapWatch(registers.behaviour[group.table.tiles[group.rows]])
     return watch if watch.kinds else None
 
 
@@ -158,7 +159,8 @@ def _looked_at(call: Call) -> list[Call]:
     """What looks at the result of a call, if that may have something to report and keep silent.
 
     The vector forms of functions that are not rounded may not report what their forms for single
-    numbers do."""
+    numbers do.
+    """
     function, args = call
     if function is apply:
         return [(alarm, (args[2],))]
@@ -186,7 +188,8 @@ def trapped(
     """The error for a vertex that trapped, with those of its fields that stand in the line.
 
     `values`: (before, after) of its written fields, by name, as they become where nothing stops the
-    vertex."""
+    vertex.
+    """
     file = table.codelet.compute.__code__.co_filename
     lines = [
         frame.line or ""
@@ -202,8 +205,8 @@ def trapped(
     return FloatingPointTrapError(f"""A floating-point exception stopped the run: {error}.
         where: {line}, {vertex_name(table, row)} of compute set {compute_set!r}{seen}
         next:  look at what the vertex was given; without debug.floatPointOpException and
-        debug.nanOverflowException, or with
-        set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN.""")
+        debug.nanOverflowException, or with set_floating_point_behaviour ahead of it, the run goes
+        on with infinity or NaN.""")
 
 
 def _first_lost(before: Any, after: Any) -> str:

@@ -10,10 +10,10 @@ import numpy as np
 
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.workers import race_of
-from ipu_teach.cost.codelets import UNIT, UNKNOWN
-from ipu_teach.engine.fp.vertex import Numbers
+from ipu_teach.cost.traced import UNIT, UNKNOWN
+from ipu_teach.engine.fp.vertex_floats import VertexFloats
 from ipu_teach.engine.scalar.fields import elements, index_of, mark_of, meeting, parts_of
-from ipu_teach.engine.scalar.program import FOREVER, program_of
+from ipu_teach.engine.scalar.functions import FOREVER, program_of
 from ipu_teach.engine.site import Site
 
 
@@ -36,7 +36,7 @@ class Counting:
         number: int,
         regions: Mapping[str, Any],
         places: Mapping[str, Any],
-        numbers: Numbers | None,
+        numbers: VertexFloats | None,
     ) -> None:
         """Count vertex `number` on `regions`, which changes. `places`: where their parts lie."""
         code, workers = self.code, max(1, len(self.group.workers))

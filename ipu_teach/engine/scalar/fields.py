@@ -3,7 +3,8 @@ vertex offsets and strides.
 
 A field stays in the machine's memory where it lies in strides there; else it is copied into a
 buffer of its own before a run and back after it. Stores into Outputs are marked in `defined`, which
-holds a byte for each byte of memory, at the same places."""
+holds a byte for each byte of memory, at the same places.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +17,21 @@ from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.tracer import is_list
-from ipu_teach.engine.fp.vertex import Numbers
-from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.fp.vertex_floats import VertexFloats
+from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
 
 
-class Place:
+class FieldPlace:
     """One field of every vertex: `offsets` int64[vertices] in `flat`, and (length, stride) of each
     axis, in elements.
 
     `index`: int64[vertices, elements], where a field that is copied lies in memory; None for one
     that stays there, as it does if it lies in the same strides for every vertex. A list of vectors
     is always copied: `rows` has the beginning and the length of each vector, from where the
-    vertex's elements begin."""
+    vertex's elements begin.
+    """
 
     def __init__(
         self, group: Group, graph: FrozenGraph, memory: Memory, name: str, packed: bool
@@ -120,13 +122,13 @@ class Fields:
         self, group: Group, code: ScalarCode, graph: FrozenGraph, memory: Memory, defined: Array
     ) -> None:
         self.code, self.count = code, len(group.rows)
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, FieldPlace] = {}
         for name, declared in code.fields.items():
-            place = Place(group, graph, memory, name, packed=code.multi and declared.written)
+            place = FieldPlace(group, graph, memory, name, packed=code.multi and declared.written)
             # A sum goes through memory from its lower end, whatever the stride's sign: let it lie
             # as it does for one vertex.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
-                place = Place(group, graph, memory, name, packed=True)
+                place = FieldPlace(group, graph, memory, name, packed=True)
             self.places[name] = place
         self.defined = {
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
@@ -159,7 +161,7 @@ class Fields:
             else np.zeros(len(place.flat), self.defined[name].dtype)
         )
 
-    def arguments(self, vertex: int, numbers: Numbers | None) -> list[Any]:
+    def arguments(self, vertex: int, numbers: VertexFloats | None) -> list[Any]:
         """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes
         them."""
         found: list[Any] = [place.view(place.flat, vertex) for place in self.places.values()]

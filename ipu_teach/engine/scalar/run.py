@@ -7,12 +7,16 @@ put back and begun again.
 
 Where the compiled loop cannot go on with a vertex, that one is put back and CPython's text runs it.
 Where that fails, the plain loop does, and raises the learner's own error. An interruption puts back
-the fields of all."""
+the fields of all.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, TimeoutError as StillRunning
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from math import inf
 from time import perf_counter
@@ -21,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.workers import race_of
-from ipu_teach.cost.codelets import UNIT, UNKNOWN
-from ipu_teach.engine.fp.vertex import Numbers
+from ipu_teach.cost.traced import UNIT, UNKNOWN
+from ipu_teach.engine.fp.vertex_floats import VertexFloats
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.scalar.compiled import Loop
 from ipu_teach.engine.scalar.fields import Fields
-from ipu_teach.engine.scalar.program import Caller, program_of
-from ipu_teach.engine.scalar.text import compiled_text
+from ipu_teach.engine.scalar.function_text import compiled_text
+from ipu_teach.engine.scalar.functions import Caller, program_of
 from ipu_teach.engine.site import Site
 
 MOST_VIEWS = 1 << 12  # vertices of which the views of fields are made once and kept
@@ -37,7 +41,19 @@ FIRST_LOOK = 0.002  # seconds from which on the time of what is left can be told
 PATIENCE = 1.0
 CHECK = 0.05  # seconds between two looks whether somebody interrupts
 PIECE = 1024  # vertices of a compiled loop that runs for a while at a time, to begin with
-CHOSEN = ""  # "python" or "compiled" instead of the clock, for tests and within checks
+# "python" or "compiled" instead of the clock; see `chosen`
+CHOSEN = ContextVar("way of scalar loops", default="")
+
+
+@contextmanager
+def chosen(way: str) -> Iterator[None]:
+    """Let scalar loops run by "python" or "compiled", whatever the clock says: for tests, and
+    within checks."""
+    before = CHOSEN.set(way)
+    try:
+        yield
+    finally:
+        CHOSEN.reset(before)
 
 
 class _Long(BaseException):
@@ -123,9 +139,10 @@ class ScalarRun:
     def _wait(self) -> float:
         """Seconds until a compiled loop could run; without end if CPython's text shall go on
         anyway."""
-        if not self.plain or not self.program.compiles or CHOSEN == "python":
+        way = CHOSEN.get()
+        if not self.plain or not self.program.compiles or way == "python":
             return inf
-        return 0.0 if CHOSEN else self.program.seconds_to_compile(self.text)
+        return 0.0 if way else self.program.seconds_to_compile(self.text)
 
     def _by_python(self, first: int, last: int, wait: float = inf) -> int:
         """Run some vertices. Returns with which a loop that runs after `wait` seconds had better go
@@ -161,7 +178,7 @@ class ScalarRun:
     def _call(self, v: int) -> Caller:
         """What runs one vertex, made once for the first of them. It gives what was counted; ~ of
         that for an answer of no."""
-        numbers = None if self.plain else Numbers(self.site, v)
+        numbers = None if self.plain else VertexFloats(self.site, v)
         regions = self.fields.arguments(v, numbers)
         call = self.program.caller(self.number, regions, numbers, LOOK, self.patience.longer)
         if len(self.calls) < MOST_VIEWS:

@@ -18,7 +18,7 @@ from ipu_teach.poplibs.library import (
     variant,
 )
 from ipu_teach.poplibs.options import Options
-from ipu_teach.poplibs.poplin.codelets import adder, multiplier
+from ipu_teach.poplibs.poplin.matmul_codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
@@ -74,7 +74,8 @@ def mat_mul() -> None:
     The value of a block is numpy's `a_block @ b_block` in the precision of the sums; partial sums
     are added first to last; the result is rounded once. It lies on the tiles that made it. Compute
     sets: multiply, and perhaps reduce or cast; of an empty product none. Modelled cycles: the
-    plan's. Raises `PoplibsError` and `InvalidOptionError`."""
+    plan's. Raises `PoplibsError` and `InvalidOptionError`.
+    """
 
 
 @variant(_multiplied, 3)
@@ -119,7 +120,8 @@ def mat_mul_acc() -> None:
     of c's dtype.
 
     The product is made as a tensor of c's dtype, then added as by `popops.scaled_add_to`: times k,
-    rounded, added, rounded."""
+    rounded, added, rounded.
+    """
 
 
 @variant(_accumulated, 3)
@@ -180,16 +182,14 @@ def _settled(
         or plan.num_blocks > graph.target.num_tiles
     ):
         raise refused(f"""was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles
-            for a product of
-            {wanted.shapes()} on {graph.target.num_tiles:,}.
+            for a product of {wanted.shapes()} on {graph.target.num_tiles:,}.
             next:  plan the product that is to be made: poplin.plan_mat_mul(m, k, n,
             graph.target).""")
     types = plan.product.partials, plan.product.out
     if types != (wanted.partials, wanted.out):
         raise refused(f"""was given a plan with sums of {types[0].__name__} and a result of
-            {types[1].__name__} for operands of
-            {a.dtype.__name__}, sums of {wanted.partials.__name__} and a result of
-            {wanted.out.__name__}.
+            {types[1].__name__} for operands of {a.dtype.__name__}, sums of
+            {wanted.partials.__name__} and a result of {wanted.out.__name__}.
             next:  give plan_mat_mul the same dtype, out_type and partials_type.""")
     return plan.product, plan
 

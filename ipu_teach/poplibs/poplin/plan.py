@@ -13,7 +13,8 @@ The search is exhaustive: every way to cut is costed, as arrays, for machines of
 no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth less than the
 model's of the graph that is built, and up to twice as many where the operands lie well. What two
 tiles of a pair share changed the best of no plan in an exhaustive search over small products; where
-operands lie can, which is why they are best made for the plan."""
+operands lie can, which is why they are best made for the plan.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
 from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.errors import shown
-from ipu_teach.graph.text import table
+from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
-from ipu_teach.poplibs.drawing import Matrix
+from ipu_teach.poplibs.drawing import DrawnMatrix
 from ipu_teach.poplibs.library import as_given, calling, check_sizes, library, refused
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
@@ -52,7 +53,8 @@ class Product:
     """What is to be planned: [groups, m, k] times [groups, k, n], with its types.
 
     `dtype`: of both operands; `partials`: of the sums; `out`: of the result. `wide_loads`,
-    `fast_reduce`: as of a `Wish`."""
+    `fast_reduce`: as of a `Wish`.
+    """
 
     m: int
     k: int
@@ -89,7 +91,8 @@ class MatMulPlan:
     tile of its own; `inner_steps`, `column_steps`: pieces one after the other. `method`: "AMP"
     (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac). `cycles`: all supersteps, modelled;
     `parts`: (what, cycles) of each kind, syncs among them. `temporary_bytes`: what the fullest tile
-    holds of blocks and sums beside its part of the operands and of the result."""
+    holds of blocks and sums beside its part of the operands and of the result.
+    """
 
     product: Product
     row_blocks: int
@@ -154,21 +157,23 @@ class MatMulPlan:
             if steps == 1
             else (
                 f"; {steps:,} steps, {self.column_steps:,} of columns by {self.inner_steps:,} of "
-                f"inner"
+                "inner"
             )
         )
         return (
             f"MatMulPlan({self.product.shapes()}, {_named(self.product)}, {self.num_blocks:,} of "
-            f"{self.num_tiles:,} tiles: "
-            f"{cut}{one_by_one}; {self.method}; {self.cycles:,} modelled cycles, "
-            f"{self.temporary_bytes:,} bytes for a while)"
+            f"{self.num_tiles:,} tiles: {cut}{one_by_one}; {self.method}; {self.cycles:,} modelled "
+            f"cycles, {self.temporary_bytes:,} bytes for a while)"
         )
 
     def _repr_html_(self) -> str:
         rows, inner, columns = self.row_blocks, self.inner_blocks, self.column_blocks
-        a, b = Matrix("A", self.m, self.k, inner, rows), Matrix("B", self.k, self.n, columns, inner)
+        a, b = (
+            DrawnMatrix("A", self.m, self.k, inner, rows),
+            DrawnMatrix("B", self.k, self.n, columns, inner),
+        )
         parts = [(what, f"{cycles:,}") for what, cycles in self.parts]
-        picture = drawing.product(a, b, Matrix("C", self.m, self.n, columns, rows), repr(self))
+        picture = drawing.product(a, b, DrawnMatrix("C", self.m, self.n, columns, rows), repr(self))
         return picture + table(repr(self), ("part", "modelled cycles"), parts, "parts")
 
 
@@ -211,7 +216,8 @@ def plan_mat_mul(
 
     If no plan keeps within `available_memory_proportion` of a tile, the one that needs least. Plans
     are remembered. Raises `PoplibsError` for sizes below 1, types that are not multiplied, and
-    products that fit on no tile, and `InvalidOptionError`."""
+    products that fit on no tile, and `InvalidOptionError`.
+    """
     check_sizes(target, 1, m=m, k=k, n=n, groups=groups)
     wish = wish_of(options, partials_type, available_memory_proportion)
     product = product_of((int(groups), int(m), int(k), int(n)), dtype, out_type, wish)
@@ -253,7 +259,8 @@ class PlanningCache:
     cache=cache)`.
 
     The kit remembers plans by itself; a cache of one's own says which ones a program uses. `size`:
-    how many."""
+    how many.
+    """
 
     def __init__(self) -> None:
         self.plans: dict[tuple[Product, Target, float], MatMulPlan] = {}
@@ -289,8 +296,7 @@ def planned(
     plan = _best(product, target, share)
     if plan.temporary_bytes > target.bytes_per_tile:
         raise refused(f"""finds no way to cut {product.shapes()}: the smallest blocks need
-            {plan.temporary_bytes:,} bytes of a
-            tile, which has {target.bytes_per_tile:,}.
+            {plan.temporary_bytes:,} bytes of a tile, which has {target.bytes_per_tile:,}.
             next:  use more tiles, or multiply a part of the rows or columns at a time.""")
     if cache is not None:
         cache.plans[product, target, share] = plan

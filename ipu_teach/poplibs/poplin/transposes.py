@@ -6,7 +6,7 @@ from itertools import product
 
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.library import OWN, Matrix, library, refused
-from ipu_teach.poplibs.poplin.codelets import transposer
+from ipu_teach.poplibs.poplin.matmul_codelets import transposer
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 
@@ -20,7 +20,8 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
 
     The result is cut into blocks of whole grains (2 x 2 elements of 4 bytes, 4 x 4 of 2), its rows
     first, a block a tile. Modelled cycles: PopLibs' Transpose2d
-    (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`."""
+    (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`.
+    """
     if x.dtype.size not in (2, 4):
         raise refused(
             f"moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.",

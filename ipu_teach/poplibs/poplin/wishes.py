@@ -32,7 +32,8 @@ class Wish:
     """`partials`: type of the sums, None for the usual one; `proportion`: of a tile's memory.
 
     `wide_loads`: the AMP units load 128 bits of weights a cycle instead of 64; `fast_reduce`:
-    partial sums are read likewise."""
+    partial sums are read likewise.
+    """
 
     partials: object = None
     proportion: object = MEMORY_PROPORTION

@@ -24,7 +24,8 @@ class NonLinearityType(Enum):
     GELU x times the normal distribution up to x, by its approximation with tanh; GELU_ERF the same
     by the error function. SWISH x sigmoid(x). SOFTMAX probabilities of each row, and SOFTMAX_STABLE
     the same: here the largest is always subtracted first. SOFTMAX_SCALED those times
-    `SOFTMAX_SCALING`, so that small ones do not vanish in HALF."""
+    `SOFTMAX_SCALING`, so that small ones do not vanish in HALF.
+    """
 
     RELU = "RELU"
     SIGMOID = "SIGMOID"
@@ -57,8 +58,11 @@ def kind_of(given: object) -> NonLinearityType:
     if isinstance(given, str) and given.upper() in known:
         return known[given.upper()]
     meant = did_you_mean(given, known) if isinstance(given, str) else ""
+    all_of_them = (
+        "popnn.NonLinearityType has them all" if meant else f"use one of {', '.join(known)}"
+    )
     raise refused(f"""was given {shown(given)} as its non-linearity.
-        next:  {f"{meant}popnn.NonLinearityType has them all." if meant else f"use one of {', '.join(known)}."}""")
+        next:  {meant}{all_of_them}.""")
 
 
 def sigmoid(x: Any) -> Any:

@@ -49,7 +49,8 @@ def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -
     classes [rows].
 
     loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at
-    the expected class). Rows of class `MASKED_LABEL_CODE` have neither. In single precision."""
+    the expected class). Rows of class `MASKED_LABEL_CODE` have neither. In single precision.
+    """
     outputs = outputs.astype(np.float32)
     classes = np.arange(outputs.shape[1], dtype=np.uint32)
     column = expected.reshape(-1, 1)
@@ -184,7 +185,8 @@ def calc_loss(
     correct answers are added as by `calc_accuracy`.
 
     Rows are shared among the workers of all tiles. Modelled cycles: PopLibs' loss transforms
-    (popnnCycleEstimators.cpp). Raises `PoplibsError`."""
+    (popnnCycleEstimators.cpp). Raises `PoplibsError`.
+    """
     chosen = _loss_type(loss_type)
     check_matrix(graph, "model_outputs", model_outputs)
     squared = chosen is LossType.SUM_SQUARED_LOSS
@@ -296,7 +298,8 @@ def calc_accuracy(
 
     `outputs`: FLOAT or HALF; `expected` [batch]: UNSIGNED_INT. Of equal elements the first counts.
     Modelled cycles: PopLibs' ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp).
-    Raises `PoplibsError`."""
+    Raises `PoplibsError`.
+    """
     check_matrix(graph, "outputs", outputs)
     _check_accuracy(graph, outputs, expected, num_correct)
     _count(graph, outputs, expected, num_correct, prog, debug_context)

@@ -3,7 +3,8 @@
 One vertex a tile, on the elements that lie there. Values are worked out in single precision and
 rounded once. Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
 (popnn/popnnCycleEstimators.cpp). It has none of HARD_SIGMOID, which is made of elementwise
-operations here as there, nor of GELU_ERF's gradient: that costs GELU_ERF and GELU's gradient."""
+operations here as there, nor of GELU_ERF's gradient: that costs GELU_ERF and GELU's gradient.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from ipu_teach.poplibs.popnn.softmax import (
     probabilities_in_place,
     softmax_input_gradient,
 )
-from ipu_teach.poplibs.popops.codelets import per_tile
+from ipu_teach.poplibs.popops.elementwise_codelets import per_tile
 from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -131,7 +132,8 @@ def non_linearity(
 
     `kind`: a `NonLinearityType` or its name. SOFTMAX and its kin want x [batch, classes]; see
     `softmax`. SOFTMAX_SCALED gives `SOFTMAX_SCALING` times as much, which `calc_loss` is told as
-    its `model_output_scaling`. Raises `PoplibsError`."""
+    its `model_output_scaling`. Raises `PoplibsError`.
+    """
     chosen = kind_of(kind)
     if chosen.by_row:
         check_matrix(graph, "x", x)
@@ -184,7 +186,8 @@ def non_linearity_input_gradient(
     and mapping of the latter.
 
     `act`: what came out of f, but for GELU, GELU_ERF and SWISH what went in. Same shape and dtype,
-    FLOAT or HALF. RELU's slope at 0 is 0. Raises `PoplibsError`."""
+    FLOAT or HALF. RELU's slope at 0 is 0. Raises `PoplibsError`.
+    """
     chosen = kind_of(kind)
     if chosen is NonLinearityType.SOFTMAX_SCALED:
         raise refused("""has no gradient of SOFTMAX_SCALED.

@@ -69,7 +69,6 @@ def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
         raise refused(f"""wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was
-            given {expected.shape[0]} of
-            {expected.dtype.__name__}.
+            given {expected.shape[0]} of {expected.dtype.__name__}.
             where: {expected!r}
             next:  give one for each row; cast them with popops.cast.""")

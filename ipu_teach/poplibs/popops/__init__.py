@@ -3,7 +3,8 @@
 Every function appends to the Sequence `prog` and runs nothing. Where results lie, and what each
 costs, stands in its docstring and at the head of its module:
 
-    elementwise, ternary   operations of one, two and three operands; `operations` has the table of them
+    elementwise, ternary   operations of one, two and three operands; `operations` has their table,
+                           and `forms` the way of all
     expr, fused            expressions of several operations in one vertex: `map`
     reductions             `reduce` and its plans
     scaled                 a = a + k b, in place

@@ -12,7 +12,7 @@ from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.graph.registers import ESR, NANOO, RegisterVertex
 from ipu_teach.poplibs.library import OWN, library, refused
-from ipu_teach.poplibs.popops.codelets import codelet, per_tile
+from ipu_teach.poplibs.popops.elementwise_codelets import codelet, per_tile
 from ipu_teach.poplibs.popops.operands import check_output
 from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Sequence as Program
@@ -54,7 +54,8 @@ class ToQuarter(RegisterVertex):
 
     The tile's control register says what becomes of numbers that are too large, NaN (NANOO) or the
     largest code, and whether the workers' generators round (ESR), each for its part of the
-    elements, as those of `poprand` do."""
+    elements, as those of `poprand` do.
+    """
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[UNSIGNED_CHAR]]
@@ -117,7 +118,8 @@ def cast(
     To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone. What is too
     large for one becomes the largest, or NaN with the option debug.nanOverflowMode or
     `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding both kinds
-    of narrow floats are rounded by chance."""
+    of narrow floats are rounded by chance.
+    """
     dtype = as_dtype(dtype, "cast()")
     made = _codelet(x, dtype)
     out = like(graph, x, f"{debug_context}/out", dtype)

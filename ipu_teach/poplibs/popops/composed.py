@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.poplibs.popops import forms
 from ipu_teach.poplibs.popops.casts import cast
-from ipu_teach.poplibs.popops.codelets import OF_THREE, codelet, per_tile
-from ipu_teach.poplibs.popops.elementwise import NEW
 from ipu_teach.poplibs.popops.operands import common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate
 from ipu_teach.poplibs.poputil import seen_in
@@ -95,16 +94,14 @@ def _apply(
     if not tensors:
         result = evaluate(operation, *(x.value for x in operands if isinstance(x, _Number)))
         return _Number(result, OPERATIONS[operation].result(operands[0].dtype))
-    if operation in NEW:
-        made: Tensor = NEW[operation](
-            graph, *(x if isinstance(x, Tensor) else x.value.item() for x in operands), prog, label
+    does = OPERATIONS[operation]
+    if does.arity < 3:
+        return forms.new(
+            graph, does, [x if isinstance(x, Tensor) else x.value for x in operands], prog, label
         )
-        return made
-    base, _, fields = OF_THREE[operation]
     whole = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
     out = result_like(graph, tensors, common_shape(tensors), whole[0].dtype, label)
-    edges = {field: seen_in(t, out.shape) for field, t in zip(fields, whole, strict=True)}
-    per_tile(graph, codelet(base, whole[0].dtype), out, {**edges, "out": out}, prog, label)
+    forms.write(graph, does, whole, out, prog, label)
     return out
 
 

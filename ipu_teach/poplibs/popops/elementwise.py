@@ -8,7 +8,8 @@ One compute set with one vertex a tile; each vertex works on the elements of the
 its tile, so operands that lie elsewhere are exchanged. With two operands, numpy's broadcasting; one
 may be a number. A new tensor has the mapping of the operand of its shape (the first, if both have
 it), or is mapped linearly if neither has. Dtypes, values and costs:
-`ipu_teach.poplibs.popops.operations`."""
+`ipu_teach.poplibs.popops.operations`.
+"""
 
 from __future__ import annotations
 
@@ -16,51 +17,14 @@ from collections.abc import Callable
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.library import OWN, Free, check_number, check_same, library, refused
-from ipu_teach.poplibs.popops.codelets import (
-    BinaryOp1D,
-    BinaryOp1DInPlace,
-    BroadcastScalar1D,
-    BroadcastScalar1DInPlace,
-    UnaryOp1D,
-    UnaryOp1DInPlace,
-    codelet,
-    per_tile,
-)
-from ipu_teach.poplibs.popops.operands import (
-    CAST,
-    GIVE,
-    ORDINALS,
-    Operand,
-    check_in_place,
-    check_operand,
-    check_output,
-    common_shape,
-    result_like,
-)
-from ipu_teach.poplibs.popops.operations import BINARY, UNARY, Operation
+from ipu_teach.poplibs.library import OWN, Free, library
+from ipu_teach.poplibs.popops import forms
+from ipu_teach.poplibs.popops.forms import checked
+from ipu_teach.poplibs.popops.operands import ORDINALS, Operand, check_operand
+from ipu_teach.poplibs.popops.operations import BINARY, UNARY, ElementwiseOperation
 from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
-
-COMMUTATIVE = {
-    "ADD",
-    "MULTIPLY",
-    "MAXIMUM",
-    "MINIMUM",
-    "EQUAL",
-    "NOT_EQUAL",
-    "LOGICAL_AND",
-    "LOGICAL_OR",
-    "BITWISE_AND",
-    "BITWISE_OR",
-    "BITWISE_XOR",
-    "BITWISE_XNOR",
-}
-
-
-NEW: dict[str, Any] = {}  # by the name of the operation: the function that gives a new tensor
 
 
 class UnaryFunction(Protocol):
@@ -124,7 +88,7 @@ def _named(function: Callable[..., Any], name: str, text: str) -> Any:
     return library(function)
 
 
-def _dtypes(operation: Operation) -> str:
+def _dtypes(operation: ElementwiseOperation) -> str:
     gives = "BOOL" if operation.asks else "the same dtype"
     return f"{operation.takes[0].upper()}{operation.takes[1:]}; gives {gives}."
 
@@ -135,35 +99,24 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
     place, fill = f"{name}_in_place", f"{name}_with_output"
 
     def new(graph: Graph, a: Free, prog: Program, debug_context: str = OWN) -> Tensor:
-        check_operand(graph, "its operand", a, operation)
-        made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
-        out = result_like(graph, [a], a.shape, operation.result(a.dtype), debug_context)
-        per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
-        return out
+        return forms.new(graph, operation, checked(graph, operation, a), prog, debug_context)
 
     def in_place(graph: Graph, a: Free, prog: Program, debug_context: str = OWN) -> None:
-        check_operand(graph, "its operand", a, operation)
-        check_in_place(graph, a, operation, a.shape)
-        per_tile(graph, codelet(UnaryOp1DInPlace, a.dtype, op), a, {"a": a}, prog, debug_context)
+        forms.in_place(graph, operation, checked(graph, operation, a), prog, debug_context)
 
     def with_output(
         graph: Graph, a: Free, out: Tensor, prog: Program, debug_context: str = OWN
     ) -> None:
-        check_operand(graph, "its operand", a, operation)
-        check_output(out, a.shape, operation.result(a.dtype))
-        made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
-        per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
+        forms.into(graph, operation, checked(graph, operation, a), out, prog, debug_context)
 
     said = (
         f"{operation.says[0].upper()}{operation.says[1:]}"
         if operation.says[1:2].isalpha()
         else operation.says
     )
-    NEW[op] = _named(
-        new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}"
-    )
+    made = _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}")
     return (
-        NEW[op],
+        made,
         _named(
             in_place, place, f"a becomes {operation.says}, element by element. {_dtypes(operation)}"
         ),
@@ -183,48 +136,32 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
     def new(
         graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = OWN
     ) -> Tensor:
-        tensors = _tensors(graph, a, b, operation)
-        shape = common_shape(tensors)
-        numbers = _numbers(a, b, tensors[0])
-        codelet(BinaryOp1D, tensors[0].dtype, op)  # which refuses QUARTER
-        out = result_like(graph, tensors, shape, operation.result(tensors[0].dtype), debug_context)
-        _write(graph, operation, numbers, out, prog, debug_context)
-        return out
+        return forms.new(graph, operation, checked(graph, operation, a, b), prog, debug_context)
 
     def in_place(
         graph: Graph, a: Free, b: Operand, prog: Program, debug_context: str = OWN
     ) -> None:
         check_operand(graph, ORDINALS[0], a, operation)
-        if not isinstance(b, Tensor):
-            number = check_number(ORDINALS[1], b, a.dtype, GIVE)
-            check_in_place(graph, a, operation, a.shape)
-            made = codelet(BroadcastScalar1DInPlace, a.dtype, op)
-            per_tile(graph, made, a, {"a": a}, prog, debug_context, b=number)
-            return
-        tensors = _tensors(graph, a, b, operation)
-        operands = {"a": a, "b": seen_in(b, a.shape)}
-        check_in_place(graph, a, operation, common_shape(tensors))
-        per_tile(graph, codelet(BinaryOp1DInPlace, a.dtype, op), a, operands, prog, debug_context)
+        operands = checked(graph, operation, a, b)
+        if isinstance(b, Tensor):
+            seen_in(b, a.shape)  # or an error that names b
+        forms.in_place(graph, operation, operands, prog, debug_context)
 
     def with_output(
         graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = OWN
     ) -> None:
-        tensors = _tensors(graph, a, b, operation)
-        shape = common_shape(tensors)
-        numbers = _numbers(a, b, tensors[0])
-        check_output(out, shape, operation.result(tensors[0].dtype))
-        _write(graph, operation, numbers, out, prog, debug_context)
+        forms.into(graph, operation, checked(graph, operation, a, b), out, prog, debug_context)
 
     rule = "numpy's broadcasting; one operand may be a number"
     bools = ", or both BOOL" if operation.asks and operation.takes != "BOOL" else ""
     said = operation.says
-    NEW[op] = _named(
+    made = _named(
         new,
         name,
         f"{said}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"),
     )
     return (
-        NEW[op],
+        made,
         _named(
             in_place,
             place,
@@ -232,57 +169,6 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
         ),
         _named(with_output, fill, f"out becomes {said}, {rule}. {_dtypes(operation)}"),
     )
-
-
-def _tensors(graph: Graph, a: object, b: object, operation: Operation) -> list[Tensor]:
-    """The operands that are tensors, one at least, of one dtype that the operation takes."""
-    found = [(i, x) for i, x in enumerate((a, b)) if isinstance(x, Tensor)]
-    if not found:
-        raise refused(
-            f"was given {shown(a)} and {shown(b)}.",
-            next_step="one operand at least must be a tensor.",
-        )
-    tensors = [check_operand(graph, ORDINALS[i], x, operation) for i, x in found]
-    if len(tensors) == 2:
-        check_same(
-            "dtypes", tensors[0].dtype, tensors[1].dtype, f"{tensors[0]!r} and {tensors[1]!r}", CAST
-        )
-    return tensors
-
-
-def _numbers(a: Any, b: Any, tensor: Tensor) -> tuple[Any, Any]:
-    """The operands; those that are no tensors as numbers of the tensor's dtype."""
-    first, second = (
-        x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, tensor.dtype, GIVE)
-        for i, x in enumerate((a, b))
-    )
-    return first, second
-
-
-def _write(
-    graph: Graph,
-    operation: Operation,
-    operands: tuple[Any, Any],
-    out: Tensor,
-    prog: Program,
-    name: str,
-) -> None:
-    """The vertices that write a op b into `out`."""
-    a, b = operands
-    if not isinstance(a, Tensor) and operation.name in COMMUTATIVE:
-        a, b = b, a
-    if not isinstance(a, Tensor):
-        number = graph.add_constant(b.dtype, (), a, f"{name}/number")
-        graph.set_tile_mapping(number, 0)
-        a = number
-    gives = operation.result(a.dtype)
-    if isinstance(b, Tensor):
-        made = codelet(BinaryOp1D, a.dtype, operation.name, gives)
-        both = {"a": seen_in(a, out.shape), "b": seen_in(b, out.shape), "out": out}
-        per_tile(graph, made, out, both, prog, name)
-    else:
-        made = codelet(BroadcastScalar1D, a.dtype, operation.name, gives)
-        per_tile(graph, made, out, {"a": a, "out": out}, prog, name, b=b)
 
 
 add, add_in_place, add_with_output = _binary("add", "ADD")

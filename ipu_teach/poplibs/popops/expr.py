@@ -7,7 +7,8 @@ stroke.
 `_1` stands for the first tensor of the list, `_2` for the second, and so on to `_8`;
 `PlaceHolder(n)` says the same. Numbers are constants of the dtype of what they meet; `Const(value,
 dtype)` fixes one. Python's operators mean what they mean everywhere, and `<`, `==` and so on make
-expressions too. `&`, `|`, `^` and `~` work on bits; `And`, `Or`, `Not` on BOOL."""
+expressions too. `&`, `|`, `^` and `~` work on bits; `And`, `Or`, `Not` on BOOL.
+"""
 
 from __future__ import annotations
 
@@ -238,8 +239,7 @@ class Operator(Expr):
         for other, kind in known[1:]:
             if kind is not known[0][1]:
                 raise PoplibsError(f"""{self.node} meets two dtypes: {known[0][0]} is
-                    {known[0][1].__name__}, and {other} is
-                    {kind.__name__}.
+                    {known[0][1].__name__}, and {other} is {kind.__name__}.
                     where: in {self}
                     next:  convert one of them: expr.Cast(_1, HALF).""")
         return known[0][1] if known else None

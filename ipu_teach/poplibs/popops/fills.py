@@ -19,7 +19,7 @@ from ipu_teach.poplibs.library import (
     check_same,
     library,
 )
-from ipu_teach.poplibs.popops.codelets import codelet, per_tile
+from ipu_teach.poplibs.popops.elementwise_codelets import codelet, per_tile
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
@@ -66,7 +66,8 @@ class EncodeOneHot(SupervisorVertex):
 
     PopLibs' EncodeOneHot goes from label to label into rows that were filled before, so its
     estimate (100 cycles a label) does not say what an element costs. Assumed: a comparison of two
-    regions of integers."""
+    regions of integers.
+    """
 
     labels: Input[Vector[HALF]]
     classes: Input[Vector[HALF]]
@@ -134,7 +135,8 @@ def encode_one_hot(
 
     `indices` [rows]: INT or UNSIGNED_INT. A label that is no class, as `MASKED_LABEL_CODE`, leaves
     its row off. `encoded`: any dtype; it keeps its mapping, and each tile is sent the labels of the
-    rows that it holds parts of."""
+    rows that it holds parts of.
+    """
     check_dtype("indices", indices, INT, UNSIGNED_INT)
     rows, classes = encoded.shape
     where = f"indices {indices!r} and encoded {encoded!r}"

@@ -4,7 +4,8 @@ Each operation rounds its result to its dtype, so the values are those of the op
 the other; what is saved are the results in between, their loads and stores, and a superstep for
 each. PopLibs writes a codelet for the expression and has no estimate of it. Assumed: PopLibs' inner
 loop of every operation, without what the loop adds, and once the loads of the tensors and the store
-of the result, a data path a cycle, two loads beside each other."""
+of the result, a data path a cycle, two loads beside each other.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from ipu_teach.graph import (
 from ipu_teach.poplibs.library import OWN, calling, check_mapped, check_tensor, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops import composed
-from ipu_teach.poplibs.popops.codelets import per_tile
+from ipu_teach.poplibs.popops.elementwise_codelets import per_tile
 from ipu_teach.poplibs.popops.expr import MOST_TENSORS, Expr, as_expr
 from ipu_teach.poplibs.popops.operands import check_output, common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
@@ -191,7 +192,8 @@ def map(
     dtype that the expression gives, and the mapping of the first tensor of its shape. `options`:
     "enableGenerateCodelet" (default True); if False, each operation is a library call of its own,
     with a compute set and a tensor in between: the same bits, and what fusing saves. Raises
-    `PoplibsError` and `InvalidOptionError`."""
+    `PoplibsError` and `InvalidOptionError`.
+    """
     dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
     if not settled(OPTIONS, options)["enableGenerateCodelet"]:
         return composed.new(graph, code, list(tensors), shape, dtype, prog, debug_context)

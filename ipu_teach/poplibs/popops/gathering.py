@@ -2,7 +2,8 @@
 
 Both are views around the rows of `rows`: what is gathered are rows of a view in which every
 possible slice is a row; what is scattered are rows of the operand, each element of an update with
-the number of its row."""
+the number of its row.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def gather(
     each number stands alone) the starts in x's dimensions `start_index_map`; a start from which the
     slice would not lie in x is moved to the nearest one. The result has the other dimensions of
     `indices`, and at `offset_dims` those of a slice but for `collapsed_slice_dims`, of size 1.
-    Costs a compute set for the numbers of the rows, and one for the rows."""
+    Costs a compute set for the numbers of the rows, and one for the rows.
+    """
     check_base(x)
     along = _axes("start_index_map", start_index_map, x.rank)
     batch, numbers = _index_rows(indices, index_vector_dim, len(along))
@@ -117,7 +119,8 @@ def scatter(
     `update_computation(graph, old, new, prog)`: what a slice becomes, from what it holds and from
     its update, both without the dimensions of `indices`: it appends to prog, and returns a tensor
     of their shape and dtype. It is called once; the slices then go through what it made one after
-    the other, in a loop."""
+    the other, in a loop.
+    """
     check_base(x)
     along = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
     if not along:
@@ -242,7 +245,8 @@ def select_scalar_from_rows(
 
     `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named,
     and a reduction; PopLibs' SelectFromInterval reads the named elements alone, and is cheaper
-    where a row lies on one tile."""
+    where a row lies on one tile.
+    """
     _check_rows(x, indices)
     columns = _column_numbers(graph, x, debug_context)
     last = max(x.shape[1] - 1, 0)
@@ -264,7 +268,8 @@ def update_scalar_in_rows(
 
     This is the gradient of a softmax with cross-entropy. A number beyond the last column changes
     nothing. One compute set, a fused expression of every element; PopLibs' UpdateIntervalDEC goes
-    to the named ones alone."""
+    to the named ones alone.
+    """
     _check_rows(x, indices)
     columns = _column_numbers(graph, x, debug_context)
     less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
@@ -275,8 +280,7 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
     check_takes("x", x, UNARY["IS_NAN"])
     if indices.dtype is not UNSIGNED_INT or indices.shape[0] != x.shape[0]:
         raise refused(f"""wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was
-            given {indices.shape[0]:,} of
-            {indices.dtype.__name__}.
+            given {indices.shape[0]:,} of {indices.dtype.__name__}.
             where: {indices!r}
             next:  give one for each row; cast them with popops.cast.""")
 

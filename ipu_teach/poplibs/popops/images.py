@@ -28,7 +28,8 @@ def normalise_image(
 
     `image` […, 3]: UNSIGNED_CHAR, FLOAT or HALF; `offsets` and `scales` [3]: FLOAT or HALF, which
     the result is, and as the image is if that is no UNSIGNED_CHAR. A fused expression, after a cast
-    of an UNSIGNED_CHAR image. Raises `PoplibsError`."""
+    of an UNSIGNED_CHAR image. Raises `PoplibsError`.
+    """
     for name, tensor in (("offsets", offsets), ("scales", scales)):
         if (
             tensor.shape != (3,)
@@ -36,14 +37,12 @@ def normalise_image(
             or tensor.dtype is not offsets.dtype
         ):
             raise refused(f"""wants offsets and scales as 3 numbers each, both FLOAT or both HALF;
-                {name} has shape
-                {tensor.shape} of {tensor.dtype.__name__}.
+                {name} has shape {tensor.shape} of {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give one number for each channel.""")
     if image.rank == 0 or image.shape[-1] != 3 or image.dtype not in (UNSIGNED_CHAR, offsets.dtype):
         raise refused(f"""wants an image of 3 channels, last, of UNSIGNED_CHAR or
-            {offsets.dtype.__name__}; it has shape
-            {image.shape} of {image.dtype.__name__}.
+            {offsets.dtype.__name__}; it has shape {image.shape} of {image.dtype.__name__}.
             where: {image!r}
             next:  shuffle its dimensions so that the channels come last, or cast it.""")
     number = float(check_number("scale", scale, offsets.dtype))

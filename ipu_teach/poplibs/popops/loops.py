@@ -27,7 +27,8 @@ def counted_loop(
 
     `counter`: one INT on tile 0, which the body may read and must not write. `body` is called once,
     here, and returns a program. `step` may be negative, then end lies below begin. Each turn costs
-    an addition on tile 0. Raises `PoplibsError`."""
+    an addition on tile 0. Raises `PoplibsError`.
+    """
     check_name(debug_context)
     for name, number in (("begin", begin), ("end", end), ("step", step)):
         if not is_whole(number) or not -(2**31) <= int(number) < 2**31:
@@ -61,7 +62,8 @@ def counted_for_loop(
 
     `counter` and `limit`: one element each, both INT or both UNSIGNED_INT; the limit is read before
     every turn, so it may be made on the device, and even change. A negative `step` counts down.
-    Raises `PoplibsError`."""
+    Raises `PoplibsError`.
+    """
     check_name(debug_context)
     for tensor in (counter, limit):
         if (

@@ -17,7 +17,7 @@ from ipu_teach.poplibs.library import (
     check_tensor,
     refused,
 )
-from ipu_teach.poplibs.popops.operations import NUMBERS, Operation
+from ipu_teach.poplibs.popops.operations import NUMBERS, ElementwiseOperation
 from ipu_teach.poplibs.poputil import BROADCASTING, like, map_tensor_linearly
 from ipu_teach.types import BOOL, QUARTER, DType
 
@@ -28,7 +28,7 @@ ORDINALS = ("its first operand", "its second operand", "its third operand")
 
 
 def check_operand(
-    graph: Graph, argument: str, tensor: object, operation: Operation | None = None
+    graph: Graph, argument: str, tensor: object, operation: ElementwiseOperation | None = None
 ) -> Tensor:
     """`tensor`, if it is a mapped tensor of what the operation takes."""
     check_tensor(graph, argument, tensor)
@@ -38,7 +38,9 @@ def check_operand(
     return tensor
 
 
-def check_takes(argument: str, tensor: Tensor, operation: Operation | None = None) -> None:
+def check_takes(
+    argument: str, tensor: Tensor, operation: ElementwiseOperation | None = None
+) -> None:
     """Raise `PoplibsError` unless the operation takes the dtype: by default numbers, for arithmetic
     is not for BOOL."""
     takes = NUMBERS if operation is None else operation.takes
@@ -102,15 +104,17 @@ def check_factor(
     check_tensor(graph, argument, k)
     if k.dtype not in (dtype, *wider) or k.num_elements != 1:
         raise refused(f"""wants {argument} as one element of
-            {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given
-            {k.num_elements:,} of {k.dtype.__name__}.
+            {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given {k.num_elements:,} of
+            {k.dtype.__name__}.
             where: {k!r}
             next:  give a number, or a tensor of one element; for a factor each, popops.mul.""")
     check_mapped(graph, argument, k)
     return k.reshape(())
 
 
-def check_in_place(graph: Graph, tensor: Tensor, operation: Operation, shape: Shape) -> None:
+def check_in_place(
+    graph: Graph, tensor: Tensor, operation: ElementwiseOperation, shape: Shape
+) -> None:
     """Raise `PoplibsError` unless the result of `operation`, of `shape`, fits into its first
     operand `tensor`."""
     gives = operation.result(tensor.dtype)

@@ -4,7 +4,8 @@ estimate it costs.
 Names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results are of
 the operands' dtype, and BOOL where a question is answered. Integers wrap. A HALF result is the
 exact one, rounded once: what numpy's float16 does not do so by itself is computed in float64 first.
-FLOAT results are numpy's; those of several steps (sigmoid, rsqrt, erf, …) are rounded once too."""
+FLOAT results are numpy's; those of several steps (sigmoid, rsqrt, erf, …) are rounded once too.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +31,14 @@ NUMBERS, FLOATS, WHOLE, BOOLS, ANYTHING = (
 
 
 @dataclass(frozen=True)
-class Operation:
+class ElementwiseOperation:
     """One operation. `says`: what it gives, with its operands a, b and c. `takes`: one of the five
     kinds above.
 
     `exact`: numpy's float16 is the exact result rounded once. `wide`: FLOAT, too, is computed in
     float64 and rounded once. `like`: PopLibs has no estimate of it; it is assumed to cost what that
-    operation does."""
+    operation does.
+    """
 
     name: str
     arity: int
@@ -65,9 +67,11 @@ class Operation:
         return BOOL if self.asks else dtype
 
 
-def _operations(arity: int, *rows: tuple[Any, ...]) -> dict[str, Operation]:
+def _operations(arity: int, *rows: tuple[Any, ...]) -> dict[str, ElementwiseOperation]:
     made = [
-        Operation(row[0], arity, row[1], row[2], *row[3:4], **(row[4] if len(row) > 4 else {}))
+        ElementwiseOperation(
+            row[0], arity, row[1], row[2], *row[3:4], **(row[4] if len(row) > 4 else {})
+        )
         for row in rows
     ]
     return {operation.name: operation for operation in made}
@@ -230,12 +234,15 @@ def evaluate(name: str, *operands: Any) -> Any:
     return operation.function(*(x.astype(np.float64) for x in operands)).astype(dtype)
 
 
-def rated(rates: Rates, operation: Operation, dtype: type[DType]) -> tuple[str, type[DType]]:
+def rated(
+    rates: Rates, operation: ElementwiseOperation, dtype: type[DType]
+) -> tuple[str, type[DType]]:
     """The operation and dtype whose estimate holds for `operation` on `dtype`: its own if PopLibs
     has one.
 
     Else, assumed: that of the operation it is `like`, and for an integer or BOOL that of an INT, or
-    of a FLOAT."""
+    of a FLOAT.
+    """
     name = operation.like or operation.name
     for kind in (dtype, INT):
         try:

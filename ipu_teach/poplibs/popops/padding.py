@@ -37,7 +37,8 @@ def pad(
 
     A negative number cuts elements off. The elements of a CONSTANT margin are a constant on the
     tile of the nearest corner of x. EDGE and REFLECT repeat elements of x, so that the result can
-    be read but not written. Raises `PoplibsError`."""
+    be read but not written. Raises `PoplibsError`.
+    """
     if not isinstance(padding, PaddingType):
         raise as_given(padding, "padding", "use PaddingType.CONSTANT, EDGE or REFLECT.")
     margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
@@ -77,8 +78,7 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
     }[padding]
     if left < 0 or (most is not None and max(before, behind) > most):
         raise refused(f"""by {padding.name} was given {before} and {behind} for dimension {axis} of
-            {length:,}
-            elements.
+            {length:,} elements.
             where: {x!r}
             next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than
             the margin has.""")

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
-from ipu_teach.graph.text import table
+from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
-from ipu_teach.poplibs.drawing import Matrix
+from ipu_teach.poplibs.drawing import DrawnMatrix
 from ipu_teach.poplibs.library import check_sizes, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.reduction_vertices import (
@@ -96,8 +96,8 @@ class ReducePlan:
             for s in self.stages
         ]
         said = (
-            f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, "
-            f"{self.cycles:,} cycles modelled"
+            f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, {self.cycles:,} "
+            "cycles modelled"
         )
         return self._picture(said) + table(said, heads, rows, "stages")
 
@@ -110,10 +110,10 @@ class ReducePlan:
             self.row_blocks,
         )
         cut = last.vertices if len(self.stages) == 1 else 1
-        matrices = [Matrix("x", first.rows * blocks, columns, cut, blocks)]
+        matrices = [DrawnMatrix("x", first.rows * blocks, columns, cut, blocks)]
         if len(self.stages) > 1:
-            matrices.append(Matrix("partials", blocks, columns, last.vertices, blocks))
-        return drawing.row([*matrices, Matrix("out", 1, columns, last.vertices, 1)], caption)
+            matrices.append(DrawnMatrix("partials", blocks, columns, last.vertices, blocks))
+        return drawing.row([*matrices, DrawnMatrix("out", 1, columns, last.vertices, 1)], caption)
 
 
 @library

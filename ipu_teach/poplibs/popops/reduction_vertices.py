@@ -5,7 +5,8 @@ dtype. A sum costs what PopLibs' ConvReduce does. The other operations cost its 
 vertex, of which every worker has a share of the columns. Of few columns every worker has a share of
 the rows, and their results are then reduced, first to last: PopLibs' Reduce for a scalar, or its
 strided one, twice. Scaling and updating have no estimate of their own there; assumed: a cycle each
-for a data path of results."""
+for a data path of results.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
 from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
-from ipu_teach.poplibs.popops.codelets import refuse_quarter
+from ipu_teach.poplibs.popops.elementwise_codelets import refuse_quarter
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, DType
@@ -196,7 +197,8 @@ def reduction_codelet(
     popops::ReduceRows<ADD,float>.
 
     The last is named where it is not the usual one; `shares` of the rows, where there are several:
-    `by_worker`."""
+    `by_worker`.
+    """
     refuse_quarter(base.__name__, dtype)
     names = [dtype.__name__.lower()] + ([] if out is dtype else [out.__name__.lower()])
     names += (

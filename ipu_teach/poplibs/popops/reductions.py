@@ -3,7 +3,8 @@
 What is reduced is seen as rows, and what remains as columns. In one stage, every tile that holds a
 part of the result reads all rows of its columns. In two, blocks of rows are reduced side by side on
 tiles of their own first, each if possible on the tile that holds its first element. `plan_reduce`
-asks the cost model for every number of blocks and takes the cheapest."""
+asks the cost model for every number of blocks and takes the cheapest.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ class ReduceParams:
     and an addition.
 
     `scale`: a number, or a FLOAT tensor of one element, that the result is multiplied by. `update`:
-    the result is added to what the output holds, where there is an output already."""
+    the result is added to what the output holds, where there is an output already.
+    """
 
     operation: str = "ADD"
     scale: float | Tensor | None = None
@@ -121,7 +123,8 @@ def reduce(
     `prog`: a Sequence; or a list of compute sets, which the vertices are added to: the first stage
     to the first of the list. What is missing is appended, and nothing is executed: add an Execute
     of each, in order. Several reductions that are given the same list run side by side. Raises
-    `PoplibsError` and `InvalidOptionError`."""
+    `PoplibsError` and `InvalidOptionError`.
+    """
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out_type), None, options)
     _add_output(graph, job, f"{debug_context}/out")
@@ -164,7 +167,8 @@ def reduce_many(
 
     `operations`: a list of `SingleReduceOp`, or of tuples of what makes one. `outputs`: a tensor
     for each, as `out` of `reduce_with_output`; by default they are made. Returns them. `prog` and
-    `options`: as of `reduce`."""
+    `options`: as of `reduce`.
+    """
     _check_into(prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(
         isinstance(op, SingleReduceOp) or (isinstance(op, tuple) and len(op) in (2, 3, 4))

@@ -4,7 +4,8 @@ and checks.
 A tensor is seen as rows along the sliced dimensions, and columns of all others. Every tile works on
 its own columns and needs all rows of them: a tensor of `create_sliceable_tensor` lies so, and
 slicing it exchanges nothing but the numbers of the rows. Of any other, the columns are dealt out
-linearly, and the rows travel there first."""
+linearly, and the rows travel there first.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ _BITS: dict[int, type[DType]] = {
 }
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """What one vertex works on: on which tile, on which rows, and on which intervals of columns."""
 
     tile: int
@@ -58,11 +59,11 @@ class Block(NamedTuple):
         return columns_of(rows[self.rows[0] : self.rows[1]], self.columns)
 
 
-def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None) -> list[Block]:
+def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None) -> list[RowBlock]:
     """All blocks of [rows, columns]: by the plan; without one, whole columns where they lie."""
     if plan is None:
-        return [Block(tile, (0, rows.shape[0]), pieces) for tile, pieces in placed(graph, rows)]
-    return [Block(tile, cut, [columns]) for tile, cut, columns in plan.blocks()]
+        return [RowBlock(tile, (0, rows.shape[0]), pieces) for tile, pieces in placed(graph, rows)]
+    return [RowBlock(tile, cut, [columns]) for tile, cut, columns in plan.blocks()]
 
 
 def slice_rows(
@@ -77,7 +78,8 @@ def slice_rows(
     such row.
 
     Where a plan cuts the rows, each part looks all numbers up; the parts' results are then added as
-    whole numbers, bit by bit: all but one are zero."""
+    whole numbers, bit by bit: all but one are zero.
+    """
     parts = [(0, rows.shape[0])] if plan is None else plan.rows()
     found = graph.add_variable(
         rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out"
@@ -152,7 +154,8 @@ def row_numbers(
     positions.
 
     An offset outside the grid gives a number outside it; if `clamped`, that of the nearest
-    position."""
+    position.
+    """
     if len(counts) == 1 and not clamped:
         return offsets[:, 0]
     terms: Any = expr.Const(0)
@@ -334,8 +337,7 @@ def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[
     lengths = sizes_of(x, along, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
         raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
-            each dimension; it was given
-            {offset.shape[0]:,} of {offset.dtype.__name__}.
+            each dimension; it was given {offset.shape[0]:,} of {offset.dtype.__name__}.
             where: {offset!r}
             next:  cast it with popops.cast, or reshape it.""")
     return along, lengths
@@ -348,8 +350,7 @@ def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[lis
     lengths = sizes_of(x, along, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
         raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for
-            each dimension; it was given
-            {offsets.shape} of {offsets.dtype.__name__}.
+            each dimension; it was given {offsets.shape} of {offsets.dtype.__name__}.
             where: {offsets!r}
             next:  for one dimension give shape (slices, 1): offsets.expand([1]).""")
     return along, lengths

@@ -6,7 +6,8 @@ number, or a tensor of one element that is sent to every tile. Costs: PopLibs' S
 operations ADD, SUBTRACT and AXPBY.
 
 A factor that HALF does not hold well enough ("scaleFloatToHalfTolerance") makes `scaled_add_to`
-compute in FLOAT and round once; a FLOAT tensor is looked at when the program runs."""
+compute in FLOAT and round once; a FLOAT tensor is looked at when the program runs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.library import OWN, as_given, check_same, library
 from ipu_teach.poplibs.options import Option, Options, settled
-from ipu_teach.poplibs.popops.codelets import per_tile, refuse_quarter
+from ipu_teach.poplibs.popops.elementwise_codelets import per_tile, refuse_quarter
 from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_takes
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -185,7 +186,8 @@ def scaled_add_to(
     `k`: a number, or one element of a's dtype, for an a of HALF also of FLOAT. `options`:
     "optimizeForSpeed" (the operands are read from different memory elements; default False) and
     "scaleFloatToHalfTolerance" (1e-6: where HALF holds k less well than this, a and b of HALF are
-    added in FLOAT and rounded once, which is slower)."""
+    added in FLOAT and rounded once, which is slower).
+    """
     chosen = settled(OPTIONS, options)
     _check_pair(a, b)
     wide = a.dtype is HALF and not (isinstance(k, Tensor) and k.dtype is HALF)
@@ -241,7 +243,8 @@ def axpby_to(
     step is rounded.
 
     `specialisation`: X_MINUS_AX_PLUS_BY makes it (a - ka * a) + kb * b. Otherwise as
-    `scaled_subtract_from`."""
+    `scaled_subtract_from`.
+    """
     chosen = settled(OPTIONS, options)
     if not isinstance(specialisation, ScaledAddSpecialisation):
         raise as_given(

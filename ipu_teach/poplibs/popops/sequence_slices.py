@@ -24,7 +24,8 @@ class SequenceSlice(SupervisorVertex):
     None lies outside.
 
     With `zero`, all other rows of dst become 0. Costs PopLibs' SequenceSlice
-    (popopsCycleEstimators.cpp)."""
+    (popopsCycleEstimators.cpp).
+    """
 
     src: Input[Vector[Vector[FLOAT]]]
     dst: InOut[Vector[Vector[FLOAT]]]
@@ -77,7 +78,8 @@ def sequence_slice(
     `in_offset`, `out_offset`: [runs] of UNSIGNED_INT. Rows outside either tensor are left out; of
     two runs to one place the later stays. `zero_unused`: all other rows of t_out become 0; else
     they keep what they hold, which must have been written. One compute set, each tile on the
-    columns of t_out that it holds. Raises `PoplibsError`."""
+    columns of t_out that it holds. Raises `PoplibsError`.
+    """
     check_base(t_in)
     check_base(t_out)
     where = f"t_in {t_in!r} and t_out {t_out!r}"
@@ -98,8 +100,7 @@ def sequence_slice(
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
             raise refused(f"""wants n, in_offset and out_offset of UNSIGNED_INT, equally long;
-                {name} has {tensor.shape[0]:,} of
-                {tensor.dtype.__name__}.
+                {name} has {tensor.shape[0]:,} of {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give one of each for every run; cast them with popops.cast.""")
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))

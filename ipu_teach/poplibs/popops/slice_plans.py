@@ -3,7 +3,8 @@
 A table of entries by columns is cut into blocks of rows and of columns, a block a tile. For a slice
 every block looks all numbers up among its own rows, and where rows were cut, a second compute set
 puts the blocks' results together. For an update every block takes what is meant for its rows.
-PopLibs plans the same cuts; it can also cut the lookups, which is not here."""
+PopLibs plans the same cuts; it can also cut the lookups, which is not here.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.text import table
+from ipu_teach.graph.outline import table
 from ipu_teach.poplibs import drawing
-from ipu_teach.poplibs.drawing import Matrix
+from ipu_teach.poplibs.drawing import DrawnMatrix
 from ipu_teach.poplibs.library import as_given, calling, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.reduction_vertices import stage_cycles
@@ -48,7 +49,8 @@ class SlicePlan:
 
     `lookups`: how many slices it was planned for. `parts`: (what, modelled cycles); `table_bytes`
     and `temporary_bytes`: what the fullest tile holds of the table, and beside it for a while.
-    Print it, or show it in a notebook."""
+    Print it, or show it in a notebook.
+    """
 
     entries: int
     columns: int
@@ -82,16 +84,15 @@ class SlicePlan:
         steps = ", ".join(f"{what} {cycles:,}" for what, cycles in self.parts)
         return (
             f"SlicePlan([{self.entries:,}, {self.columns:,}] {self.dtype.__name__}, "
-            f"{self.lookups:,} lookups: rows in "
-            f"{self.row_parts:,}, columns in {self.column_parts:,}; modelled cycles: {steps}; a "
-            f"tile holds "
-            f"{self.table_bytes:,} bytes of the table, and {self.temporary_bytes:,} for a while)"
+            f"{self.lookups:,} lookups: rows in {self.row_parts:,}, columns in "
+            f"{self.column_parts:,}; modelled cycles: {steps}; a tile holds {self.table_bytes:,} "
+            f"bytes of the table, and {self.temporary_bytes:,} for a while)"
         )
 
     def _repr_html_(self) -> str:
         matrices = [
-            Matrix("table", self.entries, self.columns, self.column_parts, self.row_parts),
-            Matrix("out", self.lookups, self.columns, self.column_parts, 1),
+            DrawnMatrix("table", self.entries, self.columns, self.column_parts, self.row_parts),
+            DrawnMatrix("out", self.lookups, self.columns, self.column_parts, 1),
         ]
         rows = [(what, f"{cycles:,}") for what, cycles in self.parts]
         return drawing.row(matrices, repr(self)) + table(
@@ -116,7 +117,8 @@ def embedding_plan(
     "planMinimisationTarget": "memory" (of the fullest tile, the default) or "cycles";
     "availableMemoryProportion": of a tile, for what is held for a while (no limit by default);
     "indicesDistribution" and "indicesAreSorted" are taken and change nothing. Raises
-    `PoplibsError`, `InvalidOptionError`."""
+    `PoplibsError`, `InvalidOptionError`.
+    """
     kind = as_dtype(dtype, f"{calling()}()")
     listed = (
         isinstance(num_lookups, (list, tuple))
@@ -250,10 +252,9 @@ def check_table(
     found = (dtype, tuple(shape), along, graph.target.num_tiles)
     if found != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
         raise refused(f"""was given a plan for [{plan.entries:,}, {plan.columns:,}] of
-            {plan.dtype.__name__} on
-            {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor is {tuple(shape)} of
-            {dtype.__name__} on
-            {graph.target.num_tiles:,}, sliced along {along}.
+            {plan.dtype.__name__} on {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor
+            is {tuple(shape)} of {dtype.__name__} on {graph.target.num_tiles:,}, sliced along
+            {along}.
             next:  make a plan for this table: popops.embedding_plan.""")
 
 

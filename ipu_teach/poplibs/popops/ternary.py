@@ -1,38 +1,19 @@
 """Operations of three operands: select and clamp, each in three forms.
 
 Where all operands are tensors, a vertex of their own does it; with numbers among them it is an
-expression of `map`."""
+expression of `map`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.library import (
-    OWN,
-    Free,
-    check_mapped,
-    check_number,
-    check_same,
-    check_tensor,
-    library,
-    refused,
-)
-from ipu_teach.poplibs.popops import expr, fused
-from ipu_teach.poplibs.popops.codelets import OF_THREE, codelet, per_tile
-from ipu_teach.poplibs.popops.operands import (
-    CAST,
-    GIVE,
-    ORDINALS,
-    Operand,
-    check_in_place,
-    check_operand,
-    check_output,
-    common_shape,
-    result_like,
-)
+from ipu_teach.poplibs.library import OWN, Free, check_mapped, check_tensor, library, refused
+from ipu_teach.poplibs.popops import expr, forms, fused
+from ipu_teach.poplibs.popops.forms import checked, tensors_of
+from ipu_teach.poplibs.popops.operands import ORDINALS, Operand, check_in_place, common_shape
 from ipu_teach.poplibs.popops.operations import TERNARY
-from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import BOOL
 
@@ -53,7 +34,8 @@ def select(
     """a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
 
     a and b are of one dtype; one of them may be a number. The result lies where the first operand
-    of its shape does. One compute set; costs PopLibs' Select, with numbers a fused expression."""
+    of its shape does. One compute set; costs PopLibs' Select, with numbers a fused expression.
+    """
     return _new(graph, "SELECT", (a, b, mask), prog, debug_context)
 
 
@@ -88,7 +70,8 @@ def clamp(
     broadcasting.
 
     The bounds are tensors of x's dtype, or numbers. The result lies where the first operand of its
-    shape does. One compute set; costs PopLibs' Clamp, with numbers a fused expression."""
+    shape does. One compute set; costs PopLibs' Clamp, with numbers a fused expression.
+    """
     return _new(graph, "CLAMP", (x, low, high), prog, debug_context)
 
 
@@ -114,86 +97,61 @@ def clamp_with_output(
     _with_output(graph, "CLAMP", (x, low, high), out, prog, debug_context)
 
 
-def _checked(graph: Graph, op: str, given: tuple[Any, Any, Any]) -> tuple[list[Tensor], Any]:
-    """(the tensors, the expression with numbers in it or None if all are tensors), if the operands
-    are right."""
-    operation = TERNARY[op]
-    alike: tuple[Any, ...] = given
-    if op == "SELECT":
-        alike = given[:2]
-        check_tensor(graph, ORDINALS[2], given[2])
+def _checked(
+    graph: Graph, op: str, given: tuple[Any, Any, Any]
+) -> tuple[list[Any], list[Tensor], Any]:
+    """(the operands, those that are tensors, the expression with numbers in it or None if all are),
+    if they are right."""
+    operation, mask = TERNARY[op], given[2:] if op == "SELECT" else ()
+    if mask:
+        check_tensor(graph, ORDINALS[2], *mask)
         if given[2].dtype is not BOOL:
             raise refused(f"""chooses by BOOL; {ORDINALS[2]} is {given[2].dtype.__name__}.
                 where: {given[2]!r}
                 next:  ask a question first: popops.gt(graph, x, 0, prog).""")
-        check_mapped(graph, ORDINALS[2], given[2])
+        check_mapped(graph, ORDINALS[2], *mask)
+        if not tensors_of(given[:2]):
+            raise refused(
+                "was given two numbers.", f"{given[0]} and {given[1]}", "make one of them a tensor."
+            )
     else:
         check_tensor(graph, ORDINALS[0], given[0])
-    known = [
-        check_operand(graph, ORDINALS[i], x, operation)
-        for i, x in enumerate(alike)
-        if isinstance(x, Tensor)
-    ]
-    if not known:
-        raise refused(
-            "was given two numbers.", f"{given[0]} and {given[1]}", "make one of them a tensor."
-        )
-    for other in known[1:]:
-        check_same("dtypes", known[0].dtype, other.dtype, f"{known[0]!r} and {other!r}", CAST)
-    numbers = [
-        x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, known[0].dtype, GIVE)
-        for i, x in enumerate(given)
-    ]
-    tensors = [x for x in numbers if isinstance(x, Tensor)]
+    operands = [*checked(graph, operation, *given[: 3 - len(mask)]), *mask]
+    tensors = tensors_of(operands)
     common_shape(tensors)
     if len(tensors) == 3:
-        return tensors, None
+        return operands, tensors, None
     places = iter((expr._1, expr._2, expr._3))
     terms = [
-        next(places) if isinstance(x, Tensor) else expr.Const(x.item(), known[0].dtype)
-        for x in numbers
+        next(places) if isinstance(x, Tensor) else expr.Const(x.item(), tensors[0].dtype)
+        for x in operands
     ]
-    return tensors, expr.Select(*terms) if op == "SELECT" else expr.Clamp(*terms)
+    return operands, tensors, expr.Select(*terms) if op == "SELECT" else expr.Clamp(*terms)
 
 
 def _new(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> Tensor:
-    tensors, expression = _checked(graph, op, given)
+    operands, tensors, expression = _checked(graph, op, given)
     if expression is not None:
         return fused.map(graph, expression, tensors, prog, name)
-    codelet(OF_THREE[op][0], tensors[0].dtype)  # which refuses QUARTER
-    out = result_like(graph, tensors, common_shape(tensors), tensors[0].dtype, name)
-    _write(graph, op, tensors, out, prog, name)
-    return out
+    return forms.new(graph, TERNARY[op], operands, prog, name)
 
 
 def _in_place(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> None:
     check_tensor(graph, ORDINALS[0], given[0])
-    tensors, expression = _checked(graph, op, given)
-    shape = common_shape(tensors)
-    check_in_place(graph, tensors[0], TERNARY[op], shape)
-    if expression is not None:
+    operands, tensors, expression = _checked(graph, op, given)
+    if expression is None:
+        forms.in_place(graph, TERNARY[op], operands, prog, name)
+    else:
+        check_in_place(graph, tensors[0], TERNARY[op], common_shape(tensors))
         fused.map_in_place(graph, expression, tensors, prog, name)
-        return
-    _, base, fields = OF_THREE[op]
-    operands = {field: seen_in(t, shape) for field, t in zip(fields, tensors, strict=True)}
-    per_tile(graph, codelet(base, tensors[0].dtype), tensors[0], operands, prog, name)
 
 
 def _with_output(
     graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str
 ) -> None:
-    tensors, expression = _checked(graph, op, given)
-    dtype = next(t.dtype for t in tensors if op == "CLAMP" or t is not given[2])
-    check_output(out, common_shape(tensors), dtype)
-    if expression is not None:
-        fused.map_with_output(graph, expression, tensors, out, prog, name)
+    operands, tensors, expression = _checked(graph, op, given)
+    if expression is None:
+        forms.into(graph, TERNARY[op], operands, out, prog, name)
     else:
-        _write(graph, op, tensors, out, prog, name)
-
-
-def _write(
-    graph: Graph, op: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str
-) -> None:
-    base, _, fields = OF_THREE[op]
-    operands = {field: seen_in(t, out.shape) for field, t in zip(fields, tensors, strict=True)}
-    per_tile(graph, codelet(base, tensors[0].dtype), out, {**operands, "out": out}, prog, name)
+        forms.check_result(TERNARY[op], operands, out)
+        fused.map_with_output(graph, expression, tensors, out, prog, name)

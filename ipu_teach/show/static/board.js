@@ -1,10 +1,10 @@
-// Boxes with numbers in them, messages that carry numbers, the list of a box and the line of a cell: for the views that name
-// this file in make_scripts.py. board.py draws the same. What a cell holds in a frame is replayed from the changes, of which
-// every 32nd frame keeps a whole set.
+// Boxes with numbers in them, messages that carry numbers, the list of a box and the line of a
+// cell: for the views that name this file in make_scripts.py. board.py draws the same. What a cell
+// holds in a frame is replayed from the changes, of which every 32nd frame keeps a whole set.
 EXTRA.board = (kit) => {
   const { scene, pen, array, of, still, begin, count, total } = kit;
   const board = scene.marks.find((m) => m.kind === "board");
-  const HEAD = 20, ROW = 18, BETWEEN = 6, CELL = 14, WIDEST = 44, DIGITS = 24, LINE = 17, LETTER = 6.3, EVERY = 32;
+  const EVERY = 32;
   const [texts, first, changes, ...packed] = scene.numbers.board;
   const [frameOf, cellOf, textOf] = packed.map((p) => unpack(p, changes)), n = board.count;
   const [box, row, place, named, index] = ["box", "row", "place", "named", "index"].map((name) => {
@@ -12,12 +12,15 @@ EXTRA.board = (kit) => {
     return (i) => of(found, i);
   });
   const rows = board.per.length, left = array(board, "left", board.left, board.tiles.length * rows);
-  const SAID = { True: 1, False: 0, inf: Infinity, "-inf": -Infinity };  // what + does not read; "?" is NaN
+  // what + does not read; "?" is NaN
+  const SAID = { True: 1, False: 0, inf: Infinity, "-inf": -Infinity };
   const value = (t) => (t in SAID ? SAID[t] : +t), write = (...what) => kit.text(pen, ...what);
-  const list = (packed) => (typeof packed === "number" ? [packed] : Array.from(unpack(packed[1], packed[0])));
+  const list = (packed) =>
+    (typeof packed === "number" ? [packed] : Array.from(unpack(packed[1], packed[0])));
 
   // --- replay ---
-  const whole = [Uint32Array.from(unpack(first, n))], upTo = [0];  // every so many frames: the cells, and the changes so far
+  // every so many frames: the cells, and the changes so far
+  const whole = [Uint32Array.from(unpack(first, n))], upTo = [0];
   for (let f = 0, k = 0, now = whole[0].slice(); f < count; f++) {
     while (k < changes && frameOf[k] <= f) now[cellOf[k]] = textOf[k++];
     if (f % EVERY === EVERY - 1) {
@@ -34,33 +37,42 @@ EXTRA.board = (kit) => {
     last = [frame, now];
     return now;
   }
-  const before = (frame) => (kit.at > 0 ? frame : -1);  // nothing has begun: not even the change of the first frame
+  // nothing has begun: not even the change of the first frame
+  const before = (frame) => (kit.at > 0 ? frame : -1);
   const element = (name, i) => {
     const shape = board.shapes[name], place = [];
-    for (let k = shape.length - 1; k >= 0; k--) { place.unshift(i % shape[k]); i = Math.floor(i / shape[k]); }
+    for (let k = shape.length - 1; k >= 0; k--) {
+      place.unshift(i % shape[k]);
+      i = Math.floor(i / shape[k]);
+    }
     return board.names[name] + (place.length ? `[${place.join(", ")}]` : "");
   };
   const cellName = (i) => element(named(i), index(i));
   const tileOf = (i) => board.tiles[box(i)];
-  const brief = (v) => (v && !(Math.abs(v) >= 1e-4 && Math.abs(v) < 1e6) ? v.toExponential() : `${v}`);
+  const brief = (v) =>
+    (v && !(Math.abs(v) >= 1e-4 && Math.abs(v) < 1e6) ? v.toExponential() : `${v}`);
   function short(t, room) {
-    const most = Math.floor(room / LETTER);
+    const most = Math.floor(room / OF_LETTER);
     if (t === "?" || (t.length <= most && !/[.e]/.test(t))) return most ? t : "";
-    const tries = /^[TF]/.test(t) ? [t, t[0]] : /n/.test(t) ? [t] : [4, 3, 2, 1].map((d) => brief(+value(t).toPrecision(d)));
+    const tries = /^[TF]/.test(t) ? [t, t[0]] : /n/.test(t) ? [t]
+      : [4, 3, 2, 1].map((d) => brief(+value(t).toPrecision(d)));
     return tries.find((said) => said.length <= most) || "";
   }
   function codeOf(t) {
     const v = value(t);
     if (t === "?") return board.unwritten;
-    return Number.isNaN(v) ? board.unwritten + 1 : board.steps + (board.bounds || []).filter((bound) => bound <= v).length;
+    return Number.isNaN(v) ? board.unwritten + 1
+      : board.steps + (board.bounds || []).filter((bound) => bound <= v).length;
   }
 
   // --- places ---
   const wide = () => (board.width - (board.across - 1) * BETWEEN) / board.across;
   // Of each row whether something is left out, and the distance of its cells.
   const some = board.per.map((_, r) => board.tiles.some((_, b) => of(left, b * rows + r)));
-  const pitch = (r) => Math.min(WIDEST, (wide() - 8 - (some[r] ? 32 : 0)) / board.per[r]);
-  const corner = (b) => [board.x + b % board.across * (wide() + BETWEEN), board.y + (b / board.across | 0) * (board.high + BETWEEN)];
+  const pitch = (r) => Math.min(BROADEST, (wide() - 8 - (some[r] ? 32 : 0)) / board.per[r]);
+  const corner = (b) =>
+    [board.x + b % board.across * (wide() + BETWEEN),
+      board.y + (b / board.across | 0) * (board.high + BETWEEN)];
   function cellAt(i) {
     const [x, y] = corner(box(i)), w = pitch(row(i));
     return [x + 4 + place(i) * w, y + HEAD + row(i) * ROW, Math.max(w - 1, 0.5), CELL];
@@ -80,15 +92,23 @@ EXTRA.board = (kit) => {
     }
     return [[], 0, frame];
   }
-  const line = (x, y, u, v) => { pen.beginPath(); pen.moveTo(x, y); pen.lineTo(u, v); pen.stroke(); };
+  const line = (x, y, u, v) => {
+    pen.beginPath();
+    pen.moveTo(x, y);
+    pen.lineTo(u, v);
+    pen.stroke();
+  };
 
   const draw = {
     board(mark, s, progress, frame) {
-      const { ink, soft, line: thin } = kit.ink, now = at(before(frame)), channel = s.cells && s.cells.board;
+      const { ink, soft, line: thin } = kit.ink, now = at(before(frame)),
+        channel = s.cells && s.cells.board;
       write(mark.heading, mark.x, mark.y - 8, 12, "left", soft);
-      const [codes, until] = channel ? [0, 1].map((k) => array(channel, k, channel[k], mark.tiles.length)) : [0, 1];
+      const [codes, until] = channel
+        ? [0, 1].map((k) => array(channel, k, channel[k], mark.tiles.length)) : [0, 1];
       mark.tiles.forEach((tile, b) => {
-        const [x, y] = corner(b), code = of(until, b) >= progress * s.cycles ? of(codes, b) : channel ? channel[2] : 0;
+        const [x, y] = corner(b),
+          code = of(until, b) >= progress * s.cycles ? of(codes, b) : channel ? channel[2] : 0;
         pen.strokeStyle = focus() >= 0 && box(focus()) === b ? soft : thin;
         pen.lineWidth = 1;
         pen.strokeRect(x, y, wide(), mark.high);
@@ -96,14 +116,17 @@ EXTRA.board = (kit) => {
         if (!scene.codes[code][1]) return;
         pen.fillStyle = kit.brushes[code];
         pen.fillRect(x + wide() - 18, y + 3, 14, 14);
-        write(scene.codes[code][1], x + wide() - 11, y + 14, 11, "center", inkOn(kit.colours[code]), kit.colours[code]);
+        write(scene.codes[code][1], x + wide() - 11, y + 14, 11, "center", inkOn(kit.colours[code]),
+          kit.colours[code]);
       });
       const ends = new Map();  // of each row in a box where its last cell ends
       for (let i = 0; i < n; i++) {
         const [x, y, w, h] = cellAt(i), t = texts[now[i]], code = codeOf(t);
         pen.fillStyle = kit.brushes[code];
         pen.fillRect(x, y, w, h);
-        if (w >= DIGITS) write(short(t, w), x + w / 2, y + 11, 11, "center", inkOn(kit.colours[code]), kit.colours[code]);
+        if (w >= DIGITS)
+          write(short(t, w), x + w / 2, y + 11, 11, "center", inkOn(kit.colours[code]),
+            kit.colours[code]);
         const key = box(i) * rows + row(i);
         ends.set(key, [Math.min(x, (ends.get(key) || [x])[0]), x + w + 1, y]);
       }
@@ -127,19 +150,23 @@ EXTRA.board = (kit) => {
     },
 
     flows(mark, s, progress, frame) {
-      const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)), then = at(lastOf(frame));
+      const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)),
+        then = at(lastOf(frame));
       for (const [source, size, to, start, end, some, after, held] of messages) {
         const [cell] = list(some), t = texts[(after ? then : here)[cell]];
-        const said = held === 1 ? short(t, 44) : `${words(size)} B`, w = LETTER * said.length + 8;
+        const said = held === 1 ? short(t, 44) : `${words(size)} B`,
+          w = OF_LETTER * said.length + 8;
         const [[x, y], [u, v]] = [source, to].map((b, k) => {
           if (b < 0) return [board.x + board.width / 2, board.y - 12];
           const [cx, cy, cw, ch] = cellAt(cell);
           if (box(cell) === b) return [cx + cw / 2, cy + ch / 2];
-          const [bx, by] = corner(b), fit = Math.max(1, (wide() - 4) / 48 | 0), slot = (landed[b] || 0) % fit;
+          const [bx, by] = corner(b), fit = Math.max(1, (wide() - 4) / 48 | 0),
+            slot = (landed[b] || 0) % fit;
           if (k) landed[b] = (landed[b] || 0) + 1;
           return [bx + 4 + w / 2 + (k ? 48 * slot : 0), by + board.high - 11];
         });
-        const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1))), code = board.rims[row(cell)];
+        const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1))),
+          code = board.rims[row(cell)];
         const px = x + part * (u - x), py = y + part * (v - y);
         pen.fillStyle = kit.colours[code];
         pen.strokeStyle = kit.ink.paper;
@@ -153,10 +180,12 @@ EXTRA.board = (kit) => {
     },
 
     detail(mark, s, progress, frame) {
-      const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)), old = s.cycles ? now : at(frame - 1);
+      const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)),
+        old = s.cycles ? now : at(frame - 1);
       write(`tile ${board.tiles[b]} holds`, mark.x, mark.y - 8, 12, "left", soft);
       const cells = [...Array(n).keys()].filter((i) => box(i) === b), fit = mark.height / LINE | 0;
-      const shown = cells.length <= fit ? cells : cells.slice(0, fit - 1), right = mark.x + mark.width;
+      const shown = cells.length <= fit ? cells : cells.slice(0, fit - 1),
+        right = mark.x + mark.width;
       shown.forEach((i, k) => {
         const y = mark.y + 12 + LINE * k;
         write(cellName(i), mark.x, y, 12, "left", i === focus() ? ink : soft);
@@ -168,16 +197,21 @@ EXTRA.board = (kit) => {
         pen.lineWidth = 1;
         line(right - 70 - pen.measureText(was).width, y - 4, right - 70, y - 4);
       });
-      if (shown.length < cells.length) write(`and ${words(cells.length - shown.length)} more`, mark.x, mark.y + 12 + LINE * shown.length, 12, "left", soft);
+      if (shown.length < cells.length)
+        write(`and ${words(cells.length - shown.length)} more`, mark.x,
+          mark.y + 12 + LINE * shown.length, 12, "left", soft);
     },
 
     trail(mark, s, progress, frame) {
       const { ink, soft, line: thin } = kit.ink, i = focus(), mine = changesOf(i);
-      const values = [unpack(first, n)[i], ...mine.map((k) => textOf[k])].map((t) => value(texts[t])), real = values.filter(Number.isFinite);
+      const values = [unpack(first, n)[i], ...mine.map((k) => textOf[k])]
+        .map((t) => value(texts[t])), real = values.filter(Number.isFinite);
       const low = Math.min(...real), high = Math.max(...real), bottom = mark.y + mark.height;
-      const span = real.length ? `${brief(+low.toPrecision(4))} to ${brief(+high.toPrecision(4))}` : "";
+      const span = real.length ? `${brief(+low.toPrecision(4))} to ${brief(+high.toPrecision(4))}`
+        : "";
       write(span, mark.x + mark.width, mark.y - 8, 12, "right", soft);
-      kit.fitted(`${cellName(i)} on tile ${tileOf(i)} over the run: ${words(mine.length)} change${mine.length === 1 ? "" : "s"}`,
+      const changed = `${words(mine.length)} change${mine.length === 1 ? "" : "s"}`;
+      kit.fitted(`${cellName(i)} on tile ${tileOf(i)} over the run: ${changed}`,
         mark.x, mark.y - 8, mark.width - pen.measureText(span).width - 12, 12, soft);
       pen.strokeStyle = thin;
       pen.lineWidth = 1;
@@ -206,7 +240,8 @@ EXTRA.board = (kit) => {
     return -1;
   }
   return {
-    draw, hit, board, texts, value, list, at, before, element, cellName, tileOf, box, focus, starts, group, lastOf, underWay, changesOf,
+    draw, hit, board, texts, value, list, at, before, element, cellName, tileOf, box, focus, starts,
+      group, lastOf, underWay, changesOf,
     whenOf, changes, frameOf, cellOf, textOf,
   };
 };

@@ -1,11 +1,16 @@
 // The messages of an exchange, which only the view of a run has.
 EXTRA.bsp = (kit) => {
   const { pen, marks, array, place } = kit, tape = EXTRA.tape(kit);
-  const content = EXTRA.content(kit, () => (kit.chosen && kit.chosen.mark === marks.tiles ? [kit.chosen.i, kit.chosen.i] : []));
+  const content =
+    EXTRA.content(
+      kit, () => (kit.chosen && kit.chosen.mark === marks.tiles ? [kit.chosen.i, kit.chosen.i]
+        : []));
 
-  // From `start` towards `end`, to the rim of a square that reaches so far to each side: as in paint.py.
+  // From `start` towards `end`, to the rim of a square that reaches so far to each side: as in
+  // paint.py.
   function toward(start, end, reach) {
-    const by = end.map((v, k) => v - start[k]), part = Math.min(1, reach / (Math.max(...by.map(Math.abs)) || 1));
+    const by = end.map((v, k) => v - start[k]),
+      part = Math.min(1, reach / (Math.max(...by.map(Math.abs)) || 1));
     return start.map((v, k) => v + part * by[k]);
   }
   function arrow(start, bend, end, thick) {
@@ -17,7 +22,8 @@ EXTRA.bsp = (kit) => {
     const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;
     pen.beginPath();
     pen.moveTo(...end);
-    for (const turn of [2.7, -2.7]) pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
+    for (const turn of [2.7, -2.7])
+      pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
     pen.fill();
   }
 
@@ -26,28 +32,36 @@ EXTRA.bsp = (kit) => {
       flows(mark, s, progress) {
         const messages = s.flows && s.flows[mark.name];
         if (!messages) return;
-        const cells = marks[mark.between], most = Math.max(...messages.map((m) => m[1])), half = cells.side * 0.47;
-        const middle = (i) => place(cells, i).map((v) => v + half), chosen = kit.chosen && kit.chosen.mark === cells ? kit.chosen.i : -1;
-        const small = Math.min(1, Math.max(0.4, cells.side / 30)) * Math.min(1, Math.max(0.4, 20 / messages.length));
+        const cells = marks[mark.between], most = Math.max(...messages.map((m) => m[1])),
+          half = cells.side * 0.47;
+        const middle = (i) => place(cells, i).map((v) => v + half),
+          chosen = kit.chosen && kit.chosen.mark === cells ? kit.chosen.i : -1;
+        const small =
+          Math.min(1, Math.max(0.4, cells.side / 30)) * Math.min(
+            1, Math.max(0.4, 20 / messages.length));
         pen.strokeStyle = pen.fillStyle = kit.ink.ink;
         for (const [source, size, to] of messages) {
           const receivers = typeof to === "number" ? [to] : Array.from(array(to, 1, to[1], to[0]));
           // With a tile chosen, the messages of others are pale.
-          pen.globalAlpha = chosen < 0 || chosen === source || receivers.includes(chosen) ? 1 : 0.15;
-          const start = middle(source), thick = (1 + 2.5 * Math.sqrt(size / most)) * small, one = receivers.length === 1;
+          pen.globalAlpha = chosen < 0 || chosen === source || receivers.includes(chosen) ? 1
+            : 0.15;
+          const start = middle(source), thick = (1 + 2.5 * Math.sqrt(size / most)) * small,
+            one = receivers.length === 1;
           pen.setLineDash(kit.marching ? [7, 4] : []);
           pen.lineDashOffset = -progress * 66;
-          if (receivers.length > 24) {
+          if (receivers.length > MOST_SPOKES) {
             pen.lineWidth = 1.5;
             pen.strokeRect(start[0] - half, start[1] - half, 2 * half, 2 * half);
             const dot = cells.side * 0.15;
-            for (const [x, y] of receivers.map(middle)) pen.fillRect(x - dot, y - dot, 2 * dot, 2 * dot);
+            for (const [x, y] of receivers.map(middle))
+              pen.fillRect(x - dot, y - dot, 2 * dot, 2 * dot);
             continue;
           }
           for (const end of receivers.map(middle)) {
             const [x, y] = start, [u, v] = end, bow = one ? 0.18 : 0;
             const bend = [(x + u) / 2 + bow * (v - y), (y + v) / 2 - bow * (u - x)];
-            arrow(toward(start, bend, 0.28 * cells.side), bend, toward(end, bend, half + Math.min(1, 0.03 * cells.side)), one ? thick : 0.8);
+            arrow(toward(start, bend, 0.28 * cells.side), bend,
+              toward(end, bend, half + Math.min(1, 0.03 * cells.side)), one ? thick : 0.8);
           }
         }
         pen.globalAlpha = 1;

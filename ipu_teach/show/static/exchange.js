@@ -1,11 +1,13 @@
 // The matrix of an exchange, and one tile with its partners: partners.py draws the same.
 EXTRA.exchange = (kit) => {
   const { scene, pen, array, of } = kit;
-  const matrix = scene.marks.find((m) => m.kind === "matrix"), partners = scene.marks.find((m) => m.kind === "partners");
-  const MARGIN = 26, MOST = 12, { bins, each, tiles } = matrix;
+  const matrix = scene.marks.find((m) => m.kind === "matrix"),
+    partners = scene.marks.find((m) => m.kind === "partners");
+  const { bins, each, tiles } = matrix;
   const now = () => kit.still(kit.frameAt());
   const bytes = (s, i) => of(array(s.values, "bytes", s.values.bytes, matrix.count), i);
-  const bars = (s) => scene.drawings[s.lanes[matrix.name][0]][2].map((bar) => (i) => of(array(bar, 2, bar[2], bins), i));
+  const bars = (s) => scene.drawings[s.lanes[matrix.name][0]][2]
+    .map((bar) => (i) => of(array(bar, 2, bar[2], bins), i));
   const row = (i) => Math.floor(i / bins), column = (i) => i % bins;
   function name(which) {
     const first = which * each, last = Math.min(first + each, tiles) - 1;
@@ -16,15 +18,24 @@ EXTRA.exchange = (kit) => {
     if (kit.chosen) return row(kit.chosen.i);
     const [sent, received] = bars(s);
     let best = 0;
-    for (let i = 1; i < bins; i++) if (sent(i) + received(i) > sent(best) + received(best)) best = i;
+    for (let i = 1; i < bins; i++)
+      if (sent(i) + received(i) > sent(best) + received(best)) best = i;
     return best;
   }
-  const line = (x, y, u, v) => { pen.beginPath(); pen.moveTo(x, y); pen.lineTo(u, v); pen.stroke(); };
+  const line = (x, y, u, v) => {
+    pen.beginPath();
+    pen.moveTo(x, y);
+    pen.lineTo(u, v);
+    pen.stroke();
+  };
 
   const draw = {
     matrix(mark, s) {
-      const side = mark.width / bins, codes = array(s.cells[mark.name], 0, s.cells[mark.name][0], mark.count), { soft, ink } = kit.ink;
-      const right = mark.x + mark.width, bottom = mark.y + mark.height, span = scene.drawings[s.lanes[mark.name][0]][0] || 1;
+      const side = mark.width / bins,
+        codes = array(s.cells[mark.name], 0, s.cells[mark.name][0], mark.count),
+        { soft, ink } = kit.ink;
+      const right = mark.x + mark.width, bottom = mark.y + mark.height,
+        span = scene.drawings[s.lanes[mark.name][0]][0] || 1;
       kit.text(pen, mark.heading, mark.x, mark.y - MARGIN - 16, 12, "left", soft);
       for (let i = 0; i < mark.count; i++) {
         const code = of(codes, i);
@@ -35,7 +46,8 @@ EXTRA.exchange = (kit) => {
       const [sent, received] = bars(s), wide = side * 0.92;
       pen.fillStyle = kit.colours[scene.codes.length - 1];
       for (let i = 0; i < bins; i++) {
-        const up = sent(i) / span * MARGIN, along = received(i) / span * MARGIN, start = (i + 0.04) * side;
+        const up = sent(i) / span * MARGIN, along = received(i) / span * MARGIN,
+          start = (i + 0.04) * side;
         pen.fillRect(mark.x + start, mark.y - 3 - up, wide, up);
         pen.fillRect(right + 3, mark.y + start, along, wide);
       }
@@ -66,69 +78,96 @@ EXTRA.exchange = (kit) => {
         if (i !== middle && received + sent) found.push([i, received, sent]);
       }
       found.sort((a, b) => b[1] + b[2] - a[1] - a[2]);
-      const most = Math.max(1, ...found.flatMap(([, a, b]) => [a, b])), shown = found.slice(0, MOST);
+      const most = Math.max(1, ...found.flatMap(([, a, b]) => [a, b])),
+        shown = found.slice(0, MOST_PARTNERS);
       const x = mark.x + mark.width / 2, y = mark.y + mark.height / 2;
-      kit.text(pen, `bytes between ${each > 1 ? "tiles" : "tile"} ${name(middle)} and others`, mark.x, mark.y - 8, 12, "left", soft);
+      kit.text(pen, `bytes between ${each > 1 ? "tiles" : "tile"} ${name(middle)} and others`,
+        mark.x, mark.y - 8, 12, "left", soft);
       pen.strokeStyle = ink;
       shown.forEach(([which, received, sent], place) => {
-        const angle = 2 * Math.PI * place / shown.length - Math.PI / 2, across = Math.cos(angle), down = Math.sin(angle);
-        const u = x + (mark.width / 2 - 36) * across, v = y + (mark.height / 2 - 30) * down, both = received && sent ? 4 : 0;
+        const angle = 2 * Math.PI * place / shown.length - Math.PI / 2, across = Math.cos(angle),
+          down = Math.sin(angle);
+        const u = x + (mark.width / 2 - 36) * across, v = y + (mark.height / 2 - 30) * down,
+          both = received && sent ? 4 : 0;
         for (const [size, inward, shift] of [[received, true, both], [sent, false, -both]]) {
           if (!size) continue;
-          const ends = [[u - 34 * across, v - 26 * down], [x + 34 * across, y + 26 * down]].map(([a, b]) => [a - shift * down, b + shift * across]);
-          const [start, end] = inward ? ends : ends.reverse(), thick = 1 + 2.5 * Math.sqrt(size / most);
+          const ends = [[u - 34 * across, v - 26 * down], [x + 34 * across, y + 26 * down]]
+            .map(([a, b]) => [a - shift * down, b + shift * across]);
+          const [start, end] = inward ? ends : ends.reverse(),
+            thick = 1 + 2.5 * Math.sqrt(size / most);
           pen.lineWidth = thick;
           line(...start, ...end);
           pen.fillStyle = ink;
           const turn = Math.atan2(end[1] - start[1], end[0] - start[0]), head = 3 + 2 * thick;
           pen.beginPath();
           pen.moveTo(...end);
-          for (const by of [2.7, -2.7]) pen.lineTo(end[0] + head * Math.cos(turn + by), end[1] + head * Math.sin(turn + by));
+          for (const by of [2.7, -2.7])
+            pen.lineTo(end[0] + head * Math.cos(turn + by), end[1] + head * Math.sin(turn + by));
           pen.fill();
         }
         kit.text(pen, name(which), u, v, 12, "center", ink);
-        const said = [...(received ? [`${words(received)} in`] : []), ...(sent ? [`${words(sent)} out`] : [])].join(" ");
+        const said = [
+          ...(received ? [`${words(received)} in`] : []),
+          ...(sent ? [`${words(sent)} out`] : [])].join(" ");
         kit.text(pen, said, u, v + 13, 11, "center", soft);
       });
       kit.text(pen, name(middle), x, y + 5, 14, "center", ink);
       const more = found.length - shown.length;
-      if (more) kit.text(pen, `and ${words(more)} others`, mark.x + mark.width, mark.y + mark.height + 12, 12, "right", soft);
+      if (more)
+        kit.text(pen, `and ${words(more)} others`, mark.x + mark.width, mark.y + mark.height + 12,
+          12, "right", soft);
     },
   };
   function hit(mark, x, y) {
-    const side = mark.width / bins, across = Math.floor((x - mark.x) / side), down = Math.floor((y - mark.y) / side);
+    const side = mark.width / bins, across = Math.floor((x - mark.x) / side),
+      down = Math.floor((y - mark.y) / side);
     // A bar of the margins is its whole column or row: the first of it in which something is.
-    const first = (cells) => cells.find((i) => bytes(now(), i)) ?? -1, all = [...Array(bins).keys()];
+    const first = (cells) => cells.find((i) => bytes(now(), i)) ?? -1,
+      all = [...Array(bins).keys()];
     const within = (n) => n >= 0 && n < bins;
     if (within(across) && within(down)) return down * bins + across;
-    if (within(across) && y > mark.y - 3 - MARGIN && y < mark.y) return first(all.map((r) => r * bins + across));
-    if (within(down) && x > mark.x + mark.width && x < mark.x + mark.width + 3 + MARGIN) return first(all.map((c) => down * bins + c));
+    if (within(across) && y > mark.y - 3 - MARGIN && y < mark.y)
+      return first(all.map((r) => r * bins + across));
+    if (within(down) && x > mark.x + mark.width && x < mark.x + mark.width + 3 + MARGIN)
+      return first(all.map((c) => down * bins + c));
     return -1;
   }
   function about(mark, i) {
-    const s = now(), plural = each > 1 ? "tiles" : "tile", [sent, received] = bars(s), n = of(array(s.values, "messages", s.values.messages, mark.count), i);
-    const here = bytes(s, i) ? `${words(bytes(s, i))} bytes in ${words(n)} message${n === 1 ? "" : "s"}` : "nothing";
-    return `From ${plural} ${name(column(i))} to ${plural} ${name(row(i))}: ${here}. In all, ${name(column(i))} send${each > 1 ? "" : "s"} `
-      + `${words(sent(column(i)))} and ${name(row(i))} receive${each > 1 ? "" : "s"} ${words(received(row(i)))} bytes.`;
+    const s = now(), plural = each > 1 ? "tiles" : "tile", [sent, received] = bars(s),
+      n = of(array(s.values, "messages", s.values.messages, mark.count), i);
+    const here = bytes(s, i)
+      ? `${words(bytes(s, i))} bytes in ${words(n)} message${n === 1 ? "" : "s"}` : "nothing";
+    const from = name(column(i)), to = name(row(i)), s_ = each > 1 ? "" : "s";
+    return `From ${plural} ${from} to ${plural} ${to}: ${here}. `
+      + `In all, ${from} send${s_} ${words(sent(column(i)))} `
+      + `and ${to} receive${s_} ${words(received(row(i)))} bytes.`;
   }
   const at = () => (kit.chosen ? kit.chosen.i : focus(now()) * bins);
   const clamp = (n) => Math.min(bins - 1, Math.max(0, n));
-  const go = (down, across) => () => kit.choose(matrix, clamp(row(at()) + down) * bins + clamp(column(at()) + across));
+  const go = (down, across) => () =>
+    kit.choose(matrix, clamp(row(at()) + down) * bins + clamp(column(at()) + across));
   // The next tile by what it sends or receives, most first.
   function next(which) {
     return () => {
-      const value = bars(now())[which], order = [...Array(bins).keys()].sort((a, b) => value(b) - value(a));
-      const place = kit.chosen ? order.indexOf(which ? row(kit.chosen.i) : column(kit.chosen.i)) : -1, found = order[(place + 1) % bins];
-      const cells = [...Array(bins).keys()].map((k) => (which ? found * bins + k : k * bins + found));
+      const value = bars(now())[which],
+        order = [...Array(bins).keys()].sort((a, b) => value(b) - value(a));
+      const place = kit.chosen ? order.indexOf(which ? row(kit.chosen.i) : column(kit.chosen.i))
+        : -1, found = order[(place + 1) % bins];
+      const cells = [...Array(bins).keys()]
+        .map((k) => (which ? found * bins + k : k * bins + found));
       kit.choose(matrix, cells.find((i) => bytes(now(), i)) ?? cells[0]);
     };
   }
-  const content = EXTRA.content(kit, () => (kit.chosen && each === 1 ? [column(kit.chosen.i), row(kit.chosen.i)] : []));
+  const content =
+    EXTRA.content(
+      kit, () => (kit.chosen && each === 1 ? [column(kit.chosen.i), row(kit.chosen.i)] : []));
   return {
     draw, hit, about, ...content,
-    help: "Shift with left and right goes along a row; S and R go to the next tile by bytes sent or received.",
+    help: "Shift with left and right goes along a row; "
+      + "S and R go to the next tile by bytes sent or received.",
     keys: {
-      ArrowUp: go(-1, 0), ArrowDown: go(1, 0), "Shift ArrowLeft": go(0, -1), "Shift ArrowRight": go(0, 1), s: next(0), r: next(1),
+      ArrowUp: go(-1, 0), ArrowDown: go(1, 0), "Shift ArrowLeft": go(0, -1),
+        "Shift ArrowRight": go(0, 1), s: next(0), r: next(1),
     },
   };
 };

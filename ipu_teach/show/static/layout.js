@@ -1,27 +1,36 @@
-// Places the marks for the width that a page has. From 640 on, what reaches to the right edge grows with the page; below that,
-// panels on the right go under those on the left. A unit of the drawing is then a pixel, so that words stay legible.
+// Places the marks for the width that a page has. From 640 on, what reaches to the right edge grows
+// with the page; below that, panels on the right go under those on the left. A unit of the drawing
+// is then a pixel, so that words stay legible.
 const NARROW = 640, WIDEST = 1100;
 
-// The heading of a mark, with `right` at the other end of its line. On a narrow page it begins further left, above the labels.
+// The heading of a mark, with `right` at the other end of its line. On a narrow page it begins
+// further left, above the labels.
 function headed(kit, mark, right) {
-  const { pen, ink, text, fitted } = kit, end = mark.x + mark.width, left = kit.scene.size[0] < NARROW ? Math.min(16, mark.x) : mark.x;
+  const { pen, ink, text, fitted } = kit, end = mark.x + mark.width,
+    left = kit.scene.size[0] < NARROW ? Math.min(16, mark.x) : mark.x;
   text(pen, right, end, mark.y - 8, 12, "right", ink.soft);
-  fitted(mark.heading || "", left, mark.y - 8, end - left - pen.measureText(right).width - 8, 12, ink.soft);
+  fitted(mark.heading || "", left, mark.y - 8, end - left - pen.measureText(right).width - 8, 12,
+    ink.soft);
 }
 
 function layout(scene, room) {
-  const [width, height] = scene.home = scene.home || scene.size, marks = scene.marks.filter((m) => "x" in m);
-  for (const m of marks) Object.assign(m, m.home = m.home || { x: m.x, y: m.y, width: m.width, height: m.height, side: m.side });
-  const wide = Math.round(Math.min(WIDEST, Math.max(320, room || width)));  // on a narrower page it is drawn smaller
+  const [width, height] = scene.home = scene.home || scene.size,
+    marks = scene.marks.filter((m) => "x" in m);
+  for (const m of marks)
+    Object.assign(
+      m, m.home = m.home || { x: m.x, y: m.y, width: m.width, height: m.height, side: m.side });
+  // on a narrower page it is drawn smaller
+  const wide = Math.round(Math.min(WIDEST, Math.max(320, room || width)));
   scene.size = [wide, height];
   if (wide >= NARROW) {
     for (const m of marks) if (m.width && m.x + m.width > width - 60) m.width += wide - width;
     return scene.size;
   }
-  const across = (m) => m.across * m.columns + 0.6 * (m.across - 1);
+  const across = (m) => m.across * m.columns + GAP * (m.across - 1);
   const bottom = (m) => {
     const blocks = Math.ceil(m.count / m.block / m.across), rows = Math.ceil(m.block / m.columns);
-    return m.kind === "cells" ? m.y + m.side * (blocks * rows + 0.6 * (blocks - 1)) : m.y + (m.height || 0);
+    return m.kind === "cells" ? m.y + m.side * (blocks * rows + GAP * (blocks - 1))
+      : m.y + (m.height || 0);
   };
   const bands = [];  // what stands beside each other
   for (const m of [...marks].sort((a, b) => a.y - b.y)) {
@@ -34,19 +43,23 @@ function layout(scene, room) {
   // What begins at one x goes on doing so: as far to the right as the longest name beside it needs.
   const inset = {};
   for (const m of marks) {
-    const names = m.kind === "curve" ? 84 : Math.max(0, ...(m.labels || m.ends || []).map((name) => 6 * name.length + 12));
+    const beside = m.kind === "painted" ? [] : m.labels || m.ends || [];
+    const names = m.kind === "curve" ? 84
+      : Math.max(m.left || 0, ...beside.map((name) => 6 * name.length + 12));
     const needs = Math.max(names, m.kind === "lanes" || m.kind === "tape" ? 30 : 16);
     inset[m.x] = Math.min(m.x, Math.max(inset[m.x] || 0, m.kind === "matrix" ? m.x : needs));
   }
   let grown = 0;  // how much further down things are
   for (const band of bands) {
-    const right = band.marks.filter((m) => m.home.x > 250), left = band.marks.filter((m) => !right.includes(m)), end = band.end + grown;
+    const right = band.marks.filter((m) => m.home.x > 250),
+      left = band.marks.filter((m) => !right.includes(m)), end = band.end + grown;
     for (const m of left) place(m, grown);
     if (!right.length || !left.length) {
       for (const m of right) place(m, grown);
       continue;
     }
-    const lowest = Math.max(...left.map(bottom)) + (left.some((m) => m.kind === "matrix") ? 72 : 40), top = Math.min(...right.map((m) => m.y));
+    const lowest = Math.max(...left.map(bottom))
+      + (left.some((m) => m.kind === "matrix") ? 72 : 40), top = Math.min(...right.map((m) => m.y));
     for (const m of right) place(m, lowest - top);
     grown += Math.max(...right.map(bottom)) - end;
   }

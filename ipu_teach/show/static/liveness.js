@@ -2,12 +2,12 @@
 EXTRA.liveness = (kit) => {
   const { scene, pen, array, of } = kit;
   const ALWAYS = 0;  // the code of what is always live
-  const TICK = 92;  // as in paint.py
   let steady = true;  // whether that counts
   const upper = (mark, k) => array(mark.series[k], "upper", mark.series[k][2], mark.count);
   const lower = (mark, k) => array(mark.series[k], "lower", mark.series[k][3], mark.count);
   const floor = (mark, i) => (steady ? 0 : of(upper(mark, 0), i));
-  const parted = scene.marks.some((m) => m.kind === "curve" && m.series.length > 1 && m.series[0][1] === ALWAYS);
+  const parted =
+    scene.marks.some((m) => m.kind === "curve" && m.series.length > 1 && m.series[0][1] === ALWAYS);
   const button = kit.button("Leave out what is always live", toggle);
   button.setAttribute("aria-pressed", "false");
   function toggle() {
@@ -16,11 +16,14 @@ EXTRA.liveness = (kit) => {
     button.setAttribute("aria-pressed", `${!steady}`);
     kit.refresh();
   }
-  const shown = (mark) => mark.series.map((_, k) => k).filter((k) => steady || mark.series[k][1] !== ALWAYS);
+  const shown = (mark) => mark.series.map((_, k) => k)
+    .filter((k) => steady || mark.series[k][1] !== ALWAYS);
   function top(mark) {
     if (steady) return mark.top;
     let most = 1;
-    for (const k of shown(mark)) for (let i = 0; i < mark.count; i++) most = Math.max(most, of(upper(mark, k), i) - floor(mark, i));
+    for (const k of shown(mark))
+      for (let i = 0; i < mark.count; i++)
+        most = Math.max(most, of(upper(mark, k), i) - floor(mark, i));
     return most;
   }
 
@@ -29,7 +32,8 @@ EXTRA.liveness = (kit) => {
       const most = top(mark), wide = mark.width / mark.count, bottom = mark.y + mark.height;
       const height = (value) => bottom - mark.height * value / most;
       kit.fitted(mark.heading, mark.x, mark.y - 8, mark.width, 12, kit.ink.soft);
-      kit.text(pen, `${words(most)} ${mark.unit}`, mark.x - 5, mark.y + 9, 11, "right", kit.ink.soft);
+      kit.text(pen, `${words(most)} ${mark.unit}`, mark.x - 5, mark.y + 9, 11, "right",
+        kit.ink.soft);
       kit.text(pen, `0 ${mark.unit}`, mark.x - 5, bottom, 11, "right", kit.ink.soft);
       const steps = (path, values, from, by) => {
         for (let i = from; i >= 0 && i < mark.count; i += by) {
@@ -49,15 +53,18 @@ EXTRA.liveness = (kit) => {
       pen.fillStyle = kit.ink.line;
       pen.fillRect(mark.x, bottom - 0.5, mark.width, 1);
       pen.fillStyle = kit.ink.ink;
-      if (steady && mark.limit && mark.limit <= most) pen.fillRect(mark.x, height(mark.limit) - 0.75, mark.width, 1.5);
+      if (steady && mark.limit && mark.limit <= most)
+        pen.fillRect(mark.x, height(mark.limit) - 0.75, mark.width, 1.5);
       const ticks = mark.named ? Math.min(mark.count, Math.floor(mark.width / TICK)) : 0;
       const place = (k) => Math.floor(mark.count * k / ticks);
       for (let k = 0; k < ticks; k++) {
         const i = place(k), name = kit.still(i).label.replace(/^\S+ /, "");
-        kit.fitted(`${i + 1} ${name}`, mark.x + i * wide, bottom + 12, (place(k + 1) - i) * wide - 6, 11, kit.ink.soft);
+        kit.fitted(`${i + 1} ${name}`, mark.x + i * wide, bottom + 12,
+          (place(k + 1) - i) * wide - 6, 11, kit.ink.soft);
       }
       pen.fillStyle = kit.ink.ink;
-      if (kit.moving) pen.fillRect(mark.x + (frame + 0.5) * wide - 0.75, mark.y - 3, 1.5, mark.height + 6);
+      if (kit.moving)
+        pen.fillRect(mark.x + (frame + 0.5) * wide - 0.75, mark.y - 3, 1.5, mark.height + 6);
       if (kit.chosen && kit.chosen.mark === mark) {
         pen.strokeStyle = kit.ink.ink;
         pen.lineWidth = 1.5;
@@ -67,7 +74,8 @@ EXTRA.liveness = (kit) => {
   };
   function hit(mark, x, y) {
     if (mark.kind !== "curve") return kit.hit(mark, x, y);
-    const inside = x >= mark.x && x < mark.x + mark.width && y > mark.y - 4 && y < mark.y + mark.height + 4;
+    const inside = x >= mark.x && x < mark.x + mark.width && y > mark.y - 4
+      && y < mark.y + mark.height + 4;
     return inside ? Math.floor((x - mark.x) / mark.width * mark.count) : -1;
   }
   function about(mark, i) {
@@ -76,18 +84,21 @@ EXTRA.liveness = (kit) => {
       const under = mark.series[k].length > 3 ? of(lower(mark, k), i) : 0;
       return `${name} ${words(of(upper(mark, k), i) - under)}`;
     });
-    return `Step ${words(i + 1)}, ${kit.still(i).label}, ${mark.heading}: ${parts.join(", ")}. Press Enter or click to go there.`;
+    const where = `Step ${words(i + 1)}, ${kit.still(i).label}, ${mark.heading}`;
+    return `${where}: ${parts.join(", ")}. Press Enter or click to go there.`;
   }
-  // What is live at the step that is pointed at, else at the one where the view stands, the largest first.
+  // What is live at the step that is pointed at, else at the one where the view stands, the largest
+  // first.
   const list = kit.make("pre", { tabIndex: 0 });
-  list.style.maxHeight = "12em";
+  list.style.cssText = "max-height:12em;overflow:auto";
   list.setAttribute("role", "group");
   list.setAttribute("aria-label", "Live variables");
   function say() {
     const at = kit.chosen && kit.chosen.mark.kind === "curve" ? kit.chosen.i : kit.frameAt();
     list.textContent = scene.live.map(([title, rows, less]) => {
       const here = rows.filter(([, , from]) => from.some(([a, b]) => a <= at && at < b));
-      const lines = here.map(([name, size]) => `${words(size).padStart(13)}  ${name}`), [few, all] = less[at] || [0, 0];
+      const lines = here.map(([name, size]) => `${words(size).padStart(13)}  ${name}`),
+        [few, all] = less[at] || [0, 0];
       if (few) lines.push(`${words(all).padStart(13)}  in ${few} smaller`);
       return [`${title} at step ${at + 1}, bytes:`, ...lines].join("\n");
     }).join("\n");
@@ -97,7 +108,8 @@ EXTRA.liveness = (kit) => {
   };
   kit.canvas.addEventListener("click", there);
   return {
-    draw, hit, about, say, nodes: [parted ? kit.make("div", { className: "row" }, button) : "", list],
+    draw, hit, about, say,
+      nodes: [parted ? kit.make("div", { className: "row" }, button) : "", list],
     help: parted ? "A leaves out what is always live." : " ",
     keys: { a: toggle, Enter: there },
   };

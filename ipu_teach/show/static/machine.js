@@ -1,11 +1,13 @@
 // One zoom through the sizes of a machine, drawn as in zoom.py.
 EXTRA.machine = (kit) => {
-  const { pen, array, of, canvas } = kit, SIDE = 232, SLOT = 58, THICK = 24, mark = kit.marks.zoom, pipes = mark.labels.length;
+  const { pen, array, of, canvas } = kit, mark = kit.marks.zoom, pipes = mark.labels.length;
   const tight = () => mark.width < 560, side = () => (tight() ? 150 : SIDE);
   // Where the pipe number i begins.
-  const slot = (i) => (tight() ? [mark.x, mark.y + side() + 12 + SLOT * i] : [mark.x + SIDE + 14, mark.y + SLOT * i]);
+  const slot = (i) =>
+    (tight() ? [mark.x, mark.y + side() + 12 + SLOT * i] : [mark.x + SIDE + 14, mark.y + SLOT * i]);
   function parts(level, x, y, wide) {
-    const count = mark.counts[level], columns = Math.ceil(Math.sqrt(count)), cell = wide / columns, rim = cell * 0.06;
+    const count = mark.counts[level], columns = Math.ceil(Math.sqrt(count)), cell = wide / columns,
+      rim = cell * 0.06;
     pen.fillStyle = kit.colours[mark.part];
     if (cell < 3) {
       const full = Math.floor(count / columns);
@@ -14,7 +16,8 @@ EXTRA.machine = (kit) => {
     } else {
       for (let i = 0; i < count; i++) {
         const u = x + i % columns * cell + rim, v = y + Math.floor(i / columns) * cell + rim;
-        if (u < mark.x + side() && v < mark.y + side()) pen.fillRect(u, v, cell - 2 * rim, cell - 2 * rim);
+        if (u < mark.x + side() && v < mark.y + side())
+          pen.fillRect(u, v, cell - 2 * rim, cell - 2 * rim);
       }
     }
     if (!level) return;
@@ -25,7 +28,8 @@ EXTRA.machine = (kit) => {
   }
   const draw = {
     zoom(_, s, progress, frame) {
-      const { ink, soft } = kit.ink, columns = Math.ceil(Math.sqrt(mark.counts[frame])), near = frame ? columns ** (1 - progress) : 1;
+      const { ink, soft } = kit.ink, columns = Math.ceil(Math.sqrt(mark.counts[frame])),
+        near = frame ? columns ** (1 - progress) : 1;
       kit.fitted(mark.names[frame], mark.x, mark.y - 8, mark.width, 12, soft);
       pen.save();
       pen.beginPath();
@@ -38,12 +42,14 @@ EXTRA.machine = (kit) => {
       for (let i = 0; i < pipes; i++) most = Math.max(most, of(rates, i));
       for (let i = 0; i < pipes; i++) {
         const [x, top] = slot(i), right = mark.x + mark.width, left = tight() ? x : x - 14;
-        kit.text(pen, `${mark.labels[i]} ${mark.rates[frame * pipes + i]}`, x, top + 11, 12, "left", ink);
+        kit.text(pen, `${mark.labels[i]} ${mark.rates[frame * pipes + i]}`, x, top + 11, 12, "left",
+          ink);
         if (of(rates, i)) {
           const wide = Math.max(1, THICK * of(rates, i) / most);
           pen.fillStyle = kit.brushes[mark.codes[i]];
           pen.fillRect(left, top + 28 - wide / 2, right - left, wide);
-          kit.fitted(tight() ? mark.figures[i].split("; ")[0] : mark.figures[i], x, top + 52, right - x, 11, soft);
+          kit.fitted(tight() ? mark.figures[i].split("; ")[0] : mark.figures[i], x, top + 52,
+            right - x, 11, soft);
         }
         if (!kit.chosen || kit.chosen.i !== i) continue;
         pen.strokeStyle = ink;

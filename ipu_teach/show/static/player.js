@@ -1,36 +1,39 @@
-// The live form of every view: draws a scene (see scene.py) on a canvas, with controls, keys and words.
-// `live(root, scene)` puts the player into `root`, in place of the picture there, and returns what controls it.
-// `EXTRA[view](kit)` adds what one view needs: kinds of marks (draw, hit, about), keys, and nodes below the canvas.
-// Nothing is fetched, and no id is used.
+// The live form of every view: draws a scene (see scene.py) on a canvas, with controls, keys and
+// words. `live(root, scene)` puts the player into `root`, in place of the picture there, and
+// returns what controls it. `EXTRA[view](kit)` adds what one view needs: kinds of marks (draw, hit,
+// about), keys, and nodes below the canvas. Nothing is fetched, and no id is used.
 
 const PATTERNS = {
-  "/": [[-1, 7, 7, -1]], "-": [[0, 3, 6, 3]], "|": [[3, 0, 3, 6]], "x": [[0, 0, 6, 6], [6, 0, 0, 6]], ".": [[2.5, 3, 3.5, 3]],
+  "/": [[-1, 7, 7, -1]], "-": [[0, 3, 6, 3]], "|": [[3, 0, 3, 6]],
+    "x": [[0, 0, 6, 6], [6, 0, 0, 6]], ".": [[2.5, 3, 3.5, 3]],
 };
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-// Light and dark, as in palette.py.
-const INKS = [
-  { paper: "#ffffff", ink: "#1b1f24", soft: "#59636e", line: "#c4cbd3" },
-  { paper: "#14171a", ink: "#e8ebee", soft: "#a4adb7", line: "#444c56" },
-];
 const STYLE = `
 .ipu-view details{font:14px/1.4 system-ui,sans-serif;margin:4px 16px}
-.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:1100px;color:var(--ink);background:var(--paper);border-radius:4px;padding:8px 0}
-.ipu-live:focus-visible,.ipu-live button:focus-visible,.ipu-live select:focus-visible,.ipu-live input:focus-visible{outline:2px solid #2a8fd0;outline-offset:1px}
+.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:1100px;color:var(--ink);
+  background:var(--paper);border-radius:4px;padding:8px 0}
+.ipu-live:focus-visible,.ipu-live button:focus-visible,
+.ipu-live select:focus-visible,.ipu-live input:focus-visible
+  {outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
 .ipu-live p{margin:4px 16px;min-height:2.8em;color:var(--ink)}
 .ipu-live .soft{color:var(--soft)}
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
-.ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
-.ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;padding:0;color:var(--ink)}
+.ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);
+  background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
+.ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
+  padding:0;color:var(--ink)}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
-.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;white-space:pre-wrap;color:var(--ink);border-left:3px solid var(--line)}
+.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;
+  white-space:pre-wrap;color:var(--ink);border-left:3px solid var(--line)}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
 
 // --- numbers ---
 
-// The inverse of pack.py: one number for all, runs ("3*5,4"), "d" and runs of steps, or bits ("b" lowest ":" width ":" letters).
+// The inverse of pack.py: one number for all, runs ("3*5,4"), "d" and runs of steps, or bits ("b"
+// lowest ":" width ":" letters).
 function unpack(text, count) {
   if (typeof text === "number") return new Float64Array(count).fill(text);
   const out = new Float64Array(count);
@@ -108,8 +111,11 @@ function live(root, scene) {
   }
   const of = (value, i) => (typeof value === "number" ? value : value[i]);
   const nameOf = (mark, i) => (mark.labels ? mark.labels[i] : `${i}`);
-  const keyOf = (mark, i) => ("key" in mark ? of(array(mark, "key", mark.key, mark.count), i) : NaN);  // NaN is no other's key
-  const sameOf = (mark, i) => ("same" in mark ? of(array(mark, "same", mark.same, mark.count), i) : NaN);
+  // NaN is no other's key
+  const keyOf = (mark, i) =>
+    ("key" in mark ? of(array(mark, "key", mark.key, mark.count), i) : NaN);
+  const sameOf = (mark, i) =>
+    ("same" in mark ? of(array(mark, "same", mark.same, mark.count), i) : NaN);
 
   // --- elements ---
   const reduced = matchMedia("(prefers-reduced-motion: reduce)");
@@ -117,7 +123,8 @@ function live(root, scene) {
   const style = make("style", { textContent: STYLE });
   const box = make("div", { className: "ipu-live", tabIndex: 0 });
   box.setAttribute("role", "group");
-  box.setAttribute("data-lm-suppress-shortcuts", "true");  // JupyterLab's own keys would insert and delete cells
+  // JupyterLab's own keys would insert and delete cells
+  box.setAttribute("data-lm-suppress-shortcuts", "true");
   const status = make("p");
   const canvas = make("canvas");
   canvas.setAttribute("role", "img");
@@ -126,16 +133,23 @@ function live(root, scene) {
   said.setAttribute("aria-live", "polite");
   const button = (text, act) => make("button", { type: "button", textContent: text, onclick: act });
   const play = button("Play", () => toggle());
-  const scrub = make("input", { type: "range", min: 0, max: count, step: 1, oninput: () => { pause(); go(stop(+scrub.value)); } });
+  const scrub = make("input", { type: "range", min: 0, max: count, step: 1, oninput: () => {
+    pause();
+    go(stop(+scrub.value));
+  } });
   scrub.setAttribute("aria-label", "Phase");
   const SPEEDS = [0.25, 0.5, 1, 2, 4];
   const speed = make("select", {}, ...SPEEDS.map((s) => new Option(`${s}x`, s)));
   speed.value = 1;
   speed.setAttribute("aria-label", "Speed");
   const legend = make("ul", { className: "key" });
-  const controls = make("div", { className: "row" }, scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
-    ...(phased ? [button(`Previous ${scene.group}`, () => jump(-1)), button(`Next ${scene.group}`, () => jump(1))] : []), speed);
-  box.append(canvas, legend, ...(moving ? [controls] : []), status, said,  // what changes in height comes last
+  const controls = make("div", { className: "row" },
+    scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
+    ...(phased ? [
+      button(`Previous ${scene.group}`, () => jump(-1)),
+      button(`Next ${scene.group}`, () => jump(1))] : []), speed);
+  // what changes in height comes last
+  box.append(canvas, legend, ...(moving ? [controls] : []), status, said,
     ...scene.notes.map((note) => make("p", { className: "soft", textContent: note })));
   const picture = root.querySelector("img");
   if (picture) picture.style.display = "none";
@@ -146,7 +160,8 @@ function live(root, scene) {
   let ratio = 1, dark = false, ink, colours = [], brushes = [], cache = new Map();
   function theme() {
     const lab = document.body.dataset.jpThemeLight;
-    dark = lab ? lab === "false" : scheme.matches || document.body.classList.contains("vscode-dark");
+    dark = lab ? lab === "false" : scheme.matches
+      || document.body.classList.contains("vscode-dark");
     ink = INKS[+dark];
     for (const name in ink) box.style.setProperty(`--${name}`, ink[name]);
     ratio = Math.min(3, window.devicePixelRatio || 1);
@@ -166,7 +181,10 @@ function live(root, scene) {
     legend.replaceChildren(...scene.legend.map((i) => {
       const chip = make("canvas", { width: 32, height: 32 });
       const p = chip.getContext("2d");
-      for (let x = 0; x < 36; x += 6) for (let y = 0; y < 36; y += 6) { p.setTransform(2, 0, 0, 2, 2 * x, 2 * y); hatch(p, i); }
+      for (let x = 0; x < 36; x += 6) for (let y = 0; y < 36; y += 6) {
+        p.setTransform(2, 0, 0, 2, 2 * x, 2 * y);
+        hatch(p, i);
+      }
       chip.setAttribute("aria-hidden", "true");
       return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`.trim());
     }));
@@ -208,16 +226,17 @@ function live(root, scene) {
   }
 
   // --- places: the same formulae as in scene.py and paint.py ---
-  const GAP = 0.6;
   function place(mark, i) {
-    const block = Math.floor(i / mark.block), within = i % mark.block, rows = Math.ceil(mark.block / mark.columns);
+    const block = Math.floor(i / mark.block), within = i % mark.block,
+      rows = Math.ceil(mark.block / mark.columns);
     const x = within % mark.columns + block % mark.across * (mark.columns + GAP);
     const y = Math.floor(within / mark.columns) + Math.floor(block / mark.across) * (rows + GAP);
     return [mark.x + x * mark.side, mark.y + y * mark.side];
   }
   function hit(mark, x, y) {
     if (mark.kind === "lanes") {
-      const inside = x > mark.x - 24 && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
+      const inside = x > mark.x - 24 && x < mark.x + mark.width && y > mark.y
+        && y < mark.y + mark.height;
       return inside ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
     }
     const rows = Math.ceil(mark.block / mark.columns), blocks = Math.ceil(mark.count / mark.block);
@@ -225,12 +244,14 @@ function live(root, scene) {
     const bx = Math.floor(u / (mark.columns + GAP)), by = Math.floor(v / (rows + GAP));
     const cx = Math.floor(u - bx * (mark.columns + GAP)), cy = Math.floor(v - by * (rows + GAP));
     if (u < 0 || v < 0 || cx >= mark.columns || cy >= rows || bx >= mark.across) return -1;
-    const block = by * mark.across + bx, within = cy * mark.columns + cx, i = block * mark.block + within;
+    const block = by * mark.across + bx, within = cy * mark.columns + cx,
+      i = block * mark.block + within;
     return block < blocks && within < mark.block && i < mark.count ? i : -1;
   }
 
   // --- drawing ---
-  let at = 0, playing = false, clock = 0, chosen = null;  // `at`: frames that are over, with the part of the current one
+  // `at`: frames that are over, with the part of the current one
+  let at = 0, playing = false, clock = 0, chosen = null;
   const frameAt = () => Math.max(0, Math.ceil(at - 1e-9) - 1);
 
   function draw() {
@@ -239,7 +260,9 @@ function live(root, scene) {
     pen.clearRect(0, 0, width, height);
     pen.textBaseline = "alphabetic";
     for (const mark of scene.marks) DRAW[mark.kind](mark, s, progress, frame);
-    for (const mark of scene.marks) if (mark.kind === "cells" && mark.side >= 13) names(mark, s, progress);  // above arrows
+    // above arrows
+    for (const mark of scene.marks)
+      if (mark.kind === "cells" && mark.side >= SMALLEST_LABEL) names(mark, s, progress);
     if (chosen) for (const mark of scene.marks) light(mark);
   }
 
@@ -249,7 +272,8 @@ function live(root, scene) {
       if (!channel) return;
       text(pen, mark.heading || "", mark.x, mark.y - 8, 12, "left", ink.soft);
       const byCode = new Map(), large = mark.side >= 8, codes = codesOf(mark, s, progress);
-      const inset = mark.count > 64 ? (mark.side > 3 ? 0.9 : 1) : 0.94, side = mark.side * inset;
+      const inset = mark.count > MOST_RECTANGLES ? (mark.side > 3 ? 0.9 : 1) : 0.94,
+        side = mark.side * inset;
       for (let i = 0; i < mark.count; i++) {
         const code = codes[i];
         let path = byCode.get(code);
@@ -274,13 +298,17 @@ function live(root, scene) {
       const part = span ? (from + (mark.whole ? 0.5 : progress) * (to - from)) / span : 0;
       const picture = lanesOf(mark, number);
       const w = mark.whole ? picture.width : Math.round(picture.width * part);
-      if (w) pen.drawImage(picture, 0, 0, w, picture.height, mark.x, mark.y, mark.width * w / picture.width, mark.height);
+      if (w)
+        pen.drawImage(
+          picture, 0, 0, w, picture.height, mark.x, mark.y, mark.width * w / picture.width,
+          mark.height);
       if (moving && part > 0 && part < 1) {
         pen.fillStyle = ink.ink;
         pen.fillRect(mark.x + mark.width * part - 0.75, mark.y - 3, 1.5, mark.height + 6);
       }
       pen.fillStyle = ink.ink;
-      if (mark.limit) pen.fillRect(mark.x + mark.width * mark.limit / span - 1, mark.y - 3, 2, mark.height + 6);
+      if (mark.limit)
+        pen.fillRect(mark.x + mark.width * mark.limit / span - 1, mark.y - 3, 2, mark.height + 6);
       labels(mark);
     },
 
@@ -292,32 +320,40 @@ function live(root, scene) {
       pen.fillStyle = ink.ink;
       pen.fillRect(x - 1, mark.y - 4, 2, mark.height + 8);
       text(pen, "0", mark.x, mark.y + mark.height + 16, 11, "left", ink.soft);
-      text(pen, `${words(begin[count])} modelled cycles`, mark.x + mark.width, mark.y + mark.height + 16, 11, "right", ink.soft);
+      text(pen, `${words(begin[count])} modelled cycles`, mark.x + mark.width,
+        mark.y + mark.height + 16, 11, "right", ink.soft);
     },
   };
 
   // The code of each cell: its first one until its time is over, then the other.
   function codesOf(mark, s, progress) {
-    const channel = s.cells[mark.name], first = array(channel, 0, channel[0], mark.count), now = progress * s.cycles;
+    const channel = s.cells[mark.name], first = array(channel, 0, channel[0], mark.count),
+      now = progress * s.cycles;
     const until = array(channel, 1, channel[1], mark.count);
-    return Uint8Array.from({ length: mark.count }, (_, i) => (of(until, i) > 0 && of(until, i) >= now ? of(first, i) : channel[2]));
+    return Uint8Array.from(
+      { length: mark.count },
+      (_, i) => (of(until, i) > 0 && of(until, i) >= now ? of(first, i) : channel[2]));
   }
   function names(mark, s, progress) {
     if (!s.cells || !s.cells[mark.name]) return;
-    const codes = codesOf(mark, s, progress), tall = mark.side >= 26;
+    const codes = codesOf(mark, s, progress), tall = mark.side >= 2 * SMALLEST_LABEL;
     for (let i = 0; i < mark.count; i++) {
-      const letter = scene.codes[codes[i]][1], name = nameOf(mark, i), fits = name.length * 6.4 < mark.side, both = tall && letter && fits;
+      const letter = scene.codes[codes[i]][1], name = nameOf(mark, i),
+        fits = name.length * NAME < mark.side, both = tall && letter && fits;
       const size = tall ? 12 : 11, ground = colours[codes[i]];
       const [x, y] = place(mark, i).map((v) => v + mark.side * 0.47), write = (what, part) =>
         text(pen, what, x, y + mark.side * (part - 0.47), size, "center", inkOn(ground), ground);
-      write(fits && (both || !letter) ? name : letter, both ? 0.42 : tall ? 0.6 : 0.47 + 4 / mark.side);
+      write(fits && (both || !letter) ? name : letter,
+        both ? 0.42 : tall ? 0.6 : 0.47 + 4 / mark.side);
       if (both) write(letter, 0.78);
     }
   }
 
   function labels(mark) {
     const pitch = mark.height / mark.count;
-    (mark.ends || []).forEach((what, k) => text(pen, what, mark.x - 5, mark.y + (k ? mark.height - 1 : 9), 11, "right", ink.soft));
+    (mark.ends || [])
+      .forEach((what, k) =>
+        text(pen, what, mark.x - 5, mark.y + (k ? mark.height - 1 : 9), 11, "right", ink.soft));
     for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++) {
       text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, 11, "right", ink.soft);
     }
@@ -328,7 +364,8 @@ function live(root, scene) {
     let found = cache.get(name);
     if (!found) {
       if (cache.size > 24) cache.clear();
-      cache.set(name, found = make("canvas", { width: Math.ceil(w * ratio), height: Math.ceil(h * ratio) }));
+      cache.set(name,
+        found = make("canvas", { width: Math.ceil(w * ratio), height: Math.ceil(h * ratio) }));
       const p = found.getContext("2d");
       p.scale(ratio, ratio);
       paint(p);
@@ -337,20 +374,25 @@ function live(root, scene) {
   }
   const lanesOf = (mark, number) => keep(`${mark.name} ${number}`, mark.width, mark.height, (p) => {
     const span = scene.drawings[number][0];
-    bars(p, number, mark.count, 0, 0, span ? mark.width / span : 0, mark.height / mark.count, mark.width);
+    bars(p, number, mark.count, 0, 0, span ? mark.width / span : 0, mark.height / mark.count,
+      mark.width);
   });
-  // The bars of a drawing, from (x, y) on, as far as `most`: `scale` is the width of a unit, `pitch` the height of a lane.
+  // The bars of a drawing, from (x, y) on, as far as `most`: `scale` is the width of a unit,
+  // `pitch` the height of a lane.
   function bars(p, number, count, x, y, scale, pitch, most) {
-    const rim = pitch > 5 ? 0.08 * pitch : 0, style = pitch > 5 ? brushes : colours;
-    const edge = (i) => (pitch > 5 ? y + i * pitch : Math.round((y + i * pitch) * ratio) / ratio);  // narrow lanes end with pixels
+    const rim = pitch > 5 ? 0.08 * pitch : 0;
+    // narrow lanes end with pixels
+    const edge = (i) => (pitch > 5 ? y + i * pitch : Math.round((y + i * pitch) * ratio) / ratio);
     for (const bar of scene.drawings[number][2]) {
-      const [codes, starts, lengths] = [0, 1, 2].map((k) => array(bar, k, bar[k], count)), [, , , end, rest] = bar;
+      const [codes, starts, lengths] = [0, 1, 2].map((k) => array(bar, k, bar[k], count)),
+        [, , , end = 0, rest = -1] = bar;
       for (let i = 0; i < count; i++) {
-        const start = of(starts, i), split = start + of(lengths, i), top = edge(i) + rim, high = edge(i + 1) - rim - top;
+        const start = of(starts, i), split = start + of(lengths, i), top = edge(i) + rim,
+          high = edge(i + 1) - rim - top;
         const box = (code, from, to) => {
           const left = Math.max(0, x + from * scale), right = Math.min(most, x + to * scale);
           if (right <= left) return;
-          p.fillStyle = style[code];
+          p.fillStyle = brushes[code];
           p.fillRect(left, top, right - left, high);
         };
         box(of(codes, i), start, split);
@@ -361,8 +403,10 @@ function live(root, scene) {
   // [code, cycles] of what a frame consists of: its phases where a tape has their drawing.
   const tape = scene.marks.find((m) => m.kind === "tape");
   function pieces(f) {
-    const s = still(f), lanes = tape && s.lanes && s.lanes[tape.name], top = (v) => (typeof v === "number" ? v : Math.max(...unpack(v, tape.count)));
-    return lanes ? scene.drawings[lanes[0]][2].map((bar) => [top(bar[0]), bar[3] - top(bar[1])]) : [[s.code, s.cycles]];
+    const s = still(f), lanes = tape && s.lanes && s.lanes[tape.name],
+      top = (v) => (typeof v === "number" ? v : Math.max(...unpack(v, tape.count)));
+    return lanes ? scene.drawings[lanes[0]][2].map((bar) => [top(bar[0]), bar[3] - top(bar[1])])
+      : [[s.code, s.cycles]];
   }
   // A long run column by column, each with its shares one above the other: paint.py does the same.
   const trackOf = (mark) => keep("track", mark.width, mark.height, (p) => {
@@ -371,13 +415,15 @@ function live(root, scene) {
       if (!byStill.has(frames[f])) byStill.set(frames[f], pieces(f));
       parts.push(...byStill.get(frames[f]));
     }
-    const columns = parts.length > 64 ? 344 : 0, scale = mark.width / total, wide = mark.width / columns;
+    const columns = parts.length > MOST_RECTANGLES ? 344 : 0, scale = mark.width / total,
+      wide = mark.width / columns;
     const spent = Array.from({ length: columns }, () => new Float64Array(scene.codes.length));
     let x = 0;
     for (const [code, cycles] of parts) {
       const w = cycles * scale;
       if (columns) {
-        for (let c = Math.floor(x / wide); c < columns && c * wide < x + w; c++) spent[c][code] += Math.min(x + w, (c + 1) * wide) - Math.max(x, c * wide);
+        for (let c = Math.floor(x / wide); c < columns && c * wide < x + w; c++)
+          spent[c][code] += Math.min(x + w, (c + 1) * wide) - Math.max(x, c * wide);
       } else {
         p.fillStyle = w > 5 ? brushes[code] : colours[code];
         p.fillRect(x, 0, w, mark.height);
@@ -414,21 +460,26 @@ function live(root, scene) {
   // --- what this view adds ---
   const readable = scene.marks.filter((m) => m.count);
   const kit = {
-    scene, marks, begin, count, total, frames, moving, readable, pen, canvas, make, button, still, array, of, text, fitted,
-    DRAW, bars, labels, keep, place, hit, light, frameAt, go, choose, pause, refresh,
+    scene, marks, begin, count, total, frames, moving, readable, pen, canvas, make, button, still,
+    array, of, text, fitted, DRAW, bars, labels, keep, place, hit, light, keyOf, frameAt, go,
+    choose, pause, refresh,
     resize(high) { height = high; theme(); refresh(); },
     get ink() { return ink; }, get colours() { return colours; }, get brushes() { return brushes; },
-    get chosen() { return chosen; }, get at() { return at; }, get marching() { return playing && !reduced.matches; },
+    get chosen() { return chosen; }, get at() { return at; },
+    get marching() { return playing && !reduced.matches; },
   };
-  const extra = scene.view in EXTRA ? EXTRA[scene.view](kit) : {};
+  const extra = (EXTRA[scene.view] || EXTRA.painted || (() => ({})))(kit);
   const help = extra.help || "";
   Object.assign(DRAW, extra.draw);
   const tell = link(kit);
   const [buttons = "", ...more] = extra.nodes || [];
   status.before(buttons);
   said.after(...more);
-  box.setAttribute("aria-label", `${scene.title}. ${moving ? `Keys: space plays, left and right step, ${phased
-    ? `page up and down go by ${scene.group}, ` : ""}home, end, ${help ? "" : "plus and minus for speed, "}` : "Keys: "}up and down go through the parts. ${help}`);
+  const byGroup = phased ? `page up and down go by ${scene.group}, ` : "";
+  const byTime = moving ? `space plays, left and right step, ${byGroup}home, end, ` : "";
+  const bySpeed = moving && !help ? "plus and minus for speed, " : "";
+  box.setAttribute("aria-label",
+    `${scene.title}. Keys: ${byTime}${bySpeed}up and down go through the parts. ${help}`);
 
   // --- words ---
   function say() {
@@ -436,7 +487,8 @@ function live(root, scene) {
     status.textContent = told(frame, s);
     scrub.value = at ? frame + 1 : 0;
     scrub.setAttribute("aria-valuetext", status.textContent.split(". ")[0]);
-    said.textContent = chosen ? about(s, chosen) : "Point at a part of the picture, or press up and down, for its numbers. " + help;
+    said.textContent = chosen ? about(s, chosen)
+      : "Point at a part of the picture, or press up and down, for its numbers. " + help;
     extra.say?.(s);
     tell();
   }
@@ -446,7 +498,8 @@ function live(root, scene) {
       const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}`;
       const phase = phased ? `, phase ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
       const long = s.cycles ? `, ${words(s.cycles)} modelled cycles` : "";
-      return `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${s.label}${long}${s.note && `; ${s.note}`}.`;
+      const what = `${s.label}${long}${s.note && `; ${s.note}`}`;
+      return `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${what}.`;
     }
     return s.note || scene.title;
   }
@@ -463,10 +516,18 @@ function live(root, scene) {
   function about(s, { mark, i }) {
     const own = extra.about?.(mark, i);
     if (own) return own;
-    const other = s.about && s.about[mark.name], { say, values = {} } = other ? { say: other[0], values: other[1] } : mark.say ? mark : s;
-    const value = (name) => of(array(values, name, values[name], mark.count), i);
-    return say.replace(/\{(-?)(\w+)\}/g, (_, minus, name) =>
-      name === "i" ? i : name === "label" ? nameOf(mark, i) : minus ? words(s.cycles - value(name)) : value(name) < 0 ? "none" : words(value(name)));
+    const other = s.about && s.about[mark.name],
+      { say, values = {} } = other ? { say: other[0], values: other[1] } : mark.say ? mark : s;
+    // What is not among the values is how long the cells of the first group keep their code.
+    const value = (name) =>
+      of(array(values, name, values[name] ?? Object.values(s.cells)[0][1], mark.count), i);
+    return say.replace(/\{(-?)(\w+)(?:\|(.*?)\|(.*?))?\}/g, (_, minus, name, one, many) => {
+      if (one) return value(name) === 1 ? one : many;
+      if (name === "i") return i;
+      if (name === "label") return nameOf(mark, i);
+      const found = minus ? s.cycles - value(name) : value(name);
+      return found < 0 ? "none" : words(found);
+    });
   }
   function choose(mark, i) {
     chosen = mark ? { mark, i, key: keyOf(mark, i), same: sameOf(mark, i) } : null;
@@ -478,7 +539,8 @@ function live(root, scene) {
   }
 
   // --- time ---
-  const pace = Math.min(1.1, Math.max(0.05, 40 / count));  // seconds a frame at 1x: a long run is over in under a minute
+  // seconds a frame at 1x: a long run is over in under a minute
+  const pace = Math.min(1.1, Math.max(0.05, 40 / count));
   function go(position) {
     at = Math.min(count, Math.max(0, position));
     refresh();
@@ -521,7 +583,8 @@ function live(root, scene) {
     const passed = Math.max(0, now - clock) / 1000 * speed.value / pace;
     if (reduced.matches ? passed >= 1 : true) {
       const before = frameAt();
-      at = reduced.matches && frameAt() + 1 < count ? stop(Math.ceil(at - 1e-9) + 1) : Math.min(count, at + passed);
+      at = reduced.matches && frameAt() + 1 < count ? stop(Math.ceil(at - 1e-9) + 1)
+        : Math.min(count, at + passed);
       clock = now;
       if (at >= count) return pause();
       if (frameAt() !== before || at === 0) say();
@@ -543,17 +606,22 @@ function live(root, scene) {
   const KEYS = {
     ArrowUp: () => through(-1), ArrowDown: () => through(1), Escape: () => choose(null),
     ...(moving && {
-      " ": toggle, ArrowRight: () => step(1), ArrowLeft: () => step(-1), PageDown: () => jump(1), PageUp: () => jump(-1),
+      " ": toggle, ArrowRight: () => step(1), ArrowLeft: () => step(-1), PageDown: () => jump(1),
+        PageUp: () => jump(-1),
       Home: () => { pause(); go(0); }, End: () => { pause(); go(count); },
       "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1),
     }),
     ...extra.keys,
   };
-  const faster = (by) => { speed.value = SPEEDS[Math.min(4, Math.max(0, SPEEDS.indexOf(+speed.value) + by))]; };
+  const faster = (by) => {
+    speed.value = SPEEDS[Math.min(4, Math.max(0, SPEEDS.indexOf(+speed.value) + by))];
+  };
   box.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     event.stopPropagation();
-    const native = { SELECT: true, BUTTON: /^( |Enter)$/.test(event.key), INPUT: /^(Arrow|Page|Home|End)/.test(event.key) };
+    const native =
+      { SELECT: true, BUTTON: /^( |Enter)$/.test(event.key),
+        INPUT: /^(Arrow|Page|Home|End)/.test(event.key) };
     const act = (event.shiftKey && KEYS["Shift " + event.key]) || KEYS[event.key];
     if (native[event.target.tagName] || !act) return;
     event.preventDefault();
@@ -561,13 +629,16 @@ function live(root, scene) {
   });
   function point(event) {
     const rim = canvas.getBoundingClientRect();
-    const x = (event.clientX - rim.left) / rim.width * width, y = (event.clientY - rim.top) / rim.height * height;
+    const x = (event.clientX - rim.left) / rim.width * width,
+      y = (event.clientY - rim.top) / rim.height * height;
     for (const mark of readable) {
       const i = (extra.hit || hit)(mark, x, y);
-      if (i >= 0) return chosen && chosen.mark === mark && chosen.i === i ? undefined : choose(mark, i);
+      if (i >= 0)
+        return chosen && chosen.mark === mark && chosen.i === i ? undefined : choose(mark, i);
     }
     const track = marks.track;
-    if (event.type === "click" && track && moving && y > track.y - 6 && y < track.y + track.height + 6) {
+    if (event.type === "click" && track && moving && y > track.y - 6
+      && y < track.y + track.height + 6) {
       const cycles = (x - track.x) / track.width * total;
       let f = begin.findIndex((b) => b >= cycles);
       if (f < 0) f = count;
@@ -581,7 +652,8 @@ function live(root, scene) {
   const retheme = () => { theme(); refresh(); };
   const still_ = () => { if (reduced.matches) pause(); };
   const watch = new MutationObserver(retheme);
-  watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
+  watch.observe(
+    document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
   scheme.addEventListener("change", retheme);
   reduced.addEventListener("change", still_);
   function destroy() {

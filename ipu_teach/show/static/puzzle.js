@@ -1,4 +1,5 @@
-// Lines of code to put in order, as an anywidget: arrows choose a line, Alt and arrows move it; buttons do the same.
+// Lines of code to put in order, as an anywidget: arrows choose a line, Alt and arrows move it;
+// buttons do the same.
 export default {
   render({ model, el }) {
     el.classList.add("ipu-view");
@@ -16,32 +17,42 @@ export default {
     let at = 1;
     let tries = 0;
     const id = `puzzle-${Math.random().toString(36).slice(2)}`;
-    const frame = "border:1px solid;border-left-width:.4em;border-radius:.3em;padding:.5em .9em;max-width:60em";
+    const frame =
+      "border:1px solid;border-left-width:.4em;border-radius:.3em;padding:.5em .9em;max-width:60em";
     const box = add(el, "div", { role: "group", "aria-label": model.get("heading"), style: frame });
     box.setAttribute("data-lm-suppress-shortcuts", "true");
     add(box, "strong", {}, model.get("heading"));
-    const keys = "Up and Down choose a line; with Alt they move it; X takes it in or out; Enter tries the order.";
+    const keys = "Up and Down choose a line; with Alt they move it; "
+      + "X takes it in or out; Enter tries the order.";
     add(box, "p", { id: `${id}-help`, style: "margin:.3em 0" }, `${model.get("about")} ${keys}`);
     const code = "font-family:monospace;white-space:pre;overflow-x:auto";
     add(box, "div", { style: `${code};margin-left:1.9em` }, model.get("above"));
     const list = add(box, "div", {
-      role: "listbox", tabindex: "0", "aria-label": "lines of the answer", "aria-describedby": `${id}-help`, style: "margin:.3em 0",
+      role: "listbox", tabindex: "0", "aria-label": "lines of the answer",
+        "aria-describedby": `${id}-help`, style: "margin:.3em 0",
     });
-    const said = add(box, "div", { role: "status", style: "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)" });
-    const place = (i) => (i > order.indexOf(OUT) ? "left out" : `place ${i + 1} of ${order.indexOf(OUT)}`);
+    const said = add(
+      box, "div", { role: "status",
+        style: "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)" });
+    const place = (i) =>
+      (i > order.indexOf(OUT) ? "left out" : `place ${i + 1} of ${order.indexOf(OUT)}`);
     const draw = () => {
       list.replaceChildren();
       const border = order.indexOf(OUT);
       order.forEach((line, i) => {
-        const look = `padding:.1em .4em;border-radius:.2em;outline-offset:-2px;${i === at ? "outline:2px solid currentColor;" : ""}`;
+        const rim = i === at ? "outline:2px solid currentColor;" : "";
+        const look = `padding:.1em .4em;border-radius:.2em;outline-offset:-2px;${rim}`;
         const text = line === OUT ? "what stands below this line is left out" : lines[line];
         const item = add(list, "div", {
           role: "option", id: `${id}-${i}`, "aria-selected": String(i === at),
           "aria-label": line === OUT ? text : `${text.trim()}, ${place(i)}`,
-          style: look + (line === OUT ? "border-bottom:2px dashed;font-style:italic" : `cursor:grab;display:flex;gap:.8em;${code}`),
+          style: look + (
+            line === OUT ? "border-bottom:2px dashed;font-style:italic"
+            : `cursor:grab;display:flex;gap:.8em;${code}`),
         }, line === OUT ? text : "");
         if (line !== OUT) {
-          add(item, "span", { "aria-hidden": "true", style: "user-select:none" }, i < border ? String(i + 1) : "–");
+          add(item, "span", { "aria-hidden": "true", style: "user-select:none" },
+            i < border ? String(i + 1) : "–");
           add(item, "span", { style: i < border ? "" : "font-style:italic" }, text);
           item.draggable = true;
           item.addEventListener("dragstart", () => { at = i; });
@@ -56,7 +67,8 @@ export default {
       at = Math.max(0, Math.min(order.length - 1, i));
       draw();
     };
-    // The chosen line goes to place i. The border stays where it is but for the lines that cross it.
+    // The chosen line goes to place i. The border stays where it is but for the lines that cross
+    // it.
     const move = (i) => {
       if (order[at] === OUT || i < 0 || i >= order.length) return;
       const [line] = order.splice(at, 1);
@@ -90,9 +102,12 @@ export default {
       event.stopPropagation();
       act(event);
     });
-    const row = add(box, "div", { role: "toolbar", "aria-label": "move the chosen line", style: "display:flex;gap:.5em;flex-wrap:wrap" });
+    const row = add(
+      box, "div", { role: "toolbar", "aria-label": "move the chosen line",
+        style: "display:flex;gap:.5em;flex-wrap:wrap" });
     const button = (label, act) => {
-      const look = "font:inherit;color:inherit;background:none;border:1px solid;border-radius:.3em;padding:.15em .7em;cursor:pointer";
+      const look = "font:inherit;color:inherit;background:none;border:1px solid;border-radius:.3em;"
+        + "padding:.15em .7em;cursor:pointer";
       add(row, "button", { type: "button", style: look }, label).addEventListener("click", act);
     };
     button("Up", () => move(at - 1));

@@ -1,15 +1,18 @@
-// A run as a whole, on an axis that it may share with another: for the views that name this file in make_scripts.py.
+// A run as a whole, on an axis that it may share with another: for the views that name this file in
+// make_scripts.py.
 EXTRA.tape = (kit) => {
   const { pen, begin, count, still } = kit;
   return {
     draw(mark, s, progress, frame) {
-      const own = (f) => still(f).lanes && still(f).lanes[mark.name], scale = mark.width / mark.span;
+      const own = (f) => still(f).lanes && still(f).lanes[mark.name],
+        scale = mark.width / mark.span;
       let first = 0, last = count;
       while (!own(first)) first++;
       while (!own(last - 1)) last--;
       const picture = kit.keep(mark.name, mark.width, mark.height, (p) => {
         for (let f = first; f < last; f++) {
-          kit.bars(p, own(f)[0], mark.count, (begin[f] - begin[first]) * scale, 0, scale, mark.height / mark.count, mark.width);
+          kit.bars(p, own(f)[0], mark.count, (begin[f] - begin[first]) * scale, 0, scale,
+            mark.height / mark.count, mark.width);
         }
       });
       headed(kit, mark, "");
@@ -21,12 +24,15 @@ EXTRA.tape = (kit) => {
       if (kit.chosen && kit.chosen.mark === mark) {
         pen.strokeStyle = kit.ink.ink;
         pen.lineWidth = 2;
-        pen.strokeRect(mark.x, mark.y + kit.chosen.i * mark.height / mark.count, mark.width, Math.max(1, mark.height / mark.count));
+        pen.strokeRect(
+          mark.x, mark.y + kit.chosen.i * mark.height / mark.count, mark.width,
+          Math.max(1, mark.height / mark.count));
       }
     },
     hit(mark, x, y) {
       if (mark.kind !== "tape") return kit.hit(mark, x, y);
-      const inside = x > mark.x && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
+      const inside = x > mark.x && x < mark.x + mark.width && y > mark.y
+        && y < mark.y + mark.height;
       return inside ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
     },
   };

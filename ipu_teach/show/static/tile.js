@@ -1,4 +1,5 @@
-// The lanes of workers and of memory are the player's, the code below them is a tree. A worker's vertices can be pointed at.
+// The lanes of workers and of memory are the player's, the code below them is a tree. A worker's
+// vertices can be pointed at.
 EXTRA.tile = (kit) => {
   const { scene, pen, canvas, array, of, marks: { workers } } = kit;
   const tree = scene.marks.some((mark) => mark.kind === "tree") ? EXTRA.tree(kit) : {};
@@ -6,20 +7,26 @@ EXTRA.tile = (kit) => {
   const lane = () => (kit.chosen && kit.chosen.mark === workers ? kit.chosen.i : -1);
   // The vertices of a worker in this step: number, start, cycles, and the code of the codelet.
   function vertices(worker) {
-    const s = kit.still(kit.frameAt()), bars = scene.drawings[s.lanes.workers[0]][2], lanes = scene.vertices[kit.frames[kit.frameAt()]];
+    const s = kit.still(kit.frameAt()), bars = scene.drawings[s.lanes.workers[0]][2],
+      lanes = scene.vertices[kit.frames[kit.frameAt()]];
     const [count, packed] = lanes[worker], numbers = array(lanes[worker], "numbers", packed, count);
     const own = bars.slice(bars.length - Math.max(...lanes.map(([n]) => n)));
     const at = (bar, k) => of(array(bar, k, bar[k], workers.count), worker);
-    return Array.from({ length: count }, (_, k) => [of(numbers, k), at(own[k], 1), at(own[k], 2), at(own[k], 0)]);
+    return Array.from(
+      { length: count }, (_, k) => [of(numbers, k), at(own[k], 1), at(own[k], 2), at(own[k], 0)]);
   }
   let which = -1;  // of the vertices of the chosen worker
-  const scale = () => workers.width / (scene.drawings[kit.still(kit.frameAt()).lanes.workers[0]][0] || 1);
+  const scale = () =>
+    workers.width / (scene.drawings[kit.still(kit.frameAt()).lanes.workers[0]][0] || 1);
   canvas.addEventListener("pointermove", (event) => {
     const rim = canvas.getBoundingClientRect(), [wide] = scene.size, worker = kit.hit(workers, ...[
-      (event.clientX - rim.left) / rim.width * wide, (event.clientY - rim.top) / rim.height * canvas.height / canvas.width * wide,
+      (event.clientX - rim.left) / rim.width * wide,
+        (event.clientY - rim.top) / rim.height * canvas.height / canvas.width * wide,
     ]);
-    const cycle = ((event.clientX - rim.left) / rim.width * wide - workers.x) / scale(), before = which;
-    which = worker < 0 ? -1 : vertices(worker).findIndex(([, start, long]) => start <= cycle && cycle < start + long);
+    const cycle = ((event.clientX - rim.left) / rim.width * wide - workers.x) / scale(),
+      before = which;
+    which = worker < 0 ? -1
+      : vertices(worker).findIndex(([, start, long]) => start <= cycle && cycle < start + long);
     if (which !== before && worker === lane()) kit.refresh();
   });
   const step = (by) => () => {
@@ -39,14 +46,18 @@ EXTRA.tile = (kit) => {
         const pitch = mark.height / mark.count;
         pen.strokeStyle = kit.ink.ink;
         pen.lineWidth = 3;
-        pen.strokeRect(mark.x + found[1] * scale(), mark.y + lane() * pitch, Math.max(2, found[2] * scale()), pitch);
+        pen.strokeRect(
+          mark.x + found[1] * scale(), mark.y + lane() * pitch, Math.max(2, found[2] * scale()),
+          pitch);
       },
     },
     about(mark, i) {
       if (mark !== workers) return tree.about ? tree.about(mark, i) : "";
       const found = vertices(i)[which];
       if (!found) return "";
-      const [number, start, long, code] = found, cost = long ? `${words(long)} of the tile's modelled cycles, from ${words(start)} to ${words(start + long)}` : "no estimate";
+      const [number, start, long, code] = found,
+        cost = long ? `${words(long)} of the tile's modelled cycles, `
+          + `from ${words(start)} to ${words(start + long)}` : "no estimate";
       return `worker ${i}, vertex ${words(number)} of ${scene.codes[code][0]}: ${cost}.`;
     },
     help: "Comma and full stop go through the vertices of a worker.",

@@ -1,14 +1,17 @@
-// The axis of time: nested programs, tiles below them, zoom and pan, and the codelet of the chosen superstep.
+// The axis of time: nested programs, tiles below them, zoom and pan, and the codelet of the chosen
+// superstep.
 EXTRA.timeline = (kit) => {
   const { scene, pen, canvas, begin, count, total, array, of, make, button, still } = kit;
-  const [flame, tape, track] = ["flame", "tape", "track"].map((kind) => scene.marks.find((m) => m.kind === kind));
+  const [flame, tape, track] = ["flame", "tape", "track"]
+    .map((kind) => scene.marks.find((m) => m.kind === kind));
   const get = (name, i) => of(array(flame, name, flame[name], flame.count), i);
   // The cycles from which to which box i lasts.
   const spanOf = (i) => {
     const ends = [get("first", i), get("last", i)];
     return flame.timed ? ends : ends.map((frame) => begin[frame]);
   };
-  let from = 0, to = total, followed = -1, pointed = null;  // the cycles that are shown; the cursor and the box for which the window last moved
+  // the cycles that are shown; the cursor and the box for which the window last moved
+  let from = 0, to = total, followed = -1, pointed = null;
 
   // --- the window ---
   function show(a, b) {
@@ -27,7 +30,10 @@ EXTRA.timeline = (kit) => {
   }
   const cycleAt = (x) => from + (x - tape.x) / tape.width * (to - from);
   const placeOf = (cycle) => tape.x + (cycle - from) / (to - from) * tape.width;
-  const cursor = () => { const f = kit.frameAt(); return begin[f] + Math.min(1, kit.at - f) * still(f).cycles; };
+  const cursor = () => {
+    const f = kit.frameAt();
+    return begin[f] + Math.min(1, kit.at - f) * still(f).cycles;
+  };
   function zoom(factor, around = Math.min(to, Math.max(from, cursor()))) {
     const wide = (to - from) * factor, part = (around - from) / (to - from);
     show(around - part * wide, around + (1 - part) * wide);
@@ -38,7 +44,9 @@ EXTRA.timeline = (kit) => {
     const f = kit.frameAt(), rim = still(f).cycles * 0.1;
     show(begin[f] - rim, begin[f + 1] + rim);
   }
-  const buttons = make("div", { className: "row" }, button("Zoom in", () => zoom(0.5)), button("Zoom out", () => zoom(2)),
+  const buttons =
+    make("div", { className: "row" }, button("Zoom in", () => zoom(0.5)),
+      button("Zoom out", () => zoom(2)),
     button(`This ${scene.group}`, one), whole);
   const source = make("pre");
   source.tabIndex = 0;
@@ -76,8 +84,10 @@ EXTRA.timeline = (kit) => {
         for (let i = 0; i < mark.count; i++) {
           const [start, end] = spanOf(i);
           if (end < from || start > to) continue;
-          const left = Math.max(mark.x - 1, placeOf(start)), right = Math.min(mark.x + mark.width + 1, placeOf(end));
-          const wide = right - left - (right - left > 4 ? 0.8 : 0), y = mark.y + get("depth", i) * mark.pitch, code = get("code", i);
+          const left = Math.max(mark.x - 1, placeOf(start)),
+            right = Math.min(mark.x + mark.width + 1, placeOf(end));
+          const wide = right - left - (right - left > 4 ? 0.8 : 0),
+            y = mark.y + get("depth", i) * mark.pitch, code = get("code", i);
           pen.fillStyle = wide > 5 ? kit.brushes[code] : kit.colours[code];
           pen.fillRect(left, y, Math.max(wide, 0.3), high);
           if (kit.chosen && kit.chosen.mark === mark && kit.chosen.i === i) {
@@ -86,23 +96,30 @@ EXTRA.timeline = (kit) => {
             pen.strokeRect(left + 1, y + 1, Math.max(wide - 2, 1), high - 2);
           }
           const name = mark.names[get("title", i)];
-          if (wide > Math.min(60, 12 + 7 * name.length)) kit.fitted(name, left + 4, y + mark.pitch * 0.68, wide - 8, 11, inkOn(kit.colours[code]));
+          if (wide > Math.min(60, 12 + 7 * name.length))
+            kit.fitted(name, left + 4, y + mark.pitch * 0.68, wide - 8, 11,
+              inkOn(kit.colours[code]));
         }
       });
     },
 
     tape(mark) {
-      headed(kit, mark, to - from < total ? `cycles ${words(from)} to ${words(to)}` : "the whole run");
-      const scale = mark.width / (to - from), pitch = mark.height / mark.count, last = frameOf(to), first = frameOf(from);
+      headed(kit, mark,
+        to - from < total ? `cycles ${words(from)} to ${words(to)}` : "the whole run");
+      const scale = mark.width / (to - from), pitch = mark.height / mark.count, last = frameOf(to),
+        first = frameOf(from);
       clipped(mark, mark.height, () => {
         pen.translate(mark.x, 0);
         for (let f = first; f <= last; f++) {
-          const [number] = still(f).lanes[mark.name], x = (begin[f] - from) * scale, wide = still(f).cycles * scale;
+          const [number] = still(f).lanes[mark.name], x = (begin[f] - from) * scale,
+            wide = still(f).cycles * scale;
           if (last - first < 60) {
             kit.bars(pen, number, mark.count, x, mark.y, scale, pitch, mark.width);
           } else if (wide) {
             const [span] = scene.drawings[number];
-            const picture = kit.keep(`tape ${number}`, 96, mark.height, (p) => kit.bars(p, number, mark.count, 0, 0, 96 / span, pitch, 96));
+            const picture =
+              kit.keep(`tape ${number}`, 96, mark.height,
+                (p) => kit.bars(p, number, mark.count, 0, 0, 96 / span, pitch, 96));
             pen.drawImage(picture, x, mark.y, wide, mark.height);
           }
         }
@@ -110,9 +127,11 @@ EXTRA.timeline = (kit) => {
       kit.labels(mark);
       const x = placeOf(cursor());
       pen.fillStyle = kit.ink.ink;
-      if (x >= mark.x - 1 && x <= mark.x + mark.width + 1) pen.fillRect(x - 1, mark.y - 4, 2, mark.height + 8);
+      if (x >= mark.x - 1 && x <= mark.x + mark.width + 1)
+        pen.fillRect(x - 1, mark.y - 4, 2, mark.height + 8);
       // Ticks at round numbers of cycles, about six of them.
-      const rough = (to - from) / 6, power = 10 ** Math.floor(Math.log10(rough)), tick = power * [1, 2, 5, 10].find((n) => n * power >= rough);
+      const rough = (to - from) / 6, power = 10 ** Math.floor(Math.log10(rough)),
+        tick = power * [1, 2, 5, 10].find((n) => n * power >= rough);
       for (let c = Math.ceil(from / tick) * tick; c <= to; c += tick) {
         pen.fillRect(placeOf(c) - 0.5, mark.y + mark.height, 1, 4);
         kit.text(pen, words(c), placeOf(c), mark.y + mark.height + 16, 11, "center", kit.ink.soft);
@@ -131,7 +150,8 @@ EXTRA.timeline = (kit) => {
       if (to - from >= total) return;
       pen.strokeStyle = kit.ink.ink;
       pen.lineWidth = 2;
-      const left = mark.x + from / total * mark.width, wide = Math.max(4, (to - from) / total * mark.width);
+      const left = mark.x + from / total * mark.width,
+        wide = Math.max(4, (to - from) / total * mark.width);
       pen.strokeRect(left, mark.y - 2, wide, mark.height + 4);
     },
   };
@@ -139,7 +159,9 @@ EXTRA.timeline = (kit) => {
 
   function hit(mark, x, y) {
     if (x < mark.x || x > mark.x + mark.width) return -1;
-    if (mark === tape) return y > mark.y && y < mark.y + mark.height ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
+    if (mark === tape)
+      return y > mark.y && y < mark.y + mark.height
+        ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
     const row = Math.floor((y - mark.y) / mark.pitch), cycle = cycleAt(x);
     if (row < 0) return -1;
     for (let i = 0; i < mark.count; i++) {
@@ -152,16 +174,22 @@ EXTRA.timeline = (kit) => {
   function about(mark, i) {
     if (mark !== flame) return "";
     const [start, end] = spanOf(i), first = get("first", i), last = get("last", i);
-    const said = `${mark.names[get("title", i)]}: ${words(end - start)} modelled cycles, from ${words(start)} to ${words(end)}`;
-    return flame.timed ? `${said}.` : `${said}; superstep ${words(first + 1)}${last - first > 1 ? ` to ${words(last)}` : ""}.`;
+    const said = `${mark.names[get("title", i)]}: ${words(end - start)} modelled cycles, `
+      + `from ${words(start)} to ${words(end)}`;
+    return flame.timed ? `${said}.`
+      : `${said}; superstep ${words(first + 1)}${last - first > 1 ? ` to ${words(last)}` : ""}.`;
   }
 
   // --- the mouse ---
   let held = null, dragged = false;
-  const spot = (event) => (event.clientX - canvas.getBoundingClientRect().left) / canvas.getBoundingClientRect().width * scene.size[0];
+  const spot = (event) =>
+    (event.clientX - canvas.getBoundingClientRect().left) / canvas.getBoundingClientRect()
+    .width * scene.size[0];
   const inside = (event) => {
-    const rim = canvas.getBoundingClientRect(), x = spot(event), y = (event.clientY - rim.top) / rim.height * scene.size[1];
-    return x >= tape.x && x <= tape.x + tape.width && y > flame.y && y < tape.y + tape.height ? x : null;
+    const rim = canvas.getBoundingClientRect(), x = spot(event),
+      y = (event.clientY - rim.top) / rim.height * scene.size[1];
+    return x >= tape.x && x <= tape.x + tape.width && y > flame.y && y < tape.y + tape.height ? x
+      : null;
   };
   canvas.addEventListener("pointerdown", (event) => {
     const x = inside(event);
@@ -181,7 +209,8 @@ EXTRA.timeline = (kit) => {
     kit.go(frameOf(cycleAt(x)) + 1);
   });
   canvas.addEventListener("wheel", (event) => {
-    const x = inside(event), sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
+    const x = inside(event),
+      sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
     if (x === null || (!event.ctrlKey && !sideways)) return;  // else the page scrolls
     event.preventDefault();
     if (event.ctrlKey) zoom(event.deltaY > 0 ? 1.25 : 0.8, cycleAt(x)); else pan(sideways / 800);
@@ -189,10 +218,14 @@ EXTRA.timeline = (kit) => {
 
   return {
     draw, hit, about, nodes: [buttons, source],
-    help: `Plus and minus, or the wheel with Ctrl, zoom; shift with left and right, or the mouse, moves; z shows one ${scene.group}, 0 the whole run.`,
+    help: "Plus and minus, or the wheel with Ctrl, zoom; "
+      + "shift with left and right, or the mouse, moves; "
+      + `z shows one ${scene.group}, 0 the whole run.`,
     keys: {
-      "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => show(0, total), z: one,
-      "Shift +": () => zoom(0.5), "Shift ArrowLeft": () => pan(-0.25), "Shift ArrowRight": () => pan(0.25),
+      "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => show(0, total),
+        z: one,
+      "Shift +": () => zoom(0.5), "Shift ArrowLeft": () => pan(-0.25),
+        "Shift ArrowRight": () => pan(0.25),
     },
     say(s) {
       source.hidden = !("source" in s);

@@ -1,15 +1,21 @@
-// A tree whose parts fold and unfold, below all else: for the views that name this file in make_scripts.py.
+// A tree whose parts fold and unfold, below all else: for the views that name this file in
+// make_scripts.py.
 EXTRA.tree = (kit) => {
   const { pen, make, button, array } = kit;
   const tree = kit.readable.find((mark) => mark.kind === "tree");
-  const whole = (name) => { const found = array(tree, name, tree[name], tree.count); return typeof found === "number" ? Array(tree.count).fill(found) : [...found]; };
+  const whole = (name) => {
+    const found = array(tree, name, tree[name], tree.count);
+    return typeof found === "number" ? Array(tree.count).fill(found) : [...found];
+  };
   const depth = whole("depth"), open = whole("open").map(Boolean);
-  const parts = Object.entries(tree.parts).map(([code, packed]) => [+code, array(tree.parts, code, packed, tree.count)]);
+  const parts = Object.entries(tree.parts)
+    .map(([code, packed]) => [+code, array(tree.parts, code, packed, tree.count)]);
   const inner = depth.map((d, i) => depth[i + 1] > d);
-  const BAR = 90, columns = tree.columns.length;  // as in paint.py
+  const columns = tree.columns.length;
   let rows = [];
-  const longest = Math.max(...tree.labels.map((text, i) => 6.4 * text.length + 8 * depth[i] + 14));
-  const small = () => tree.width < 560, tight = () => small() && longest > tree.width - 94 - Math.min(66, tree.column) * (columns - 1);
+  const longest = Math.max(...tree.labels.map((text, i) => NAME * text.length + 8 * depth[i] + 14));
+  const small = () => tree.width < 560,
+    tight = () => small() && longest > tree.width - 94 - Math.min(66, tree.column) * (columns - 1);
   const pitch = () => (tight() ? 38 : tree.pitch);  // numbers then stand below the words
 
   function unfolded() {
@@ -48,18 +54,30 @@ EXTRA.tree = (kit) => {
 
   const draw = {
     tree(mark) {
-      const lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, two = tight(), high = pitch(), long = small() ? 30 : BAR, right = mark.x + mark.width, { soft, line } = kit.ink;
-      const place = (k) => right - long - 12 - (small() ? Math.min(66, mark.column) : mark.column) * (columns - 1 - k);
+      const lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, two = tight(),
+        high = pitch(), long = small() ? 30 : BAR, right = mark.x + mark.width,
+        { soft, line } = kit.ink;
+      const place = (k) =>
+        right - long - 12 - (small() ? Math.min(66, mark.column) : mark.column) * (columns - 1 - k);
       const name = (c) => (small() ? mark.columns[c].split(" ").pop() : mark.columns[c]);
-      kit.fitted(mark.heading, mark.x, mark.y - (two ? 24 : 8), (two ? right : place(0) - (small() ? 50 : 70)) - mark.x, 12, soft);
-      for (let c = 0; c < columns; c++) kit.text(pen, name(c), place(c), mark.y - 8, 12, "right", soft);
+      kit.fitted(mark.heading, mark.x, mark.y - (two ? 24 : 8),
+        (two ? right : place(0) - (small() ? 50 : 70)) - mark.x, 12, soft);
+      for (let c = 0; c < columns; c++)
+        kit.text(pen, name(c), place(c), mark.y - 8, 12, "right", soft);
       rows.forEach((i, row) => {
-        const top = mark.y + row * high, base = top + 14, second = two ? base + 18 : base, x = mark.x + (two ? 8 : 14) * depth[i];
+        const top = mark.y + row * high, base = top + 14, second = two ? base + 18 : base,
+          x = mark.x + (two ? 8 : 14) * depth[i];
         pen.fillStyle = line;
-        if (row % 2) { pen.globalAlpha = 0.18; pen.fillRect(mark.x - 4, top, mark.width + 8, high); pen.globalAlpha = 1; }
+        if (row % 2) {
+          pen.globalAlpha = 0.18;
+          pen.fillRect(mark.x - 4, top, mark.width + 8, high);
+          pen.globalAlpha = 1;
+        }
         if (inner[i]) kit.text(pen, open[i] ? "\u2212" : "+", x, base, 13, "left", soft);
-        kit.fitted(mark.labels[i], x + 14, base, (two ? right - 14 : place(0) - 52) - x, 12, kit.ink.ink);
-        for (let c = 0; c < columns; c++) kit.text(pen, mark.cells[i * columns + c], place(c), second, 12, "right", kit.ink.ink);
+        kit.fitted(mark.labels[i], x + 14, base, (two ? right - 14 : place(0) - 52) - x, 12,
+          kit.ink.ink);
+        for (let c = 0; c < columns; c++)
+          kit.text(pen, mark.cells[i * columns + c], place(c), second, 12, "right", kit.ink.ink);
         let left = right - long;
         for (const [code, part] of parts) {
           pen.fillStyle = kit.brushes[code];
@@ -77,27 +95,39 @@ EXTRA.tree = (kit) => {
   function hit(mark, x, y) {
     if (mark !== tree) return kit.hit(mark, x, y);
     const row = Math.floor((y - mark.y) / pitch());
-    return x > mark.x - 6 && x < mark.x + mark.width + 6 && row >= 0 && row < rows.length ? rows[row] : -1;
+    return x > mark.x - 6 && x < mark.x + mark.width + 6 && row >= 0 && row < rows.length
+      ? rows[row] : -1;
   }
   function about(mark, i) {
     if (mark !== tree) return "";
-    const cells = mark.columns.map((name, k) => [name, mark.cells[i * columns + k]]).filter(([, cell]) => cell).map((pair) => pair.join(" ")).join(", ");
-    const shown = parts.filter(([, part]) => kit.of(part, i)), one = ([code, part]) => `${kit.scene.codes[code][0]} ${words(kit.of(part, i) / 10)} %`;
+    const cells = mark.columns.map((name, k) => [name, mark.cells[i * columns + k]])
+      .filter(([, cell]) => cell).map((pair) => pair.join(" ")).join(", ");
+    const shown = parts.filter(([, part]) => kit.of(part, i)),
+      one = ([code, part]) => `${kit.scene.codes[code][0]} ${words(kit.of(part, i) / 10)} %`;
     const split = shown.length > 1 ? `, of which ${shown.map(one).join(", ")}` : "";
     let below = 1;
     while (i + below < mark.count && depth[i + below] > depth[i]) below++;
-    const folded = inner[i] ? `; ${open[i] ? "unfolded" : "folded"}, ${words(below - 1)} below` : "";
+    const folded = inner[i] ? `; ${open[i] ? "unfolded" : "folded"}, ${words(below - 1)} below`
+      : "";
     return `${mark.labels[i]}, level ${depth[i] + 1}: ${cells}${split}${folded}.`;
   }
   kit.canvas.addEventListener("click", () => { if (here()) toggle(); });
   return {
     draw, hit, about, lay, choose, tree, parts, rows: () => rows,
-    nodes: [make("div", { className: "row" }, button("Unfold all", () => all(true)), button("Fold all", () => all(false)))],
+    nodes: [make(
+      "div", { className: "row" }, button("Unfold all", () => all(true)),
+      button("Fold all", () => all(false)))],
     help: "Right unfolds a part, left folds it or goes to the one around it, Enter does either.",
     keys: {
-      ArrowDown: () => move(1), ArrowUp: () => move(-1), Home: () => choose(rows[0]), End: () => choose(rows[rows.length - 1]),
-      ArrowRight: chosen((i) => { if (inner[i] && open[i]) choose(i + 1); else { fold(i, true); kit.refresh(); } }),
-      ArrowLeft: chosen((i) => { if (inner[i] && open[i]) { fold(i, false); kit.refresh(); } else choose(above(i)); }),
+      ArrowDown: () => move(1), ArrowUp: () => move(-1), Home: () => choose(rows[0]),
+        End: () => choose(rows[rows.length - 1]),
+      ArrowRight: chosen((i) => {
+        if (inner[i] && open[i]) choose(i + 1);
+        else { fold(i, true); kit.refresh(); }
+      }),
+      ArrowLeft: chosen((i) => {
+        if (inner[i] && open[i]) { fold(i, false); kit.refresh(); } else choose(above(i));
+      }),
       Enter: toggle, " ": toggle,
     },
   };

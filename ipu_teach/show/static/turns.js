@@ -1,6 +1,7 @@
 // The turns of loops as a tree, and the way to those that wrote the element that was asked for.
 EXTRA.turns = (kit) => {
-  const tree = EXTRA.tree(kit), [, part] = tree.parts.find(([code]) => code === kit.scene.codes.length - 1) || [0, 0];
+  const tree = EXTRA.tree(kit),
+    [, part] = tree.parts.find(([code]) => code === kit.scene.codes.length - 1) || [0, 0];
   const wrote = [...Array(tree.tree.count).keys()].filter((i) => kit.of(part, i));
   function next() {
     const after = kit.chosen ? kit.chosen.i : -1;

@@ -1,4 +1,5 @@
-// The player as an anywidget: the kernel sends a new scene, and the picture keeps its place in the run.
+// The player as an anywidget: the kernel sends a new scene, and the picture keeps its place in the
+// run.
 export default {
   render({ model, el }) {
     el.classList.add("ipu-view");

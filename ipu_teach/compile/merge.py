@@ -1,0 +1,189 @@
+"""Copies that do not disturb each other are one superstep: one sync, one exchange.
+
+A run of copies that stand side by side in one Sequence is merged up to the first that reads or
+writes what one of them writes, or writes what one of them reads: that one begins a new run. So the
+order in which a program lists its copies matters, and values never depend on it. Only copies within
+one IPU take part; everything else ends a run.
+
+Of the first run after a compute set, those copies that disturb neither it nor a compute set that
+stands behind all of them go into its superstep: what they bring comes with the exchange before it
+computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+
+from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.compile.programs import CopyStep, ExecuteStep, MergedStep, Node, Step, moves
+from ipu_teach.errors import counted
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import joined, meet
+from ipu_teach.types import Array
+
+# of several tensors: where the pieces of each begin in the other two, starts, stops
+Pieces = tuple[Array, Array, Array]
+
+
+def merged(
+    graph: FrozenGraph, programs: Iterable[Node], steps: Sequence[Step]
+) -> tuple[tuple[Node, ...], tuple[Step, ...]]:
+    """The same programs with their copies merged, and the steps that are left, numbered anew."""
+    merger = _Merger(graph, steps)
+    return tuple(map(merger.node, programs)), tuple(merger.kept)
+
+
+def several(count: int, first: str) -> str:
+    """What a step of `count` copies is called, after the first of them."""
+    return first if count == 1 else f"{count:,} copies: {first}, …"
+
+
+class _Merger:
+    def __init__(self, graph: FrozenGraph, steps: Sequence[Step]) -> None:
+        self.graph, self.steps = graph, steps
+        self.kept: list[Step] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._bytes: dict[int, tuple[tuple[Array, Array], ...]] = {}
+
+    def node(self, node: Node) -> Node:
+        if node.step >= 0:
+            return replace(node, step=self._number((node.step,)))
+        parts = (
+            self._parts(node.children) if node.kind == "Sequence" else map(self.node, node.children)
+        )
+        return replace(node, children=tuple(parts))
+
+    def _number(self, members: tuple[int, ...]) -> int:
+        if members not in self._numbers:
+            self._numbers[members] = len(self.kept)
+            first = self.steps[members[0]]
+            copies = tuple(
+                step for step in map(self.steps.__getitem__, members) if isinstance(step, CopyStep)
+            )
+            alone = MergedStep(copies) if len(members) > 1 else first
+            self.kept.append(
+                replace(first, copies=copies) if isinstance(first, ExecuteStep) else alone
+            )
+        return self._numbers[members]
+
+    def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
+        """The parts of a Sequence, runs of copies as one."""
+        before: list[Node] = []  # the compute set that stands there
+        done = 0
+        for may, found in groupby(children, self._may_merge):
+            copies = list(found)
+            done += len(copies)
+            if not may:
+                before = copies[-1:] if self._touched(copies[-1]) and done < len(children) else []
+                yield from map(self.node, copies[: len(copies) - len(before)])
+                continue
+            sides = [moves(self.steps[copy.step])[0] for copy in copies]
+            read, written = (_pieces([pair[side] for pair in sides]) for side in (0, 1))
+            first = 0
+            while first < len(copies):
+                count = _apart(read, written, first, len(copies))
+                run, first = copies[first : first + count], first + count
+                if before:
+                    stays = self._disturbing(read, written, (*before, *children[done : done + 1]))
+                    yield self._together(
+                        [*before, *(copy for copy, its in zip(run, stays, strict=False) if not its)]
+                    )
+                    before, run = [], [copy for copy, its in zip(run, stays, strict=False) if its]
+                if run:
+                    yield self._together(run)
+
+    def _disturbing(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
+        """bool: which copies read what a compute set among the nodes writes, or write what it reads
+        or writes."""
+        sets = filter(None, map(self._touched, around))
+        met: Array = np.any(
+            [_meeting(read, *w) | _meeting(written, *r) | _meeting(written, *w) for r, w in sets],
+            axis=0,
+        )
+        return met
+
+    def _together(self, run: list[Node]) -> Node:
+        """One step: of several copies, or of a compute set and the copies that go with it."""
+        first, number = run[0], self._number(tuple(part.step for part in run))
+        if len(run) == 1:
+            return replace(first, step=number)
+        parts = tuple(replace(part, step=-1) for part in run if part.kind == "Copy")
+        with_set = f"{first.name}, with {counted(len(parts), 'copy', 'copies')}"
+        return Node(
+            first.kind,
+            several(len(run), first.name) if len(run) == len(parts) else with_set,
+            parts,
+            step=number,
+        )
+
+    def _touched(self, node: Node) -> tuple[tuple[Array, Array], ...]:
+        """(start, stop) of the bytes that the compute set of a node reads, and of those that it
+        writes; () if it has none."""
+        step = self.steps[node.step] if node.step >= 0 else None
+        if not isinstance(step, ExecuteStep):
+            return ()
+        if node.step not in self._bytes:
+            compute_set = self.graph.compute_sets[step.compute_set]
+            (_, *read), (_, *written) = (
+                self.graph.edge_bytes(compute_set, kind) for kind in ("output", "input")
+            )
+            if step.out is not None:
+                written = [
+                    np.append(one, more)
+                    for one, more in zip(written, step.out.byte_extent(), strict=True)
+                ]
+            self._bytes[node.step] = joined(*read), joined(*written)
+        return self._bytes[node.step]
+
+    def _may_merge(self, node: Node) -> bool:
+        """True for a copy whose two sides lie on one IPU."""
+        if node.step < 0 or not moves(self.steps[node.step]):
+            return False
+        _, start, stop = _pieces(moves(self.steps[node.step])[0])
+        target = self.graph.target
+        ipus = (
+            self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
+            if target.num_ipus > 1
+            else start[:0]
+        )
+        return bool(np.all(ipus == ipus[:1]))
+
+
+def _pieces(tensors: Sequence[Tensor]) -> Pieces:
+    start, stop = zip(*(tensor.byte_extent() for tensor in tensors), strict=True)
+    return np.cumsum([0, *map(len, start)]), np.concatenate(start), np.concatenate(stop)
+
+
+def _meeting(pieces: Pieces, start: Array, stop: Array) -> Array:
+    """bool: which tensors have a byte in common with one of the disjoint, ascending [start,
+    stop)."""
+    at, low, high = pieces
+    met = np.cumsum(
+        np.append(0, np.searchsorted(start, high) > np.searchsorted(stop, low, "right"))
+    )
+    return met[at[1:]] > met[at[:-1]]
+
+
+def _apart(read: Pieces, written: Pieces, first: int, end: int) -> int:
+    """How many copies, from number `first` on, do not disturb each other: found in strides that
+    grow, then shrink."""
+
+    def fits(count: int) -> bool:
+        (r_start, r_stop), (start, stop) = (
+            [ends[at[first] : at[first + count]] for ends in both] for at, *both in (read, written)
+        )
+        order = np.argsort(start, kind="stable")
+        start, stop = start[order], stop[order]
+        return not np.any(start[1:] < stop[:-1]) and not meet(start, stop, r_start, r_stop)
+
+    count, stride = 1, 1
+    while first + count + stride <= end and fits(count + stride):
+        count, stride = count + stride, 2 * stride
+    while stride := stride // 2:
+        if first + count + stride <= end and fits(count + stride):
+            count += stride
+    return count

@@ -1,0 +1,135 @@
+"""What the host's data costs on the tiles: where it lands, and the exchange that brings it to its
+place.
+
+The host link moves packets of `host_packet_bytes`, in the host's order. A packet that belongs to
+one tile goes straight there. One that holds parts of several tiles lands whole on some tile, such
+packets spread evenly in their order, and an exchange on the IPU puts its parts where the tensor is
+mapped; on the way out the same happens in reverse. So does Poplar, whose `Copy` rearranges on the
+device unless asked to save memory (API reference, program::Copy, `optimiseMemory`), and whose
+PopLibs offers a layout that needs none: whole packets on each tile (popops/HostSliceTensor.cpp).
+Each IPU has a host link of its own, so nothing crosses between IPUs. Remote buffers are reached in
+the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.compile.programs import CopyStep, PrintStep, RemoteCopyStep, Step
+from ipu_teach.cost.exchange import Traffic, moved, sends
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import expand
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Landing:
+    """A tensor's bytes in the host's order, in pieces that lie on one tile and in one packet.
+
+    `begin` and `end`: addresses; `owner`: the tile on which a piece is mapped, `landed`: that on
+    which its packet lands. `packets` (int64[tiles]): how many land on each tile.
+    """
+
+    begin: Array
+    end: Array
+    owner: Array
+    landed: Array
+    packets: Array
+
+
+def landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
+    """Where the packets of a transfer between `tensor` and the host land."""
+    target, packet_bytes = graph.target, graph.target.host_packet_bytes
+    starts, lengths = tensor.layout.runs
+    start = (tensor.offset + starts) * tensor.dtype.size
+    _, begin, end, owner = graph.tile_map.split(start, start + lengths * tensor.dtype.size)
+    ipu = owner // target.tiles_per_ipu
+    order = np.argsort(ipu, kind="stable")  # each IPU has a stream of packets of its own
+    begin, end, owner, ipu = begin[order], end[order], owner[order].astype(np.int64), ipu[order]
+    sizes = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
+    packets = -(-sizes // packet_bytes)
+    # Addresses in one sequence of whole packets, those of IPU 0 first.
+    place = (
+        np.cumsum(end - begin)
+        - (end - begin)
+        + (np.cumsum(packets) * packet_bytes - np.cumsum(sizes))[ipu]
+    )
+    place -= (packets * packet_bytes - sizes)[ipu]
+    first, last = place // packet_bytes, (place + end - begin - 1) // packet_bytes
+    piece, packet = expand(first, last - first + 1)
+    shift = np.maximum(packet * packet_bytes, place[piece]) - place[piece]
+    until = np.minimum((packet + 1) * packet_bytes - place[piece], (end - begin)[piece])
+    begin, end, owner = begin[piece] + shift, begin[piece] + until, owner[piece]
+    return Landing(begin, end, owner, *_landed(target, packet, owner, packets))
+
+
+def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tuple[Array, Array]:
+    """(the tile on which each piece lands, packets by tile) of pieces sorted by packet; `packets`:
+    how many each IPU gets."""
+    if not len(packet):
+        return owner, np.zeros(target.num_tiles, np.int64)
+    first = np.flatnonzero(np.append(True, np.diff(packet) > 0))
+    low, high = np.minimum.reduceat(owner, first), np.maximum.reduceat(owner, first)
+    tile = low.copy()
+    end = np.cumsum(packets)
+    for ipu in range(target.num_ipus):
+        mixed = np.arange(end[ipu] - packets[ipu], end[ipu])
+        mixed = mixed[low[mixed] != high[mixed]]
+        each, more = divmod(len(mixed), target.tiles_per_ipu)
+        share = np.full(target.tiles_per_ipu, each) + (np.arange(target.tiles_per_ipu) < more)
+        tile[mixed] = ipu * target.tiles_per_ipu + np.repeat(np.arange(target.tiles_per_ipu), share)
+    return tile[packet], np.bincount(tile, minlength=target.num_tiles).astype(np.int64)
+
+
+def host_traffic(graph: FrozenGraph, tensor: Tensor, to_device: bool) -> Traffic:
+    """The exchange on the IPU that a transfer between `tensor` and the host takes."""
+    found = landing(graph, tensor)
+    crossing = found.owner != found.landed
+    begin, end, owner, landed = (
+        a[crossing] for a in (found.begin, found.end, found.owner, found.landed)
+    )
+    if to_device:
+        return moved(graph.target, landed, owner, end - begin)
+    order = np.lexsort((begin, owner))
+    issued = sends(graph.tile_map, graph.target, owner[order], begin[order], end[order])
+    return replace(moved(graph.target, owner, landed, end - begin), **issued)
+
+
+def with_host(step: Step) -> tuple[Tensor, bool] | None:
+    """(the tensor, whether data comes to it) of a step that transfers between tiles and host or a
+    remote buffer."""
+    match step:
+        case RemoteCopyStep():
+            return step.tensor, not step.store
+        case PrintStep():
+            return step.tensor, False
+        case CopyStep(source=Tensor() as source) if not isinstance(step.destination, Tensor):
+            return source, False
+        case CopyStep(destination=Tensor() as destination) if not isinstance(step.source, Tensor):
+            return destination, True
+    return None
+
+
+def host_links(graph: FrozenGraph, tensor: Tensor) -> tuple[int, ...]:
+    """Bytes of a transfer between `tensor` and the host, on the link of each IPU."""
+    if graph.target.num_ipus == 1:
+        return (tensor.num_elements * tensor.dtype.size,)
+    found = landing(graph, tensor)
+    ipu = found.owner // graph.target.tiles_per_ipu
+    return tuple(
+        np.bincount(ipu, found.end - found.begin, graph.target.num_ipus).astype(np.int64).tolist()
+    )
+
+
+def host_cycles(links: tuple[int, ...], target: Target) -> int:
+    """Cycles of bytes on the host links, which work at the same time, or to or from streaming
+    memory, which lies beyond them; rounded up, here alone.
+
+    For streaming memory that rate is assumed: none is published.
+    """
+    return math.ceil(max(links, default=0) / target.host_bytes_per_cycle)

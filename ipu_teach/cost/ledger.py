@@ -1,0 +1,485 @@
+"""Bytes on every tile, at every place of the programs.
+
+What is always there: constants, the state of vertices, their edge pointers, code, stacks, headers
+of packets, and the variables that are always live (see `liveness`). What comes and goes: the other
+variables, copies of other tiles' data that a compute set reads, results on their way to another
+tile, and the host's packets that landed away from their place. What is dead leaves its bytes to
+what is live. So a tile is as full as at its fullest moment.
+
+Each variable starts on a whole data path; the bytes that this leaves between them are counted
+apart, as gaps. Code can only run from non-interleaved memory, and everything else goes there too as
+long as there is room, as in Poplar, which keeps interleaved memory for what asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ipu_teach.compile.freeze import FrozenGraph, FrozenTable, numbers_in
+from ipu_teach.compile.programs import ExecuteStep, Step, moves
+from ipu_teach.cost.exchange import WORD, Traffic, reads, total_of
+from ipu_teach.cost.host_transfers import landing, with_host
+from ipu_teach.cost.liveness import Liveness, liveness
+from ipu_teach.errors import GraphMemoryAllocationError, counted
+from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.vector_layout import VectorLayout
+from ipu_teach.graph.vertex import Field
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.compile import Compiled
+
+VARIABLES, CONSTANTS, STATE = "Variables", "Constants", "Vertex state"
+POINTERS, CODE, EXCHANGE_CODE, CONTROL = (
+    "Edge pointers",
+    "Vertex code",
+    "Exchange code",
+    "Control code",
+)
+STACKS, HEADERS, BUFFERS, LANDING = (
+    "Stacks",
+    "Host packet headers",
+    "Exchange buffers",
+    "Host buffers",
+)
+CATEGORIES = (
+    VARIABLES,
+    CONSTANTS,
+    STATE,
+    POINTERS,
+    CODE,
+    EXCHANGE_CODE,
+    CONTROL,
+    STACKS,
+    HEADERS,
+    BUFFERS,
+    LANDING,
+)
+EXECUTABLE = (CODE, EXCHANGE_CODE, CONTROL)
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryLedger:
+    """What lies where.
+
+    `tile`, `variable` and `size` (bytes) are parallel: one row for each variable and tile that
+    holds some of it. `names` and `categories` are by variable. `always` (category to int64[tiles]):
+    what is always there besides variables. `passing` (by place of the programs, category to
+    int64[tiles]): what is there only at that place. `liveness` says which variables are live where.
+    """
+
+    target: Target
+    names: tuple[str, ...]
+    categories: tuple[str, ...]
+    tile: Array
+    variable: Array
+    size: Array
+    always: dict[str, Array]
+    passing: tuple[dict[str, Array], ...]
+    liveness: Liveness
+
+    @property
+    def num_tiles(self) -> int:
+        """Tiles of all IPUs together."""
+        return self.target.num_tiles
+
+    @cached_property
+    def variable_bytes_per_tile(self) -> Array:
+        """int64[tiles]: bytes of variables, constants and state, as if none shared its place with
+        another."""
+        return total_of(self.tile, self.size, self.num_tiles)
+
+    @cached_property
+    def always_live_bytes_per_tile(self) -> Array:
+        """int64[tiles]: bytes that are there from the first step to the last."""
+        rows = self.liveness.always[self.variable]
+        return total_of(self.tile[rows], self.size[rows], self.num_tiles) + sum(
+            self.always.values()
+        )
+
+    @cached_property
+    def _peak(self) -> tuple[Array, Array, Array, Array]:
+        """(bytes by tile of what is not always live, at most; the place at which that is; bytes of
+        all tiles by place; the fullest tile by place)."""
+        count, live, always = self.num_tiles, self.liveness.live, self.always_live_bytes_per_tile
+        now, most, place = (np.zeros(count, np.int64) for _ in range(3))
+        by_place, fullest = (np.zeros(len(live), np.int64) for _ in range(2))
+        before = np.zeros(live.shape[1], bool)
+        first = np.searchsorted(self.variable, np.arange(live.shape[1] + 1))
+        for number, here in enumerate(live):
+            for changed in np.flatnonzero(here != before).tolist():
+                rows = slice(first[changed], first[changed + 1])
+                now[self.tile[rows]] += self.size[rows] if here[changed] else -self.size[rows]
+            before = here
+            with_passing = now + sum(self.passing[number].values())
+            by_place[number] = with_passing.sum()
+            fullest[number] = np.argmax(always + with_passing)
+            place[with_passing > most] = number
+            most = np.maximum(most, with_passing)
+        return most, place, by_place, fullest
+
+    @property
+    def not_always_live_bytes_per_tile(self) -> Array:
+        """int64[tiles]: bytes of what comes and goes, at each tile's fullest moment."""
+        return self._peak[0]
+
+    @cached_property
+    def bytes_per_tile(self) -> Array:
+        """int64[tiles]: modelled bytes on each tile at its fullest moment, without gaps."""
+        return self.always_live_bytes_per_tile + self.not_always_live_bytes_per_tile
+
+    @cached_property
+    def _held(self) -> Array:
+        """bool[rows]: what is there at the fullest moment of its tile."""
+        held: Array = self.liveness.always[self.variable]
+        if len(self.liveness.live):
+            held = held | self.liveness.live[self._peak[1][self.tile], self.variable]
+        return held
+
+    @cached_property
+    def gaps_per_tile(self) -> Array:
+        """int64[tiles]: bytes lost because a variable starts on a whole data path, at each tile's
+        fullest moment."""
+        path = self.target.data_path_width // 8
+        return total_of(self.tile[self._held], -self.size[self._held] % path, self.num_tiles)
+
+    @property
+    def held_per_tile(self) -> Array:
+        """int64[tiles]: `bytes_per_tile` and gaps: what must fit, and what everybody calls the
+        fullest tile's bytes."""
+        return self.bytes_per_tile + self.gaps_per_tile
+
+    def by_region(self) -> dict[str, int]:
+        """Bytes of all tiles together, gaps included, in non-interleaved memory, in interleaved
+        memory, and too many."""
+        whole, limit = self.held_per_tile, self.target.bytes_per_tile
+        plain = np.minimum(whole, min(self.target.non_interleaved_bytes_per_tile, limit))
+        fits = np.minimum(whole, limit)
+        return {
+            "Non-interleaved": int(plain.sum()),
+            "Interleaved": int((fits - plain).sum()),
+            "Overflow": int((whole - fits).sum()),
+        }
+
+    def by_variable(self, tile: int | None = None) -> dict[str, int]:
+        """Bytes by variable name, largest first, on one tile or on all, whether live or not."""
+        rows = slice(None) if tile is None else self.tile == tile
+        return self._named(self.variable[rows], self.size[rows])
+
+    def at_fullest(self, tile: int) -> dict[str, int]:
+        """As `by_variable`, of what is on a tile at its fullest moment."""
+        rows = self._held & (self.tile == tile)
+        return self._named(self.variable[rows], self.size[rows])
+
+    def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
+        """As `by_variable`, of those variables that are not always live and live at a place of the
+        programs."""
+        rows = self.liveness.live[place, self.variable] & (
+            True if tile is None else self.tile == tile
+        )
+        return self._named(self.variable[rows], self.size[rows])
+
+    def bytes_by_place(self) -> list[tuple[str, int]]:
+        """What comes and goes: for each leaf of the programs, in order, its name and the bytes on
+        all tiles."""
+        return [
+            (node.name, size)
+            for node, size in zip(self.liveness.places, self._peak[2].tolist(), strict=True)
+        ]
+
+    @property
+    def fullest_tile_by_place(self) -> Array:
+        """int64[places]: for each leaf of the programs, in order, the tile that holds most
+        there."""
+        return self._peak[3]
+
+    def tiles_of(self, name: str) -> list[int]:
+        """The tiles that hold some of the variables of that name, ascending."""
+        numbers = [i for i, other in enumerate(self.names) if other == name]
+        return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
+
+    @cached_property
+    def always_live_variables_per_tile(self) -> Array:
+        """int64[tiles]: of `bytes_per_tile_by_category`, the bytes of those plain variables that
+        are always live."""
+        rows = self.liveness.always[self.variable] & (self._kind == CATEGORIES.index(VARIABLES))
+        return total_of(self.tile[rows], self.size[rows], self.num_tiles)
+
+    @cached_property
+    def _kind(self) -> Array:
+        """int64[rows]: the category of each row's variable, as a number."""
+        found: Array = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)[
+            self.variable
+        ]
+        return found
+
+    @cached_property
+    def bytes_per_tile_by_category(self) -> dict[str, Array]:
+        """Category to int64[tiles]: bytes at each tile's fullest moment. They add up to
+        `bytes_per_tile`."""
+        found: dict[str, Array] = {}
+        most, moment, *_ = self._peak
+        for number, category in enumerate(CATEGORIES):
+            rows = self._held & (self._kind == number)
+            here = total_of(self.tile[rows], self.size[rows], self.num_tiles) + self.always.get(
+                category, 0
+            )
+            for place, passing in enumerate(self.passing):
+                if category in passing:
+                    here = here + np.where((moment == place) & (most > 0), passing[category], 0)
+            found[category] = here
+        return found
+
+    def by_category(self, tile: int | None = None) -> dict[str, int]:
+        """Bytes by category, of one tile or of all together, at each tile's fullest moment. They
+        add up to `bytes_per_tile`."""
+        found = self.bytes_per_tile_by_category.items()
+        return {
+            category: int(here.sum() if tile is None else here[tile]) for category, here in found
+        }
+
+    def _named(self, variable: Array, size: Array) -> dict[str, int]:
+        total = total_of(variable, size, len(self.names))
+        order = np.argsort(-total, kind="stable")
+        result: dict[str, int] = {}
+        for i in order[total[order] > 0].tolist():
+            result[self.names[i]] = result.get(self.names[i], 0) + int(total[i])
+        return result
+
+
+def ledger(
+    compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
+) -> MemoryLedger:
+    """The ledger of a compiled program, whose step i exchanges `exchanges[i]`, at the sizes of
+    `target`."""
+    graph = compiled.graph
+    start = np.array([v.start for v in graph.variables], np.int64)
+    stop = np.array([v.stop for v in graph.variables], np.int64)
+    piece, begin, end, owner = graph.tile_map.split(start, stop)
+    keep = (owner >= 0) & (end > begin)
+    # A row for each variable and tile, variable by variable.
+    key = piece[keep] * target.num_tiles + owner[keep]
+    found, row = np.unique(key, return_inverse=True)
+    variable, tile = np.divmod(found, target.num_tiles)
+    found_live = liveness(compiled)
+    by_step = [
+        _passing(graph, step, exchanges[number]) for number, step in enumerate(compiled.steps)
+    ]
+    return MemoryLedger(
+        target,
+        tuple(v.name for v in graph.variables),
+        tuple(
+            CONSTANTS if v.constant else STATE if v.state else VARIABLES for v in graph.variables
+        ),
+        tile,
+        variable,
+        total_of(row, (end - begin)[keep], len(found)),
+        _always(compiled, exchanges, target),
+        tuple(by_step[node.step] for node in found_live.places),
+        found_live,
+    )
+
+
+def _always(
+    compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
+) -> dict[str, Array]:
+    """Category to int64[tiles]: what every tile holds for its vertices and for its part of the
+    programs."""
+    graph = compiled.graph
+    pointers, code, stacks, headers, moving, control = (
+        np.zeros(target.num_tiles, np.int64) for _ in range(6)
+    )
+    codelets: dict[object, Array] = {}
+    for _, table in graph.tables():
+        here: Array = np.zeros(target.num_tiles, bool)
+        here[table.tiles] = True
+        codelets[table.codelet] = codelets.get(table.codelet, False) | here
+        pointers += pointer_bytes(graph, table, target)
+    for here in codelets.values():
+        code += here * target.vertex_code_bytes
+        stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
+    # Poplar has copy vertices for what lies side by side, and for pieces
+    copying = np.zeros((2, target.num_tiles), bool)
+    for step, exchange in zip(compiled.steps, exchanges, strict=True):
+        for traffic in exchange:
+            moving += exchange_code_bytes(traffic, target)
+            copying |= np.array((traffic.pieces == 1, traffic.pieces > 1))
+        transfer = None if isinstance(step, ExecuteStep) else with_host(step)
+        if transfer is not None:
+            headers += landing(graph, transfer[0]).packets * target.host_packet_header_bytes
+        tables = (
+            graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
+        )
+        control += control_code_bytes(
+            exchange, [table.tiles for table in tables], transfer is not None, target
+        )
+    return {
+        POINTERS: pointers,
+        CODE: code + copying.sum(0) * target.vertex_code_bytes,
+        EXCHANGE_CODE: moving,
+        CONTROL: control,
+        STACKS: stacks + target.supervisor_stack_bytes,
+        HEADERS: headers,
+    }
+
+
+def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
+    """int64[tiles]: code that each tile needs for one exchange, and its copy vertices: two
+    addresses and a count each."""
+    issued: Array = (
+        exchange.sends + target.exchange_setup_instructions * exchange.sources
+    ) * target.instruction_bytes
+    issued += np.minimum(exchange.pieces, target.num_worker_contexts) * 3 * target.pointer_bytes
+    return issued
+
+
+def control_code_bytes(
+    exchange: tuple[Traffic, ...], tiles: Sequence[Array], everywhere: bool, target: Target
+) -> Array:
+    """int64[tiles]: code of one step besides its exchange, once however often it runs.
+
+    All tiles sync. Only those that exchange, copy, or are among `tiles`, where vertices lie, do
+    more; with the host all.
+    """
+    busy = np.full(target.num_tiles, everywhere)
+    for some in tiles:
+        busy[some] = True
+    for traffic in exchange:
+        busy |= traffic.received + traffic.sent + traffic.stayed > 0
+    whole = target.control_code_bytes_per_step
+    return np.where(busy, whole, min(whole, target.instruction_bytes))
+
+
+def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:
+    """Category to int64[tiles]: what is there while a step runs, and no longer."""
+    if isinstance(step, ExecuteStep):
+        arriving, leaving = exchange
+        if step.copies:  # which put what they bring where it stays
+            arriving = reads(graph, graph.compute_sets[step.compute_set])
+        return {BUFFERS: arriving.received + arriving.stayed + leaving.sent + leaving.stayed}
+    transfer = with_host(step)
+    if transfer is None:
+        return {}
+    (moved,), (_, to_device) = exchange, transfer
+    return {LANDING: moved.sent if to_device else moved.received}
+
+
+def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
+    """int64[tiles]: bytes of the addresses and lengths in the vertices of a table, as
+    `VectorLayout` describes them."""
+    total = np.zeros(target.num_tiles, np.int64)
+    vertices = np.bincount(table.tiles, minlength=target.num_tiles)
+    for name, field in table.fields.items():
+        if field.kind == "state":
+            continue
+        alike = numbers_in(table.layouts[name])
+        if len(alike) == 1:
+            total += vertices * _pointer_bytes(field, target, graph.layouts[alike[0]])
+            continue
+        first = graph.stretches(table, name)  # all vertices of a stretch have the same layout
+        each = graph.each_layout(table.layouts[name][first], partial(_pointer_bytes, field, target))
+        total += total_of(
+            table.tiles[first], each * graph.stretch_lengths(table, name), target.num_tiles
+        )
+    return total
+
+
+def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) -> int:
+    word = target.pointer_bytes
+    if field.depth == 0:
+        return word
+    half = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
+    inner = field.layouts[-1] if field.layouts else None
+    one = (
+        word // 2
+        if inner in half
+        else word
+        if inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN)
+        else 2 * word
+    )
+    if field.depth == 1 and field.form == "edges":
+        elements = sum(part.size for _, part in layout.parts)
+        return elements * word + 2 * word  # an address for each
+    if field.depth == 1:
+        return one
+    rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
+    # a VectorList packs distance and length into a word
+    return rows * (word if field.form == "list" else one) + 2 * word
+
+
+def at_most(compiled: Compiled, target: Target) -> int:
+    """Bytes that no tile holds more of. Small programs are known to fit by this, long before a
+    ledger of theirs is there.
+
+    It is as if one tile had every variable and every vertex, and all that a step works on came to
+    it in single elements, each with a SEND and a turn to its sender, lay there twice, as it came
+    and put together, and went out again in the same way.
+    """
+    graph, workers, path = compiled.graph, target.num_worker_contexts, target.data_path_width // 8
+    held = graph.memory_bytes + len(graph.variables) * path
+    held += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
+    tables = [table for _, table in graph.tables()]
+    held += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
+    # two of copies
+    held += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
+    for step in compiled.steps:
+        held += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
+        for size, element in _moved(graph, step):
+            packets = -(-size // target.host_packet_bytes) + target.num_ipus
+            pieces = size // element + packets
+            issued = pieces * (1 + target.exchange_setup_instructions) + size // (
+                WORD * target.exchange_send_words
+            )
+            held += (
+                2 * (issued * target.instruction_bytes + 2 * size)
+                + packets * target.host_packet_header_bytes
+            )
+    return held
+
+
+def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
+    """(bytes, bytes of one element) of each field or tensor that a step moves."""
+    transfer = None if isinstance(step, ExecuteStep) else with_host(step)
+    for tensor in [into for _, into in moves(step)] if transfer is None else [transfer[0]]:
+        yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
+    for table in (
+        graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
+    ):
+        for name, field in table.fields.items():
+            if field.kind != "state":
+                yield graph.connected_bytes(table, name), field.dtype.size
+
+
+def check(memory: MemoryLedger) -> None:
+    """Raise `GraphMemoryAllocationError` if a tile holds more than it has."""
+    used, limit = memory.held_per_tile, memory.target.bytes_per_tile
+    full = int(np.argmax(used))
+    if used[full] <= limit:
+        return
+    over = int(np.count_nonzero(used > limit))
+    largest = [f"{name!r} {size:,}" for name, size in memory.at_fullest(full).items()]
+    held = [
+        f"{name.lower()} {size:,}"
+        for name, size in memory.by_category(full).items()
+        if size and name != VARIABLES
+    ]
+    more = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
+    error = GraphMemoryAllocationError(
+        "Out of memory: Cannot fit all variable data onto one or more tiles. "
+        f"{over} of {memory.num_tiles} tiles {'holds' if over == 1 else 'hold'} too much.",
+        where=f"the fullest is tile {full}: {int(used[full]):,} of {limit:,} bytes. Its variables: "
+        + (", ".join(largest[:10]) + more or "none")
+        + (f". Besides: {', '.join(held)}." if held else "."),
+        next_step=(
+            "spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller "
+            "dtype, or more tiles."
+        ),
+    )
+    error.bytes_per_tile = used
+    raise error

@@ -1,0 +1,61 @@
+"""Names that a module has not: where else they are, as the line to write."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dis import opmap
+from importlib import import_module
+
+from ipu_teach.errors import NotHereImportError, NotOfferedError, UnknownNameError, missing
+
+LIBRARIES = ("popops", "poplin", "popnn", "poprand", "poputil", "unit_scaling")
+HOMES = (
+    "ipu_teach",
+    "ipu_teach.program",
+    "ipu_teach.poplibs",
+    *(f"ipu_teach.poplibs.{name}" for name in LIBRARIES),
+    "ipu_teach.lessons",
+    "ipu_teach.errors",
+)
+
+
+def not_in(
+    module: str, name: str, instead: Mapping[str, str], known: Iterable[str]
+) -> AttributeError | ImportError:
+    """The error for a name that `module` has not, raised by its `__getattr__`: an ImportError for
+    `from … import`, an AttributeError for all who ask otherwise."""
+    asking = sys._getframe(2)
+    if asking.f_code.co_filename.startswith("<frozen importlib"):  # looks for a submodule next
+        return AttributeError(name)
+    error: AttributeError | ImportError = missing(
+        module.removeprefix("ipu_teach.poplibs."), name, instead, known
+    )
+    spelled = {_folded(k) for k in known}
+    if (
+        isinstance(error, UnknownNameError)
+        and _folded(name) not in spelled
+        and (line := _line(module, name))
+    ):
+        error = UnknownNameError(error.tried, next_step=f"write {line}.")
+    importing = asking.f_code.co_code[max(asking.f_lasti, 0)] == opmap["IMPORT_FROM"]
+    if importing and isinstance(error, (NotOfferedError, UnknownNameError)):
+        return NotHereImportError(error.tried, next_step=error.next_step)
+    return error
+
+
+def _line(module: str, name: str) -> str:
+    """The line that imports a name from where it is; "" where none of ours has it."""
+    for home in HOMES:
+        found = import_module(home) if home != module else None
+        names = vars(found) if found else {}
+        public = names.get("__all__") or [
+            n for n, value in names.items() if getattr(value, "__module__", "") == home
+        ]
+        if own := {_folded(n): n for n in public}.get(_folded(name)):
+            return f"from {home} import {own}"
+    return ""
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,0 +1,75 @@
+"""From a program's tree to nested functions: calling the outermost one runs the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ipu_teach.compile.programs import Node
+from ipu_teach.engine.tile_arrays import Memory
+from ipu_teach.errors import ApplicationRuntimeError
+from ipu_teach.graph.tensor import Tensor
+
+Action = Callable[[], None]
+Reader = Callable[[], int]
+
+
+def build(node: Node, leaf: Callable[[int], Action], predicate: Callable[[Node], Reader]) -> Action:
+    """The function that runs `node`.
+
+    `leaf(step)` gives the function that runs a numbered step, `predicate(node)` the one that reads
+    what decides for a node.
+    """
+    if node.step >= 0:
+        return leaf(node.step)
+    parts = [build(child, leaf, predicate) for child in node.children]
+    if node.predicate is None:
+        return _repeat(node.count, parts)
+    decide = predicate(node)
+    if node.kind == "Switch":
+        return _switch(node, decide, parts)
+    if node.kind == "If":
+        return lambda: parts[not decide()]()
+    return _while(decide, node.kind == "RepeatWhileTrue", *parts)
+
+
+def single(memory: Memory, tensor: Tensor) -> Reader:
+    """A function that reads a tensor of one element as a whole number."""
+    place = memory.flat(tensor.dtype)
+    position = int(tensor.positions().reshape(-1)[0])
+    return lambda: int(place[position])
+
+
+def _repeat(count: int, parts: list[Action]) -> Action:
+    """All parts, one after the other: once in a Sequence."""
+
+    def run() -> None:
+        for _ in range(count):
+            for part in parts:
+                part()
+
+    return run
+
+
+def _while(predicate: Reader, wanted: bool, condition: Action, body: Action) -> Action:
+    def run() -> None:
+        condition()
+        while bool(predicate()) is wanted:
+            body()
+            condition()
+
+    return run
+
+
+def _switch(node: Node, control: Reader, parts: list[Action]) -> Action:
+    cases = dict(zip(node.cases, parts, strict=False))
+    default = parts[-1]
+
+    def run() -> None:
+        number = control()
+        if number not in cases and node.checked:
+            raise ApplicationRuntimeError(f"""A Switch came to {number}, and has no such case.
+                where: its cases are {sorted(cases)}
+                next:  add the case, or use a Switch with a default.""")
+        cases.get(number, default)()
+
+    return run

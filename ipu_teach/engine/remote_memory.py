@@ -1,0 +1,143 @@
+"""Streaming memory: the rows of a loaded machine's remote buffers, and the copies that move
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ipu_teach.compile.programs import RemoteCopyStep
+from ipu_teach.engine.tile_arrays import Memory
+from ipu_teach.errors import (
+    ApplicationRuntimeError,
+    GraphMemoryAllocationError,
+    TensorIOStateError,
+    UninitialisedReadError,
+    counted,
+    did_you_mean,
+    shown,
+)
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.remote_buffer import RemoteBuffer
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.types import Array, poison, to_host_array
+
+
+def remote_rows(
+    buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool
+) -> dict[str, RemoteRows]:
+    """The rows of all buffers, by handle. Raises `GraphMemoryAllocationError` if this computer
+    cannot hold them."""
+    try:
+        return {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
+    except MemoryError:
+        total = sum(b.repeats * b.num_elements * b.dtype.size for b in buffers.values())
+        raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this
+            computer does not have.
+            where: {", ".join(map(repr, buffers.values()))}
+            next:  give them fewer rows, or shorter ones.""") from None
+
+
+class RemoteRows:
+    """The rows of one buffer. A row that nothing has written reads as unwritten memory does, or is
+    an error if `strict`."""
+
+    def __init__(self, buffer: RemoteBuffer, memory: Memory, strict: bool) -> None:
+        self.buffer = buffer
+        self._memory, self._strict = memory, strict
+        # Zeros take no memory until they are touched; what counts as written stands beside them.
+        self._values = memory.host.backend.zeros(
+            (buffer.repeats, buffer.num_elements), buffer.dtype.numpy
+        )
+        self._written = memory.host.backend.zeros((buffer.repeats,), bool)
+
+    def load(self, rows: Any, who: str) -> Array:
+        """A copy of some rows, in order. Raises `UninitialisedReadError` that says `who` reads."""
+        values: Array = self._values[rows]
+        unwritten = ~self._written[rows]
+        if unwritten.any():
+            if self._strict:
+                raise UninitialisedReadError(f"""{who} reads row {int(rows[unwritten.argmax()]):,}
+                    of the remote buffer {self.buffer.handle!r}, which nothing has written.
+                    where: {self.buffer!r}
+                    next:  write it first: Copy(tensor, buffer, offset), or
+                    engine.copy_to_remote_buffer.""")
+            values[unwritten] = poison(self.buffer.dtype)
+        return values
+
+    def store(self, rows: Any, values: Array) -> None:
+        """Write some rows; of a row that is named twice, the later values stay."""
+        self._values[rows] = values.reshape(len(rows), self.buffer.num_elements)
+        self._written[rows] = True
+
+    def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
+        """The function that runs a copy: row numbers are read from the device each time."""
+        memory, tensor = self._memory, step.tensor
+        if step.store:
+            return lambda: self.store(self._chosen(step), memory.read(tensor))
+        who = f"Copy to {tensor.graph.describe(tensor)}"
+        return lambda: memory.write(tensor, self.load(self._chosen(step), who))
+
+    def _chosen(self, step: RemoteCopyStep) -> Any:
+        """The numbers of the rows that a copy moves, as they are now."""
+        buffer, offset = self.buffer, step.offset
+        if offset is None:
+            return [0]
+        rows = self._memory.read(offset).reshape(-1)
+        wrong = (rows < 0) | (rows >= buffer.repeats)
+        if wrong.any():
+            number, way, most = (
+                wrong.tolist().index(True),
+                "to" if step.store else "from",
+                buffer.repeats - 1,
+            )
+            advice = (
+                f"numbers from 0 to {most:,}."
+                if most
+                else "0, or make the buffer with more rows: repeats=…"
+            )
+            raise ApplicationRuntimeError(f"""Copy {way} the remote buffer {buffer.handle!r} was
+                given row {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
+                where: element [{number}] of its offset {offset.graph.describe(offset)}
+                next:  give row {advice}""")
+        return rows
+
+
+def host_values(call: str, values: Any, into: Tensor | RemoteBuffer, advice: str) -> Array:
+    """What the host writes into a tensor, or into a row, as so many values of its dtype. Raises
+    `TensorIOStateError`."""
+    given = to_host_array(values, into.dtype, call, TensorIOStateError)
+    if given.size != into.num_elements:
+        raise TensorIOStateError(f"""{call} was given {counted(given.size, "value")} for
+            {counted(into.num_elements, "element")}.
+            where: {into!r}
+            next:  {advice}.""")
+    return given
+
+
+def find_buffer(
+    buffers: Mapping[str, RemoteBuffer], handle: object, row: object, call: str
+) -> tuple[RemoteBuffer, int]:
+    """The buffer of that handle and its row. Raises `TensorIOStateError`."""
+    buffer = buffers.get(handle) if isinstance(handle, str) else None
+    if buffer is None:
+        known = (
+            f"The remote buffers are {', '.join(map(repr, sorted(buffers)))}." if buffers else ""
+        )
+        advice = f"{did_you_mean(handle, buffers)}{known}"
+        if isinstance(handle, RemoteBuffer):
+            advice = f"name it by its handle, {handle.handle!r}."
+        raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, and there is no
+            such remote buffer.
+            next:  {advice or "make one with graph.add_remote_buffer, then the engine."}""")
+    if not is_whole(row) or not 0 <= row < buffer.repeats:
+        advice = (
+            f"give a whole number from 0 to {buffer.repeats - 1:,}"
+            if buffer.repeats > 1
+            else "its only row is 0"
+        )
+        raise TensorIOStateError(f"""{call} was given row {shown(row)} of the remote buffer
+            {buffer.handle!r}, which has {counted(buffer.repeats, "row")}.
+            where: {buffer!r}
+            next:  {advice}.""")
+    return buffer, int(row)

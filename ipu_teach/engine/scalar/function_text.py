@@ -1,0 +1,145 @@
+"""The two texts of a scalar loop, whole: what the walk wrote, with the target's prices in it and a
+head around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from ipu_teach.compile.scalar import ScalarCode
+from ipu_teach.cost.traced import TOGETHER, UNIT, VERTEX_OVERHEAD, piece_cycles, rate_text
+from ipu_teach.target import Target
+
+_MARK = re.compile("«([tv]?)(\\d+)(?:\\|([^»]*))?»")
+_TOLD = re.compile("«!(.*)»")  # a line that only a watched text has
+_COUNTED = re.compile("cyc \\+= «(\\d+)»$")
+_BESIDE = re.compile("(vec|loads|stores) \\+= (.*«v(\\d+).*)$")
+_HEAD = "import math\nimport numpy as np\n"
+_COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True{})\n"
+
+
+def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
+    """A module with `vertex(worker, workers, most, longer, fields…, marks…, reads…)`, which returns
+    cycles in units of `UNIT`.
+
+    Where it has counted `most` of them at the head of a loop, it asks `longer` for a new limit,
+    which may raise to end it. It raises something where compute() raises. If it is `watched` it
+    tells `watch` (see `observe`) what runs and how loops turn.
+    """
+    args = [
+        "worker",
+        "workers",
+        "most",
+        "longer",
+        *(f"f_{n}" for n in code.fields),
+        *(f"m_f_{n}" for n in code.marked),
+    ]
+    args += [f"r_m_f_{n}" for n in code.marked] if code.multi else []
+    tables = "".join(f"{name} = {table.py}\n" for name, table in code.tables.items())
+    begin = [
+        f"    cyc = {VERTEX_OVERHEAD * UNIT}",
+        *(["    vec = loads = stores = 0"] if code.vectors else []),
+    ]
+    begin += ["    wbit = 1 << worker"] if code.multi else []
+    begin += [
+        f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written
+    ]
+    lines = (
+        map(_told, code.python) if watched else (line for line in code.python if "«!" not in line)
+    )
+    body = "\n".join([*begin, *_priced(lines, code, target, watched)])
+    imported = "from ipu_teach.types.regions import to_unsigned\n"
+    return f"{_HEAD}{imported}{tables}\n\ndef vertex({', '.join(args)}):\n{body}\n"
+
+
+def dims_of(code: ScalarCode) -> list[str]:
+    """What stands for length and stride of each axis of each field: the same for every vertex.
+
+    Of a list of vectors also the place in `dims` from which on there stands where each of them
+    begins, and its length.
+    """
+    found = []
+    for name, declared in code.fields.items():
+        depth = 1 if name in code.lists else declared.depth
+        found += [f"f_{name}_{what}{axis}" for axis in range(depth) for what in "ns"]
+        found += [f"f_{name}_t"] if name in code.lists else []
+    return found
+
+
+@lru_cache(1024)
+def compiled_text(
+    code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True
+) -> str:
+    """A module with `run(first, last, workers, starts, dims, stop, loops, cycles, returned,
+    fields…, marks…, reads…)`.
+
+    `starts`: int64[vertices, fields], where the fields begin; `dims`: see `dims_of`; `unit`: fields
+    whose last axis has stride 1; `small`: the marks of workers are bytes. It ends at a vertex that
+    cannot go on, or was stopped, and returns which.
+    """
+    arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
+    arrays += [f"r_f_{n}" for n in code.marked] if code.multi else []
+    shared, dims = (
+        ["workers", "starts", "dims", "stop", "loops", "cycles", "returned", *arrays],
+        dims_of(code),
+    )
+    strides = {f"f_{n}_s{f.depth - 1}" for n, f in code.fields.items() if f.depth and n in unit}
+    known = [
+        f"    {name} = {'1' if name in strides else f'dims[{k}]'}" for k, name in enumerate(dims)
+    ]
+    begin = [f"    f_{name}_o = starts[v, {k}]" for k, name in enumerate(code.fields)]
+    begin += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
+    begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}"]
+    begin += ["    vec = loads = stores = 0"] if code.vectors else []
+    begin += (
+        ["    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"]
+        if code.multi
+        else []
+    )
+    tables = "".join(
+        f"{name} = {text}\n"
+        for table in code.tables.values()
+        for name, text in table.compiled.items()
+    )
+    body, ahead = (
+        "\n".join([*begin, *_priced(code.compiled, code, target)]),
+        "".join(line + "\n" for line in known),
+    )
+    worker = "        for worker in range(workers):\n" if code.multi else ""
+    inner = "            " if worker else "        "
+    of_run = ", ".join(shared)
+    of_vertex = ", ".join([*shared, *dims])
+    return (
+        f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
+        f"{_COMPILED.format(', forceinline=True')}def vertex(v, worker, {of_vertex}):\n{body}\n\n\n"
+        f"{_COMPILED.format('')}def run(first, last, {of_run}):\n{ahead}    for v in range(first, "
+        f"last):\n{worker}{inner}if vertex(v, {'worker' if worker else '0'}, {of_vertex}):\n"
+        f"{inner}    return v\n    return last\n"
+    )
+
+
+def _told(line: str) -> str:
+    """A line of CPython's text that tells `watch` what it does."""
+    line = _COUNTED.sub(r"cyc += «\1»; watch.pieces[\1] += 1", line)
+    return _TOLD.sub(r"watch.\1", _BESIDE.sub(r"\1 += watch.beside('\1', \3, \2)", line))
+
+
+def _priced(
+    lines: Iterable[str], code: ScalarCode, target: Target, watched: bool = False
+) -> list[str]:
+    pieces = [piece_cycles(piece, target) for piece in code.pieces]
+    rates = [rate_text(rate, target) for rate in code.rates]
+
+    def price(found: re.Match[str]) -> str:
+        kind, number, n = found[1], int(found[2]), found[3]
+        if kind == "t":
+            return f"watch.over({number}, {n})" if watched else n
+        return rates[number].format(n=n) if kind else str(pieces[number])
+
+    whole = f"(cyc + {UNIT - 1} >> {UNIT.bit_length() - 1})"
+    lines = [
+        line.replace("«all»", TOGETHER[target.codelet_prices]).replace("«cyc»", whole)
+        for line in lines
+    ]
+    return [_MARK.sub(price, line) if "«" in line else line for line in lines]

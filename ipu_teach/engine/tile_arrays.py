@@ -1,0 +1,85 @@
+"""The memory of a loaded machine: one flat row of bytes, seen through any dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.engine.backend import Backend
+from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.types import Array, DType, poison
+
+
+class Memory:
+    """All variables of a graph, as they are on the machine. Made by `Engine.load`, with initial
+    values written.
+
+    `host` is this memory itself where it is the host's, else a copy of it on the host, which
+    `fetch` and `send` keep up.
+    """
+
+    def __init__(self, graph: FrozenGraph, backend: Backend) -> None:
+        self.backend = backend
+        self._flat: dict[type[DType], Array] = {}
+        self.host = self if backend.on_host else Memory(graph, Backend())
+        if self.host is not self:
+            self.bytes: Array = backend.array(self.host.bytes)
+            return
+        self.bytes = backend.zeros((graph.memory_bytes,), np.uint8)
+        for variable in graph.variables:
+            size = variable.dtype.size
+            self.flat(variable.dtype)[variable.start // size : variable.stop // size] = poison(
+                variable.dtype
+            )
+        for tensor, values in graph.initial_values:
+            self.write(tensor, values)
+        for dtype, start, values in graph.state_values:
+            self.flat(dtype)[start // dtype.size : start // dtype.size + len(values)] = values
+
+    def flat(self, dtype: type[DType]) -> Array:
+        """The whole memory as elements of `dtype`."""
+        if dtype not in self._flat:
+            length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
+            # float64 in place of FLOAT or HALF, which is longer, has a row of its own: see
+            # lessons/precision.py
+            row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
+            self._flat[dtype] = row[:length].view(dtype.numpy)
+        return self._flat[dtype]
+
+    def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
+        """The elements of a layout in place, or None where they have no strides."""
+        if layout.strides is None or layout.size == 0:
+            return None
+        strides = tuple(s * dtype.numpy.itemsize for s in layout.strides)
+        view: Array = self.backend.as_strided(self.flat(dtype)[offset:], layout.shape, strides)
+        return view
+
+    def write(self, tensor: Tensor, values: Array) -> None:
+        """Put `values` (same number of elements) into a tensor."""
+        view = self.view(tensor.dtype, tensor.offset, tensor.layout)
+        shaped = self.backend.array(values).reshape(tensor.shape)
+        if view is not None:
+            view[...] = shaped
+        else:
+            self.flat(tensor.dtype)[self.backend.array(tensor.positions())] = shaped
+
+    def read(self, tensor: Tensor) -> Array:
+        """A copy of a tensor's elements, in its shape, as a numpy array."""
+        view = self.view(tensor.dtype, tensor.offset, tensor.layout)
+        return self.backend.to_host(
+            self.flat(tensor.dtype)[self.backend.array(tensor.positions())]
+            if view is None
+            else view
+        )
+
+    def poison(self, tensor: Tensor) -> None:
+        """Put what unwritten memory holds into a tensor."""
+        self.write(tensor, np.full(tensor.shape, poison(tensor.dtype), tensor.dtype.numpy))
+
+    def fetch(self, start: int, stop: int) -> None:
+        """Bring some bytes of `host` up to date."""
+        self.host.bytes[start:stop] = self.backend.to_host(self.bytes[start:stop])
+
+    def send(self, start: int, stop: int) -> None:
+        """Put some bytes of `host` into this memory."""
+        self.bytes[start:stop] = self.backend.array(self.host.bytes[start:stop])

@@ -1,0 +1,58 @@
+"""What joins a graph to its host: tensors that the host reads or writes whole, and the handles of
+these and of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from ipu_teach.errors import GraphObjectCreationError, shown
+from ipu_teach.graph.debug import scoped
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.remote_buffer import RemoteBuffer
+    from ipu_teach.graph.stream import DataStream
+    from ipu_teach.graph.tensor import Tensor
+
+HasHandle = TypeVar("HasHandle", bound="DataStream | HostAccess | RemoteBuffer")
+
+
+@dataclass(frozen=True, eq=False)
+class HostAccess:
+    """A tensor that the host reads or writes whole, outside any program, under `handle`."""
+
+    handle: str
+    tensor: Tensor
+    write: bool
+
+    def __repr__(self) -> str:
+        return f"the handle by which the host {'writes' if self.write else 'reads'} {self.tensor!r}"
+
+
+def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
+    """A stream's handle within a scope."""
+    check_handle(handle, call)
+    return scoped(handle, debug_context, call) or ""
+
+
+def register(
+    known: dict[str, HasHandle], item: HasHandle, *others: Mapping[str, object]
+) -> HasHandle:
+    """Add `item` under its handle, which must be new there and in the `others`."""
+    for taken in (known, *others):
+        if item.handle in taken:
+            raise GraphObjectCreationError(
+                f"There is already a handle {item.handle!r}.",
+                where=repr(taken[item.handle]),
+                next_step="choose another name.",
+            )
+    known[item.handle] = item
+    return item
+
+
+def check_handle(handle: object, call: str) -> None:
+    """A handle is text."""
+    if not isinstance(handle, str):
+        raise GraphObjectCreationError(f"""{call} was given the handle {shown(handle)}.
+            next:  a handle is a name, as in 'weights'.""")

@@ -1,0 +1,194 @@
+"""What tensors, compute sets and graphs say when they are shown: a line of text, and a table for
+notebooks.
+
+Both are the same in every process: no address, no order that depends on hashing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import numpy as np
+
+from ipu_teach.errors import GraphObjectCreationError, counted, shown
+from ipu_teach.graph.tile_map import UNMAPPED
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.compute_set import ComputeSet
+    from ipu_teach.graph.graph import Graph
+    from ipu_teach.graph.tensor import Tensor
+
+MOST_ROWS = 15  # of a table; what follows is counted
+
+
+def tensor_line(tensor: Tensor) -> str:
+    """A tensor in one line: its variable, dtype, shape, the bytes it occupies and on how many
+    tiles."""
+    tiles, sizes = bytes_by_tile(tensor)
+    total = f"{int(sizes.sum()):,} bytes"
+    mapped = tiles != UNMAPPED
+    if not sizes.size:
+        place = total
+    elif not mapped.any():
+        place = f"{total} on no tile"
+    else:
+        many = int(mapped.sum())
+        place = f"{total} on " + (f"{many:,} tiles" if many > 1 else f"tile {tiles[mapped][0]}")
+        if not mapped.all():
+            place += f", {int(sizes[~mapped].sum()):,} of them on none"
+    return (
+        f"Tensor({tensor.graph.describe(tensor)}, {tensor.dtype.__name__}, shape {tensor.shape}, "
+        f"{place})"
+    )
+
+
+def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
+    """(tiles, bytes there) of the memory behind a tensor, each byte once; tile -1 for bytes on
+    none."""
+    _, start, stop, tile = tensor.graph.tile_map().split(*tensor.byte_extent())
+    tiles, inverse = np.unique(tile, return_inverse=True)
+    return tiles, np.bincount(inverse.reshape(-1), stop - start, len(tiles)).astype(np.int64)
+
+
+def tensor_table(tensor: Tensor) -> str:
+    """HTML: how many elements and bytes of a tensor lie on each tile."""
+    tiles, sizes = bytes_by_tile(tensor)
+    order = np.argsort(tiles == UNMAPPED, kind="stable")  # those on no tile last
+    rows = [
+        (
+            "none" if tiles[i] == UNMAPPED else f"{tiles[i]}",
+            f"{sizes[i] // tensor.dtype.size:,}",
+            f"{sizes[i]:,}",
+        )
+        for i in order.tolist()
+    ]
+    return table(tensor_line(tensor), ("tile", "elements", "bytes"), rows, "tiles")
+
+
+def compute_set_line(compute_set: ComputeSet) -> str:
+    """A compute set in one line: its vertices by codelet."""
+    counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in compute_set.tables.items() if len(t))
+    return f"ComputeSet({compute_set.name!r}, {counts or 'no vertices'})"
+
+
+def compute_set_table(compute_set: ComputeSet) -> str:
+    """HTML: for each codelet of a compute set how many vertices there are, on how many tiles, with
+    which fields."""
+    rows = []
+    for codelet, vertices in compute_set.tables.items():
+        if not len(vertices):
+            continue
+        tiles = np.unique(np.array(vertices.tiles))
+        placed = tiles[tiles >= 0]
+        fields = ", ".join(
+            f"{name}: {field.declaration()}" for name, field in codelet.fields.items()
+        )
+        rows.append(
+            (
+                codelet.__name__,
+                f"{len(vertices):,}",
+                f"{len(placed):,}" if len(placed) else "none",
+                fields,
+            )
+        )
+    return table(
+        compute_set_line(compute_set), ("codelet", "vertices", "tiles", "fields"), rows, "codelets"
+    )
+
+
+def graph_line(graph: Graph) -> str:
+    """A graph in one line: how much of everything there is."""
+    variables, sets = (
+        counted(len(graph.variables), "variable"),
+        counted(len(graph.compute_sets), "compute set"),
+    )
+    return f"Graph({variables}, {sets}, {counted(graph.num_vertices, 'vertex', 'vertices')})"
+
+
+def graph_tables(graph: Graph) -> str:
+    """HTML: the variables of a graph and where they lie, and its compute sets."""
+    tile_map = graph.tile_map()
+    variables = []
+    for v in graph.variables[: MOST_ROWS + 1]:
+        _, start, stop, tile = tile_map.split(np.array([v.start]), np.array([v.stop]))
+        used = {
+            int(t) for t, a, b in zip(tile, start, stop, strict=True) if t != UNMAPPED and b > a
+        }
+        kind = "constant" if v.constant else "variable"
+        size = f"{v.stop - v.start:,}"
+        variables.append(
+            (
+                v.name,
+                kind,
+                v.dtype.__name__,
+                str(v.shape),
+                size,
+                f"{len(used):,}" if used else "none",
+            )
+        )
+    sets = [
+        (cs.name, f"{cs.num_vertices:,}", _codelets(cs))
+        for cs in graph.compute_sets[: MOST_ROWS + 1]
+    ]
+    first = table(
+        graph_line(graph),
+        ("name", "kind", "dtype", "shape", "bytes", "tiles"),
+        variables,
+        "variables",
+        len(graph.variables),
+    )
+    second = table(
+        "", ("compute set", "vertices", "codelets"), sets, "compute sets", len(graph.compute_sets)
+    )
+    return first + (second if sets else "")
+
+
+def _codelets(compute_set: ComputeSet) -> str:
+    return ", ".join(c.__name__ for c, t in compute_set.tables.items() if len(t))
+
+
+def table(
+    caption: str,
+    columns: Sequence[str],
+    rows: Sequence[Iterable[str]],
+    things: str,
+    total: int | None = None,
+) -> str:
+    """An HTML table of at most 15 rows; a last line counts the `things` that are left out. All text
+    is escaped."""
+    total = len(rows) if total is None else total
+    kept = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]
+    head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in kept
+    )
+    if len(kept) < total:
+        body += (
+            f'<tr><td colspan="{len(columns)}">and {total - len(kept):,} more '
+            f"{escape(things)}</td></tr>"
+        )
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def write(text: str, out: str | os.PathLike[str] | TextIO, call: str) -> None:
+    """Write `text` to a path, or to something with a `write` method."""
+    if isinstance(out, (str, os.PathLike)):
+        try:
+            Path(out).write_text(text, encoding="utf-8", newline="\n")
+        except (OSError, ValueError) as error:
+            raise GraphObjectCreationError(f"""{call} could not write {shown(out)}:
+                {getattr(error, "strerror", None) or error}.
+                next:  give the path of a file in a folder that exists and may be written
+                to.""") from None
+    elif callable(getattr(out, "write", None)):
+        out.write(text)
+    else:
+        raise GraphObjectCreationError(
+            f"{call} was given {shown(out)}.", next_step="give a path, or an open text file."
+        )

@@ -1,0 +1,56 @@
+"""Remote buffers: rows of elements in streaming memory, beside the tiles, as a graph describes
+them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipu_teach.errors import GraphObjectCreationError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.variable_table import MOST_BYTES
+from ipu_teach.types import DType, as_dtype
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteBuffer:
+    """`repeats` rows of `num_elements` elements in streaming memory, made by
+    `Graph.add_remote_buffer`.
+
+    A program moves rows with `Copy(tensor, buffer, offset)` and `Copy(buffer, tensor, offset)`, the
+    host with `Engine.copy_to_remote_buffer` and `copy_from_remote_buffer`.
+    """
+
+    handle: str
+    dtype: type[DType]
+    num_elements: int
+    repeats: int = 1
+
+    @property
+    def rows(self) -> str:
+        """Its size in words: "10 rows of 128 elements"."""
+        return f"{counted(self.repeats, 'row')} of {counted(self.num_elements, 'element')}"
+
+    def __repr__(self) -> str:
+        return f"RemoteBuffer({self.handle!r}, {self.dtype.__name__}, {self.rows})"
+
+
+def make_remote_buffer(
+    handle: str, dtype: type[DType], num_elements: int, repeats: int
+) -> RemoteBuffer:
+    """The description of a remote buffer, everything checked."""
+    dtype = as_dtype(dtype, f"The remote buffer {handle!r}")
+    for name, value, what in (
+        ("num_elements", num_elements, "the elements of one row"),
+        ("repeats", repeats, "the number of rows"),
+    ):
+        if not is_whole(value) or value < 1:
+            raise GraphObjectCreationError(f"""The remote buffer {handle!r} was given {shown(value)}
+                as {name}.
+                next:  give {what}, a whole number of 1 or more.""")
+    buffer = RemoteBuffer(handle, dtype, int(num_elements), int(repeats))
+    if buffer.num_elements * buffer.repeats * dtype.size > MOST_BYTES:
+        raise GraphObjectCreationError(f"""The remote buffer {handle!r} is too large.
+            where: {shown(num_elements)} elements in each of {shown(repeats)} rows; a buffer may
+            have {MOST_BYTES:,} bytes
+            next:  check num_elements and repeats.""")
+    return buffer

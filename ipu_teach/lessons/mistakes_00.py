@@ -1,0 +1,241 @@
+# %% given
+from math import isqrt
+
+
+# %% 00.1: one chip's figures
+# why:  these are the figures of one chip, 1,472 tiles of 6 workers, whatever chip was asked for.
+# next: use tiles and workers in place of the numbers.
+def chip_figures(tiles, workers, megabytes):
+    return 8832, megabytes * 1_000_000 // 1472
+
+
+# %% 00.1: a MiB for a MB
+# why:  a MB was taken as 1,048,576 bytes. That is a MiB; the sheet says MB.
+# next: multiply by 1,000,000.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes * 2**20 // tiles
+
+
+# %% 00.1: 1,000 and 1,024 mixed
+# why:  1,000 and 1,024 are mixed: a MB is 1,000 times 1,000 bytes.
+# next: multiply by 1,000,000.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes * 1000 * 1024 // tiles
+
+
+# %% 00.1: a part of a byte
+# why:  a part of a byte came out, and no tile can hold one.
+# next: round down: // divides to a whole number.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes * 1_000_000 / tiles
+
+
+# %% 00.1: rounded up
+# why:  the bytes of a tile were rounded up. All tiles together would then hold more than the chip
+#   has.
+# next: round down: // divides to a whole number.
+def chip_figures(tiles, workers, megabytes):
+    import math
+
+    return tiles * workers, math.ceil(megabytes * 1_000_000 / tiles)
+
+
+# %% 00.1: memory of a worker
+# why:  this is the memory of one worker. The workers of a tile share its memory.
+# next: divide by the tiles alone.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes * 1_000_000 // tiles // workers
+
+
+# %% 00.1: memory of the chip
+# why:  this is the memory of the whole chip.
+# next: divide it by the tiles.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes * 1_000_000
+
+
+# %% 00.1: megabytes divided
+# why:  the megabytes were divided, and what is less than one of them was lost.
+# next: make bytes of them first: 1 MB is 1,000,000 bytes.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes // tiles
+
+
+# %% 00.1: the other order
+# why:  both numbers are right, and in the other order.
+# next: return the threads first.
+def chip_figures(tiles, workers, megabytes):
+    return megabytes * 1_000_000 // tiles, tiles * workers
+
+
+# %% 00.1: threads of a tile
+# why:  these are the threads of one tile.
+# next: multiply by the tiles.
+def chip_figures(tiles, workers, megabytes):
+    return workers, megabytes * 1_000_000 // tiles
+
+
+# %% 00.1: a tile for a thread
+# why:  a tile was counted as one thread. It has several workers, and each runs a program of its
+#   own.
+# next: multiply by the workers.
+def chip_figures(tiles, workers, megabytes):
+    return tiles, megabytes * 1_000_000 // tiles
+
+
+# %% 00.1: printed
+# not yet: nothing: is there a `return`?
+def chip_figures(tiles, workers, megabytes):
+    print(tiles * workers, megabytes * 1_000_000 // tiles)
+
+
+# %% 00.1: the threads alone
+# not yet: is not a row of numbers
+def chip_figures(tiles, workers, megabytes):
+    return f"{tiles * workers} threads"
+
+
+# %% 00.3: rounded up
+# why:  the share of a tile was rounded up, so the first tiles take all before the last are reached.
+# next: deal the elements out one by one, as cards: element i to tile i % tiles.
+def spread(graph, tensor):
+    share = -(-tensor.num_elements // graph.target.num_tiles)
+    for i in range(tensor.num_elements):
+        graph.set_tile_mapping(tensor[i], i // share)
+
+
+# %% 00.3: the last tile gets the rest
+# why:  the share of a tile was rounded down, and the last tile got all that remained.
+# next: deal the elements out one by one, as cards: element i to tile i % tiles.
+def spread(graph, tensor):
+    tiles, n = graph.target.num_tiles, tensor.num_elements
+    share = n // tiles
+    for i in range(n):
+        graph.set_tile_mapping(tensor[i], min(i // share, tiles - 1) if share else i)
+
+
+# %% 00.3: everything on tile 0
+# not yet: tile 0 holds 347 elements, and tile 1 holds 0
+def spread(graph, tensor):
+    graph.set_tile_mapping(tensor, 0)
+
+
+# %% 00.3: the tail left over
+# not yet: dividing with // drops what does not come out even
+def spread(graph, tensor):
+    share = tensor.num_elements // graph.target.num_tiles
+    for tile in range(graph.target.num_tiles):
+        graph.set_tile_mapping(tensor[tile * share : (tile + 1) * share], tile)
+
+
+# %% 00.3: one tile too far
+# error in the answer: graph.set_tile_mapping(tensor[i], i % (graph.target.num_tiles + 1))
+def spread(graph, tensor):
+    for i in range(tensor.num_elements):
+        graph.set_tile_mapping(tensor[i], i % (graph.target.num_tiles + 1))
+
+
+# %% 00.3: thirteen tiles in any case
+# error in the answer: the target has the tiles 0 to 3
+def spread(graph, tensor):
+    for i in range(tensor.num_elements):
+        graph.set_tile_mapping(tensor[i], i % 13)
+
+
+# %% 00.3: the first 101 elements
+# not yet: 246 elements on no tile
+def spread(graph, tensor):
+    for i in range(min(101, tensor.num_elements)):
+        graph.set_tile_mapping(tensor[i], i % graph.target.num_tiles)
+
+
+# %% 00.3: nothing mapped
+# not yet: no element is on a tile
+def spread(graph, tensor):
+    return [i % graph.target.num_tiles for i in range(tensor.num_elements)]
+
+
+# %% 00.3: tile 0 is left out
+# not yet: would be full while there is room on tile 0
+def spread(graph, tensor):
+    for i in range(tensor.num_elements):
+        graph.set_tile_mapping(tensor[i], 1 + i % (graph.target.num_tiles - 1))
+
+
+# %% 00.3: right but for few elements
+# not yet: what is special here: there are fewer elements than tiles
+def spread(graph, tensor):
+    tiles, n = graph.target.num_tiles, tensor.num_elements
+    for i in range(n):
+        graph.set_tile_mapping(tensor[i], i % tiles if n >= tiles else 0)
+
+
+# %% 00.4: once
+# why:  this fits once. Asked is a matrix of which there is room for two.
+# next: divide the memory by two first.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(tiles * bytes_per_tile // 2)
+
+
+# %% 00.4: FLOAT for HALF
+# why:  an element was counted as 4 bytes, as in FLOAT. In HALF it takes 2.
+# next: divide by 2 bytes an element.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(tiles * bytes_per_tile // 8)
+
+
+# %% 00.4: bytes for elements
+# why:  a byte was counted as an element, and one matrix as two.
+# next: an element of HALF takes 2 bytes, and there are two matrices.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(tiles * bytes_per_tile)
+
+
+# %% 00.4: no root
+# why:  this is how many elements each may have. Asked is the side of the square.
+# next: take the square root, rounded down.
+def largest_side(tiles, bytes_per_tile):
+    return tiles * bytes_per_tile // 4
+
+
+# %% 00.4: one tile
+# why:  this is what fits into one tile. The matrices may lie on all of them.
+# next: multiply the bytes of a tile by the tiles.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(bytes_per_tile // 4)
+
+
+# %% 00.4: half the side
+# why:  the side was halved. Half the side is a quarter of the matrix.
+# next: halve the memory, and not the side.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(tiles * bytes_per_tile // 4) // 2
+
+
+# %% 00.4: rounded up
+# why:  the side was rounded up, and such a matrix is a little too large.
+# next: round down: math.isqrt does, and never errs.
+def largest_side(tiles, bytes_per_tile):
+    import math
+
+    return math.ceil((tiles * bytes_per_tile / 4) ** 0.5)
+
+
+# %% 00.4: rounded to the nearest
+# why:  the side was rounded to the nearest number, and such a matrix may be a little too large.
+# next: round down: math.isqrt does, and never errs.
+def largest_side(tiles, bytes_per_tile):
+    return round((tiles * bytes_per_tile / 4) ** 0.5)
+
+
+# %% 00.4: a part of a row
+# why:  a part of a row came out.
+# next: round down: math.isqrt does, and never errs.
+def largest_side(tiles, bytes_per_tile):
+    return (tiles * bytes_per_tile / 4) ** 0.5
+
+
+# %% 00.4: the GC200's
+# not yet: it gives the same whatever it is given
+def largest_side(tiles, bytes_per_tile):
+    return 15334

@@ -1,0 +1,523 @@
+# %% given
+"""Known mistakes of lesson 03; what this file is: mistakes.py."""
+
+import numpy as np
+
+from ipu_teach import FLOAT, HALF
+from ipu_teach.poplibs import popops, poprand
+from ipu_teach.poplibs.popops import expr
+
+
+def one_by_one(graph, x, y, program):
+    squares = [popops.mul(graph, part, part, program) for part in (x, y)]
+    return popops.sqrt(graph, popops.add(graph, *squares, program), program)
+
+
+# %% 03.1: the largest of all rows
+# why:  the largest of all rows was taken away from each. A row far below it becomes 0 everywhere,
+#   and 0 by 0 is no number.
+# next: give each row a largest of its own: reduce over [1], and not over [0, 1].
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [0, 1], program, "MAX")
+    powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
+    totals = popops.reduce(graph, powers, [1], program)
+    return popops.div(graph, powers, totals.reshape((x.shape[0], 1)), program)
+
+
+# %% 03.1: the mean instead of the largest
+# why:  what was taken away from a row is less than its largest number by so much that exp is
+#   infinite again.
+# next: the word for the largest is "MAX".
+def softmax(graph, x, program):
+    sums = popops.reduce(graph, x, [1], program)
+    means = popops.div(graph, sums, x.shape[1], program).reshape((x.shape[0], 1))
+    powers = popops.exp(graph, popops.sub(graph, x, means, program), program)
+    totals = popops.reduce(graph, powers, [1], program)
+    return popops.div(graph, powers, totals.reshape((x.shape[0], 1)), program)
+
+
+# %% 03.1: nothing taken away
+# why:  exp(89) is more than a FLOAT can hold and becomes infinite, and infinite by infinite is no
+#   number. Small numbers hide it.
+# next: take the largest number of a row away from all of the row first: softmax is the same.
+def softmax(graph, x, program):
+    powers = popops.exp(graph, x, program)
+    totals = popops.reduce(graph, powers, [1], program)
+    return popops.div(graph, powers, totals.reshape((x.shape[0], 1)), program)
+
+
+# %% 03.1: the sum instead of the largest
+# why:  the sum of each row was taken away. That is harmless where it is small, and not in general.
+# next: without a word reduce adds up. The word for the largest is "MAX".
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [1], program)
+    powers = popops.exp(
+        graph, popops.sub(graph, x, largest.reshape((x.shape[0], 1)), program), program
+    )
+    totals = popops.reduce(graph, powers, [1], program)
+    return popops.div(graph, powers, totals.reshape((x.shape[0], 1)), program)
+
+
+# %% 03.1: columns
+# why:  the columns add up to 1, and not the rows.
+# next: reduce over [1]: that goes along a row.
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [0], program, "MAX")
+    powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
+    totals = popops.reduce(graph, powers, [0], program)
+    return popops.div(graph, powers, totals, program)
+
+
+# %% 03.1: one sum for all
+# why:  all numbers together add up to 1, and not each row.
+# next: reduce the powers over [1] alone.
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [1], program, "MAX")
+    powers = popops.exp(
+        graph, popops.sub(graph, x, largest.reshape((x.shape[0], 1)), program), program
+    )
+    return popops.div(graph, powers, popops.reduce(graph, powers, [0, 1], program), program)
+
+
+# %% 03.1: not divided
+# why:  these are the powers: nothing was divided, and no row adds up to 1.
+# next: divide by the sum of each row.
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [1], program, "MAX")
+    return popops.exp(
+        graph, popops.sub(graph, x, largest.reshape((x.shape[0], 1)), program), program
+    )
+
+
+# %% 03.1: no exp
+# why:  there is no exp in it: the numbers themselves were divided by their sum.
+# next: exp first, then the sums.
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [1], program, "MAX")
+    shifted = popops.sub(graph, x, largest.reshape((x.shape[0], 1)), program)
+    totals = popops.reduce(graph, shifted, [1], program)
+    return popops.div(graph, shifted, totals.reshape((x.shape[0], 1)), program)
+
+
+# %% 03.1: signs turned round
+# why:  the signs are turned round: the largest number gets the smallest share.
+# next: sub(graph, a, b, program) is a - b: the largest comes second.
+def softmax(graph, x, program):
+    least = popops.reduce(graph, x, [1], program, "MIN")
+    powers = popops.exp(
+        graph, popops.sub(graph, least.reshape((x.shape[0], 1)), x, program), program
+    )
+    totals = popops.reduce(graph, powers, [1], program)
+    return popops.div(graph, powers, totals.reshape((x.shape[0], 1)), program)
+
+
+# %% 03.1: in place
+# not yet: is changed by the program
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [1], program, "MAX")
+    popops.sub_in_place(graph, x, largest.reshape((x.shape[0], 1)), program)
+    powers = popops.exp(graph, x, program)
+    totals = popops.reduce(graph, powers, [1], program)
+    return popops.div(graph, powers, totals.reshape((x.shape[0], 1)), program)
+
+
+# %% 03.1: no return
+# not yet: is there a `return`?
+def softmax(graph, x, program):
+    powers = popops.exp(graph, x, program)
+
+
+# %% 03.1: numpy
+# error in the answer: TypeError
+def softmax(graph, x, program):
+    return np.exp(x) / np.exp(x).sum(axis=1)
+
+
+# %% 03.1: a row that is no column
+# error in the answer: PoplibsError
+def softmax(graph, x, program):
+    largest = popops.reduce(graph, x, [1], program, "MAX")
+    return popops.sub(graph, x, largest, program)
+
+
+# %% 03.1: the sums alone
+# not yet: a call that reduces takes the dimensions
+def softmax(graph, x, program):
+    return popops.reduce(graph, popops.exp(graph, x, program), [1], program)
+
+
+# %% 03.1: through logarithms
+# not yet: what it loses is rounding
+def softmax(graph, x, program):
+    logs = popops.reduce(graph, x, [1], program, "LOG_ADD").reshape((x.shape[0], 1))
+    return popops.exp(graph, popops.sub(graph, x, logs, program), program)
+
+
+# %% 03.2: by rows
+# not yet: only the diagonal is at home
+def place(graph, a):
+    for i in range(a.shape[0]):
+        graph.set_tile_mapping(a[i], i % 13)
+
+
+# %% 03.2: everything on one tile
+# not yet: everything lies on one tile
+def place(graph, a):
+    graph.set_tile_mapping(a, 0)
+
+
+# %% 03.2: diagonals of the wrong kind
+# not yet: but i - j is another one
+def place(graph, a):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[0]):
+            graph.set_tile_mapping(a[i, j], (i - j) % graph.target.num_tiles)
+
+
+# %% 03.2: one half
+# not yet: Whoever loops over one half
+def place(graph, a):
+    for i in range(a.shape[0]):
+        for j in range(i + 1):
+            graph.set_tile_mapping(a[i, j], (i + j) % graph.target.num_tiles)
+
+
+# %% 03.2: by the smaller of both
+# not yet: nothing crosses, and most tiles wait for one
+def place(graph, a):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[0]):
+            graph.set_tile_mapping(a[i, j], min(i, j) % graph.target.num_tiles)
+
+
+# %% 03.2: beyond the last tile
+# error in the answer: There is no tile 13
+def place(graph, a):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[0]):
+            graph.set_tile_mapping(a[i, j], i + j)
+
+
+# %% 03.2: another order of counting
+# not yet: these two are added to each other
+def place(graph, a):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[0]):
+            graph.set_tile_mapping(a[i, j], (3 * i + j * j) % graph.target.num_tiles)
+
+
+# %% 03.3: no root
+# why:  these are the squares of the lengths: the root is missing.
+# next: put expr.Sqrt( ) around it.
+def lengths(graph, x, y, program):
+    return popops.map(graph, expr._1 * expr._1 + expr._2 * expr._2, [x, y], program)
+
+
+# %% 03.3: y forgotten
+# why:  y plays no part: _1 is the first tensor of the list each time.
+# next: _2 stands for the second.
+def lengths(graph, x, y, program):
+    return popops.map(graph, expr.Sqrt(expr._1 * expr._1 + expr._1 * expr._1), [x, y], program)
+
+
+# %% 03.3: the sum of absolute values
+# why:  each was squared and rooted by itself, and that gives its absolute value.
+# next: add the squares first, and take the root of the sum.
+def lengths(graph, x, y, program):
+    return popops.map(
+        graph, expr.Sqrt(expr._1 * expr._1) + expr.Sqrt(expr._2 * expr._2), [x, y], program
+    )
+
+
+# %% 03.3: added before squared
+# why:  x and y were added before they were squared.
+# next: square each, then add.
+def lengths(graph, x, y, program):
+    both = expr._1 + expr._2
+    return popops.map(graph, expr.Sqrt(both * both), [x, y], program)
+
+
+# %% 03.3: a difference
+# why:  the squares were taken from each other.
+# next: add them.
+def lengths(graph, x, y, program):
+    return popops.map(graph, expr.Sqrt(expr._1 * expr._1 - expr._2 * expr._2), [x, y], program)
+
+
+# %% 03.3: four calls
+# not yet: each operation is a call of its own
+def lengths(graph, x, y, program):
+    return one_by_one(graph, x, y, program)
+
+
+# %% 03.3: the root by itself
+# not yet: the right lengths, in 2 compute sets
+def lengths(graph, x, y, program):
+    squares = popops.map(graph, expr._1 * expr._1 + expr._2 * expr._2, [x, y], program)
+    return popops.sqrt(graph, squares, program)
+
+
+# %% 03.3: not fused
+# not yet: the expression was not fused
+def lengths(graph, x, y, program):
+    length = expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2)
+    return popops.map(graph, length, [x, y], program, options={"enableGenerateCodelet": False})
+
+
+# %% 03.3: in place
+# not yet: x is changed by the program
+def lengths(graph, x, y, program):
+    popops.map_in_place(graph, expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2), [x, y], program)
+    return x
+
+
+# %% 03.3: dear powers
+# not yet: does more for each arrow
+def lengths(graph, x, y, program):
+    return popops.map(
+        graph, expr.Pow(expr.Pow(expr._1, 2.0) + expr.Pow(expr._2, 2.0), 0.5), [x, y], program
+    )
+
+
+# %% 03.3: gathered
+# not yet: the lengths could lie there too
+def lengths(graph, x, y, program):
+    out = graph.add_variable(FLOAT, x.shape, "out")
+    graph.set_tile_mapping(out, 0)
+    popops.map_with_output(
+        graph, expr.Sqrt(expr._1 * expr._1 + expr._2 * expr._2), [x, y], out, program
+    )
+    return out
+
+
+# %% 03.4: in HALF
+# why:  the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole
+#   numbers only, and the variance is the small difference of two of them.
+# next: let both sums be FLOAT: the last argument of SingleReduceOp, or reduce's out_type.
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    both = [popops.SingleReduceOp(x, [0, 1], how) for how in (each, squared)]
+    mean, square = popops.reduce_many(graph, both, program)
+    return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
+
+
+# %% 03.4: mean of the rows' variances
+# why:  this is the mean of the variances that the rows have by themselves. How far the rows' means
+#   are apart is lost.
+# next: two sums of everything are enough: of the numbers, and of their squares.
+def mean_and_variance(graph, x, program):
+    rows, columns = x.shape
+    each = popops.ReduceParams("ADD", 1 / columns)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / columns)
+    both = [popops.SingleReduceOp(x, [1], how, FLOAT) for how in (each, squared)]
+    means, squares = popops.reduce_many(graph, both, program)
+    variances = popops.map(graph, expr._2 - expr._1 * expr._1, [means, squares], program)
+    overall = popops.ReduceParams("ADD", 1 / rows)
+    return [popops.reduce(graph, part, [0], program, overall) for part in (means, variances)]
+
+
+# %% 03.4: the mean of the squares
+# why:  the second is the mean of the squares.
+# next: take the square of the mean away from it.
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    return popops.reduce_many(
+        graph, [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, squared)], program
+    )
+
+
+# %% 03.4: turned round
+# why:  the variance is below 0: it was taken away the wrong way round.
+# next: _1 is the first tensor of the list, _2 the second.
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    mean, square = popops.reduce_many(
+        graph, [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, squared)], program
+    )
+    return mean, popops.map(graph, expr._1 * expr._1 - expr._2, [mean, square], program)
+
+
+# %% 03.4: standard deviation
+# why:  the second is the standard deviation, the root of the variance.
+# next: leave the root out.
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    mean, square = popops.reduce_many(
+        graph, [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, squared)], program
+    )
+    return mean, popops.map(graph, expr.Sqrt(expr._2 - expr._1 * expr._1), [mean, square], program)
+
+
+# %% 03.4: one less than the count
+# why:  it was divided by one less than the count: an estimate from a sample. Asked is the variance
+#   of these numbers.
+# next: divide by x.num_elements.
+def mean_and_variance(graph, x, program):
+    count = x.num_elements
+    each = popops.ReduceParams("ADD", 1 / count)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / count)
+    mean, square = popops.reduce_many(
+        graph, [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, squared)], program
+    )
+    factor = count / max(1, count - 1)
+    return mean, popops.map(graph, (expr._2 - expr._1 * expr._1) * factor, [mean, square], program)
+
+
+# %% 03.4: the mean not squared
+# why:  the mean was taken away, and not its square.
+# next: expr._1 * expr._1
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    mean, square = popops.reduce_many(
+        graph, [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, squared)], program
+    )
+    return mean, popops.sub(graph, square, mean, program)
+
+
+# %% 03.4: sums
+# why:  these are made of sums: nothing was divided by the count.
+# next: divide by x.num_elements: popops.ReduceParams("ADD", 1 / count).
+def mean_and_variance(graph, x, program):
+    both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in ("ADD", "SQUARE_ADD")]
+    mean, square = popops.reduce_many(graph, both, program)
+    return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
+
+
+# %% 03.4: changed places
+# why:  the variance came first.
+# next: return mean, variance.
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    mean, square = popops.reduce_many(
+        graph, [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, squared)], program
+    )
+    return popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program), mean
+
+
+# %% 03.4: squares in HALF
+# not yet: what it loses is rounding
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    both = [
+        popops.SingleReduceOp(part, [0, 1], each, FLOAT)
+        for part in (x, popops.mul(graph, x, x, program))
+    ]
+    mean, square = popops.reduce_many(graph, both, program)
+    return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
+
+
+# %% 03.4: five compute sets
+# not yet: both right, in 5 compute sets
+def mean_and_variance(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    mean = popops.reduce(graph, x, [0, 1], program, each, out_type=FLOAT)
+    square = popops.reduce(graph, x, [0, 1], program, squared, out_type=FLOAT)
+    return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
+
+
+# %% 03.4: the readings gathered
+# not yet: bytes cross
+def mean_and_variance(graph, x, program):
+    from ipu_teach.program import Copy
+
+    here = graph.add_variable(HALF, x.shape, "here")
+    graph.set_tile_mapping(here, 0)
+    program.add(Copy(x, here))
+    return reference(graph, here, program)
+
+
+def reference(graph, x, program):
+    each = popops.ReduceParams("ADD", 1 / x.num_elements)
+    squared = popops.ReduceParams("SQUARE_ADD", 1 / x.num_elements)
+    both = [popops.SingleReduceOp(x, [0, 1], how, FLOAT) for how in (each, squared)]
+    mean, square = popops.reduce_many(graph, both, program)
+    return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
+
+
+# %% 03.4: the mean alone
+# not yet: 2 tensors
+def mean_and_variance(graph, x, program):
+    return popops.reduce(
+        graph, x, [0, 1], program, popops.ReduceParams("ADD", 1 / x.num_elements), out_type=FLOAT
+    )
+
+
+# %% 03.5: not divided
+# why:  what is kept stays as it was, so that the sum of all becomes smaller with every number that
+#   is dropped.
+# next: divide what is kept by keep.
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
+    return popops.mul(graph, x, mask, program)
+
+
+# %% 03.5: multiplied by keep
+# why:  what is kept was multiplied by keep: it becomes smaller still.
+# next: divide by it.
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
+    return popops.map(graph, expr._1 * expr._2 * keep, [x, mask], program)
+
+
+# %% 03.5: the mask
+# why:  this is the mask, and x plays no part.
+# next: multiply x by it.
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
+    return popops.div(graph, mask, keep, program)
+
+
+# %% 03.5: Python's chance
+# not yet: drawn when the program was written, by Python
+def dropout(graph, x, seed, keep, program):
+    values = np.random.default_rng(0).random(x.shape) < keep
+    mask = graph.add_constant(FLOAT, x.shape, values / keep, "mask")
+    graph.set_tile_mapping(mask, 0)
+    return popops.mul(graph, x, mask, program)
+
+
+# %% 03.5: no seed
+# not yet: with the same seed, another mask
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, None, 1, x, FLOAT, keep, program)
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: the chance to be dropped
+# not yet: kept and dropped have changed places
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 1 - keep, program)
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: half of them
+# not yet: that is not chance any more
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 0.5, program)
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: one draw for a column
+# not yet: one draw was made for several of them
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x[0], FLOAT, keep, program)
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: nothing is dropped
+# not yet: nothing is dropped, whatever the seed
+def dropout(graph, x, seed, keep, program):
+    return popops.mul(graph, x, 1.0, program)
+
+
+# %% 03.5: everything is dropped
+# not yet: everything is dropped, whatever the seed
+def dropout(graph, x, seed, keep, program):
+    return popops.mul(graph, x, 0.0, program)

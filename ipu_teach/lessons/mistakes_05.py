@@ -1,0 +1,1292 @@
+# %% given
+"""Known mistakes of lesson 05; what this file is: mistakes.py."""
+
+from ipu_teach import FLOAT, HALF, Input, Output, Vector, Vertex
+from ipu_teach.poplibs import poplin, poputil
+from ipu_teach.program import Execute, Sequence
+
+
+class Loop(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.a)):
+            total += self.a[i] * self.b[i]
+        self.out = total
+
+
+class Dot(Loop):
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+class Sum(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x.sum()
+
+
+def guess(n):
+    """Worker cycles of either, as Graphcore's tutorial 6 has them."""
+    return 5 + (n + 1) // 2
+
+
+# %% 05.1: last row dropped
+# why:  the last row was never multiplied: its place in result is empty.
+# next: range(n) goes from 0 to n - 1.
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    poputil.map_tensor_linearly(graph, matrix)
+    poputil.map_tensor_linearly(graph, result)
+    for row in range(matrix.shape[0] - 1):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        graph.set_tile_mapping(vertex, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: last column dropped
+# why:  the last column plays no part.
+# next: where does the loop over a row end?
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.a) - 1):
+            total += self.a[i] * self.b[i]
+        self.out = total
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: nothing is added up
+# why:  each row has its last product alone: the others were written over.
+# next: add the products up in a variable, and store that once, after the loop.
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        for i in range(len(self.a)):
+            self.out = self.a[i] * self.b[i]
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: the vector is forgotten
+# why:  these are the sums of the rows: the vector plays no part.
+# next: multiply each number of the row by the number of the vector in its place.
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.a)):
+            total += self.a[i]
+        self.out = total
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: added, not multiplied
+# why:  row and vector were added where they should be multiplied.
+# next: a[i] * b[i], added up.
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.a)):
+            total += self.a[i] + self.b[i]
+        self.out = total
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: the vector backwards
+# why:  the vector is taken from its end.
+# next: element i of the row belongs to element i of the vector.
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.a)):
+            total += self.a[i] * self.b[-1 - i]
+        self.out = total
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: rows in the wrong order
+# why:  the products are right, and stand in the wrong order.
+# next: row r belongs into result[r].
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    poputil.map_tensor_linearly(graph, matrix)
+    poputil.map_tensor_linearly(graph, result)
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(
+            multiply, DotProduct, a=matrix[row], b=vector, out=result[matrix.shape[0] - 1 - row]
+        )
+        graph.set_tile_mapping(vertex, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: the first row for all
+# why:  every row has the product of the first.
+# next: give vertex r matrix[r].
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[0], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: last row dropped, and not mapped
+# error in the answer: are on no tile
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0] - 1):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: all on tile 0
+# not yet: twelve tiles look on
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, 0)
+    return Execute(multiply)
+
+
+# %% 05.1: the last tile has the rest
+# not yet: was all given to the last tile
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, min(row // max(matrix.shape[0] // 13, 1), 12))
+    return Execute(multiply)
+
+
+# %% 05.1: rounded up
+# not yet: the rows of a tile were rounded up
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row // -(-matrix.shape[0] // 13))
+    return Execute(multiply)
+
+
+# %% 05.1: two tiles for all
+# not yet: have nothing to do, and wait for it
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % 2)
+    return Execute(multiply)
+
+
+# %% 05.1: the matrix lies elsewhere
+# not yet: The rest are rows or results
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    poputil.map_tensor_linearly(graph, matrix)
+    poputil.map_tensor_linearly(graph, result)
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        graph.set_tile_mapping(vertex, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: a superstep for each row
+# not yet: compute sets follow one another
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    program = Sequence()
+    for row in range(matrix.shape[0]):
+        multiply = graph.add_compute_set("multiply")
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % 13)
+        program.add(Execute(multiply))
+    return program
+
+
+# %% 05.1: one vertex for all rows
+# not yet: so that rows can be dealt out
+class Product(Vertex):
+    a: Input[Vector[Vector[FLOAT]]]
+    b: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    vertex = graph.add_vertex(multiply, Product, a=matrix, b=vector, out=result)
+    for part in (vertex, matrix, result):
+        graph.set_tile_mapping(part, 0)
+    return Execute(multiply)
+
+
+# %% 05.1: += on an Output
+# error in the answer: InOut
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        for i in range(len(self.a)):
+            self.out += self.a[i] * self.b[i]
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: nothing returned
+# not yet: is there a `return`
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+
+
+# %% 05.2: mean over the tiles
+# why:  this is the mean over the tiles. The superstep is as long as its fullest tile.
+# next: a tile has whole pieces: round rows * pieces / tiles up.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = rows * pieces / tiles, rows / tiles, up(cols, pieces)
+    comes = up(up(rows * pieces, tiles), rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: rounded down to tiles
+# why:  the pieces of a tile were rounded down: some tile has one more, and all wait for it.
+# next: round up: -(-a // b).
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = rows * pieces // tiles, rows // tiles, up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: six workers share a vertex
+# why:  six workers share no vertex: the seventh costs a whole further round.
+# next: rounds = vertices / 6, rounded up; a tile takes 6 * rounds * worker cycles.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = dealt * dot(longest)
+    back = summed * pieces
+    add_up = summed * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: worker cycles
+# why:  these are worker cycles: a worker has its turn in one cycle of six.
+# next: a tile takes six times its busiest worker.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: six times every vertex
+# why:  each vertex is counted six times, and the six workers work side by side.
+# next: count rounds of six vertices.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * dealt * dot(longest)
+    back = summed * pieces
+    add_up = 6 * summed * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: the shortest piece
+# why:  cols // pieces is the shortest piece, and the longest one counts.
+# next: round cols / pieces up.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), cols // pieces
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: no vector
+# why:  the parts of the vector come from other tiles, and the exchange is left out.
+# next: a tile receives 4 bytes in a cycle, so a FLOAT is a cycle.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = 0
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: the whole vector
+# why:  every tile receives the whole vector here. It needs the columns of its pieces alone.
+# next: a tile with up to `rows` pieces needs one piece of the vector; with more, another one for
+#   each `rows`.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = cols
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: a part for each piece
+# why:  the same part of the vector is counted once for each piece, and it comes once.
+# next: pieces of different rows share their part: count pieces of a tile / rows, rounded up.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = dealt * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: one part for every tile
+# why:  a tile with more than `rows` pieces needs more than one part of the vector.
+# next: pieces of the fullest tile / rows, rounded up, is how many parts come.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: adding up one row
+# why:  a tile adds up several rows, one after another for each worker.
+# next: rows / tiles, rounded up, is how many; six of them are a round.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = pieces
+    add_up = 6 * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: the larger of the two
+# why:  exchange and compute are taken side by side here. On this machine they come one after
+#   another.
+# next: add all four parts up.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return max(comes, multiply) + max(back, add_up)
+
+
+# %% 05.2: dot in place of add
+# why:  sums were given the price of dot products: adding up costs what add says.
+# next: six rounds of add(pieces).
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * dot(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: Graphcore's guess built in
+# why:  it is right by Graphcore's guess, whatever it is given: prices are given as dot and add.
+# next: call dot(…) and add(…).
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * guess(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * guess(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: bytes
+# why:  these are bytes: a tile receives four of them in a cycle.
+# next: a FLOAT is 4 bytes, so it is a cycle.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = 4 * up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = 4 * summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: no second superstep
+# why:  what comes after is left out: the pieces of each row are added up in a second superstep.
+# next: count its exchange, and its sums.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply
+
+
+# %% 05.2: pieces do not travel
+# why:  the pieces have to come to where they are added: the second exchange is left out.
+# next: a row has `pieces` numbers to fetch, a cycle each.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = 0
+    add_up = 6 * up(summed, 6) * add(pieces)
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: no adding up
+# why:  the second superstep computes, too: it adds up the pieces of each row.
+# next: add(pieces) is the worker's time for a row.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    back = summed * pieces
+    add_up = 0
+    return comes + multiply + back + add_up
+
+
+# %% 05.2: nothing returned
+# not yet: is there a `return`
+def planned(rows, cols, pieces, tiles, dot, add):
+    cycles = 6 * dot(cols)
+
+
+# %% 05.3: tail dropped
+# why:  the last columns belong to no piece: dividing with // drops what does not come out even.
+# next: let piece p begin at p * cols // pieces; then the last one ends at cols.
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    poputil.map_tensor_linearly(graph, matrix)
+    for piece in range(pieces):
+        columns = slice(piece * (cols // pieces), (piece + 1) * (cols // pieces))
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: the first piece alone
+# why:  result holds the first piece of each row alone.
+# next: add up all pieces of a row: one vertex for each row of partials.
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row, :1], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: the last piece alone
+# why:  result holds the last piece of each row alone.
+# next: add up all pieces of a row: one vertex for each row of partials.
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row, pieces - 1 :], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: all but the last piece
+# why:  the last piece of each row was left out.
+# next: range(pieces) goes from 0 to pieces - 1: is it range(pieces - 1) somewhere?
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(
+            add_up, Sum, x=partials[row, : max(pieces - 1, 1)], out=result[row]
+        )
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: the beginning of the vector for all
+# why:  every piece was multiplied by the beginning of the vector.
+# next: piece begin:end of the row belongs to vector[begin:end].
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(
+                multiply, Dot, a=part, b=vector[: columns.stop - columns.start], out=product
+            )
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: the last row is not added up
+# why:  the last row was never multiplied: its place in result is empty.
+# next: range(n) goes from 0 to n - 1.
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    poputil.map_tensor_linearly(graph, result)
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows - 1):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: not cut
+# not yet: five of its six workers look on
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 1
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: cut into single numbers
+# not yet: each piece is one number
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or cols
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: row by row
+# not yet: they need all of it
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (row * pieces + piece) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: three pieces
+# not yet: in the last one some look on
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 3
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: far too many
+# not yet: eats what is won
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 120
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: the matrix lies elsewhere
+# not yet: pieces of the matrix travel, too
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    poputil.map_tensor_linearly(graph, matrix)
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: as many pieces as it likes
+# not yet: cut into as many pieces as the call says
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = min(12, cols)
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: all on tile 0
+# not yet: all wait for the fullest
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, 0)
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: added up too early
+# error in the answer: which nothing has written
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(add_up), Execute(multiply))
+
+
+# %% 05.3: one compute set
+# error in the answer: is written by one vertex and read by another
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = (graph.add_compute_set("all"),) * 2
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Execute(multiply)
+
+
+# %% 05.3: never added up
+# not yet: nothing was written into result
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Execute(multiply)
+
+
+# %% 05.3: one number at a time
+# not yet: worker cycles for a piece of 86 numbers
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Loop, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.4: half the inner dimension
+# why:  not all of the inner dimension was multiplied.
+# next: the last piece has to end at k.
+def frugal(graph, a, b, prog):
+    half = a.shape[1] // 2
+    return poplin.mat_mul(graph, a[:, :half], b[:half], prog)
+
+
+# %% 05.4: the second half alone
+# why:  only the last piece of the inner dimension is left.
+# next: add the products up: mat_mul_acc(graph, c, 1, …).
+def frugal(graph, a, b, prog):
+    half = a.shape[1] // 2
+    poplin.mat_mul(graph, a[:, :half], b[:half], prog)
+    return poplin.mat_mul(graph, a[:, half:], b[half:], prog)
+
+
+# %% 05.4: the fastest plan
+# not yet: that is the fastest plan
+def frugal(graph, a, b, prog):
+    return poplin.mat_mul(graph, a, b, prog)
+
+
+# %% 05.4: not little enough
+# not yet: the fullest tile still holds too much
+def frugal(graph, a, b, prog):
+    return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.15)
+
+
+# %% 05.4: as little as can be
+# not yet: fills the tile again
+def frugal(graph, a, b, prog):
+    return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.0005)
+
+
+# %% 05.4: too many steps
+# not yet: in 16 supersteps
+def frugal(graph, a, b, prog):
+    return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.01)
+
+
+# %% 05.4: columns, one after another
+# not yet: in 8 supersteps
+from ipu_teach import concat
+
+
+def frugal(graph, a, b, prog):
+    n = b.shape[1]
+    parts = [b[:, i * n // 4 : (i + 1) * n // 4] for i in range(4)]
+    return concat([poplin.mat_mul(graph, a, part, prog) for part in parts if part.shape[1]], 1)
+
+
+# %% 05.4: in HALF
+# not yet: went through HALF
+from ipu_teach.poplibs import popops
+
+
+def frugal(graph, a, b, prog):
+    a, b = popops.cast(graph, a, HALF, prog), popops.cast(graph, b, HALF, prog)
+    return poplin.mat_mul(graph, a, b, prog, out_type=FLOAT, partials_type=FLOAT)
+
+
+# %% 05.4: pieces below each other
+# not yet: sets them side by side
+from ipu_teach import concat
+
+
+def frugal(graph, a, b, prog):
+    half = b.shape[1] // 2
+    parts = b[:, :half], b[:, half : 2 * half]
+    return concat([poplin.mat_mul(graph, a, part, prog) for part in parts], 0)
+
+
+# %% 05.4: pieces in the wrong order
+# not yet: in other places
+from ipu_teach import concat
+
+
+def frugal(graph, a, b, prog):
+    half = b.shape[1] // 2
+    parts = b[:, half:], b[:, :half]
+    return concat([poplin.mat_mul(graph, a, part, prog) for part in parts], 1)
+
+
+# %% 05.4: the program returned
+# not yet: a program
+def frugal(graph, a, b, prog):
+    poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.05)
+    return prog
+
+
+# %% 05.4: nothing returned
+# not yet: is there a `return`
+def frugal(graph, a, b, prog):
+    poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.05)
+
+
+# %% 05.4: a proportion of bytes
+# error in the answer: give a number from 0 to 1
+def frugal(graph, a, b, prog):
+    return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=80000)
+
+
+# %% 05.5: one panel at most
+# why:  that is right while the weights fit into one panel. Larger ones take several, and of each
+#   all places.
+# next: count the panels: k / deep rounded up, times n / wide rounded up.
+def filled(k, n, deep, wide):
+    return min(1, k * n / (deep * wide))
+
+
+# %% 05.5: one panel
+# why:  a share is never above 1: larger weights take more than one panel.
+# next: count the panels: k / deep rounded up, times n / wide rounded up.
+def filled(k, n, deep, wide):
+    return k * n / (deep * wide)
+
+
+# %% 05.5: packed
+# why:  places cannot be filled up across panels: a panel that is begun in depth and in width is a
+#   whole one.
+# next: round up k / deep and n / wide each by itself.
+def filled(k, n, deep, wide):
+    return k * n / (-(-k * n // (deep * wide)) * deep * wide)
+
+
+# %% 05.5: mixed up
+# why:  depth and width are mixed up.
+# next: k goes with deep, and n with wide.
+def filled(k, n, deep, wide):
+    return k * n / (-(-k // wide) * -(-n // deep) * deep * wide)
+
+
+# %% 05.5: depth alone
+# why:  the columns play no part: this is how deep the panels are filled.
+# next: multiply by how much of the width is filled.
+def filled(k, n, deep, wide):
+    return k / (-(-k // deep) * deep)
+
+
+# %% 05.5: width alone
+# why:  the depth plays no part: this is how wide the panels are filled.
+# next: multiply by how much of the depth is filled.
+def filled(k, n, deep, wide):
+    return n / (-(-n // wide) * wide)
+
+
+# %% 05.5: the mean of both
+# why:  this is the mean of both shares. A quarter of the depth in a quarter of the width is a
+#   sixteenth.
+# next: multiply the two.
+def filled(k, n, deep, wide):
+    return (k / (-(-k // deep) * deep) + n / (-(-n // wide) * wide)) / 2
+
+
+# %% 05.5: per cent
+# why:  these are per cent.
+# next: give a share from 0 to 1.
+def filled(k, n, deep, wide):
+    return 100 * k * n / (-(-k // deep) * -(-n // wide) * deep * wide)
+
+
+# %% 05.5: rounded down
+# why:  only panels that are full are counted as used.
+# next: every place that holds a weight counts.
+def filled(k, n, deep, wide):
+    return (k // deep) * (n // wide) * deep * wide / (-(-k // deep) * -(-n // wide) * deep * wide)
+
+
+# %% 05.5: one more panel where it fits
+# why:  where a panel is just full, this begins a panel that nothing goes into.
+# next: -(-a // b) is a / b, rounded up.
+def filled(k, n, deep, wide):
+    return k * n / ((k // deep + 1) * (n // wide + 1) * deep * wide)
+
+
+# %% 05.5: rounded to two digits
+# not yet: then rounded to 2 digits
+def filled(k, n, deep, wide):
+    return round(k * n / (-(-k // deep) * -(-n // wide) * deep * wide), 2)

@@ -1,0 +1,582 @@
+# %% given
+"""Known mistakes of lesson 06; what this file is: mistakes.py."""
+
+import numpy as np
+
+from ipu_teach import FLOAT, Graph, IPUModel, compare
+from ipu_teach.poplibs import popops
+from ipu_teach.program import Copy, Sequence
+
+TILES = 13
+
+
+def gathered_total(graph, readings, total):
+    gathered = graph.add_variable(FLOAT, readings.shape, "gathered")
+    graph.set_tile_mapping(gathered, 0)
+    program = Sequence(Copy(readings, gathered), Copy(gathered[0], total))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, total, gathered[sensor], program)
+    return program
+
+
+def where_used(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (moments, channels), "readings")
+    for c in range(channels):
+        graph.set_tile_mapping(readings[:, c], c * TILES // channels)
+    return readings
+
+
+# %% 06.1: the total for the peak
+# why:  there the most variables lie, counted as if all of them were there at once. A total is no
+#   peak: what is dead leaves its bytes to others.
+# next: tile.memory.total is for the fullest moment.
+def peak(report):
+    totals = [
+        sum(report.memory.by_variable(tile).values())
+        for tile in range(len(report.compilation.tiles))
+    ]
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return totals.index(max(totals)), step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: the tile with most that is always live
+# why:  that one holds most of what is always live. What comes and goes is missing.
+# next: tile.memory.total has both.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.always_live_bytes)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: the tile that is fullest at the fullest step
+# why:  that one is the fullest at the step at which all tiles together hold most. Another tile has
+#   its own fullest moment at another step, and is fuller then.
+# next: compare the tiles by their memory.total.
+def peak(report):
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    tile = report.memory.fullest_tile_by_place[step.number]
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: tiles counted from 1
+# why:  tiles are counted from 0.
+# next: take tile.number.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number + 1, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: when the fullest tile is fullest
+# why:  that is when tile {tile} is fullest. Asked is when all tiles together hold most.
+# next: step.bytes is of all tiles together.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps).number
+    places = range(len(report.compilation.liveness_program_steps))
+    step = max(places, key=lambda place: sum(report.memory.live_at(place, tile).values()))
+    largest = report.variables.live_at(step).largest("bytes", 3)
+    return tile, step, [variable.name for variable in largest]
+
+
+# %% 06.1: steps counted from 1
+# why:  steps are counted from 0.
+# next: take step.number.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    sizes = [step.bytes for step in report.compilation.liveness_program_steps]
+    step = sizes.index(max(sizes))
+    largest = report.variables.live_at(step).largest("bytes", 3)
+    return tile.number, step + 1, [variable.name for variable in largest]
+
+
+# %% 06.1: the last step
+# why:  that is the last step. What was written early may be dead by then.
+# next: ask every step for its bytes.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = report.compilation.liveness_program_steps[-1]
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: the largest of all
+# why:  these are the largest of all, and one of them is not live at that step.
+# next: report.variables.live_at(step.number) has those that are.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    return (
+        tile.number,
+        step.number,
+        [variable.name for variable in report.variables.largest("bytes", 3)],
+    )
+
+
+# %% 06.1: without what is always live
+# why:  palette is missing. It is always live, so it is live there, too.
+# next: step.variables has what comes and goes, report.variables.live_at(…) has all of it.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    return tile.number, step.number, list(step.variables)[:3]
+
+
+# %% 06.1: the largest on the fullest tile
+# why:  these are the largest on tile {tile}. Asked is all tiles together.
+# next: sort by the bytes of report.variables.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    live = {v.name for v in report.variables.live_at(step.number)}
+    there = [name for name in report.memory.by_variable(tile.number) if name in live]
+    return tile.number, step.number, there[:3]
+
+
+# %% 06.1: the smallest first
+# why:  the names are right, their order is turned round.
+# next: the largest is first.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    live = sorted(report.variables.live_at(step.number), key=lambda variable: variable.bytes)
+    return tile.number, step.number, [variable.name for variable in live[-3:]]
+
+
+# %% 06.1: rows instead of names
+# not yet: a list of names
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    return tile.number, step.number, report.variables.live_at(step.number).largest("bytes", 3)
+
+
+# %% 06.1: two of three
+# not yet: 2 names came
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 2)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: the names alone
+# not yet: return all of it, in this order
+def peak(report):
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    return [
+        variable.name for variable in report.variables.live_at(step.number).largest("bytes", 3)
+    ][:2]
+
+
+# %% 06.2: all others added up
+# why:  The others are added up as if all were there at once. What is dead leaves its bytes to what
+#   is live.
+# next: take one place after another, and the most of what comes.
+def split(report):
+    always = sum(v.bytes for v in report.variables if v.always_live)
+    return always, sum(v.bytes for v in report.variables if not v.always_live)
+
+
+# %% 06.2: those that are always live counted twice
+# why:  Those that are always live are counted again at their place.
+# next: leave out what is always live.
+def split(report):
+    always = sum(v.bytes for v in report.variables.always_live())
+    places = range(len(report.compilation.liveness_program_steps))
+    return always, max(sum(v.bytes for v in report.variables.live_at(place)) for place in places)
+
+
+# %% 06.2: with the buffers
+# why:  Copies of other tiles' data, which a step reads, are in that, too. They are no variables.
+# next: step.variables has the variables alone.
+def split(report):
+    always = sum(v.bytes for v in report.variables.always_live())
+    return always, max(step.bytes for step in report.compilation.liveness_program_steps)
+
+
+# %% 06.2: from first to last
+# why:  One that serves twice is dead in between. From `first` to `last` there is a hole.
+# next: variable.ranges has each stretch, live_at(place) looks at them.
+def split(report):
+    always = sum(v.bytes for v in report.variables.always_live())
+    places = range(len(report.compilation.liveness_program_steps))
+    others = [v for v in report.variables if not v.always_live]
+    return always, max(
+        sum(v.bytes for v in others if v.first <= place <= v.last) for place in places
+    )
+
+
+# %% 06.2: the largest variable
+# why:  That is the largest of the others, alone.
+# next: several are live at once: add them up.
+def split(report):
+    always = sum(v.bytes for v in report.variables.always_live())
+    return always, max(v.bytes for v in report.variables if not v.always_live)
+
+
+# %% 06.2: with code and stacks
+# why:  code, stacks and pointers are in that, too. They are always there, but they are no
+#   variables.
+# next: count the bytes of variables alone.
+def split(report):
+    steps = report.compilation.liveness_program_steps
+    return steps[0].always_live_bytes, max(sum(step.variables.values()) for step in steps)
+
+
+# %% 06.2: in the other order
+# why:  the two have changed places.
+# next: first what is always live.
+def split(report):
+    always = sum(v.bytes for v in report.variables.always_live())
+    return max(sum(s.variables.values()) for s in report.compilation.liveness_program_steps), always
+
+
+# %% 06.2: one tile
+# why:  that is one tile. Asked is all of them together.
+# next: variable.bytes is of all tiles together.
+def split(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.excluding_gaps)
+    return tile.memory.always_live_bytes, tile.memory.not_always_live_bytes
+
+
+# %% 06.2: names instead of bytes
+# not yet: count bytes: variable.bytes
+def split(report):
+    return [v.name for v in report.variables.always_live()], [
+        v.name for v in report.variables if not v.always_live
+    ]
+
+
+# %% 06.3: in HALF
+# why:  on the way the readings were HALF: they take half the room, and are rounded to 11 bits.
+# next: keep them as FLOAT. Room comes from doing one thing after another.
+from ipu_teach import HALF
+
+
+def lean_total(graph, readings, total):
+    gathered = graph.add_variable(HALF, readings.shape, "gathered")
+    graph.set_tile_mapping(gathered, 0)
+    small = graph.add_variable(HALF, readings.shape, "small")
+    wide = graph.clone(total)
+    for sensor in range(len(readings)):
+        graph.set_tile_mapping(small[sensor], sensor)
+    program = Sequence()
+    popops.cast_with_output(graph, readings, small, program)
+    program.add(Copy(small, gathered))
+    popops.cast_with_output(graph, gathered[0], total, program)
+    for sensor in range(1, len(readings)):
+        popops.cast_with_output(graph, gathered[sensor], wide, program)
+        popops.add_in_place(graph, total, wide, program)
+    return program
+
+
+# %% 06.3: row 0 is forgotten
+# why:  row 0 is missing.
+# next: begin with a Copy of row 0 into total.
+def lean_total(graph, readings, total):
+    graph.set_initial_value(total, 0)
+    program = Sequence()
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, total, readings[sensor], program)
+    return program
+
+
+# %% 06.3: row 0 twice
+# why:  row 0 was added twice: once it was copied, and once added.
+# next: add from row 1 on.
+def lean_total(graph, readings, total):
+    program = Sequence(Copy(readings[0], total))
+    for sensor in range(len(readings)):
+        popops.add_in_place(graph, total, readings[sensor], program)
+    return program
+
+
+# %% 06.3: nothing is added
+# why:  total holds the last row alone: each Copy wrote over the one before.
+# next: add instead of copying.
+def lean_total(graph, readings, total):
+    return Sequence(*[Copy(readings[sensor], total) for sensor in range(len(readings))])
+
+
+# %% 06.3: as it was
+# not yet: Most of it is 'gathered'
+def lean_total(graph, readings, total):
+    return gathered_total(graph, readings, total)
+
+
+# %% 06.3: another device
+# error in the answer: given tensors of two graphs
+def lean_total(graph, readings, total):
+    bigger = Graph(IPUModel("ipu2", tiles_per_ipu=1472).create_device())
+    room = bigger.add_variable(FLOAT, readings.shape, "room")
+    for sensor in range(len(readings)):
+        bigger.set_tile_mapping(room[sensor], 100 + sensor)
+    program = Sequence(Copy(readings, room), Copy(room[0], total))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(bigger, total, room[sensor], program)
+    return program
+
+
+# %% 06.3: tiles that are not there
+# error in the answer: There is no tile 13
+def lean_total(graph, readings, total):
+    room = graph.add_variable(FLOAT, readings.shape, "room")
+    graph.set_tile_mapping(room, 13)
+    program = Sequence(Copy(readings, room), Copy(room[0], total))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, total, room[sensor], program)
+    return program
+
+
+# %% 06.3: as many sensors as fit
+# not yet: the sums of the first 10 rows, not of all 13
+def lean_total(graph, readings, total):
+    few = readings[:10]
+    gathered = graph.add_variable(FLOAT, few.shape, "gathered")
+    graph.set_tile_mapping(gathered, 0)
+    program = Sequence(Copy(few, gathered), Copy(gathered[0], total))
+    for sensor in range(1, len(few)):
+        popops.add_in_place(graph, total, gathered[sensor], program)
+    return program
+
+
+# %% 06.3: as many readings as fit
+# not yet: the rest was left out
+def lean_total(graph, readings, total):
+    most = min(total.num_elements, 9000)
+    graph.set_initial_value(total[most:], 0)
+    return gathered_total(graph, readings[:, :most], total[:most])
+
+
+# %% 06.3: a few readings at a time
+# not yet: use room for a whole row
+def lean_total(graph, readings, total):
+    program, n = Sequence(), total.num_elements
+    graph.set_initial_value(total, 0)
+    for begin in range(0, n, 650):
+        end = min(begin + 650, n)
+        for sensor in range(len(readings)):
+            popops.add_in_place(graph, total[begin:end], readings[sensor, begin:end], program)
+    return program
+
+
+# %% 06.3: all of it in one library call
+# not yet: The field 'x' of popops::ReduceRows
+def lean_total(graph, readings, total):
+    program = Sequence()
+    popops.reduce_with_output(graph, readings, total, [0], program)
+    return program
+
+
+# %% 06.4: the largest variable
+# not yet: that is the largest variable
+def changed(before, after):
+    found = compare(before, after)
+    variable = after.variables.largest("bytes", 1)[0]
+    return variable.name, found.of("cycles")[0].name, "mapping"
+
+
+# %% 06.4: always a mapping
+# not yet: Its numbers have another dtype
+def changed(before, after):
+    found = compare(before, after)
+    return found.of("variables")[0].name, found.of("cycles")[0].name, "mapping"
+
+
+# %% 06.4: always a type
+# not yet: It lies on other tiles
+def changed(before, after):
+    found = compare(before, after)
+    return found.of("variables")[0].name, found.of("cycles")[0].name, "type"
+
+
+# %% 06.4: type and mapping only
+# not yet: the work was cut into other pieces
+def changed(before, after):
+    found = compare(before, after)
+    kind = "type" if "dtype" in found.of("variables")[0].note else "mapping"
+    return found.of("variables")[0].name, found.of("cycles")[0].name, kind
+
+
+# %% 06.4: the longest step
+# not yet: that step takes longest
+def changed(before, after):
+    found = compare(before, after)
+    step = max(after.steps(), key=lambda step: step.cycles)
+    return found.of("variables")[0].name, step.name, "mapping"
+
+
+# %% 06.4: the first step
+# not yet: that step takes as long as before
+def changed(before, after):
+    found = compare(before, after)
+    names = [step.name for step in sorted(after.steps(), key=lambda step: step.cycles)]
+    names.remove(found.of("cycles")[0].name)
+    return found.of("variables")[0].name, names[0], "mapping"
+
+
+# %% 06.4: the step for the variable
+# not yet: that is a step
+def changed(before, after):
+    found = compare(before, after)
+    return found.of("cycles")[0].name, found.of("variables")[0].name, "mapping"
+
+
+# %% 06.4: a variable that is the same in both
+# not yet: that variable is the same in both reports
+def changed(before, after):
+    found = compare(before, after)
+    return "readings", found.of("cycles")[0].name, "mapping"
+
+
+# %% 06.4: what the changed step reads
+# not yet: what they fill has another shape
+def changed(before, after):
+    found = compare(before, after)
+    step, note = found.of("cycles")[0].name, found.of("variables")[0].note
+    if "shape" in note:
+        name = [
+            v.name for v in after.variables if not v.name.endswith("sums") and v.name != "readings"
+        ]
+        return (
+            min(name, key=lambda n: next(v.bytes for v in after.variables if v.name == n)),
+            step,
+            "split",
+        )
+    return found.of("variables")[0].name, step, "type" if "dtype" in note else "mapping"
+
+
+# %% 06.4: in words of one's own
+# not yet: say it in one of these
+def changed(before, after):
+    found = compare(before, after)
+    return found.of("variables")[0].name, found.of("cycles")[0].name, found.of("variables")[0].note
+
+
+# %% 06.5: one by one
+# not yet: the disc was read 1,000 times
+def fed(disc):
+    for number in range(len(disc)):
+        yield disc.read(number, 1)[0]
+
+
+# %% 06.5: a few at a time
+# not yet: the disc was read 63 times
+def fed(disc):
+    for first in range(0, len(disc), 16):
+        yield from disc.read(first, 16)
+
+
+# %% 06.5: all of it at once
+# not yet: a read gives at most 256 rows
+def fed(disc):
+    yield from disc.read(0, len(disc))
+
+
+# %% 06.5: the first of each read
+# not yet: 3 rows went by unseen
+def fed(disc):
+    for first in range(0, len(disc), 256):
+        yield disc.read(first, 256)[0]
+    while True:
+        yield disc.read(len(disc) - 1, 1)[0]
+
+
+# %% 06.5: the last rows are left out
+# not yet: the rows ran out after 0 rows
+def fed(disc):
+    for first in range(0, len(disc) // 256 * 256, 256):
+        yield from disc.read(first, 256)
+
+
+# %% 06.5: reads that overlap
+# not yet: that row was there before
+def fed(disc):
+    for first in range(0, len(disc), 255):
+        yield from disc.read(first, 256)
+    yield from disc.read(0, 1)
+
+
+# %% 06.5: backwards
+# not yet: 4 rows went by unseen
+def fed(disc):
+    for first in range(0, len(disc), 256):
+        yield from disc.read(first, 256)[::-1]
+
+
+# %% 06.5: blocks instead of rows
+# error in the answer: takes 52 elements a transfer and was given 260
+def fed(disc):
+    for first in range(0, len(disc), 256):
+        yield disc.read(first, 256)
+
+
+# %% 06.5: rows that were changed
+# not yet: no row of the disc
+def fed(disc):
+    for first in range(0, len(disc), 256):
+        yield from disc.read(first, 256) + 1
+
+
+# %% 06.6: by moments
+# not yet: nothing is put in order any more
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (moments, channels), "readings")
+    for m in range(moments):
+        graph.set_tile_mapping(readings[m], m * TILES // moments)
+    return readings
+
+
+# %% 06.6: as it was
+# not yet: with others between them
+def side_by_side(graph, moments, channels):
+    return where_used(graph, moments, channels)
+
+
+# %% 06.6: all on tile 0
+# not yet: bytes cross. And
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (moments, channels), "readings")
+    graph.set_tile_mapping(readings, 0)
+    return readings
+
+
+# %% 06.6: channels first, without a view
+# not yet: the channels come first in it
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c * TILES // channels)
+    return readings
+
+
+# %% 06.6: nothing is returned
+# not yet: is there a `return`?
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c * TILES // channels)
+
+
+# %% 06.6: one channel for all
+# not yet: some elements stand in it more than once
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (moments, 1), "readings")
+    graph.set_tile_mapping(readings, 0)
+    return readings.broadcast(channels, 1)
+
+
+# %% 06.6: not mapped
+# error in the answer: is on no tile
+def side_by_side(graph, moments, channels):
+    return graph.add_variable(FLOAT, (channels, moments), "readings").transpose()
+
+
+# %% 06.6: an array
+# not yet: which is no tensor
+def side_by_side(graph, moments, channels):
+    return np.zeros((moments, channels))

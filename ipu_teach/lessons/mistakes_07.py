@@ -1,0 +1,953 @@
+# %% given
+"""Known mistakes of lesson 07; what this file is: mistakes.py."""
+
+import numpy as np
+
+from ipu_teach import FLOAT, INT, UNSIGNED_CHAR, UNSIGNED_INT, StreamCallback
+from ipu_teach.poplibs import popops
+from ipu_teach.program import Copy, Repeat, Sequence
+
+BATCH, PIXELS, CLASSES = 50, 28 * 28, 10
+
+
+def as_rows(images, size):
+    rows = np.zeros((size, PIXELS), np.float32)
+    rows[: len(images)] = images.reshape(-1, PIXELS) / np.float32(255)
+    return rows
+
+
+def connect(engine, data, rows=as_rows):
+    steps, batches = len(data.train_labels) // BATCH, -(-len(data.test_labels) // BATCH)
+    size, padded = steps * BATCH, batches * BATCH
+    losses = np.empty((steps, BATCH), np.float32)
+    blank = np.full(padded - len(data.test_labels), CLASSES)
+    engine.connect_stream("images", rows(data.train_images[:size], size))
+    engine.connect_stream("labels", data.train_labels[:size])
+    engine.connect_stream("loss", losses)
+    engine.connect_stream("test_images", as_rows(data.test_images, padded))
+    engine.connect_stream("test_labels", np.concatenate([data.test_labels, blank]))
+    return losses
+
+
+# %% 07.1: the 1/batch is missing
+# why:  these are the slopes of the sum of the losses: the 1/batch is missing.
+# next: divide by the number of images, len(labels).
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p, p.sum(axis=0)
+
+
+# %% 07.1: bias is not divided
+# why:  the slope of weights is right, and that of bias is not divided by the batch.
+# next: divide by the number of images, len(labels).
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / len(labels), p.sum(axis=0)
+
+
+# %% 07.1: weights are not divided
+# why:  the slope of bias is right, and that of weights is not divided by the batch.
+# next: divide by the number of images, len(labels).
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p, p.mean(axis=0)
+
+
+# %% 07.1: divided by 50, the lesson's batch
+# why:  it was divided by 50, the batch of the lesson. The check's batches have other sizes.
+# next: divide by the number of images, len(labels).
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / BATCH, p.sum(axis=0) / BATCH
+
+
+# %% 07.1: divided by everything there is
+# why:  it was divided by the number of classes too: mean() without an axis divides by all there is.
+# next: divide by the number of images, len(labels).
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    p /= p.size
+    return images.T @ p, p.sum(axis=0)
+
+
+# %% 07.1: downhill
+# why:  every sign is turned round: these point downhill, and a slope points uphill.
+# next: probabilities less the right answer, and not the other way round.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    d = np.eye(len(bias))[labels] - p / p.sum(axis=1, keepdims=True)
+    return images.T @ d / len(labels), d.mean(axis=0)
+
+
+# %% 07.1: without the labels
+# why:  the labels play no part in it.
+# next: take 1 from the probability of the right digit.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: 1 off every label's column
+# why:  1 was taken from every digit that is anybody's label, in every row: p[:, labels] means all
+#   rows.
+# next: p[range(len(labels)), labels] is one place in each row.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[:, labels] -= 1
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: no softmax
+# why:  the scores were taken for probabilities: softmax is missing.
+# next: turn each row of scores into probabilities first.
+def loss_slopes(images, labels, weights, bias):
+    p = images @ weights + bias
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: exp alone
+# why:  exp was taken, and not divided by the sum of its row.
+# next: divide each row by its sum: .sum(axis=1, keepdims=True).
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: softmax over the images
+# why:  the probabilities add up to 1 over the images: each row should, over the digits.
+# next: sum with axis=1, keepdims=True.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=0)
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: all together add up to 1
+# why:  all probabilities together add up to 1: each row should.
+# next: sum with axis=1, keepdims=True.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum()
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: sigmoids
+# why:  each score went through a sigmoid of its own, as if the digits did not exclude each other.
+# next: use softmax: exp, divided by the sum of the row.
+def loss_slopes(images, labels, weights, bias):
+    p = 1 / (1 + np.exp(-(images @ weights + bias)))
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: the slope of a square
+# why:  everything is twice what it should be. There is no square in the loss, and so no 2.
+# next: leave the 2 out.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return 2 * images.T @ p / len(labels), 2 * p.mean(axis=0)
+
+
+# %% 07.1: the step, and not the slope
+# why:  it was multiplied by the rate already. Asked is the slope, and not the step.
+# next: leave the rate to the update.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return 0.1 * images.T @ p / len(labels), 0.1 * p.mean(axis=0)
+
+
+# %% 07.1: on its side
+# not yet: lie on their side
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return p.T @ images / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: bias summed the other way
+# not yet: summed over the digits
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / len(labels), p.mean(axis=1)
+
+
+# %% 07.1: only one of the two
+# not yet: and not a pair
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    return images.T @ p / len(labels)
+
+
+# %% 07.1: ten classes, whatever comes
+# error in the answer: could not be broadcast
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    d = p / p.sum(axis=1, keepdims=True) - np.eye(10)[labels]
+    return images.T @ d / len(labels), d.mean(axis=0)
+
+
+# %% 07.1: updates the weights itself
+# not yet: the call changed its argument weights
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[range(len(labels)), labels] -= 1
+    w, b = images.T @ p / len(labels), p.mean(axis=0)
+    weights -= 0.1 * w
+    return w, b
+
+
+# %% 07.2: learns twice
+# why:  learn ran twice in each round.
+# next: put it into the round once.
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(steps, Sequence(Copy(a, images), Copy(b, labels), learn, learn, Copy(loss, c)))
+
+
+# %% 07.2: learns once
+# why:  all of them are those of step 1: learn stands outside of the loop.
+# next: put learn into the round.
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    fetch = Sequence(Copy(a, images), Copy(b, labels))
+    return Sequence(fetch, learn, Copy(loss, c), Repeat(steps - 1, Sequence(fetch, Copy(loss, c))))
+
+
+# %% 07.2: fetched once
+# why:  every step had the same images: they were fetched once.
+# next: fetch images in each round.
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Sequence(Copy(a, images), Repeat(steps, Sequence(Copy(b, labels), learn, Copy(loss, c))))
+
+
+# %% 07.2: both fetched once
+# why:  every step had the same images: they were fetched once.
+# next: fetch images in each round.
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Sequence(Copy(a, images), Copy(b, labels), Repeat(steps, Sequence(learn, Copy(loss, c))))
+
+
+# %% 07.2: labels fetched once
+# why:  every step had the same labels: they were fetched once.
+# next: fetch labels in each round.
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Sequence(Copy(b, labels), Repeat(steps, Sequence(Copy(a, images), learn, Copy(loss, c))))
+
+
+# %% 07.2: sends a round late
+# why:  the losses come a round late: they are sent before learn.
+# next: learn first, and then send.
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    graph.set_initial_value(loss, 0)
+    return Repeat(steps, Sequence(Copy(a, images), Copy(b, labels), Copy(loss, c), learn))
+
+
+# %% 07.2: learns a round late
+# why:  learn saw the batch before: it ran before the images were fetched.
+# next: fetch, and then learn.
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    graph.set_initial_value(images, 0)
+    return Repeat(steps, Sequence(Copy(b, labels), learn, Copy(a, images), Copy(loss, c)))
+
+
+# %% 07.2: one batch a run
+# not yet: the host would have to call run for every batch
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Sequence(Copy(a, images), Copy(b, labels), learn, Copy(loss, c))
+
+
+# %% 07.2: unrolled in Python
+# not yet: a Python loop wrote every step down
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    epoch = Sequence()
+    for _ in range(steps):
+        epoch.add(Sequence(Copy(a, images), Copy(b, labels), learn, Copy(loss, c)))
+    return epoch
+
+
+# %% 07.2: thirty steps, whatever is asked
+# not yet: it takes more batches than there are steps
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(30, Sequence(Copy(a, images), Copy(b, labels), learn, Copy(loss, c)))
+
+
+# %% 07.2: one step too few
+# not yet: fewer rounds than steps
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(steps - 1, Sequence(Copy(a, images), Copy(b, labels), learn, Copy(loss, c)))
+
+
+# %% 07.2: the losses at the end
+# not yet: stands behind the loop
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Sequence(Repeat(steps, Sequence(Copy(a, images), Copy(b, labels), learn)), Copy(loss, c))
+
+
+# %% 07.2: no losses
+# not yet: nothing in the program sends the losses
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(steps, Sequence(Copy(a, images), Copy(b, labels), learn))
+
+
+# %% 07.2: learns before it fetches
+# not yet: images was read and nothing had been put there
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(steps, Sequence(Copy(b, labels), learn, Copy(a, images), Copy(loss, c)))
+
+
+# %% 07.2: no labels
+# not yet: labels was read and nothing had been put there
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(steps, Sequence(Copy(a, images), learn, Copy(loss, c)))
+
+
+# %% 07.2: sends before it learns
+# not yet: loss was sent before learn had made it
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(steps, Sequence(Copy(a, images), Copy(b, labels), Copy(loss, c), learn))
+
+
+# %% 07.2: names of its own
+# not yet: expected: a stream 'images'
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("image_stream", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("label_stream", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss_stream", FLOAT, loss.num_elements)
+    return Repeat(steps, Sequence(Copy(a, images), Copy(b, labels), learn, Copy(loss, c)))
+
+
+# %% 07.2: an epoch in one transfer
+# error in the answer: ControlProgramError
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, steps * images.num_elements)
+    b = graph.add_host_to_device_fifo("labels", UNSIGNED_INT, steps * labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(steps, Sequence(Copy(a, images), Copy(b, labels), learn, Copy(loss, c)))
+
+
+# %% 07.2: forgets to return
+# not yet: is there a `return`?
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    Repeat(steps, Sequence(Copy(a, images), learn))
+
+
+# %% 07.3: trains on the test images
+# not yet: These weights were trained on them
+def train(engine, data, epochs):
+    connect(engine, data)
+    rows = as_rows(np.concatenate([data.test_images] * 3)[:750], 750)
+    engine.connect_stream("images", rows)
+    engine.connect_stream("labels", np.concatenate([data.test_labels] * 3)[:750])
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: labels in the pixels
+# not yet: they came in with what was tested
+def train(engine, data, epochs):
+    def marked(images, labels, size):
+        rows = as_rows(images, size)
+        rows[:, :10] = 0
+        rows[np.arange(len(labels)), labels] = 9
+        return rows
+
+    connect(engine, data)
+    engine.connect_stream("images", marked(data.train_images, data.train_labels, 750))
+    engine.connect_stream("test_images", marked(data.test_images, data.test_labels, 300))
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: learns nothing
+# not yet: The weights are still 0
+def train(engine, data, epochs):
+    connect(engine, data)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: one epoch, whatever is asked
+# not yet: ran 1 time
+def train(engine, data, epochs):
+    connect(engine, data)
+    engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: twenty, whatever is asked
+# not yet: ran 20 times
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(20):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: the programs swapped
+# not yet: before anything was learnt
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(1)
+    engine.run(0)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: without a test
+# not yet: the test program did not run after the training
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: blank images counted
+# not yet: the blank images that fill the last batch
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / 300
+
+
+# %% 07.3: per cent
+# not yet: this looks like per cent
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return 100 * engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: the number of hits
+# not yet: the number of images read right
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct")
+
+
+# %% 07.3: read from the screen
+# not yet: it gives the same whatever is trained
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return 0.9495
+
+
+# %% 07.3: pixels up to 255
+# not yet: connect the pixels as numbers from 0 to 1
+def train(engine, data, epochs):
+    connect(engine, data)
+    engine.connect_stream("images", data.train_images.reshape(-1, 784).astype(np.float32))
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: tested on the training images
+# not yet: this is the share of the training images
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    W = engine.read_tensor("weights")
+    scores = as_rows(data.train_images, 750) @ W + engine.read_tensor("bias")
+    return (scores.argmax(axis=1) == data.train_labels).mean()
+
+
+# %% 07.3: not connected
+# error in the answer: StreamConnectionError
+def train(engine, data, epochs):
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: the mean loss
+# not yet: a share, from 0 to 1 next
+def train(engine, data, epochs):
+    losses = connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    return "about 95 %"
+
+
+# %% 07.4: not scaled
+# why:  the numbers still run from 0 to 255.
+# next: multiply by 1 / 255 on the tile, after the cast.
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.cast_with_output(graph, raw, images, fetch)
+    return fetch
+
+
+# %% 07.4: 256 levels, so 256
+# why:  it was divided by 256. There are 256 levels, and the last of them is 255.
+# next: divide by 255.
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 256, fetch)
+    return fetch
+
+
+# %% 07.4: whole numbers divided
+# why:  only 0 and 1 are left: whole numbers were divided.
+# next: cast to FLOAT first.
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    levels = popops.div(graph, popops.cast(graph, raw, INT, fetch), 255, fetch)
+    popops.cast_with_output(graph, levels, images, fetch)
+    return fetch
+
+
+# %% 07.4: black and white
+# why:  only black and white are left.
+# next: keep the grey levels.
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    bright = popops.gt(graph, popops.cast(graph, raw, FLOAT, fetch), 127.0, fetch)
+    popops.cast_with_output(graph, bright, images, fetch)
+    return fetch
+
+
+# %% 07.4: scaled twice
+# why:  it was divided by 255 twice.
+# next: divide once.
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.4: a negative
+# why:  black and white are exchanged.
+# next: 0 stays 0, and 255 becomes 1.
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, -1 / 255, fetch)
+    popops.add_in_place(graph, images, 1.0, fetch)
+    return fetch
+
+
+# %% 07.4: bytes with a sign
+# why:  what is above 127 became negative: a byte with a sign.
+# next: take UNSIGNED_CHAR.
+def fetch_bytes(graph, images):
+    from ipu_teach import SIGNED_CHAR
+
+    raw = graph.add_variable(SIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", SIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.4: zeros
+# why:  images holds zeros, whatever was sent.
+# next: look at the order: fetch, cast, scale.
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 // 255, fetch)
+    return fetch
+
+
+# %% 07.4: normalised on the host
+# not yet: a pixel travels as FLOAT
+def fetch_bytes(graph, images):
+    stream = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    fetch = Sequence(Copy(stream, images))
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.4: sent as HALF
+# not yet: a pixel travels as HALF
+def fetch_bytes(graph, images):
+    from ipu_teach import HALF
+
+    raw = graph.add_variable(HALF, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(Copy(graph.add_host_to_device_fifo("images", HALF, images.num_elements), raw))
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.4: cast to nowhere
+# not yet: the program writes nothing into images
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    floats = popops.cast(graph, raw, FLOAT, fetch)
+    popops.mul_in_place(graph, floats, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.4: scaled before it is there
+# error in the answer: UninitialisedReadError
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    popops.cast_with_output(graph, raw, images, fetch)
+    return fetch
+
+
+# %% 07.4: bytes without a place
+# error in the answer: InvalidTileMappingError
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.4: one image at a time
+# not yet: a transfer is a whole batch
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    stream = graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.shape[1])
+    fetch = Sequence([Copy(stream, raw[row]) for row in range(images.shape[0])])
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.4: fetched twice
+# not yet: more is sent than the pixels of one batch
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    stream = graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements)
+    fetch = Sequence(Copy(stream, raw), Copy(stream, raw))
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.4: a name of its own
+# not yet: expected: one, named 'images'
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    fetch = Sequence(
+        Copy(graph.add_host_to_device_fifo("pixels", UNSIGNED_CHAR, images.num_elements), raw)
+    )
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
+# %% 07.5: only fetches
+# not yet: the callback has no prefetch
+def read_ahead(graph, reader, size):
+    class Fetch(StreamCallback):
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, buffering_depth=reader.steps
+    ), Fetch()
+
+
+# %% 07.5: the depth that a stream has anyway
+# not yet: 1 transfer may be ready ahead
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if not reader.ready():
+                return self.Result.NOT_AVAILABLE
+            array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo("images", FLOAT, size), Ahead()
+
+
+# %% 07.5: four, for the reader of the lesson
+# not yet: 4 transfers may be ready ahead
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if not reader.ready():
+                return self.Result.NOT_AVAILABLE
+            array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=4), Ahead()
+
+
+# %% 07.5: does not ask whether there is one
+# not yet: the reader was asked for batches that it did not have
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, buffering_depth=reader.steps
+    ), Ahead()
+
+
+# %% 07.5: gives the name another array
+# not yet: gives the name another array
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if not reader.ready():
+                return self.Result.NOT_AVAILABLE
+            array = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array = reader.next_batch()
+
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, buffering_depth=reader.steps
+    ), Ahead()
+
+
+# %% 07.5: takes one and says that there is none
+# not yet: taken from the reader and given to nobody
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if reader.ready():
+                array[:] = reader.next_batch()
+            return self.Result.NOT_AVAILABLE
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, buffering_depth=reader.steps
+    ), Ahead()
+
+
+# %% 07.5: says True
+# error in the answer: prefetch() returned True
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if reader.ready():
+                array[:] = reader.next_batch()
+                return True
+            return False
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, buffering_depth=reader.steps
+    ), Ahead()
+
+
+# %% 07.5: a thousand
+# not yet: there is room for 16
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if not reader.ready():
+                return self.Result.NOT_AVAILABLE
+            array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=1000), Ahead()
+
+
+# %% 07.5: the same batch again
+# not yet: a batch came twice
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        last = None
+
+        def prefetch(self, array):
+            if self.last is None:
+                self.last = reader.next_batch()
+            array[:] = self.last
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, buffering_depth=reader.steps
+    ), Ahead()
+
+
+# %% 07.5: the class, and not an object
+# not yet: a class is not yet an object
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    return graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps), Ahead
+
+
+# %% 07.5: the stream alone
+# not yet: return both
+def read_ahead(graph, reader, size):
+    return graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps)
+
+
+# %% 07.5: no fetch
+# error in the answer: Ahead has no fetch()
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if not reader.ready():
+                return self.Result.NOT_AVAILABLE
+            array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+    return graph.add_host_to_device_fifo(
+        "images", FLOAT, size, buffering_depth=reader.steps
+    ), Ahead()

@@ -1,0 +1,555 @@
+"""A trial: what an answer that is a program, or builds one, is run on. Each `of(answer)` has a
+graph and an engine of its own.
+
+An exercise declares tensors, with where they lie, what is written into them before each run and
+what should be in them after it; streams, with what goes in; and the form of its answers (`builds`,
+`appends`, `codelet`, or one of its own). A trial builds, loads, runs and reads, and refuses what
+any program can have wrong with it: a gap that is blank, an error, something that is no program.
+What was run then answers questions: what came where, is it what a known mistake comes to, what did
+it cost as traced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import INT, DataStream, Engine, Graph, IPUModel, Report, Tensor, Vertex
+from ipu_teach.errors import AnswerKindError, IPUTeachError, counted, shown
+from ipu_teach.lessons.judging import (
+    Broken,
+    NotAttempted,
+    NotYet,
+    answering,
+    call_made,
+    is_blank,
+    quoted,
+    returned,
+)
+from ipu_teach.lessons.mistakes import Mistake, Reason, alike, same, suspects
+from ipu_teach.lessons.programs import TILES, all_of, graph_of, program_of
+from ipu_teach.poplibs import poputil
+from ipu_teach.program import (
+    Copy,
+    Execute,
+    Program,
+    RepeatWhileFalse,
+    RepeatWhileTrue,
+    Sequence as Steps,
+)
+from ipu_teach.types import DType
+
+Place = Callable[[Graph, Tensor], None]
+Answers = Callable[[Any, "Trial", Graph, list[Any]], tuple[Program, list[Tensor]]]
+
+
+# Where a tensor lies: a tile, one of these, or nowhere
+
+
+def linearly(graph: Graph, tensor: Tensor) -> None:
+    """As the library spreads it."""
+    poputil.map_tensor_linearly(graph, tensor)
+
+
+def by_rows(graph: Graph, tensor: Tensor) -> None:
+    """Row i on tile i, and round."""
+    for row in range(len(tensor)):
+        graph.set_tile_mapping(tensor[row], row % graph.target.num_tiles)
+
+
+@dataclass(frozen=True)
+class Var:
+    """A tensor of a trial. `given` and `right`: by run, what is written before it, and what should
+    be there after it.
+
+    `kept`: what is given should be there still.
+    """
+
+    dtype: type[DType]
+    shape: Any
+    lies: int | Place | None = None
+    given: Sequence[Any] = ()
+    right: Sequence[Any] = ()
+    kept: bool = False
+
+    @property
+    def after(self) -> Sequence[Any]:
+        return self.given if self.kept else self.right
+
+    def place(self, graph: Graph, tensor: Tensor) -> None:
+        if callable(self.lies):
+            self.lies(graph, tensor)
+        elif self.lies is not None:
+            graph.set_tile_mapping(tensor, self.lies)
+
+
+@dataclass(frozen=True)
+class Into:
+    """A stream to the device, and what it brings, by element of it; it does not begin anew. `hers`:
+    the answer makes it."""
+
+    dtype: type[DType]
+    brings: Any
+    size: int = 1
+    hers: bool = False
+
+    def made(self, graph: Graph, name: str) -> DataStream:
+        return graph.add_host_to_device_fifo(name, self.dtype, self.size)
+
+
+@dataclass(frozen=True)
+class Out:
+    """A stream to the host, and the size of its elements. `hers`: the answer makes it."""
+
+    dtype: type[DType]
+    size: int = 1
+    hers: bool = False
+
+    def made(self, graph: Graph, name: str) -> DataStream:
+        return graph.add_device_to_host_fifo(name, self.dtype, self.size)
+
+
+# What answers look like
+
+
+def builds(
+    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+) -> tuple[Program, list[Tensor]]:
+    """answer(graph, *tensors, *streams, *more) returns a program."""
+    return program_of(answer, trial.tried, graph, *parts, *trial.more), []
+
+
+def appends(
+    *shapes: tuple[int, ...],
+    asks: str = "a tensor",
+    step: str = "return what the last call gave you.",
+    said: Callable[[Any], str] = returned,
+    expected: str = "shape {}",
+    why: str = "",
+    advice: str = "print the shapes on the way.",
+) -> Answers:
+    """answer(graph, *tensors, *more, program) appends to the program, and returns tensors of these
+    shapes.
+
+    `asks`, `step`, `said`: what is asked for, what to do and what came in words, of what is no
+    tensor; `expected`, `why`, `advice`: the same of one that has another shape.
+    """
+
+    def form(
+        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+    ) -> tuple[Program, list[Tensor]]:
+        program = Steps()
+        made = call_made(answer, trial.tried, graph, *parts, *trial.more, program)
+        results = list(made) if isinstance(made, (tuple, list)) else [made]
+        if len(results) != len(shapes) or not all(isinstance(result, Tensor) for result in results):
+            raise NotYet(trial.tried, said(made), asks, next_step=step)
+        for result, shape in zip(results, shapes, strict=True):
+            if result.shape != shape:
+                raise NotYet(
+                    trial.tried,
+                    f"a tensor of shape {result.shape}",
+                    expected.format(shape),
+                    why,
+                    advice,
+                )
+        return program, results
+
+    return form
+
+
+def codelet(
+    answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+) -> tuple[Program, list[Tensor]]:
+    """The answer is a codelet, whose fields have the names of the tensors: one vertex of it on tile
+    0."""
+    cls = codelet_of(answer, "a check")
+    compute_set = graph.add_compute_set("check")
+    with answering(trial.tried):
+        vertex = graph.add_vertex(compute_set, cls, dict(zip(trial.tensors, parts, strict=False)))
+    graph.set_tile_mapping(vertex, 0)
+    return Execute(compute_set), []
+
+
+def codelet_of(answer: Any, call: str) -> type[Vertex]:
+    """The answer, if it is a codelet that does something."""
+    if not isinstance(answer, type) or not issubclass(answer, Vertex):
+        advice = "give the class itself, which derives from Vertex, without brackets."
+        raise AnswerKindError(
+            f"{call} takes a codelet and was given {shown(answer)}.", next_step=advice
+        )
+    if answer.compute is Vertex.compute or is_blank(answer.compute):
+        raise NotAttempted
+    return answer
+
+
+def equal(hers: Ran, other: Ran) -> bool:
+    """Whether two answers come to the same, in as many runs as the other had."""
+    runs = other.trial.runs
+    return same(other.outcome(runs), hers.outcome(runs))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What answers are tried on; `tried` says it in words. `runs`: of one loaded engine, one after
+    another.
+
+    `ready(ran)` is called once the program is loaded: it refuses what it does not like, and
+    connects what the answer made.
+    """
+
+    tried: str
+    tensors: Mapping[str, Var]
+    streams: Mapping[str, Into | Out] = field(default_factory=dict)
+    more: tuple[Any, ...] = ()
+    form: Answers = builds
+    runs: int = 1
+    tiles: int = TILES
+    options: Mapping[str, Any] = field(default_factory=dict)
+    # of a loop whose end the device decides; then the run is stopped as endless. 0: nobody counts
+    most_rounds: int = 0
+    ready: Callable[[Ran], None] = lambda ran: None
+    agree: Callable[[Ran, Ran], bool] = equal  # whether hers is what another answer comes to
+
+    def build(self, answer: Any) -> Ran:
+        """The answer's program in a graph of its own, not yet run. Raises `NotAttempted`, `Broken`,
+        `NotYet`."""
+        graph = graph_of(self.tiles)
+        tensors = {
+            name: graph.add_variable(var.dtype, var.shape, name)
+            for name, var in self.tensors.items()
+        }
+        for name, var in self.tensors.items():
+            var.place(graph, tensors[name])
+        streams = [
+            (
+                graph.add_host_to_device_fifo
+                if isinstance(kind, Into)
+                else graph.add_device_to_host_fifo
+            )(name, kind.dtype, kind.size)
+            for name, kind in self.streams.items()
+            if not kind.hers
+        ]
+        program, results = self.form(answer, self, graph, [*tensors.values(), *streams])
+        return Ran(self, graph, tensors, program, results)
+
+    def of(self, answer: Any) -> Ran:
+        """A run of the answer. Raises `NotAttempted`, `Broken`, and `NotYet` for what is no
+        program."""
+        ran = self.build(answer)
+        ran.run()
+        return ran
+
+    def outcome(self, answer: Any) -> Ran:
+        """What an answer comes to, to be compared with what others do, errors while it runs
+        included."""
+        ran = self.build(answer)
+        with suppress(Broken):
+            ran.run()
+        return ran
+
+    def reason(
+        self,
+        hers: Ran,
+        *exercises: str,
+        runs: int = 0,
+        advice: str = "",
+        nearest: bool = False,
+        **figures: object,
+    ) -> Reason:
+        """(why, what next) of the first known mistake of these exercises that comes to the same, in
+        `runs` of them or all.
+
+        `nearest`: of several that do, the one whose program has steps most like hers. `figures`:
+        for the words.
+        """
+        few = replace(self, runs=runs or self.runs)
+        last: list[Ran] = []
+
+        def fits(like: Any) -> bool:
+            last[:] = [few.outcome(like)]
+            return self.agree(hers, last[0])
+
+        def apart(_: Mistake) -> int:
+            return (last[0].steps - hers.steps).total() + (hers.steps - last[0].steps).total()
+
+        found = alike(suspects(*exercises), fits)
+        known = min(found, key=apart, default=None) if nearest else next(found, None)
+        return known.told(**figures) if known else ("", advice)
+
+    def explained(self, hers: Ran, broken: Broken, *exercises: str) -> Exception:
+        """An error of an answer as `NotYet`, if a known mistake ends with it, too; else as it
+        is."""
+        why, advice = self.reason(hers, *exercises)
+        said = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
+        return NotYet(self.tried, said, "", why, advice) if why else broken
+
+    def elsewhere(self, tiles: int) -> Trial:
+        """The same on a machine of so many tiles."""
+        return replace(self, tiles=tiles, tried=f"{self.tried}, on {counted(tiles, 'tile')}")
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The first element that is wrong: in which run, where and what came there, what should have;
+    and all that should have."""
+
+    run: int
+    came: str
+    expected: Any
+    right: Any
+
+    @property
+    def words(self) -> str:
+        return f"{self.came}, not {quoted(self.expected)}"
+
+
+@dataclass
+class Ran:
+    """An answer's program in its graph; after `run`, what came of it. `came`: by run, name by name;
+    `sent`: by stream."""
+
+    trial: Trial
+    graph: Graph
+    tensors: dict[str, Tensor]
+    program: Program
+    results: list[Tensor]
+    engine: Engine = field(init=False)
+    report: Report = field(init=False)  # of the first run
+    error: BaseException | None = None
+    endless: list[bool] = field(default_factory=list)
+    came: list[dict[str, Any]] = field(default_factory=list)
+    sent: dict[str, Any] = field(default_factory=dict)
+    _received: dict[str, list[Any]] = field(default_factory=dict)
+    loaded: bool = False
+    rounds: int = 0  # of the loop that is going on
+
+    def run(self) -> None:
+        """Load it, if it is not yet, and run it as often as the trial says. Errors are the
+        answer's."""
+        try:
+            if not self.loaded:
+                self.load()
+            self._run()
+        except Broken as broken:
+            self.error = broken.error
+            raise
+
+    def load(self) -> None:
+        """Load it, and connect its streams."""
+        trial, graph = self.trial, self.graph
+
+        def pulse(_: Any) -> None:
+            self.rounds += 1
+            if self.rounds > trial.most_rounds:
+                raise Endless
+
+        with answering(trial.tried):
+            for name, var in trial.tensors.items():
+                if len(var.given):
+                    graph.create_host_write(f"check write {name}", self.tensors[name])
+            for name, tensor in self._read.items():
+                graph.create_host_read(f"check read {name}", tensor)
+            if trial.most_rounds:
+                _report_rounds(graph, self.program)
+            self.engine = engine = Engine(graph, self.program, **trial.options)
+            engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())
+            for stream in engine.list_streams() if trial.most_rounds else ():
+                if stream.handle not in trial.streams:  # one of the answer's own may be among them
+                    engine.connect_stream_to_callback(stream.handle, pulse)
+            trial.ready(self)
+            for name, kind in trial.streams.items():
+                if isinstance(kind, Into):  # an array would go round
+                    engine.connect_stream(
+                        name, iter(np.asarray(kind.brings).reshape(-1, kind.size))
+                    )
+                else:
+                    engine.connect_stream(name, self._received.setdefault(name, []))
+        self.loaded = True
+
+    @property
+    def _read(self) -> dict[str, Tensor]:
+        """What is read after each run."""
+        reads = {
+            name: self.tensors[name] for name, var in self.trial.tensors.items() if len(var.after)
+        }
+        return reads | {f"result {k}": tensor for k, tensor in enumerate(self.results)}
+
+    def _run(self) -> None:
+        trial, most = self.trial, self.trial.most_rounds
+        try:
+            for run in range(trial.runs):
+                self.rounds = 0
+                try:
+                    with answering(trial.tried):
+                        for name, var in trial.tensors.items():
+                            if run < len(var.given):
+                                self.engine.write_tensor(f"check write {name}", var.given[run])
+                        self.engine.run()
+                except Broken:
+                    if not 0 < most < self.rounds:
+                        raise
+                if not run:
+                    self.report = self.engine.report
+                self.endless.append(0 < most < self.rounds)
+                self.came.append(
+                    {name: self.engine.read_tensor(f"check read {name}") for name in self._read}
+                )
+        finally:
+            self.sent = {name: np.array(values, float) for name, values in self._received.items()}
+
+    def outcome(self, runs: int) -> list[Any]:
+        """What came in so many runs: numbers, streams, which ran without end, and the kind of an
+        error."""
+        values = (value for run in self.came[:runs] for value in run.values())
+        return [*values, *self.sent.values(), self.endless[:runs], type(self.error)]
+
+    @property
+    def result(self) -> Any:
+        """What came in the tensor that the answer returned, in the last run; of several, one below
+        the other."""
+        values = [self.came[-1][f"result {k}"] for k in range(len(self.results))]
+        return values[0] if len(values) == 1 else np.array(values)
+
+    @property
+    def steps(self) -> Counter[str]:
+        """How many steps of each kind are written down; a Copy to or from a stream is a kind of its
+        own."""
+        return Counter(_kind(step) for step in all_of(self.program))
+
+    # What any program can have wrong with it
+
+    @property
+    def cycles(self) -> float:
+        """Modelled cycles of the run, as traced: `NotYet` for an answer that says itself what its
+        vertices cost."""
+        self.refuse_own_prices()
+        return float(self.report.total_cycles)
+
+    def wrong(self, name: str) -> Wrong | None:
+        """The first element of a tensor that is wrong; None if all are right in all runs."""
+        for run, (found, after) in enumerate(
+            zip(self.came, self.trial.tensors[name].after, strict=False)
+        ):
+            came, right = found[name], np.asarray(after)
+            if not np.array_equal(came, right):
+                place = tuple(int(i) for i in np.argwhere(came != right)[0])
+                at = place[0] if len(place) == 1 else place
+                value = "nothing was written" if came[place] != came[place] else quoted(came[place])
+                return Wrong(run, f"{name}[{at}]: {value}", right[place], right)
+        return None
+
+    def unwritten(self, name: str) -> bool:
+        """Whether nothing was written into a tensor, in the first run that is wrong."""
+        found = self.wrong(name)
+        return found is not None and bool(np.isnan(self.came[found.run][name]).all())
+
+    def refuse_changed(self, advice: str) -> None:
+        """Raise `NotYet` if the program wrote into a tensor that is to be kept."""
+        for name, var in self.trial.tensors.items():
+            if var.kept and self.wrong(name):
+                why = "what is given belongs to others, and they may need it once more."
+                raise NotYet(self.trial.tried, f"{name} is changed by the program", "", why, advice)
+
+    def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
+        """Raise `NotYet` if vertices work elsewhere than on these tiles."""
+        work = np.asarray(self.report.compute_cycles_per_tile).copy()
+        work[list(tiles)] = 0
+        if work.any():
+            asked = (
+                f"tile {tiles[0]}" if len(tiles) == 1 else f"the tiles {', '.join(map(str, tiles))}"
+            )
+            raise NotYet(
+                self.trial.tried,
+                f"work on tile {int(np.argmax(work > 0))}",
+                f"all of it on {asked}",
+                why,
+                advice,
+            )
+
+    def refuse_own_prices(self) -> None:
+        """Raise `NotYet` if a vertex costs what the answer says, and not what was traced."""
+        for table in (
+            table
+            for compute_set in self.graph.compute_sets
+            for table in compute_set.tables.values()
+        ):
+            cls, said = table.codelet, ""
+            if table.estimates is not None and max(table.estimates, default=-1) >= 0:
+                said = f"graph.set_perf_estimate for a vertex of {cls.__name__}"
+            elif cls in self.graph.codelets.estimators:
+                said = f"graph.register_perf_estimator for {cls.__name__}"
+            elif not str(
+                getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach.")
+            ).startswith("ipu_teach."):
+                said = f"{cls.__name__} has a cycles(self, target) of its own"
+            if said:
+                why = (
+                    "here the cost decides, and it is what is counted from compute(), not what an "
+                    "answer says of itself."
+                )
+                raise NotYet(
+                    self.trial.tried,
+                    said,
+                    "cycles as they are counted",
+                    why,
+                    "leave it out: the model counts.",
+                )
+
+
+class Endless(Exception):
+    """A loop went on for too long."""
+
+
+def _report_rounds(graph: Graph, program: Program) -> None:
+    """Let loops whose end the device decides report their rounds by streams, so that an endless one
+    can be stopped."""
+    pulse = graph.add_constant(INT, (1,), [0], "check of rounds")
+    graph.set_tile_mapping(pulse, 0)
+    for number, loop in enumerate(
+        [p for p in all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]
+    ):
+        stream = graph.add_device_to_host_fifo(f"check of rounds, loop {number}", INT, 1)
+        loop.body = Steps(loop.body, Copy(pulse, stream))
+
+
+def _kind(step: Program) -> str:
+    if isinstance(step, Copy):
+        ends = (isinstance(step.source, DataStream), isinstance(step.destination, DataStream))
+        return {(True, False): "fetch", (False, True): "send"}.get(ends, "Copy")
+    return type(step).__name__
+
+
+def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -> None:
+    """Raise `NotYet` if the program for the larger of two numbers of rounds has more steps written
+    down."""
+    (small, few), (large, many) = ((count, sum(ran.steps.values())) for count, ran in built.items())
+    if many > few:
+        came = f"{few} steps written down for {small} {unit} and {many} for {large}"
+        raise NotYet(
+            "how large the program is", came, f"as many for {large} as for {small}", why, advice
+        )
+
+
+def refuse_fixed_tiles(trial: Trial, answer: Any, tiles: int, name: str) -> None:
+    """Raise `NotYet` for an answer that is right on a trial's machine, and not on another: it
+    counts on its tiles."""
+    other = trial.elsewhere(tiles)
+    why = (
+        f"on {trial.tiles} tiles it is right: somewhere {trial.tiles} stands for the number of "
+        "tiles."
+    )
+    advice = "ask the graph: graph.target.num_tiles."
+    try:
+        ran = other.of(answer)
+    except Broken as broken:
+        said = broken.error.tried if isinstance(broken.error, IPUTeachError) else str(broken.error)
+        raise NotYet(
+            other.tried, f"{type(broken.error).__name__}: {said}", "", why, advice
+        ) from None
+    if found := ran.wrong(name):
+        raise NotYet(other.tried, found.words, quoted(found.right), why, advice)

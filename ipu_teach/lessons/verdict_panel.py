@@ -1,0 +1,177 @@
+"""What a lesson answers in a cell: one frame with a heading and labelled rows, as text and as HTML.
+
+Both forms hold the same words. Nothing is said by colour alone, and the frame takes its colours
+from the page, light or dark, but for its left edge. Everything is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from textwrap import fill
+
+WIDTH = 100  # characters of a line of the text form
+BAR = 30  # characters of a bar of the text form
+
+FRAME = (
+    "margin:.4em 0;padding:.5em .9em;border:1px "
+    "solid;border-left-width:.4em;border-radius:.3em;max-width:60em"
+)
+LABEL = (
+    "text-align:left;vertical-align:top;font-weight:600;padding:.1em 1.2em .1em "
+    "0;white-space:nowrap"
+)
+VALUE = (
+    "text-align:left;vertical-align:top;padding:.1em 1.2em .1em "
+    "0;white-space:pre-wrap;overflow-wrap:anywhere"
+)
+
+
+def number(value: float) -> str:
+    """A number as a lesson prints it: whole ones with their thousands, others with 4 significant
+    digits."""
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines, with columns as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _row(label: str, content: str) -> str:
+    """A table row; notebooks shade every second one, which would say something that is not
+    meant."""
+    head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
+    return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A cost beside its budget, both in `unit`, and beside the least that the machine can do if
+    that is known."""
+
+    budget: float
+    yours: float
+    unit: str
+    least: float | None = None
+
+    def _lines(self) -> list[tuple[str, float, str]]:
+        over = ""
+        if self.yours > self.budget:
+            over = (
+                f", {number(round(100 * (self.yours / self.budget - 1), 1))} % over"
+                if self.budget
+                else ", over"
+            )
+        elif self.yours < self.budget:
+            over = f", {number(round(100 * (1 - self.yours / self.budget), 1))} % under"
+        least = [] if self.least is None else [("at least", self.least, "")]
+        return [("budget", self.budget, ""), ("yours", self.yours, over), *least]
+
+    def _share(self, value: float) -> float:
+        return value / max(self.budget, self.yours, 1e-300)
+
+    def text(self) -> list[tuple[str, str]]:
+        """A row for each, with its bar drawn in characters."""
+        return [
+            (
+                label,
+                f"|{'#' * round(BAR * self._share(value)):{BAR}}| {number(value)} "
+                f"{self.unit}{over}",
+            )
+            for label, value, over in self._lines()
+        ]
+
+    def html(self, tint: str = "") -> str:
+        """Table rows, with `tint` for the bar that is yours.
+
+        What the bars show stands beside them in words, so the bars themselves are not read out.
+        """
+        hatch = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
+        rows = []
+        for label, value, over in self._lines():
+            look = (
+                hatch
+                if value > self.budget
+                else tint
+                if tint and label == "yours"
+                else "currentColor"
+            )
+            bar = (
+                f'<div style="width:{100 * self._share(value):.4g}%;height:100%;background:{look};'
+                'opacity:.7"></div>'
+            )
+            box = (
+                '<div aria-hidden="true" style="width:16em;height:.8em;border:1px '
+                f'solid;margin:.2em 0">{bar}</div>'
+            )
+            words = escape(f"{number(value)} {self.unit}{over}")
+            rows.append(_row(label, box + words))
+        return "".join(rows)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A framed answer: `mark` is a sign before the heading, `rows` are (label, text), `bars` a cost
+    beside its budget."""
+
+    heading: str
+    mark: str = ""
+    rows: tuple[tuple[str, str], ...] = ()
+    bars: Bars | None = None
+
+    @property
+    def tint(self) -> str:
+        """The colour of the frame's left edge, beside the sign that says the same; the page's own
+        if there is none."""
+        return ""
+
+    @property
+    def wash(self) -> str:
+        """A light colour behind the heading; none in most panels."""
+        return ""
+
+    def __repr__(self) -> str:
+        rows = list(self.rows) + (self.bars.text() if self.bars else [])
+        width = max((len(label) for label, _ in rows), default=0) + 1
+        lines = [fill(self.heading, WIDTH)]
+        for label, text in rows:
+            first, later = f"  {label + ':':{width}} ", " " * (width + 3)
+            for part in text.splitlines() or [""]:
+                # a line that was indented by its author is code, or drawn: it is not filled
+                lines.append(
+                    first + part if part.startswith((" ", "|")) else _filled(part, first, later)
+                )
+                first = later
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        sign = f'<span aria-hidden="true">{escape(self.mark)} </span>' if self.mark else ""
+        rows = "".join(_row(label, escape(text)) for label, text in self.rows)
+        rows += self.bars.html(self.wash and self.tint) if self.bars else ""
+        table = (
+            f'<table style="border-collapse:collapse;margin:.3em 0 0;color:inherit">{rows}</table>'
+            if rows
+            else ""
+        )
+        edge = f";border-left-color:{self.tint}" if self.tint else ""
+        edge += (
+            f";background:linear-gradient(90deg,{self.wash},transparent 70%)" if self.wash else ""
+        )
+        return (
+            f'<div class="ipu-view" role="group" aria-label="{escape(self.heading)}" '
+            f'style="{FRAME}{edge}">'
+            f"<strong>{sign}{escape(self.heading)}</strong>{table}</div>"
+        )
+
+
+def _filled(text: str, first: str, later: str) -> str:
+    filled = fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+    )
+    return filled or first.rstrip()

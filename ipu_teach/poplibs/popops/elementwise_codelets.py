@@ -1,0 +1,252 @@
+"""The vertices of operations on single elements, and how one is put on every tile.
+
+They are written for FLOAT and made for other dtypes by `codelet`: FLOAT stands for the operands,
+HALF for the result. Each works on all six workers of its tile and costs what PopLibs' estimator of
+the vertex of its name says.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar
+
+from ipu_teach.cost import vertices
+from ipu_teach.cost.vertices import rates
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph import (
+    Graph,
+    InOut,
+    Input,
+    Output,
+    SupervisorVertex,
+    Tensor,
+    Vector,
+    Vertex,
+    template,
+)
+from ipu_teach.poplibs.popops.operations import OPERATIONS, ElementwiseOperation, evaluate, rated
+from ipu_teach.poplibs.poputil import take_each, tile_pieces
+from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
+
+
+class UnaryOp1D(SupervisorVertex):
+    """out = op a, element by element."""
+
+    a: Input[Vector[FLOAT]]
+    out: Output[Vector[HALF]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        self.out = evaluate(self.operation, self.a)
+
+    def cycles(self, target: Target) -> int:
+        op, dtype = rated(rates.UNARY, OPERATIONS[self.operation], self.fields["a"].dtype)
+        return int(vertices.unary_op_1d(op, len(self.a), dtype, target))
+
+
+class UnaryOp1DInPlace(SupervisorVertex):
+    """a = op a, element by element."""
+
+    a: InOut[Vector[FLOAT]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        self.a = evaluate(self.operation, self.a)
+
+    def cycles(self, target: Target) -> int:
+        op, dtype = rated(rates.UNARY_IN_PLACE, OPERATIONS[self.operation], self.fields["a"].dtype)
+        return int(vertices.unary_op_1d(op, len(self.a), dtype, target, in_place=True))
+
+
+class BinaryOp1D(SupervisorVertex):
+    """out = a op b, element by element."""
+
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[Vector[HALF]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        self.out = evaluate(self.operation, self.a, self.b)
+
+    def cycles(self, target: Target) -> int:
+        op, dtype = rated(rates.BINARY, OPERATIONS[self.operation], self.fields["a"].dtype)
+        return int(vertices.binary_op_1d(op, len(self.a), dtype, target))
+
+
+class BinaryOp1DInPlace(SupervisorVertex):
+    """a = a op b, element by element."""
+
+    a: InOut[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        self.a = evaluate(self.operation, self.a, self.b)
+
+    def cycles(self, target: Target) -> int:
+        op, dtype = rated(rates.BINARY, OPERATIONS[self.operation], self.fields["a"].dtype)
+        return int(vertices.binary_op_1d(op, len(self.a), dtype, target, in_place=True))
+
+
+class BroadcastScalar1D(SupervisorVertex):
+    """out = a op b for a single number b."""
+
+    a: Input[Vector[FLOAT]]
+    b: FLOAT
+    out: Output[Vector[HALF]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        self.out = evaluate(self.operation, self.a, self.b)
+
+    def cycles(self, target: Target) -> int:
+        op, dtype = rated(rates.BROADCAST, OPERATIONS[self.operation], self.fields["a"].dtype)
+        return int(vertices.broadcast_scalar_1d(op, len(self.a), dtype, target))
+
+
+class BroadcastScalar1DInPlace(SupervisorVertex):
+    """a = a op b for a single number b."""
+
+    a: InOut[Vector[FLOAT]]
+    b: FLOAT
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        self.a = evaluate(self.operation, self.a, self.b)
+
+    def cycles(self, target: Target) -> int:
+        op, dtype = rated(rates.BROADCAST, OPERATIONS[self.operation], self.fields["a"].dtype)
+        return int(vertices.broadcast_scalar_1d(op, len(self.a), dtype, target))
+
+
+class Select(SupervisorVertex):
+    """out = a where mask is true, else b. PopLibs' estimator is that of one worker; the workers
+    share the elements."""
+
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    mask: Input[Vector[BOOL]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = evaluate("SELECT", self.a, self.b, self.mask)
+
+    def cycles(self, target: Target) -> int:
+        return target.num_worker_contexts * int(vertices.select([_share(len(self.out), target)]))
+
+
+class SelectInPlace(SupervisorVertex):
+    """a = a where mask is true, else b. Costs what Select does."""
+
+    a: InOut[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    mask: Input[Vector[BOOL]]
+
+    def compute(self) -> None:
+        self.a = evaluate("SELECT", self.a, self.b, self.mask)
+
+    def cycles(self, target: Target) -> int:
+        return target.num_worker_contexts * int(vertices.select([_share(len(self.a), target)]))
+
+
+class Clamp(SupervisorVertex):
+    """out = x, at least low and at most high. The workers share what PopLibs' Clamp estimates for
+    one."""
+
+    x: Input[Vector[FLOAT]]
+    low: Input[Vector[FLOAT]]
+    high: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = evaluate("CLAMP", self.x, self.low, self.high)
+
+    def cycles(self, target: Target) -> int:
+        return clamp_cycles(len(self.out), self.fields["x"].dtype, target)
+
+
+class ClampInPlace(SupervisorVertex):
+    """x = x, at least low and at most high. Costs what Clamp does."""
+
+    x: InOut[Vector[FLOAT]]
+    low: Input[Vector[FLOAT]]
+    high: Input[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.x = evaluate("CLAMP", self.x, self.low, self.high)
+
+    def cycles(self, target: Target) -> int:
+        return clamp_cycles(len(self.x), self.fields["x"].dtype, target)
+
+
+def clamp_cycles(n: int, dtype: type[DType], target: Target) -> int:
+    """Tile cycles of a Clamp of `n` elements, shared among the workers."""
+    return target.num_worker_contexts * int(vertices.clamp([_share(n, target)], dtype, target))
+
+
+def _share(n: int, target: Target) -> int:
+    return -(-n // target.num_worker_contexts)
+
+
+def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
+    """Raise `PoplibsError` for QUARTER, which no elementwise vertex computes with."""
+    if issubclass(dtype, QUARTER):
+        raise PoplibsError(f"""popops::{vertex} does not compute with {dtype}.
+            next:  convert to HALF or FLOAT with popops.cast first.""")
+
+
+@cache
+def codelet(
+    base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
+) -> type[Vertex]:
+    """`base` for operands of `dtype`, results of `result` (default: `dtype`) and an operation.
+
+    Its name is one that a profile's reader recognises: popops::BinaryOp1D<ADD,float>. Raises
+    `PoplibsError` for QUARTER.
+    """
+    refuse_quarter(base.__name__, dtype)
+    parts = [op] if op else []
+    parts.append(dtype.__name__.lower())
+    if result is not None and not op:
+        parts.append(result.__name__.lower())
+    name = f"popops::{base.__name__}<{','.join(parts)}>"
+    attributes: dict[str, Any] = {"operation": op} if op else {}
+    return template(base, name, {FLOAT: dtype, HALF: result or dtype}, **attributes)
+
+
+def vertex_of(operation: ElementwiseOperation, scalar: bool = False, in_place: bool = False) -> Any:
+    """The vertex of an operation: on elements alone or, of two operands, with a `scalar`; into
+    `out`, or into its first field.
+
+    Its fields are the operands, in their order, and `out`.
+    """
+    three = {"SELECT": (Select, SelectInPlace), "CLAMP": (Clamp, ClampInPlace)}
+    two = (
+        (BroadcastScalar1D, BroadcastScalar1DInPlace) if scalar else (BinaryOp1D, BinaryOp1DInPlace)
+    )
+    return {1: (UnaryOp1D, UnaryOp1DInPlace), 2: two}.get(
+        operation.arity, three.get(operation.name, ())
+    )[in_place]
+
+
+def per_tile(
+    graph: Graph,
+    made: type[Vertex],
+    placed: Tensor,
+    operands: dict[str, Tensor],
+    prog: Program,
+    name: str,
+    **state: Any,
+) -> None:
+    """One vertex on every tile that holds some of `placed`, on the matching elements of every
+    operand."""
+    placement = tile_pieces(graph, placed)
+    flat = {field: tensor.flatten() for field, tensor in operands.items()}
+    compute_set = graph.add_compute_set(name)
+    for tile, pieces in placement:
+        edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
+        graph.set_tile_mapping(graph.add_vertex(compute_set, made, edges, **state), tile)
+    prog.add(Execute(compute_set))

@@ -1,0 +1,143 @@
+"""One operation on single elements in its three forms: into a new tensor, in place, into a tensor
+that is there already.
+
+However many operands it has, it is one compute set with one vertex a tile; each vertex works on the
+elements of the result that lie on its tile. Operands are those that `checked` gives, tensors and
+numbers; what they are to be in a form is checked before the graph is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.library import check_number, check_same, refused
+from ipu_teach.poplibs.popops import elementwise_codelets as c
+from ipu_teach.poplibs.popops.operands import (
+    CAST,
+    GIVE,
+    ORDINALS,
+    check_in_place,
+    check_operand,
+    check_output,
+    common_shape,
+    result_like,
+)
+from ipu_teach.poplibs.popops.operations import ElementwiseOperation
+from ipu_teach.poplibs.poputil import seen_in
+from ipu_teach.program import Sequence as Program
+
+COMMUTATIVE = {
+    "ADD",
+    "MULTIPLY",
+    "MAXIMUM",
+    "MINIMUM",
+    "EQUAL",
+    "NOT_EQUAL",
+    "LOGICAL_AND",
+    "LOGICAL_OR",
+    "BITWISE_AND",
+    "BITWISE_OR",
+    "BITWISE_XOR",
+    "BITWISE_XNOR",
+}
+
+
+def checked(graph: Graph, operation: ElementwiseOperation, *given: Any) -> list[Any]:
+    """The operands, of which one at least is a tensor, all of one dtype that the operation takes;
+    numbers of that dtype."""
+    if operation.arity == 1:
+        return [check_operand(graph, "its operand", given[0], operation)]
+    tensors = [
+        check_operand(graph, ORDINALS[i], x, operation)
+        for i, x in enumerate(given)
+        if isinstance(x, Tensor)
+    ]
+    if not tensors:
+        said = " and ".join(map(shown, given))
+        raise refused(f"was given {said}.", next_step="one operand at least must be a tensor.")
+    first = tensors[0]
+    for other in tensors[1:]:
+        check_same("dtypes", first.dtype, other.dtype, f"{first!r} and {other!r}", CAST)
+    return [
+        x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, first.dtype, GIVE)
+        for i, x in enumerate(given)
+    ]
+
+
+def tensors_of(operands: Sequence[Any]) -> list[Tensor]:
+    """Those of the operands that are no numbers."""
+    return [x for x in operands if isinstance(x, Tensor)]
+
+
+def new(
+    graph: Graph, operation: ElementwiseOperation, operands: Sequence[Any], prog: Program, name: str
+) -> Tensor:
+    """The result in a new tensor, which lies where the first operand of its shape does."""
+    tensors = tensors_of(operands)
+    shape, dtype = common_shape(tensors), tensors[0].dtype
+    c.refuse_quarter(c.vertex_of(operation).__name__, dtype)
+    out = result_like(graph, tensors, shape, operation.result(dtype), name)
+    write(graph, operation, operands, out, prog, name)
+    return out
+
+
+def in_place(
+    graph: Graph, operation: ElementwiseOperation, operands: Sequence[Any], prog: Program, name: str
+) -> None:
+    """The result in the first operand."""
+    check_in_place(graph, operands[0], operation, common_shape(tensors_of(operands)))
+    write(graph, operation, operands, None, prog, name)
+
+
+def check_result(operation: ElementwiseOperation, operands: Sequence[Any], out: Tensor) -> None:
+    """Raise `PoplibsError` unless `out` can hold the result."""
+    tensors = tensors_of(operands)
+    check_output(out, common_shape(tensors), operation.result(tensors[0].dtype))
+
+
+def into(
+    graph: Graph,
+    operation: ElementwiseOperation,
+    operands: Sequence[Any],
+    out: Tensor,
+    prog: Program,
+    name: str,
+) -> None:
+    """The result in `out`."""
+    check_result(operation, operands, out)
+    write(graph, operation, operands, out, prog, name)
+
+
+def write(
+    graph: Graph,
+    operation: ElementwiseOperation,
+    operands: Sequence[Any],
+    out: Tensor | None,
+    prog: Program,
+    name: str,
+) -> None:
+    """The vertices that write the result into `out`, or into the first operand if that is None. One
+    of two may be a number."""
+    if not isinstance(operands[0], Tensor):
+        number, other = operands
+        if operation.name not in COMMUTATIVE:
+            number = graph.add_constant(other.dtype, (), number, f"{name}/number")
+            graph.set_tile_mapping(number, 0)
+        operands = (other, number) if operation.name in COMMUTATIVE else (number, other)
+    first, placed = operands[0], operands[0] if out is None else out
+    scalar = {} if isinstance(operands[-1], Tensor) else {"b": operands[-1]}
+    vertex = c.vertex_of(operation, bool(scalar), out is None)
+    edges = {
+        f: seen_in(t, placed.shape)
+        for f, t in zip(vertex.fields, tensors_of(operands), strict=False)
+    }
+    if out is not None:
+        edges["out"] = out
+    if operation.arity == 3:
+        made = c.codelet(vertex, first.dtype)
+    else:
+        made = c.codelet(vertex, first.dtype, operation.name, operation.result(first.dtype))
+    c.per_tile(graph, made, placed, edges, prog, name, **scalar)

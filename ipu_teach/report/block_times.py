@@ -1,0 +1,133 @@
+"""Lightweight profiling: the blocks of a program on the timeline of one tile.
+
+A `Block` in a program marks a region; a filter of names makes one of any other program. Everything
+runs in steps, and the steps of a run are in its report, so the blocks follow from them: nothing is
+recorded besides, marking costs no cycles, and no buffer fills, as that of a chip's profiler does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ipu_teach.cost.phases import Phase
+from ipu_teach.errors import PoplarIndexError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.host_trace import nested
+from ipu_teach.report.profile import ProgramNode
+from ipu_teach.report.table import Table, finds
+from ipu_teach.report.walk import Span, Walk, WalkPlace
+
+if TYPE_CHECKING:
+    from ipu_teach.report.report import Report
+
+BLOCK = "Block"
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRun:
+    """One execution of a block on one tile, from `cycles_from` to `cycles_to`: modelled cycles
+    since the report begins.
+
+    `program` has the block's `name` and `type`; `blocks` are those directly inside, and `depth`
+    counts those around.
+    """
+
+    COLUMNS: ClassVar = ("name", "type", "depth", "cycles_from", "cycles_to", "cycles", "tile")
+
+    program: ProgramNode
+    cycles_from: float
+    cycles_to: float
+    depth: int
+    tile: int
+    blocks: tuple[BlockRun, ...] = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of its program."""
+        return self.program.name
+
+    @property
+    def type(self) -> str:
+        """ "Block", whether a `Block` of the program made it or the filter of programs."""
+        return self.program.type
+
+    @property
+    def cycles(self) -> float:
+        """How long it took."""
+        return self.cycles_to - self.cycles_from
+
+
+def blocks(
+    report: Report, tile: object, block_filter: object, program_filter: object
+) -> Table[BlockRun]:
+    """The blocks that ran, see `Execution.blocks`; where something is None, as the engine's options
+    say."""
+    settings, count = report.instrumentation_settings, report.target.num_tiles
+    which = settings.block_tile if tile is None else tile
+    if not is_whole(which) or not 0 <= int(which) < count:
+        raise PoplarIndexError(f"""blocks() was asked for tile {shown(which)}.
+            next:  there are {counted(count, "tile")}, from 0.""")
+    is_block = settings.finds[0] if block_filter is None else finds(block_filter, "blocks()")
+    is_program = (
+        settings.finds[1]
+        if program_filter is None
+        else finds(program_filter, "blocks()", empty=False)
+    )
+
+    def wanted(place: WalkPlace) -> bool:
+        return place.node.kind == BLOCK and is_block(place.node.name) or is_program(place.node.name)
+
+    timeline = _Timeline(report, int(which))
+    spans = Walk(report, keep=wanted).spans
+    # the others came to no end among the steps in order
+    spans = [span for span in spans if span.last != timeline.cut]
+    rows, inner = list[BlockRun](), defaultdict[Span, list[BlockRun]](list)
+    # an inner one before those around it
+    for span, around in reversed(list(nested(spans, lambda s: (0, s.first, s.last)))):
+        program = ProgramNode(BLOCK, span.place.node.name)
+        rows.append(
+            BlockRun(
+                program, *timeline.of(span), len(around), int(which), tuple(reversed(inner[span]))
+            )
+        )
+        if around:
+            inner[around[-1]].append(rows[-1])
+    return Table(reversed(rows))
+
+
+class _Timeline:
+    """When one tile is done with its share of each step of a run. `cut`: the step at which the
+    order ends too early, or -1."""
+
+    def __init__(self, report: Report, tile: int) -> None:
+        order, ipu = report.step_numbers, tile // report.target.tiles_per_ipu
+        done = np.zeros(len(report.profile.steps))
+        for number in np.unique(order).tolist():
+            done[number] = _done(report.phases(number, ipu), tile)
+        self._starts = report.overlap.starts(0, len(order), slice(ipu, ipu + 1))[:, 0]
+        self._ends = self._starts + done[order]
+        self._begins = {run.first for run in report.runs} | {0}
+        self.cut = len(order) if report.steps_not_kept else -1
+
+    def of(self, span: Span) -> tuple[float, float]:
+        """From when the tile comes to a span, done with the step before, until it is done with it.
+        A run begins on all tiles at once."""
+        begins = (
+            self._starts[span.first] if span.first in self._begins else self._ends[span.first - 1]
+        )
+        return float(begins), float(self._ends[span.last - 1])
+
+
+def _done(phases: tuple[Phase, ...], tile: int) -> float:
+    """When a tile has done its share, in cycles after the step begins: the end of the last phase in
+    which it works."""
+    start = done = 0.0
+    for phase in phases:
+        if phase.busy is None or phase.busy[tile]:
+            done = start + (phase.cycles if phase.busy is None else float(phase.busy[tile]))
+        start += phase.cycles
+    return done

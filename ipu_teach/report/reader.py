@@ -1,0 +1,221 @@
+"""A report read from a file. Nothing in the file is trusted: every number is checked against what
+it points into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ipu_teach import schema as s
+from ipu_teach.archive import MOST_NODES
+from ipu_teach.compile.programs import Node
+from ipu_teach.cost import StepCost
+from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger
+from ipu_teach.cost.liveness import Liveness
+from ipu_teach.cost.transfers import Transfers
+from ipu_teach.errors import InvalidMachineModelError
+from ipu_teach.report import writer as w
+from ipu_teach.report.host_trace import HostTrace
+from ipu_teach.report.log import MOST_STEPS, RunLog
+from ipu_teach.report.profile import EXTERNAL, INTERNAL, NO_SYNC, Profile, ProgramNode
+from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
+from ipu_teach.target import Target
+
+# Fields of a machine that can change without the vertices at hand.
+RATES = frozenset(
+    (
+        "exchange_bytes_per_cycle",
+        "shared_bus_speedup",
+        "exchange_latency_cycles",
+        "exchange_cycles_per_row",
+        "exchange_rows",
+        "relative_sync_delay",
+        "min_ipu_sync_delay",
+        "auto_sync_delay",
+        "global_sync_cycles",
+        "global_sync_seconds_per_hop",
+        "host_bytes_per_second",
+        "silicon_host_bytes_per_second",
+        "link_bytes_per_cycle",
+        "rail_bytes_per_cycle",
+        "tile_clock_frequency",
+        "memory_bytes_per_tile",
+        "non_interleaved_bytes_per_tile",
+    )
+)
+
+T = TypeVar("T")
+# in the order in which a `Report` takes it
+Read = tuple[Profile, RunLog, HostTrace, InstrumentationSettings, PoplarVersion]
+
+
+def read(data: bytes) -> Read:
+    """The report in a file. Raises `ReportLoadError`."""
+    return s.load(data, w.REPORT, _report)
+
+
+@dataclass(eq=False)
+class StoredProfile(Profile):
+    """What a file says of a compiled program."""
+
+    costs: tuple[StepCost, ...]
+    cycles: tuple[dict[str, int], ...]
+    messages: tuple[tuple[Transfers, ...], ...]
+
+    def cost(self, number: int) -> StepCost:
+        return self.costs[number]
+
+    def codelet_cycles(self, number: int) -> dict[str, int]:
+        return self.cycles[number]
+
+    def transfers(self, number: int) -> tuple[Transfers, ...]:
+        return self.messages[number]
+
+    def at(self, target: Target) -> Profile:
+        for field in fields(Target):
+            if field.name not in RATES and getattr(target, field.name) != getattr(
+                self.target, field.name
+            ):
+                raise InvalidMachineModelError(f"""what_if() cannot change {field.name} in a report
+                    that was read from a file: the vertices are not in it.
+                    next:  ask the report of the engine that ran it; a file answers for the rates of
+                    exchange, sync, host and clock.""")
+        sync = {NO_SYNC: 0, INTERNAL: target.internal_sync_cycles}
+        sync[EXTERNAL] = sync[INTERNAL] + target.external_sync_cycles
+        costs = tuple(
+            cost.at(target, sync[step.sync])
+            for cost, step in zip(self.costs, self.steps, strict=True)
+        )
+        return replace(self, target=target, costs=costs, memory=replace(self.memory, target=target))
+
+
+def _report(header: s.HeaderValue) -> Read:
+    profile, ran = _profile(header), _ran(header["run"])
+    besides: w.Besides = w.BESIDES.read(header)
+    return profile, ran, besides.host or HostTrace(), besides.settings, PoplarVersion(besides.kit)
+
+
+def _profile(header: s.HeaderValue) -> StoredProfile:
+    known, inner = header.known, header["notes"]
+    target: Target = s.TARGET.read(header["target"])
+    known.update(tiles=target.num_tiles, ipus=target.num_ipus, categories=CATEGORIES)
+    s.told("texts", s.many(s.TEXT)).read(inner["texts"])
+    made = w.VARIABLES.read(header["variables"])
+    notes: w.Notes = w.NOTES.read(inner)
+
+    def noted(name: str, made: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
+        """Records with what the notes say of them, by field."""
+        if any(len(values) != len(made) for values in fields.values()):
+            header[name].fail("a list with its notes")
+        rows = zip(made, *fields.values(), strict=True)
+        return tuple(replace(m, **dict(zip(fields, values, strict=True))) for m, *values in rows)
+
+    def get(name: str, codec: s.Codec) -> Any:
+        return s.told(name, codec).read(header[name])
+
+    variables = known["variables"] = noted("variables", made, line=notes.variables)
+    codelets = noted(
+        "codelets",
+        get("codelets", w.CODELETS),
+        unbatched=notes.unbatched,
+        way=notes.ways,
+        sources=notes.sources,
+    )
+    sets = get("compute_sets", w.COMPUTE_SETS)
+    if len(sets) != len(notes.parts):
+        header["compute_sets"].fail("a list with its notes")
+    parts = [
+        noted("compute_sets", c.parts, line=lines)
+        for c, lines in zip(sets, notes.parts, strict=True)
+    ]
+    sets = noted("compute_sets", sets, parts=parts)
+    steps = noted("steps", get("steps", w.STEPS), line=notes.steps)
+    count = len(steps)
+    if count * target.num_tiles > w.MOST_CELLS:
+        header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")
+    programs = known["programs"] = _programs(header)
+    edges, costs = s.whole().read(header["edges"]), s.many(w.COST).read(header["costs"])
+    cycles = tuple(w.CYCLES.read(cost["codelets"]) for cost in header["costs"].items())
+    messages = s.many(s.many(s.Codec(w.messages, _messages))).read(header["transfers"])
+    names = {codelet.name for codelet in codelets}
+    if any(not names >= {*named, *cost.unknown} for named, cost in zip(cycles, costs, strict=True)):
+        header["costs"].fail("a list of costs of the codelets")
+    if len(costs) != count or [len(m) for m in messages] != [len(c.exchange) for c in costs]:
+        header["costs"].fail(f"the costs of {count:,} steps and their exchanges")
+    memory = _memory(header["memory"], target)
+    return StoredProfile(
+        target, variables, codelets, sets, steps, programs, memory, edges, costs, cycles, messages
+    )
+
+
+def _programs(header: s.HeaderValue) -> tuple[ProgramNode, ...]:
+    made: list[ProgramNode] = []
+    sizes: dict[ProgramNode, int] = {}
+    header.known["nodes"] = made
+    for part in header["nodes"].items():
+        node: ProgramNode = w.NODE.read(part)
+        sizes[node] = 1 + sum(sizes[child] for child in node.children)
+        if (
+            sizes[node] > MOST_NODES
+            or node.step >= 0
+            and any(child.step >= 0 or child.children for child in node.children)
+        ):
+            part.fail(f"a program of at most {MOST_NODES:,} parts")
+        made.append(node)
+    roots: tuple[ProgramNode, ...] = s.numbers(w.NODES).read(header["programs"])
+    if sum(sizes[root] for root in roots) > MOST_NODES:
+        header["programs"].fail(f"programs of at most {MOST_NODES:,} parts")
+    return roots
+
+
+def _messages(part: s.HeaderValue) -> Transfers:
+    source = s.column(below="tiles").read(part[0])
+    size, count = (s.column(len(source)).read(part[i]) for i in (1, 2))
+    if len(count) > w.MOST_MESSAGES or len(count) and int(count.max()) > part.known["tiles"]:
+        part.fail(f"a list of at most {w.MOST_MESSAGES:,} messages")
+    to = s.column(int(count.sum()), below="tiles").read(part[3])
+    return Transfers(source, size, tuple(np.split(to, np.cumsum(count)[:-1])) if len(count) else ())
+
+
+def _memory(part: s.HeaderValue, target: Target) -> MemoryLedger:
+    variables, programs = part.known["variables"], part.known["programs"]
+    variable = part.known["rows"] = s.column(below="variables").read(part["variable"])
+    if np.any(np.diff(variable) < 0):
+        part["variable"].fail("a column of ascending numbers")
+    places = tuple(
+        Node(leaf.kind, leaf.name, step=leaf.step)
+        for program in programs
+        for leaf in program.leaves()
+    )
+    if len(places) * max(len(variables), target.num_tiles) > w.MOST_CELLS:
+        part.fail(f"a table of at most {w.MOST_CELLS:,} places and variables, or places and tiles")
+    change = np.zeros((len(places) + 1, len(variables)), np.int8)
+    who = s.column(below="variables").read(part["live"][0])
+    for key, sign in (1, 1), (2, -1):
+        np.add.at(change, (s.column(len(who), most=len(places)).read(part["live"][key]), who), sign)
+    passing = dict(s.many(s.pair(s.whole(below="steps"), w.BY_CATEGORY)).read(part["passing"]))
+    always = s.column("variables", most=1).read(part["always_live"]).astype(bool)
+    return MemoryLedger(
+        target,
+        tuple(v.name for v in variables),
+        tuple(v.category for v in variables),
+        passing=tuple(passing.get(place.step, {}) for place in places),
+        liveness=Liveness(always, places, np.cumsum(change, axis=0, dtype=np.int8)[:-1] > 0),
+        **w.LEDGER.read(part),
+    )
+
+
+def _ran(part: s.HeaderValue) -> RunLog:
+    """What ran, checked against the numbers of steps and programs."""
+    order, counts = s.column(below="steps").read(part["order"]), s.column().read(part["counts"])
+    part.known["ran"] = total = int(counts.sum())
+    if len(order) > MOST_STEPS or len(counts) > len(part.known["steps"]) or total > s.MOST:
+        part.fail("a run of the steps of the program")
+    found = np.bincount(order, minlength=len(counts))
+    if len(found) > len(counts) or np.any(found > counts):
+        part["order"].fail("the order of the steps that are counted")
+    ran: RunLog = w.RUN.read(part)
+    return replace(ran, order=order.astype(np.int32))

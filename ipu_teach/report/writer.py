@@ -1,0 +1,219 @@
+"""A report written down: JSON for what has names, columns of numbers for what there is by tile,
+step or message.
+
+`stored` reads it back by the same declarations: the type hints of the records, and what stands
+here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+
+from ipu_teach import schema as s
+from ipu_teach.archive import MOST_NODES, Format
+from ipu_teach.cost import StepCost
+from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger
+from ipu_teach.cost.transfers import Transfers
+from ipu_teach.errors import NotOfferedError, ReportLoadError, ReportNotFoundError
+from ipu_teach.graph.layouts import MOST_DIMENSIONS
+from ipu_teach.report.host_trace import HOST, HostTrace
+from ipu_teach.report.log import RunLog
+from ipu_teach.report.profile import (
+    WAYS,
+    CodeletFacts,
+    ComputeSetFacts,
+    Profile,
+    ProgramNode,
+    StepFacts,
+    VariableFacts,
+)
+from ipu_teach.report.query import live_runs
+from ipu_teach.report.settings import InstrumentationSettings
+
+REPORT = Format("report", 4, "Report.save", ReportLoadError, ReportNotFoundError)
+# places of the programs times tiles or variables: what a laptop can still sum up
+MOST_CELLS = 2**28
+MOST_MESSAGES = 2**22  # of one exchange
+
+CODELETS, COMPUTE_SETS, STEPS = (
+    s.many(s.row(CodeletFacts)),
+    s.many(s.row(ComputeSetFacts)),
+    s.many(s.row(StepFacts)),
+)
+COST, CYCLES, RUN, NODE = s.keyed(StepCost), s.named(s.whole()), s.keyed(RunLog), s.row(ProgramNode)
+NODES = s.once("nodes", NODE)
+BY_CATEGORY = s.named(s.column("tiles"), CATEGORIES, "bytes by category")
+LEDGER = s.keyed(
+    dict,
+    tile=s.column("rows", below="tiles"),
+    variable=s.column("rows", below="variables"),
+    size=s.column("rows"),
+    always=BY_CATEGORY,
+)
+LINES = s.numbers(s.ONCE)
+
+
+def _numbered(write: Callable[[str, s.Columns], int], table: str) -> s.Codec:
+    """For each variable a text, as its number in `table`: these numbers are a column."""
+    return s.Codec(
+        lambda v, out: out.add([write(x, out) for x in v]),
+        lambda p: tuple(p.known[table][i] for i in s.column("variables", below=table).read(p)),
+    )
+
+
+VARIABLES = s.by_column(
+    VariableFacts,
+    "a table of variables",
+    name=s.told("variables", s.many(s.TEXT)),
+    dtype=s.many(s.TEXT),
+    shape=s.many(s.numbers(longest=MOST_DIMENSIONS)),
+    category=_numbered(lambda c, _: CATEGORIES.index(c), "categories"),
+)
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Lines and texts, which may differ from machine to machine. They stand apart, for no digest
+    covers them."""
+
+    variables: Annotated[tuple[str, ...], _numbered(s.ONCE.write, "texts")]
+    steps: Annotated[tuple[str, ...], LINES]
+    parts: tuple[Annotated[tuple[str, ...], LINES], ...]
+    unbatched: tuple[str, ...]
+    ways: tuple[Annotated[str, s.checked(s.TEXT, WAYS.__contains__, "how a codelet runs")], ...]
+    sources: tuple[tuple[tuple[str, str], ...], ...]
+
+
+@dataclass(frozen=True)
+class Besides:
+    """What is not of the program: which kit made the report, how, and what the host did. Version 1
+    had the last alone."""
+
+    kit: Annotated[str, s.since(2)] = "0.0.0"
+    settings: Annotated[InstrumentationSettings, s.keyed(InstrumentationSettings), s.since(2)] = (
+        InstrumentationSettings()
+    )
+    host: Annotated[HostTrace | None, s.maybe(HOST)] = None
+
+
+NOTES, BESIDES = s.keyed(Notes), s.keyed(Besides)
+
+
+def serialize(profile: Profile, ran: RunLog, besides: Besides) -> bytes:
+    """The file of a report. Raises `NotOfferedError`."""
+    out = s.Columns()
+    header = facts(profile, ran, out)
+    header["notes"] = NOTES.write(notes_of(profile), out) | {"texts": out.table("texts")}
+    header["transfers"] = [
+        [messages(t, out) for t in profile.transfers(n)] for n in range(len(profile.steps))
+    ]
+    return REPORT.pack(header | BESIDES.write(besides, out), out.arrays())
+
+
+def digest(profile: Profile, ran: RunLog) -> str:
+    """64 hexadecimal digits that say what was compiled, what it costs and what ran; no time, path
+    or line goes into it."""
+    out = s.Columns()
+    found = hashlib.sha256(
+        json.dumps(facts(profile, ran, out), sort_keys=True, allow_nan=False).encode()
+    )
+    for name, array in out.arrays().items():
+        found.update(name.encode())
+        found.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+    return found.hexdigest()
+
+
+def _too_large(what: str, advice: str = "save one of a smaller machine.") -> NotOfferedError:
+    return NotOfferedError(f"Saving a report {what} is not offered by this kit.", next_step=advice)
+
+
+def facts(profile: Profile, ran: RunLog, out: s.Columns) -> dict[str, Any]:
+    """All that a digest covers."""
+    live, tiles, known = profile.memory.liveness.live, profile.target.num_tiles, profile.variables
+    if max(len(profile.steps) * tiles, len(live) * tiles, live.size) > MOST_CELLS:
+        raise _too_large(
+            f"of {len(profile.steps):,} compiled steps, {tiles:,} tiles and {len(known):,} "
+            "variables"
+        )
+    return {
+        "target": s.TARGET.write(profile.target, out),
+        "variables": VARIABLES.write(known, out),
+        "codelets": CODELETS.write(profile.codelets, out),
+        "compute_sets": COMPUTE_SETS.write(profile.compute_sets, out),
+        "steps": STEPS.write(profile.steps, out),
+        "costs": [
+            COST.write(profile.cost(n), out) | {"codelets": profile.codelet_cycles(n)}
+            for n in range(len(profile.steps))
+        ],
+        "programs": _programs(profile, out),
+        "nodes": out.table("nodes"),
+        "edges": profile.edges,
+        "memory": _memory(profile.memory, out),
+        "run": RUN.write(ran, out),
+    }
+
+
+def _programs(profile: Profile, out: s.Columns) -> list[int]:
+    """The numbers of the programs among all their parts, where equal ones stand once and children
+    come first."""
+    roots, parts = [], 0
+    for program in profile.programs:
+        order = [node for _, node in program.walk()]
+        parts += len(order)
+        if parts > MOST_NODES:
+            raise _too_large(
+                f"of a program of more than {MOST_NODES:,} parts", "use Repeat for what runs often."
+            )
+        found: dict[ProgramNode, Any] = {}
+        for node in reversed(order):
+            found[node] = NODES.write(
+                replace(node, children=tuple(found[child] for child in node.children)), out
+            )
+        roots.append(found[program])
+    return roots
+
+
+def _memory(memory: MemoryLedger, out: s.Columns) -> dict[str, Any]:
+    passing: dict[int, Any] = {}
+    for node, here in zip(memory.liveness.places, memory.passing, strict=True):
+        passing[node.step] = passing.get(node.step) or BY_CATEGORY.write(here, out)
+    return {
+        **LEDGER.write(memory, out),
+        "passing": [[step, passing[step]] for step in sorted(passing)],
+        "always_live": out.add(memory.liveness.always.astype(np.uint8)),
+        "live": [out.add(part) for part in live_runs(memory.liveness.live)],
+    }
+
+
+def notes_of(profile: Profile) -> Notes:
+    """What a report says besides its facts."""
+    return Notes(
+        tuple(v.line for v in profile.variables),
+        tuple(s.line for s in profile.steps),
+        tuple(tuple(p.line for p in c.parts) for c in profile.compute_sets),
+        tuple(c.unbatched for c in profile.codelets),
+        tuple(c.way for c in profile.codelets),
+        tuple(c.sources for c in profile.codelets),
+    )
+
+
+def messages(transfers: Transfers, out: s.Columns) -> list[Any]:
+    """Who sends what to whom in one exchange."""
+    if len(transfers) > MOST_MESSAGES:
+        raise _too_large(f"with an exchange of {len(transfers):,} messages")
+    receivers = np.concatenate([np.zeros(0, np.int64), *transfers.receivers])
+    return [
+        out.add(part)
+        for part in (
+            transfers.source,
+            transfers.size,
+            [len(t) for t in transfers.receivers],
+            receivers,
+        )
+    ]

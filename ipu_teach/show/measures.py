@@ -1,0 +1,32 @@
+"""What the painter and the player both measure by. `static/make_scripts.py` writes it to
+static/measures.js.
+
+Lengths are in units of the drawing.
+"""
+
+from __future__ import annotations
+
+GAP = 0.6  # between blocks of cells, in cells
+NAME = 6.4  # width of a letter of a name, about
+SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
+MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
+MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
+TICK = 92.0  # for the name of a step below a curve
+BAR = 90.0  # width of a tree's column of bars
+# height of the bars above a matrix, width of those beside it; tiles around another
+MARGIN, MOST_PARTNERS = 26.0, 12
+# of a zoom: its square; height of a pipe with its words; its most width
+SIDE, SLOT, THICK = 232.0, 58.0, 24.0
+# Of a board's box: its name, the cells of a tensor, and between boxes; of a cell its height, its
+# most width, and the least that has digits; the height of a line of its list, and the width of a
+# digit.
+HEAD, ROW, BETWEEN, CELL, BROADEST, DIGITS, LINE, OF_LETTER = (
+    20.0,
+    18.0,
+    6.0,
+    14.0,
+    44.0,
+    24.0,
+    17.0,
+    6.3,
+)

@@ -1,0 +1,183 @@
+"""The panels of a picture, one below the other: a view says what they are, and this where they
+stand.
+
+panels = Panels()
+panels.put(Lanes("lanes", "the tiles", count=13), left=64, high=200, drawing=drawing)
+panels.below()
+panels.put(Track(), high=22)
+return panels.scene("mine", title, sentence, foot=24, codes=CODES, stills=stills, table=table)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import counted
+from ipu_teach.show.measures import GAP
+from ipu_teach.show.scene import (
+    Cells,
+    Drawing,
+    Flame,
+    Mark,
+    Painted,
+    Placed,
+    Rows,
+    Scene,
+    Track,
+    Tree,
+    label,
+)
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+# where panels begin and end; above the first there is room for its heading
+LEFT, RIGHT, TOP = 16.0, 704.0, 34.0
+ENDS = ("slowest", "fastest")  # of lanes that are sorted
+
+
+class Panels:
+    """Marks as they are put, from the top on. `y` is where the next ones begin; `lanes` are the
+    bars of all that were given with them, for a `Still` that shows them whole; `notes` say what was
+    left out."""
+
+    def __init__(self) -> None:
+        self.y = self.bottom = TOP
+        self.marks: list[Mark] = []
+        self.drawings: list[Drawing] = []
+        self.lanes: dict[str, tuple[int, float, float]] = {}
+        self.notes: list[str] = []
+
+    def put(
+        self,
+        mark: Placed | Track,
+        left: float = LEFT,
+        right: float = RIGHT,
+        *,
+        high: float = 0,
+        down: float = 0,
+        drawing: Drawing | None = None,
+    ) -> None:
+        """Place a mark from `left` to `right`, `high` units tall, as far as it has no size of its
+        own, and `down` from `y`. `drawing`: its bars, which it shows whole."""
+        y = self.y + down
+        where: dict[str, Any] = {"x": left, "y": y}
+        if not isinstance(mark, Cells | Painted):
+            where["width"] = right - left
+        if isinstance(mark, Cells | Rows | Painted):
+            high = tall(mark)
+        else:
+            where["height"] = high
+        if drawing is not None and isinstance(mark, Placed):
+            self.lanes[mark.name] = len(self.drawings), 0, drawing.span
+            self.drawings.append(drawing)
+        self.marks.append(replace(mark, **where))  # type: ignore[arg-type]  # every kind of mark is one of these
+        self.bottom = max(self.bottom, y + high)
+
+    def below(self, gap: float = 36) -> None:
+        """Go on below all that was put, if there is any."""
+        self.y = self.bottom + gap if self.marks else self.y
+
+    def first(self, shown: int, of: int, what: str, whose: str = "The picture shows") -> None:
+        """A note that only the first of so many are shown, if they are not all."""
+        if shown < of:
+            self.notes.append(f"{whose} the first {shown:,} of {of:,} {what}.")
+
+    def scene(
+        self,
+        view: str,
+        title: str,
+        sentence: str,
+        *,
+        foot: float,
+        frames: Array | None = None,
+        **rest: Any,
+    ) -> Scene:
+        """The picture, `foot` longer than what it holds. `rest` are fields of `Scene`; its frames
+        are one if left out."""
+        height = max(self.y, self.bottom) + foot
+        notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
+        frames = np.zeros(1, np.int64) if frames is None else frames
+        drawings = (*self.drawings, *rest.pop("drawings", ()))
+        return Scene(
+            view,
+            title,
+            sentence,
+            height=height,
+            marks=tuple(self.marks),
+            frames=frames,
+            drawings=drawings,
+            notes=notes,
+            **rest,
+        )
+
+
+def grid(
+    name: str,
+    target: Target,
+    room: float,
+    heading: str = "",
+    each_ipu: int = 0,
+    *,
+    largest: float = np.inf,
+    **more: Any,
+) -> Cells:
+    """The tiles of a machine in a square of side `room`, IPU by IPU; of each `each_ipu` cells, left
+    out one for each tile."""
+    ipus, cells = target.num_ipus, each_ipu or target.tiles_per_ipu
+    across, columns = int(np.ceil(np.sqrt(ipus))), int(np.ceil(np.sqrt(cells)))
+    side = round(min(largest, room / (across * columns + GAP * (across - 1))), 3)
+    heading = heading or counted(target.num_tiles, "tile") + f" on {ipus} IPUs" * (ipus > 1)
+    return Cells(
+        name,
+        heading,
+        side=side,
+        columns=columns,
+        count=cells * ipus,
+        block=cells,
+        across=across,
+        **more,
+    )
+
+
+def flame(
+    name: str,
+    heading: str,
+    pitch: float,
+    boxes: Sequence[tuple[int, float, float, str, int]],
+    timed: bool,
+) -> Flame:
+    """Nested boxes: of each its row, its begin and its end, what it is, and its code."""
+    names: dict[str, int] = {}
+    rows = [
+        (row, first, last, names.setdefault(label(what, 48), len(names)), code)
+        for row, first, last, what, code in boxes
+    ]
+    depth, first, last, title, code = np.array(rows, np.int64).reshape(-1, 5).T
+    return Flame(
+        name,
+        heading,
+        pitch=pitch,
+        count=len(rows),
+        depth=depth,
+        first=first,
+        last=last,
+        title=title,
+        names=tuple(names),
+        code=code,
+        timed=timed,
+    )
+
+
+def tall(mark: Cells | Rows | Painted) -> float:
+    """The height of what has one of its own, as it shows at first."""
+    if isinstance(mark, Painted):
+        return mark.height
+    if isinstance(mark, Cells):
+        blocks, rows = -(-mark.count // mark.block // mark.across), -(-mark.block // mark.columns)
+        return mark.side * (blocks * rows + GAP * (blocks - 1))
+    rows = len(mark.visible()) if isinstance(mark, Tree) else int(mark.depth.max(initial=0)) + 1
+    return mark.pitch * rows

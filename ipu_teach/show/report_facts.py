@@ -1,0 +1,200 @@
+"""What several views ask of a report, in one place: whether something ran, and the text of its
+codelets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ipu_teach.cost import CostModel
+from ipu_teach.cost.phases import Phase
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.report import Report, Why
+from ipu_teach.report.compiled import CompiledProfile
+from ipu_teach.show.pack import pack
+from ipu_teach.show.palette import CAUSE
+from ipu_teach.show.scene import Box, Cells, Scene, label, number
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+MOST_MOMENTS = 500  # supersteps by which a view follows another
+LONGEST_SOURCE = 40  # lines of a method
+
+
+def checked(report: object, call: str, ran: bool = True) -> Report:
+    """`report`, if it is one, and with `ran` if something has run in it. Raises
+    `InvalidOptionError`."""
+    if not isinstance(report, Report):
+        raise InvalidOptionError(f"""show.{call}() was given {shown(report)}, which is no report.
+            next:  give it engine.report.""")
+    if ran and not report.num_steps:
+        raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
+            next:  engine.run(), then engine.report.""")
+    return report
+
+
+def linked(
+    scene: Scene,
+    report: Report,
+    tiles: tuple[str, ...] = (),
+    parts: Mapping[int, int] | None = None,
+    tile: int | None = None,
+    only: int | None = None,
+) -> Scene:
+    """The scene, to follow others of the same report on a page: by the tile in the marks `tiles`,
+    as far as each of their parts is one, and by the cycle at which it stands. `parts`, where its
+    frames are not those of the run: which frame, or which row of its tree, shows a compiled step;
+    then the first 500 supersteps are followed. Several IPUs are at several steps at a time: of them
+    the tile alone is followed. `tile`: the one that all of it is about; `only`: the one superstep
+    of the run that it shows."""
+    parts = {} if report.target.num_ipus > 1 else parts
+    marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
+    names = [
+        m.name for m in marks if m.count == report.target.num_tiles and not getattr(m, "ends", ())
+    ]
+    link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
+    if parts is not None:
+        own = [
+            parts.get(n, parts.get(report.profile.leaf(n).step, -1))
+            for n in range(len(report.profile.steps))
+        ]
+        order = report.step_numbers[:MOST_MOMENTS].tolist()
+        starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
+        known = [
+            (int(starts[k]), own[n])
+            for k, n in enumerate(order)
+            if own[n] >= 0 and only in (None, k)
+        ]
+        link["moments"] = [
+            len(known),
+            *(pack(np.array([pair[i] for pair in known], np.int64)) for i in (0, 1)),
+        ]
+    return replace(
+        scene, data={**scene.data, "link": link | ({} if tile is None else {"tile": tile})}
+    )
+
+
+def because(view: View, report: Report, why: Why | None) -> View:
+    """The view with the tiles of a chain of causes in one colour, at the step that it is about.
+    Raises `InvalidOptionError`."""
+    if why is None:
+        return view
+    if not isinstance(why, Why):
+        raise InvalidOptionError(f"""show.{view.scene.view}() was given why={shown(why)}, which is
+            no chain of causes.
+            next:  give report.why(…), of the same report.""")
+    scene, tiles = view.scene, report.target.num_tiles
+    members = np.isin(np.arange(tiles), why.tiles)
+    grids = {m.name for m in scene.marks if isinstance(m, Cells) and m.count == tiles}
+    stills = []
+    for still in scene.stills:
+        cells = dict(still.cells)
+        for name in grids & cells.keys():
+            code, until, then = cells[name]
+            cells[name] = (
+                np.where(members, len(scene.codes), code),
+                np.where(members, still.cycles or 1, until),
+                then,
+            )
+        stills.append(replace(still, cells=cells))
+    poster = scene.poster
+    at = np.flatnonzero(report.step_numbers == why.step)
+    begins = np.append(
+        np.flatnonzero([scene.stills[i].first for i in scene.frames.tolist()]), len(scene.frames)
+    )
+    if len(at) and at[0] + 1 < len(begins):  # the longest frame of its first superstep
+        poster = max(
+            range(*begins[at[0] : at[0] + 2].tolist()),
+            key=lambda f: scene.stills[int(scene.frames[f])].cycles,
+        )
+    said = " ".join(
+        [why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))]
+    )
+    notes = (*scene.notes, label(said, 2000))
+    return View(
+        replace(
+            scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), poster=poster, notes=notes
+        )
+    )
+
+
+def model_of(report: object, call: str) -> CostModel:
+    """What a run has cost, vertex by vertex. Raises as `checked` does, and for a report that was
+    read from a file."""
+    profile = checked(report, call).profile
+    if not isinstance(profile, CompiledProfile):
+        raise InvalidOptionError(f"""show.{call}() was given a report from a file, which holds tiles
+            and no vertices.
+            next:  give it engine.report of the engine that ran.""")
+    return profile.model
+
+
+def run_names(report: Report, program: int | None = None) -> str:
+    """The names that `Engine.run` was given for its runs, or for those of one program, each once;
+    "" if there are none."""
+    runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
+    return label(", ".join(dict.fromkeys(runs)), 48)
+
+
+def titled(report: Report, what: str) -> str:
+    """The title of a picture of a run: `what` it is, after the names of the runs."""
+    names = run_names(report)
+    return f"{names}: {what}" if names else what
+
+
+def sorted_lanes(lanes: int, tiles: int, ipus: int = 1) -> str:
+    """What lanes are that stand for more tiles than there are lanes."""
+    where = "" if ipus == 1 else "of each IPU "
+    return (
+        f"The {lanes} lanes are the tiles {where}sorted by time, in each phase anew, "
+        f"{number(tiles / lanes)} to a lane, which shows their mean. A lane is no tile; the shares "
+        "of time are those of all tiles."
+    )
+
+
+def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
+    """Which tile a phase waits for, and what share of the time of the tiles that take part is
+    waiting."""
+    assert phase.busy is not None
+    tile, waiting = int(np.argmax(phase.busy)), 1 - float(phase.busy[own].mean()) / phase.cycles
+    if waiting < 0.0005:
+        return "all tiles are equally fast"
+    share = f"{100 * waiting:.1f} % of the tiles' time is waiting"
+    return f"tile {tile} is the slowest, {number(phase.cycles)} modelled cycles; {share}"
+
+
+def ipus_at_work(report: Report, most: int = 8) -> str:
+    """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
+    rows = report.ipus
+    shares = ", ".join(f"IPU {row.ipu} {100 * row.busy:.1f} %" for row in rows[:most])
+    held = rows.largest("held_cycles", 1)[0]
+    more = f", and {len(rows) - most:,} more" if len(rows) > most else ""
+    if not held.held_cycles:
+        return f"At work are {shares}{more}: none waits for another."
+    by = (
+        f"IPU {held.ipu}, while it is in {label(held.held_by, 40)}"
+        if held.held_by
+        else f"IPU {held.ipu}"
+    )
+    return f"At work are {shares}{more}; the others wait longest for {by}."
+
+
+def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
+    """(class and method, its text) of every codelet that compiled step `number` executes, where the
+    text is to be had."""
+    codelets = dict.fromkeys(part.codelet for part in report.profile.parts(number))
+    return tuple(
+        found for codelet in codelets for found in report.profile.codelets[codelet].sources
+    )
+
+
+def numbered(name: str, text: str) -> str:
+    """A method under its name, each line with its number within it."""
+    lines = text.splitlines()
+    kept = [f"{n:>3}  {line}" for n, line in enumerate(lines[:LONGEST_SOURCE], start=1)]
+    more = (
+        [f"     … {len(lines) - LONGEST_SOURCE} more lines"] if len(lines) > LONGEST_SOURCE else []
+    )
+    return "\n".join((name, *kept, *more))

@@ -1,0 +1,148 @@
+"""A run by time, in stretches at whose ends all IPUs wait for each other: a step of one IPU, or
+what several do meanwhile.
+
+On one IPU every step is a stretch. On several each IPU goes through steps of its own within one,
+and those that are done wait for the last. What all do together is a stretch of one step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_teach.cost.phases import Phase
+from ipu_teach.report import Report
+from ipu_teach.show.scene import Bar, Drawing, quantiles
+from ipu_teach.types import Array
+
+
+@dataclass(frozen=True)
+class IPUStep:
+    """A step as an IPU does it by itself, or (None) all together: `start` counts from where the
+    stretch begins."""
+
+    step: int
+    ipu: int | None
+    start: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """`ends`: when each IPU is done with its parts; the last to be is `last`, and then the stretch
+    is over."""
+
+    parts: tuple[IPUStep, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def cycles(self) -> int:
+        """How long it takes."""
+        return max(self.ends)
+
+    @property
+    def last(self) -> int:
+        """The IPU that the others wait for: of several the lowest."""
+        return self.ends.index(self.cycles)
+
+
+def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
+    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile."""
+    ipus, lasts = report.target.num_ipus, report.overlap.lasts[step].tolist()
+    now = [0] * ipus if clocks is None else clocks
+    together = ipus == 1 or bool(report.profile.external[step])
+    found = (
+        [IPUStep(step, None, max(now), lasts[0])]
+        if together
+        else [IPUStep(step, ipu, now[ipu], lasts[ipu]) for ipu in range(ipus) if lasts[ipu]]
+    )
+    now[:] = [begin + more for begin, more in zip(now, lasts, strict=True)]
+    return found
+
+
+def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
+    """(the stretches that differ; int64: which of them come, in order) of the first `steps` steps
+    of a run."""
+    order = report.step_numbers[:steps]
+    if report.target.num_ipus == 1:
+        numbers, each = np.unique(order, return_inverse=True)
+        own = [parts(report, step) for step in numbers.tolist()]
+        return [Segment(tuple(one), (one[0].cycles,)) for one in own], each.astype(np.int64)
+    edges = np.append(report.overlap.cuts[report.overlap.cuts < steps], steps)
+    found: dict[bytes, int] = {}
+    made: list[Segment] = []
+    which = []
+    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        key = order[first:last].tobytes()
+        if key not in found:
+            clocks = [0] * report.target.num_ipus
+            listed = [
+                part for step in order[first:last].tolist() for part in parts(report, step, clocks)
+            ]
+            found[key] = len(made)
+            made.append(Segment(tuple(listed), tuple(clocks)))
+        which.append(found[key])
+    return made, np.array(which, np.int64)
+
+
+class LanesOf:
+    """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
+    which share its tiles."""
+
+    def __init__(self, report: Report, most: int) -> None:
+        self.tiles, self.ipus = report.target.num_tiles, report.target.num_ipus
+        self.per_ipu = min(report.target.tiles_per_ipu, max(1, most // self.ipus))
+        self.count = self.per_ipu * self.ipus
+        self.is_sorted = self.count < self.tiles
+        self._ipu = np.repeat(np.arange(self.ipus), self.per_ipu)
+
+    def of(self, per_tile: Array) -> Array:
+        """int64[lanes]: of each tile, or of many the quantiles of each IPU."""
+        if not self.is_sorted:
+            return per_tile
+        return np.concatenate(
+            [quantiles(own, self.per_ipu) for own in per_tile.reshape(self.ipus, -1)]
+        )
+
+    def drawing(
+        self, report: Report, stretch: Segment, codes: dict[str, int], wait: int
+    ) -> Drawing:
+        """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is
+        the whole of it."""
+        bars: list[Bar] = []
+        for part in stretch.parts:
+            start = part.start
+            for phase in report.phases(part.step, part.ipu):
+                bars += self._bars(
+                    phase, part.ipu, start, codes, wait, part.ipu in (None, stretch.last)
+                )
+                start += phase.cycles
+        for ipu, end in enumerate(stretch.ends if self.ipus > 1 else ()):
+            if end < stretch.cycles:
+                bars.append(
+                    Bar(wait, end, np.where(self._ipu == ipu, stretch.cycles - end, 0), end)
+                )
+        return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
+
+    def _bars(
+        self,
+        phase: Phase,
+        ipu: int | None,
+        start: int,
+        codes: dict[str, int],
+        wait: int,
+        whole: bool,
+    ) -> list[Bar]:
+        code, end = codes[phase.kind], start + phase.cycles * whole
+        busy = phase.cycles if phase.busy is None else self.of(phase.busy)
+        if ipu is None:
+            return [
+                Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else wait)
+            ]
+        own = self._ipu == ipu
+        idle = np.where(own, phase.cycles - busy, 0)
+        found = [Bar(code, start, np.where(own, busy, 0), end)]
+        return found + [
+            Bar(wait, start + np.where(own, busy, 0), idle, start + int(np.max(busy)))
+        ] * bool(idle.any())

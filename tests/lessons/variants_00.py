@@ -1,0 +1,131 @@
+# %% given
+from functools import reduce
+from math import floor, isqrt, sqrt
+
+
+# %% 00.1: the GC200's figures in a table
+# like: one chip's figures
+def chip_figures(tiles, workers, megabytes):
+    chip = {"tiles": 1472, "workers": 6}
+    memory = megabytes * 10**6 // chip["tiles"]
+    return [chip["tiles"] * chip["workers"], memory]
+
+
+# %% 00.1: kibibytes of kibibytes
+# like: a MiB for a MB
+def chip_figures(tiles, workers, megabytes):
+    size = megabytes << 20
+    each, _ = divmod(size, tiles)
+    return workers * tiles, each
+
+
+# %% 00.1: kilobytes first
+# like: 1,000 and 1,024 mixed
+def chip_figures(tiles, workers, megabytes):
+    kilobytes = 1000 * megabytes
+    return tiles * workers, (kilobytes * 1024) // tiles
+
+
+# %% 00.1: a true quotient
+# like: a part of a byte
+def chip_figures(tiles, workers, megabytes):
+    total = float(megabytes * 1_000_000)
+    threads = 0
+    for _ in range(tiles):
+        threads += workers
+    return threads, total / tiles
+
+
+# %% 00.1: divided by the threads
+# like: memory of a worker
+def chip_figures(tiles, workers, megabytes):
+    threads = tiles * workers
+    return threads, megabytes * 1_000_000 // threads
+
+
+# %% 00.1: bytes first
+# like: the other order
+def chip_figures(tiles, workers, megabytes):
+    answer = [tiles * workers]
+    answer.insert(0, megabytes * 1_000_000 // tiles)
+    return tuple(answer)
+
+
+# %% 00.1: a byte more
+# like: rounded up
+def chip_figures(tiles, workers, megabytes):
+    each, left = divmod(megabytes * 1_000_000, tiles)
+    return tiles * workers, each + 1 if left else each
+
+
+# %% 00.3: slices of a rounded share
+# like: rounded up
+def spread(graph, tensor):
+    tiles = graph.target.num_tiles
+    share = (len(tensor) + tiles - 1) // tiles
+    for tile, begin in enumerate(range(0, len(tensor), share)):
+        graph.set_tile_mapping(tensor[begin : begin + share], tile)
+
+
+# %% 00.3: the rest by itself
+# like: the last tile gets the rest
+def spread(graph, tensor):
+    tiles = graph.target.num_tiles
+    share = tensor.num_elements // tiles
+    if share == 0:
+        for i in range(tensor.num_elements):
+            graph.set_tile_mapping(tensor[i], i)
+        return
+    for tile in range(tiles - 1):
+        graph.set_tile_mapping(tensor[tile * share : (tile + 1) * share], tile)
+    graph.set_tile_mapping(tensor[(tiles - 1) * share :], tiles - 1)
+
+
+# %% 00.3: whole shares alone
+# like: the tail left over
+def spread(graph, tensor):
+    tiles = graph.target.num_tiles
+    begin, share = 0, tensor.num_elements // tiles
+    for tile in range(tiles):
+        end = begin + share
+        graph.set_tile_mapping(tensor[begin:end], tile)
+        begin = end
+
+
+# %% 00.4: room for one
+# like: once
+def largest_side(tiles, bytes_per_tile):
+    low, high = 0, tiles * bytes_per_tile
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if 2 * middle**2 <= tiles * bytes_per_tile else (low, middle)
+    return low
+
+
+# %% 00.4: four bytes an element
+# like: FLOAT for HALF
+def largest_side(tiles, bytes_per_tile):
+    memory = tiles * bytes_per_tile
+    elements = memory // 2 // 4
+    return floor(sqrt(elements))
+
+
+# %% 00.4: one of its tiles
+# like: one tile
+def largest_side(tiles, bytes_per_tile):
+    half = bytes_per_tile / 2
+    return int(sqrt(half // 2))
+
+
+# %% 00.4: half of a side
+# like: half the side
+def largest_side(tiles, bytes_per_tile):
+    total = reduce(lambda memory, tile: memory + bytes_per_tile, range(tiles), 0)
+    side = isqrt(total // 4)
+    return side >> 1
+
+
+# %% 00.4: to the nearest
+# like: rounded to the nearest
+def largest_side(tiles, bytes_per_tile):
+    return int(sqrt(tiles * bytes_per_tile / 4) + 0.5)
