@@ -1,26 +1,45 @@
-"""python3 run.py [JOB] [arguments]
+__doc__ = """python3 run.py [JOB] [arguments]
 
-  (no job)    open the first lesson in JupyterLab lab 03      open lesson 03 mnist       train
-  lesson 07 headless (--data mnist, --html FILE) test        run every test (further arguments go to
-  pytest; --browser-all: every view on every page, and nothing else) test --quick   run those of
-  tests/quick.txt: under a minute on two cores, the first thing after a change doctor      say what
-  is here and what is missing fuzz        run random programs on every way, against a judge
-  (--minutes N, --seed S) mutants     damage the lessons' answers in small ways, and see that no
-  check lets one pass (mutants 01.2) entered     run the tests, and name the functions that nothing
-  enters (from Python 3.12 on; arguments go to pytest) names       say which lesson shows what each
-  exercise needs, on every path through them pack        make a folder or zip that sets up without a
-  network: the kit, the lessons, the wheels (--python, --system, --zip) bench       measure how fast
-  the kit is, each workload beside a floor (--only w1a,w2; --browser; --peers) hub         a class
-  of scripted learners on JupyterHub, on this machine (--learners N, --trouble) rehearsal   half a
-  day with three scripted learners on the hub, and pictures of the class page size        count the
-  lines of code of each room of the house (size COMMIT: and the change since then) OTHER       is
-  handed to `ipu-teach OTHER`
+  (no job)    open the first lesson in JupyterLab
+  lab 03      open lesson 03
+  mnist       train lesson 07 headless (--data mnist, --html FILE)
+  run 03      run a solved lesson, or a notebook file of yours, without a browser
+  reset 03    put a fresh copy of a lesson into the work folder; your old one is kept beside it
+  doctor      say what is here and what is missing (--workshop: try it all)
+  report      print a saved report, compare two, or write one as a trace for Perfetto
+  class       show how far a class is, from the learners' own progress files
+  golden      print every published figure beside what the kit models
+
+For those who work on the kit:
+
+  test        run every test, and mypy beside them (further arguments go to pytest, and mypy runs
+              only without any, or with -n and a number alone; --browser-all: every view on every
+              page, and nothing else)
+  test --quick   run those of tests/quick.txt: under a minute on two cores, the first thing after
+              a change
+  learner     write the learner's notebooks from the solved ones
+  fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
+  mutants     damage the lessons' answers in small ways, and see that no check lets one pass
+              (mutants 01.2)
+  entered     run the tests, and name the functions that nothing enters (from Python 3.12 on;
+              arguments go to pytest)
+  names       say which lesson shows what each exercise needs, on every path through them
+  pack        make a folder or zip that sets up without a network: the kit, the lessons, the
+              wheels (--python, --system, --zip)
+  bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser;
+              --peers)
+  hub         a class of scripted learners on JupyterHub, on this machine (--learners N, --trouble)
+  rehearsal   half a day with three scripted learners on the hub, and pictures of the class page
+  size        count the lines of code of each room of the house (size COMMIT: and the change since
+              then)
 
 The first use makes .venv beside this file; every job then runs in it. Nothing outside this folder
-is installed."""
+is installed.
+"""
 # Written so that any Python can read it, an old one too: that one must be able to say that it is
 # too old.
 
+import difflib
 import errno
 import glob
 import hashlib
@@ -43,6 +62,8 @@ WHEELS = os.path.join(ROOT, "wheels")
 STAMP = os.path.join(VENV, "ipu_teach.stamp")
 LONGEST_TEXT = 1 << 16  # bytes; what is longer in .venv's folder of programs is no script
 HEARTBEAT = 20  # seconds of silence before a set-up step says that it is still at work
+LAST_LINES = 10  # of what a tool said, where it reached nobody
+KILLED = (128 + 9, 128 + 15)  # what a shell shows for a program that was killed
 UNFINISHED = "unfinished"  # the stamp by which earlier editions marked a .venv that was begun
 
 
@@ -138,41 +159,110 @@ def one_command():
 
 
 class SetupFailed(Exception):
-    """A step of the set-up did not end well. `offline`: for want of a network."""
+    """A step of the set-up did not end well. `unreached`: for the packages could not be reached,
+    and what to do about that; `said`: the tool's own last lines."""
 
-    def __init__(self, text, offline=False):
+    def __init__(self, text, unreached="", said=""):
         Exception.__init__(self, text)
-        self.offline = offline
+        self.unreached, self.said = unreached, said
 
 
-# By these words pip, uv and conda say that they reached nobody.
-NOBODY = (
-    "dns error|resolve host|name ?resolution|getaddrinfo|unreachable|no route to host|failed to "
-    "establish a new connection|"
-    "tcp connect error|error sending request|connection (refused|reset|failed|error|timed "
-    "out)|connectionerror|read timed out"
+# What pip, uv and conda say where packages cannot be reached; what it means; what to do. The first
+# that fits holds: pip ends all of them with "from versions: none".
+UNREACHED = (
+    (
+        "certificate|UnknownIssuer",
+        "a certificate is not trusted",
+        "Look at the clock of this machine. If it is right, a school or company reads what passes, "
+        "and signs it itself: set SSL_CERT_FILE to the file of its certificates (whoever looks "
+        "after the network knows which)",
+    ),
+    (
+        "proxyerror|(connect to|in your|resolve) proxy|proxy auth|tunnel (error|connection|failed)",
+        "the proxy does not let this through",
+        "Set HTTPS_PROXY to its address, with the name and password that it asks for: "
+        "http://NAME:PASSWORD@HOST:PORT",
+    ),
+    (
+        "timed out|timeout was|timeouterror|server error|too many requests|end of file before|"
+        "incompleteread",
+        "the package index answers too late, or breaks off",
+        "Wait a minute (UV_HTTP_TIMEOUT=300 waits longer for each answer)",
+    ),
+    (
+        "dns error|resolve host|name ?resolution|getaddrinfo|unreachable|no route to host|connect "
+        "to server|establish a new connection|tcp connect error|error sending request|connection ?"
+        "(refused|reset|failed|error|closed|aborted)",
+        "there is no network",
+        "Setting up needs one, once: connect, or set HTTPS_PROXY where a proxy stands between",
+    ),
+    (
+        "403 forbidden|401 unauthorized|not found in the package registry|from versions: none|"
+        "there (is no version|are no versions) of",
+        "the package index refuses, or has not what is asked for",
+        "Open a browser: a page to log in at may stand between. If there is none, set "
+        "PIP_INDEX_URL to the index that whoever looks after the network names",
+    ),
 )
 
 
-def offline(text):
-    """Whether what a tool said means that there is no network."""
-    return re.search(NOBODY, text, re.IGNORECASE) is not None
+def unreached(text, kinds=UNREACHED):
+    """(what it means, what to do) where a tool said that packages cannot be reached; else None."""
+    for words, means, step in kinds:
+        if re.search(words, text, re.IGNORECASE):
+            return means, step
+    return None
+
+
+# Of the settings of pip and uv, those that say how packages are reached, and where they are kept
+# on the way. The others change where or how things are installed.
+REACHING = (
+    "INDEX|FIND_LINKS|PROXY|CERT|TLS|TRUSTED_HOST|INSECURE_HOST|TIMEOUT|RETRIES|KEYRING|CACHE|"
+    "CONFIG_FILE|NO_CONFIG|OFFLINE|CONCURRENT_DOWNLOADS"
+)
+# What pip alone was told, and uv must know as well: by the first of these names, where none is set.
+ALIKE = (
+    ("PIP_INDEX_URL", ("UV_DEFAULT_INDEX", "UV_INDEX_URL")),
+    ("PIP_FIND_LINKS", ("UV_FIND_LINKS",)),
+    ("PIP_TRUSTED_HOST", ("UV_INSECURE_HOST",)),
+    ("PIP_PROXY", ("ALL_PROXY", "HTTPS_PROXY", "https_proxy")),
+    ("PIP_CERT", ("SSL_CERT_FILE",)),
+)
 
 
 def setup_environment():
     """The environment of the set-up's steps: uv from .venv-uv, and none of the settings that would
     lead them astray."""
-    env = dict(
-        os.environ,
-        PYTHONPATH=TOOLS,
-        PIP_USER="0",
-        PIP_REQUIRE_VIRTUALENV="0",
-        PIP_ROOT_USER_ACTION="ignore",
-    )
-    env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
-    for name in ("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_PROJECT_ENVIRONMENT", "PYTHONHOME"):
-        env.pop(name, None)
+    env = {}
+    for name, value in os.environ.items():
+        astray = name in ("VIRTUAL_ENV", "CONDA_PREFIX") or name.startswith("PYTHON")
+        if name.startswith(("PIP_", "UV_")):
+            astray = not re.search(REACHING, name)
+        if not astray:
+            env[name] = value
+    for pip, uv in ALIKE:
+        if env.get(pip) and not any(env.get(name) for name in uv):
+            env[uv[0]] = env[pip]
+    if "UV_FIND_LINKS" not in os.environ and "UV_FIND_LINKS" in env:
+        env["UV_FIND_LINKS"] = ",".join(env["UV_FIND_LINKS"].split())
+    if env.get("SSL_CERT_FILE"):
+        env.setdefault("PIP_CERT", env["SSL_CERT_FILE"])
+    # A pip.conf may say otherwise.
+    for name in ("PIP_USER", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIRE_HASHES"):
+        env[name] = "0"
+    env.update(PYTHONPATH=TOOLS, PIP_ROOT_USER_ACTION="ignore", PIP_DISABLE_PIP_VERSION_CHECK="1")
+    if not writable(env.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")):
+        env.setdefault("UV_CACHE_DIR", CACHE)
+        env.setdefault("PIP_CACHE_DIR", CACHE)
     return env
+
+
+def writable(folder):
+    """Whether a folder can be written, or made where it is not yet."""
+    folder = os.path.abspath(os.path.expanduser(folder))
+    while not os.path.exists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
 
 
 def do(what, command, env):
@@ -196,16 +286,29 @@ def do(what, command, env):
             raise
         said.seek(0)
         text = said.read().decode("utf-8", "replace")
-    if status != 0 and offline(text):
-        raise SetupFailed(what + " needs a network, and none answers", True)
-    if status != 0 and re.search("no space left|not enough space", text, re.IGNORECASE):
+    if status == 0:
+        sys.stderr.write(text)
+        return
+    why = None if "--no-index" in command else unreached(text)
+    if why:
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        said = "\n".join(["", "  it said:"] + ["    " + line for line in lines[-LAST_LINES:]])
+        raise SetupFailed(why[0], unreached=why[1], said=said)
+    if re.search("no space left|not enough space|quota exceeded", text, re.IGNORECASE):
         raise SetupFailed(
             "the disk is full: about 700 MB are needed. Make room, then run the same command again"
         )
     sys.stderr.write(text)
-    if status != 0:
-        text = what + " failed (status " + str(status) + "); what it said stands above. "
-        raise SetupFailed(text + "Run the same command again when that is mended")
+    stands = "; what it said stands above. " if text.strip() else "; it said nothing. "
+    if status < 0 or status in KILLED:
+        raise SetupFailed(
+            what
+            + " was killed from outside, most often because memory ran out"
+            + stands
+            + "Run the same command again: it goes on, and fetches nothing twice"
+        )
+    text = what + " failed (status " + str(status) + ")" + stands
+    raise SetupFailed(text + "Run the same command again when that is mended")
 
 
 def local_uv():
@@ -250,8 +353,8 @@ def uv_installer(env):
         if path and answers([path], env):
             return [path, "create", "-y", "-q", "-p", TOOLS, "-c", "conda-forge", "uv"]
     text = (
-        "one of uv, pip and conda is needed, and none is here. Get one with this command, then "
-        "run this again:\n    "
+        "one of uv, pip and conda is needed, and none is here. Get one with this command, then run "
+        "this again:\n    "
     )
     stop(text + one_command(), 2)
 
@@ -371,7 +474,7 @@ def runs_here():
     question = (
         "import sys; sys.exit(sys.version_info[:2] != " + repr(tuple(sys.version_info[:2])) + ")"
     )
-    return read_stamp() != UNFINISHED and silent([PYTHON, "-c", question]) == 0
+    return read_stamp() != UNFINISHED and silent([PYTHON, "-c", question], setup_environment()) == 0
 
 
 def mend(old):
@@ -417,9 +520,8 @@ def build(want):
     options = []
     if folders:
         say(
-            "setting up .venv, once, from the wheels in this folder: about 125 packages, 600 "
-            "MB "
-            "on disk"
+            "setting up .venv, once, from the wheels in this folder: about 125 packages, 600 MB on "
+            "disk"
         )
         check_wheels(folders)
         uv = unpacked_uv(folders, env)
@@ -490,6 +592,19 @@ def one_at_a_time():
         time.sleep(0.5)
 
 
+def other_python():
+    """In words, which Python runs this without any set-up; '' where none does."""
+    version = read_stamp().partition("\n")[0].replace("Python ", "")
+    if not os.path.lexists(VENV):
+        return ""
+    if not re.match(r"3\.\d+$", version) or silent([PYTHON, "-c", ""], setup_environment()) != 0:
+        return ". .venv is as it was"
+    program = newer_python([int(version.split(".")[1])]) or PYTHON
+    return (
+        ". .venv is as it was, for Python " + version + ", and works without a network by: "
+    ) + subprocess.list2cmdline([program, os.path.join(ROOT, "run.py")] + sys.argv[1:])
+
+
 def setup():
     """Make .venv, or mend it; nothing to do where its stamp is right."""
     want = fingerprint()
@@ -509,24 +624,14 @@ def setup():
             return
         build(want)
     except SetupFailed as failure:
-        if not failure.offline:
+        if not failure.unreached:
             stop(str(failure) + (". .venv is as it was" if os.path.lexists(VENV) else ""), 1)
+        text = str(failure)
         if not runs_here():
-            had = (
-                read_stamp().partition("\n")[0].replace("Python", ", for Python")
-                if os.path.lexists(VENV)
-                else None
-            )
-            text = (
-                "there is no network, and setting up needs one, once: connect, then run the "
-                "same command again"
-            )
-            stop(text + ("" if had is None else "; .venv is as it was" + had), 1)
-        say(
-            "there is no network, so .venv stays as it was, though other packages are wanted "
-            "now; "
-            "the next run tries again"
-        )
+            text += ". " + failure.unreached + ", then run the same command again"
+            stop(text + other_python() + failure.said, 1)
+        text += ", so .venv stays as it was, though other packages are wanted now; the next run "
+        say(text + "tries again. " + failure.unreached)
     finally:
         turn.close()
 
@@ -577,6 +682,47 @@ def command_of(words):
     return [PYTHON, "-m", "ipu_teach", job] + rest
 
 
+def mypy_command():
+    """mypy as it runs beside the tests; from 3.12 on the lock has a numpy whose annotations no
+    older Python reads."""
+    newer = ["--python-version", python_version()] if sys.version_info >= (3, 12) else []
+    return [PYTHON, "-m", "mypy"] + newer
+
+
+def all_tests(words):
+    """Whether `run.py` with these words runs every test: then mypy runs beside them."""
+    return words[:1] == ["test"] and re.match("(-n ?[0-9a-z]+)?$", " ".join(words[1:])) is not None
+
+
+def wait_for(process):
+    """The exit status of a process; Ctrl-C reaches it, too, and it decides."""
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            pass
+
+
+def beside(command, other):
+    """Run a command, and another beside it, whose words follow when both are done; the first status
+    that is not 0."""
+    with tempfile.TemporaryFile() as said:
+        second = subprocess.Popen(other, stdout=said, stderr=subprocess.STDOUT)
+        try:
+            status = wait_for(subprocess.Popen(command))
+            # Ctrl-C, by pytest's word and by the signal's: nobody waits for the other
+            if status in (2, -2):
+                return 130
+            second_status = wait_for(second)
+        finally:
+            if second.poll() is None:
+                second.terminate()
+                second.wait()
+        said.seek(0)
+        print("mypy: " + said.read().decode("utf-8", "replace").rstrip())
+    return status or second_status
+
+
 def main():
     if sys.version_info < (3, 10):  # noqa: UP036
         newer = newer_python()
@@ -589,6 +735,15 @@ def main():
     if words[:1] in (["-h"], ["--help"], ["help"]):
         print(__doc__.strip())
         return 0
+    jobs = re.findall(r"^  ([a-z]+) ", __doc__, re.MULTILINE)
+    if words and not words[0].startswith("-") and words[0] not in jobs:
+        near = (
+            ["lab " + words[0]]
+            if words[0].isdigit()
+            else difflib.get_close_matches(words[0], jobs, 1)
+        )
+        text = "there is no job " + repr(words[0]) + (": " + near[0] + "? " if near else ". ")
+        stop(text + "These are there:\n\n" + __doc__.strip(), 2)
     try:
         setup()
     except KeyboardInterrupt:
@@ -606,15 +761,12 @@ def main():
     if words[:1] == ["test"]:
         os.chdir(ROOT)
     command = command_of(words)
+    if all_tests(words):
+        return beside(command, mypy_command())
     if os.name != "nt":
         sys.stdout.flush()
         os.execv(command[0], command)  # this process becomes the job: its status, its Ctrl-C
-    process = subprocess.Popen(command)
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            pass  # the job has had it too, and decides
+    return wait_for(subprocess.Popen(command))
 
 
 if __name__ == "__main__":

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import io
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 
 from ipu_teach import cli, datasets
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons import headless, shelf as shelves
+from ipu_teach.lessons import headless, notebooks as shelves
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -127,7 +129,10 @@ def test_the_server_takes_the_place_of_the_command() -> None:
     became = (
         "[sys.executable, '-c', 'import os; print(os.getpid(), os.environ)'], {'LESSON': 'one'}"
     )
-    program = f"import os, sys; from ipu_teach import cli; print(os.getpid(), flush=True); cli._become({became}); print('left')"
+    program = (
+        "import os, sys; from ipu_teach import cli; print(os.getpid(), flush=True); "
+        f"cli._become({became}); print('left')"
+    )
     said = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
@@ -211,17 +216,178 @@ def test_lab_says_where_it_cannot_write(
     assert "set IPU_TEACH_WORK" in capsys.readouterr().err
 
 
+# --- a home, a work folder or a disk that takes nothing -------------------------------------------
+
+COURSE_COMMANDS = (
+    ("doctor",),
+    ("lab", "--version"),
+    ("reset", "00"),
+    ("run", "mnist", "--html", "page.html"),
+)
+
+
+def as_an_ordinary_user() -> list[str]:
+    """What stands before a command so that the bits of a folder hold for it, for root as well."""
+    if os.name == "nt":
+        pytest.skip("folders have no such bits there")
+    if os.geteuid() != 0:
+        return []
+    if not shutil.which("setpriv"):
+        pytest.skip("root may write everywhere, and setpriv is not here")
+    less = "-dac_override,-dac_read_search"
+    return ["setpriv", f"--bounding-set={less}", f"--inh-caps={less}"]
+
+
+def with_a_full_disk(folder: Path) -> list[str]:
+    """What stands before a command for which a disk without room is mounted at `folder`."""
+    mounted = 'mount -t tmpfs -o size=64k none "$0" && exec "$@"'
+    before = ["unshare", "-rm", "sh", "-c", mounted, str(folder)]
+    try:
+        if subprocess.run([*before, "true"], capture_output=True).returncode == 0:
+            return before
+    except OSError:
+        pass
+    pytest.skip("no disk can be mounted here")
+
+
+def said_by(before: list[str], words: Sequence[str], home: Path, work: Path) -> tuple[int, str]:
+    """The status of a command, and all that it says, with no environment but these two folders."""
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "IPU_TEACH_WORK": str(work)}
+    env["PYTHONPATH"] = str(Path(cli.__file__).parents[1])  # the kit that is tested
+    command = [*before, sys.executable, "-m", "ipu_teach", *words]
+    done = subprocess.run(
+        command,
+        env=env,
+        cwd=work.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert "Traceback" not in done.stdout, done.stdout
+    return done.returncode, done.stdout
+
+
+def test_a_home_that_cannot_be_written_leaves_jupyter_the_work_folder(tmp_path: Path) -> None:
+    before = as_an_ordinary_user()
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir(0o555)
+    status, said = said_by(before, ["doctor"], home, work)
+    row = f"note  home           {home}, not all of it can be written: JUPYTER_CONFIG_DIR, "
+    assert status == 0 and row in said and said.endswith("all is well\n")
+    status, said = said_by(before, ["lab", "--version"], home, work)
+    assert status == 0 and "trusted" not in said
+    own = tmp_path / "own.ipynb"
+    code = "import os, matplotlib; print(matplotlib.get_configdir(), os.environ['IPYTHONDIR'])"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)]), own)
+    status, said = said_by(before, ["run", "own.ipynb"], home, work)
+    kept = work / ".jupyter"
+    assert status == 0 and f"{kept / 'mplconfigdir'} {kept / 'ipythondir'}\n" in said, said
+    assert list(home.iterdir()) == []
+    home.chmod(0o755)
+    assert f"ok    home           {home}\n" in said_by(before, ["doctor"], home, work)[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there a home is a matter of other variables")
+def test_a_user_without_a_home_has_the_work_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
+    cli.move_in()
+    assert cli.check_home() == ("ok", "home", str(tmp_path / "work"))
+
+
+@pytest.mark.parametrize("words", COURSE_COMMANDS, ids=" ".join)
+def test_a_work_folder_that_takes_nothing_is_told_with_what_to_do(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    before = as_an_ordinary_user()
+    work = tmp_path / "folder"
+    work.mkdir(0o555)
+    tmp_path.chmod(0o555)
+    status, said = said_by(before, words, tmp_path, work)
+    assert status == (1 if words == ("doctor",) else 2)
+    if words[0] == "run":
+        assert f"The page cannot be written to {tmp_path / 'page.html'}: Permission denied." in said
+        assert "next:  name a file in a folder that exists and that you may write" in said
+    else:
+        assert "Nothing can be kept in the work folder: Permission denied." in said
+        assert "set IPU_TEACH_WORK to a folder that you may write\n" in said
+    assert "all is well" not in said
+
+
+@pytest.mark.parametrize("words", COURSE_COMMANDS, ids=" ".join)
+def test_a_full_disk_is_told_with_what_to_do(tmp_path: Path, words: tuple[str, ...]) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    before = with_a_full_disk(full)
+    words = tuple(word.replace("page.html", str(full / "page.html")) for word in words)
+    status, said = said_by(before, words, tmp_path, full / "work")
+    assert status == (1 if words == ("doctor",) else 2)
+    if words[0] == "run":
+        assert f"The page cannot be written to {full}/page.html: No space left on device." in said
+        assert "on a disk with room\n" in said
+    else:
+        assert "Nothing can be kept in the work folder: No space left on device." in said
+        assert "set IPU_TEACH_WORK to a folder on another disk, or make room on this one\n" in said
+    assert "all is well" not in said
+
+
+def test_a_disk_that_fills_later_is_no_traceback(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shelf("00_first")
+
+    def full(*words: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "a file")
+
+    monkeypatch.setattr(cli, "learners_copies", full)
+    assert cli.main(["lab"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("This cannot be kept: No space left on device.\n  where: a file\n")
+    monkeypatch.setattr(cli, "learners_copies", lambda lesson: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["lab"])
+
+
+def test_what_cannot_be_trusted_is_told_once(
+    shelf: Shelf,
+    opened: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def locked(self: object, notebook: object) -> None:
+        raise OSError("the store is locked")
+
+    monkeypatch.setattr("nbformat.sign.NotebookNotary.sign", locked)
+    shelves._say_once.cache_clear()
+    for name in ("00_a", "01_b", "02_c"):
+        shelf(name, "1")
+    assert cli.main(["lab"]) == 0
+    assert capsys.readouterr().err.count("could not be marked as trusted (the store is lock") == 1
+
+
 # --- run ------------------------------------------------------------------------------------------
 
 
 def test_run_shows_the_notebooks_lines_and_writes_a_page(
-    shelf: Shelf, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lesson = shelf(
         "07_logistic",
         PARAMETERS,
-        "import os, sys\nfrom pathlib import Path\nprint(DATA, os.getcwd(), sys.executable, sep='\\n')",
-        "Path(os.environ['IPU_TEACH_WORK'], 'progress.json').write_text('{}')\nprint('half', end='')",
+        "import os, sys\nfrom pathlib import Path\nprint(DATA, os.getcwd(), sys.executable, "
+        "sep='\\n')",
+        "Path(os.environ['IPU_TEACH_WORK'], 'progress.json').write_text('{}')\nprint('half', "
+        "end='')",
         "import sys\nfrom tqdm import tqdm\nfor epoch in tqdm(range(3), desc='epoch'):\n    pass",
         "",
         "print('accuracy 0.9')\n'a value'",
@@ -247,7 +413,8 @@ def test_a_failing_cell_is_named_and_the_error_comes_last(
 ) -> None:
     shelf(
         "01_fails",
-        "from ipu_teach.errors import PoplarError\ndef f():\n    raise PoplarError('Clash.', next_step='Part.')",
+        "from ipu_teach.errors import PoplarError\ndef f():\n    raise PoplarError('Clash.', "
+        "next_step='Part.')",
         "print('before')\nf()",
         "print('never')",
     )
@@ -278,7 +445,10 @@ def test_a_dead_kernel_is_no_traceback(shelf: Shelf, capfd: pytest.CaptureFixtur
 
 
 def test_a_notebook_of_ones_own_runs_by_its_path(
-    shelf: Shelf, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     own = shelf("04_mine", "import os\nprint(os.environ['IPU_TEACH_WORK'])").rename(
         tmp_path / "mine.ipynb"
@@ -290,7 +460,10 @@ def test_a_notebook_of_ones_own_runs_by_its_path(
 
 def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_path: Path) -> None:
     widget = "import uuid\nfrom IPython.display import display\n"
-    widget += "display({'application/vnd.jupyter.widget-view+json': {'model_id': uuid.uuid4().hex}, 'text/plain': 'w'}, raw=True)"
+    widget += (
+        "display({'application/vnd.jupyter.widget-view+json': {'model_id': uuid.uuid4().hex}, "
+        "'text/plain': 'w'}, raw=True)"
+    )
     pieces = "import time\nprint('a', flush=True)\ntime.sleep(0.5)\nprint('b')"
     lesson = shelf(
         "05_cost", "import os\nprint(os.environ['OMP_NUM_THREADS'])", "", "6 * 7", widget, pieces
@@ -312,9 +485,9 @@ def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_pat
 def test_ctrl_c_ends_the_kernel_too(shelf: Shelf, tmp_path: Path) -> None:
     shelf("01_slow", "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(100)")
     program = (
-        "import sys, pathlib; from ipu_teach import cli; from ipu_teach.lessons import shelf; "
+        "import sys, pathlib; from ipu_teach import cli; from ipu_teach.lessons import notebooks; "
     )
-    program += "shelf.NOTEBOOKS = pathlib.Path(sys.argv[1]); "
+    program += "notebooks.NOTEBOOKS = pathlib.Path(sys.argv[1]); "
     program += "sys.exit(cli.main(['run', '1']))"
     with subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path / "notebooks")],

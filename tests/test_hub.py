@@ -1,9 +1,13 @@
-"""The hub for a class: what its configurations say, and the arithmetic of the load and the rehearsal, which are commands."""
+"""The hub for a class: what its configurations say, and the arithmetic of the load and the
+rehearsal, which are commands."""
 
 from __future__ import annotations
 
 import os
+import re
 import runpy
+import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,8 +26,9 @@ import figures  # noqa: E402
 import plan  # noqa: E402
 import rehearse  # noqa: E402
 
+from ipu_teach.classroom import command as class_command  # noqa: E402
 from ipu_teach.lessons.exercise import catalogue  # noqa: E402
-from ipu_teach.lessons.shelf import find_lesson  # noqa: E402
+from ipu_teach.lessons.notebooks import find_lesson  # noqa: E402
 
 LANDING = f"/lab/tree/{find_lesson(None).name}"
 
@@ -40,7 +45,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def set_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Config, dict[str, Any]]:
-    """The configuration of one machine, loaded as JupyterHub does; and what else its file defines."""
+    """The configuration of one machine, loaded as JupyterHub does; and what else its file
+    defines."""
     pytest.importorskip("jupyterhub", reason="JupyterHub is an extra: pip install -e '.[hub]'")
     monkeypatch.setenv("IPU_TEACH_HUB", str(folder))
     monkeypatch.setenv("IPU_TEACH_HUB_PASSWORD", "a" * 8)
@@ -133,6 +139,54 @@ def test_without_passwords_the_hub_does_not_start(
         SystemExit, match="IPU_TEACH_HUB_ADMIN_PASSWORD is not set: docs/hub.md says what it is for"
     ):
         runpy.run_path(str(HUB / "jupyterhub_config.py"), {"get_config": Config})
+
+
+def test_a_short_password_is_one_sentence(
+    set_up: tuple[Config, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IPU_TEACH_HUB_PASSWORD", "short")
+    with pytest.raises(SystemExit, match="_PASSWORD has 5 characters: give it 8 or more"):
+        runpy.run_path(str(HUB / "jupyterhub_config.py"), {"get_config": Config})
+
+
+def test_the_rule_for_names_stands_where_they_are_chosen(
+    set_up: tuple[Config, dict[str, Any]],
+) -> None:
+    c, _ = set_up
+    values = yaml.safe_load((HUB / "kubernetes" / "values.yaml").read_text(encoding="utf-8"))
+    there = values["hub"]["config"]
+    said = c.JupyterHub.template_vars["announcement_login"]
+    assert "small letters a to z, digits, - and _" in said
+    assert there["JupyterHub"]["template_vars"]["announcement_login"] == said
+    assert there["Authenticator"]["username_pattern"] == c.Authenticator.username_pattern
+    assert re.fullmatch(c.Authenticator.username_pattern, "zoe-mueller")
+    assert not re.fullmatch(c.Authenticator.username_pattern, "zoë müller")
+
+
+def test_nobody_becomes_an_admin_by_coming_first() -> None:
+    values = yaml.safe_load((HUB / "kubernetes" / "values.yaml").read_text(encoding="utf-8"))
+    there = values["hub"]["config"]
+    assert there["JupyterHub"]["authenticator_class"] == "shared-password"
+    assert "SharedPasswordAuthenticator" not in there  # no password stands in a file
+    page = (HUB.parents[1] / "docs" / "hub.md").read_text(encoding="utf-8")
+    for word in ("user_password", "admin_password"):
+        assert f"--set hub.config.SharedPasswordAuthenticator.{word}=" in page
+    assert "log in as `instructor` yourself, before you give out the address" in page
+
+
+def test_the_class_page_has_a_port_of_its_own(set_up: tuple[Config, dict[str, Any]]) -> None:
+    pytest.importorskip("jupyterhub")
+    services = {service["name"]: service for service in set_up[0].JupyterHub.services}
+    port = services["class"]["url"].rpartition(":")[2]
+    assert port != str(class_command.PORT)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        env = dict(
+            os.environ, JUPYTERHUB_SERVICE_URL=url, JUPYTERHUB_SERVICE_PREFIX="/services/class/"
+        )
+        done = subprocess.run(services["class"]["command"], env=env, capture_output=True, text=True)
+    assert "The class page cannot be served at port" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_littlest_jupyterhub_gets_the_same() -> None:

@@ -1,4 +1,5 @@
-"""`doctor --workshop`: what goes wrong on a laptop is made to go wrong here, and the words for it are those that help."""
+"""`doctor --workshop`: what goes wrong on a laptop is made to go wrong here, and the words for it
+are those that help."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import pytest
 
 from ipu_teach import cli
 from ipu_teach.classroom import preflight
-from ipu_teach.classroom.preflight import Machine, No
+from ipu_teach.classroom.preflight import No, Rehearsal
 
 pytest.importorskip("jupyter_client")
 
@@ -52,8 +53,8 @@ def started_by(*words: str) -> preflight.Opening:
 
 
 @pytest.fixture
-def machine(work: Path, free: int) -> Iterator[Machine]:
-    with Machine(started_by(SERVER, "200"), free) as made:
+def machine(work: Path, free: int) -> Iterator[Rehearsal]:
+    with Rehearsal(started_by(SERVER, "200"), free) as made:
         yield made
 
 
@@ -71,6 +72,8 @@ def test_room_and_a_browser(work: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert preflight.disk().endswith(" GB free")
     monkeypatch.setattr(preflight, "ROOM", 1e9)
     assert "GB free beside your work" in refused(preflight.disk).came
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.GenericBrowser("/usr/bin/lynx"))
     assert (
         refused(preflight.browser).came
@@ -85,10 +88,15 @@ def test_room_and_a_browser(work: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(webbrowser, "get", none)
     no = refused(preflight.browser)
     assert no.came == "none is found" and no.next_step.startswith("install Firefox, Chrome or Edge")
+    for name in preflight.SCREENS:
+        monkeypatch.delenv(name, raising=False)
+    assert preflight.browser() == "none is needed, for this machine has no screen"  # a hub's
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert refused(preflight.browser).came == "none is found"
 
 
 def test_a_port_that_is_taken_is_passed_over_and_all_taken_is_told(
-    machine: Machine, free: int, monkeypatch: pytest.MonkeyPatch
+    machine: Rehearsal, free: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as first, socket.socket() as second:
         first.bind(("127.0.0.1", free))
@@ -110,7 +118,7 @@ def test_a_port_that_is_taken_is_passed_over_and_all_taken_is_told(
 
 
 def test_a_page_is_fetched_past_every_proxy_and_its_server_is_stopped(
-    machine: Machine, free: int, monkeypatch: pytest.MonkeyPatch
+    machine: Rehearsal, free: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # where nothing answers
@@ -136,7 +144,7 @@ def test_a_page_is_fetched_past_every_proxy_and_its_server_is_stopped(
     ],
 )
 def test_a_server_that_does_not_serve(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, words: Any, says: str
+    machine: Rehearsal, monkeypatch: pytest.MonkeyPatch, words: Any, says: str
 ) -> None:
     machine.opening = started_by(*words)
     monkeypatch.setattr(preflight, "LIMIT", 3 if "within" in says else 30)
@@ -159,7 +167,7 @@ def test_ctrl_c_leaves_nothing_behind(
     monkeypatch.setattr(
         preflight, "_stop", lambda process: (stop(process), stopped.append(process.poll()))
     )
-    with pytest.raises(KeyboardInterrupt), Machine(started_by(SERVER, "200"), free) as machine:
+    with pytest.raises(KeyboardInterrupt), Rehearsal(started_by(SERVER, "200"), free) as machine:
         machine.page()
     assert len(stopped) == 1 and stopped[0] is not None and not machine.scratch.exists()
 
@@ -178,7 +186,11 @@ def test_ctrl_c_leaves_nothing_behind(
     ],
 )
 def test_a_kernel_that_another_python_left_behind(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: list[str], says: str
+    machine: Rehearsal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    program: list[str],
+    says: str,
 ) -> None:
     folder = tmp_path / "jupyter" / "kernels" / "python3"
     folder.mkdir(parents=True)
@@ -191,7 +203,7 @@ def test_a_kernel_that_another_python_left_behind(
 
 
 def test_no_kernel_at_all(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Rehearsal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "jupyter_client.kernelspec.jupyter_path", lambda *names: [str(tmp_path / "none")]
@@ -208,7 +220,7 @@ def test_no_kernel_at_all(
 
 @pytest.mark.slow
 def test_a_kernel_runs_a_lesson_to_its_picture(
-    machine: Machine, work: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Rehearsal, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert machine.kernel().startswith("after ")
     assert machine.lesson() == "3 cells of lesson 00, and a picture"
@@ -235,14 +247,14 @@ def test_every_question_is_answered_in_words(
     (tmp_path / "file").touch()
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "file" / "work"))
     fine = [("Is a port free?", lambda: "8888")]
-    monkeypatch.setattr(Machine, "questions", lambda self: fine)
+    monkeypatch.setattr(Rehearsal, "questions", lambda self: fine)
     assert cli.main(["doctor", "--workshop"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert {line.index(word) for line in lines for word in (" yes: ", " no: ") if word in line} == {
         41
     }
     (at,) = (n for n, line in enumerate(lines) if line.startswith("Can your work be kept?"))
-    assert "no: work folder not writable: The work folder cannot be made" in lines[at]
+    assert "no: work folder The work folder cannot be made: " in lines[at]
     assert (
         "set IPU_TEACH_WORK to a folder" in lines[at]
         and lines[at + 1] == "    next: do that, and run this again"
@@ -256,7 +268,7 @@ def test_every_question_is_answered_in_words(
     assert capsys.readouterr().out.splitlines()[-1] == "This machine is ready."
 
 
-def test_a_machine_is_asked_what_a_lesson_needs(machine: Machine) -> None:
+def test_a_machine_is_asked_what_a_lesson_needs(machine: Rehearsal) -> None:
     questions = dict(machine.questions())
     assert len(questions) == 6 and list(questions)[-1] == "Does a lesson run, and show a picture?"
     assert questions["Is a port free?"]() == str(machine.port)

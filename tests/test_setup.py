@@ -1,4 +1,5 @@
-"""Setting up: run.py with stand-ins for uv and conda, the lists of packages, and what conftest.py adds to nbval."""
+"""Setting up: run.py with stand-ins for uv and conda, the lists of packages, and what conftest.py
+adds to nbval."""
 
 from __future__ import annotations
 
@@ -22,8 +23,10 @@ import pytest
 import yaml
 from entered import __main__ as entered
 from size import BUDGETS
+from tools_said import NOBODY, SAID
 
 import ipu_teach
+from ipu_teach import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="the stand-ins are shell scripts")
@@ -195,6 +198,7 @@ def test_all_views_in_a_browser_are_a_command_of_their_own(run_py: ModuleType) -
 # A uv that notes what it was asked and makes a Python that says what it runs.
 UV = r"""#!/bin/sh
 echo "$@" >> "$LOG"
+[ -n "$SETTINGS" ] && env > "$SETTINGS"
 case "$1" in
   venv)
     for folder; do :; done
@@ -204,18 +208,20 @@ case "$1" in
   pip)
     if [ -n "$SLOW" ]; then echo sleeping >> "$LOG"; exec sleep 60; fi
     if [ -n "$OFFLINE" ]; then echo "error: dns error: failed to lookup address" >&2; exit 2; fi
+    if [ -n "$KILLED" ]; then echo "Prepared 60 of 125 packages" >&2; kill -$KILLED $$; fi
     if [ -n "$REFUSED" ]; then echo "${REFUSED}" >&2; exit 1; fi ;;
 esac
 """
 # A conda whose only package is that uv.
 CONDA = r"""#!/bin/sh
 echo conda "$@" >> "$LOG"
-while [ $# -gt 0 ]; do if [ "$1" = -p ]; then mkdir -p "$2/bin"; cp "$UV_SOURCE" "$2/bin/uv"; fi; shift; done
+while [ $# -gt 0 ]; do if [ "$1" = -p ]; then mkdir -p "$2/bin"; cp "$STAND_IN" "$2/bin/uv"; fi; shift; done
 """
 
 
 class Clone:
-    """A folder with run.py and next to nothing else, a PATH with stand-ins, and a Python without pip."""
+    """A folder with run.py and next to nothing else, a PATH with stand-ins, and a Python without
+    pip."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "a clone"  # people's folders have spaces in their names
@@ -234,18 +240,26 @@ class Clone:
         (self.programs / name).write_text(script, encoding="utf-8")
         (self.programs / name).chmod(0o755)
 
-    def start(self, *words: str, **extra: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, apart: bool = False, **extra: str) -> subprocess.Popen[str]:
         env = {"PATH": f"{self.programs}:/usr/bin:/bin", "LOG": str(self.log)}
-        env.update(extra, UV_SOURCE=str(self.programs / "uv-to-copy"))
+        env.update(extra, STAND_IN=str(self.programs / "uv-to-copy"))
         command = [str(self.python), str(self.home / "run.py"), *words]
         pipe = subprocess.PIPE
+        where = self.home.parent
         return subprocess.Popen(
-            command, env=env, cwd=self.home.parent, stdout=pipe, stderr=pipe, text=True
+            command,
+            env=env,
+            cwd=where,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            start_new_session=apart,
         )
 
     def run(self, *words: str, **extra: str) -> tuple[int, str, str]:
         process = self.start(*words, **extra)
         out, err = process.communicate(timeout=60)
+        assert "Traceback" not in err
         return process.returncode, out, err
 
     def asked(self) -> list[str]:
@@ -260,12 +274,69 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
+# A Python of .venv of which each job ends with a status of its own, or, with SLEEP, only by a
+# signal.
+TWO_JOBS = r"""#!/bin/sh
+[ "$1" = -c ] && exit 0
+if [ -n "$SLEEP" ]; then echo "$2 $$" >> "$LOG"; exec sleep 60; fi
+echo job "$@"
+[ "$2" = pytest ] && exit ${PYTEST:-0}
+exit ${MYPY:-0}
+"""
+
+
+@pytest.fixture
+def two_jobs(clone: Clone) -> Clone:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    (clone.home / ".venv" / "bin" / "python").write_text(TWO_JOBS, encoding="utf-8")
+    clone.asked()
+    return clone
+
+
+@needs_posix
+@pytest.mark.parametrize(
+    ("pytest_ends", "mypy_ends", "both"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (5, 1, 5)]
+)
+def test_mypy_runs_beside_all_tests_and_its_status_counts(
+    two_jobs: Clone, pytest_ends: int, mypy_ends: int, both: int
+) -> None:
+    status, out, err = two_jobs.run("test", PYTEST=str(pytest_ends), MYPY=str(mypy_ends))
+    first, second = out.splitlines()
+    assert (status, first, err) == (both, "job -m pytest", "") and second.startswith(
+        "mypy: job -m mypy"
+    )
+    assert two_jobs.run("test", "tests/test_cli.py", MYPY="1")[:2] == (
+        0,
+        "job -m pytest tests/test_cli.py\n",
+    )
+
+
+@needs_posix
+def test_ctrl_c_ends_the_tests_and_mypy(two_jobs: Clone) -> None:
+    process = two_jobs.start("test", SLEEP="yes", apart=True)
+    deadline = time.monotonic() + 30
+    while (
+        not two_jobs.log.exists() or len(two_jobs.log.read_text(encoding="utf-8").splitlines()) < 2
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)
+    jobs = [int(line.split()[1]) for line in two_jobs.asked()]
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in err
+    for job in jobs:
+        with pytest.raises(ProcessLookupError):
+            os.kill(job, 0)
+
+
 def test_readme_says_how_to_add_a_package() -> None:
     """By pip, which the first run puts into .venv, as the next test sees."""
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert (
-        "`%pip install NAME` in a notebook, or `.venv/bin/python -m pip install NAME`, adds a package to `.venv`"
-        in readme
+        "`%pip install NAME` in a notebook, or `.venv/bin/python -m pip install NAME`, adds a "
+        "package to `.venv`" in readme
     )
 
 
@@ -345,10 +416,13 @@ def test_without_a_network_the_old_environment_runs_and_a_new_one_is_asked_for_i
 ) -> None:
     clone.add("uv", UV)
     status, out, err = clone.run("doctor", OFFLINE="yes")
-    assert (status, out) == (1, "") and err.count("\n") == 2
-    assert err.endswith(
-        "there is no network, and setting up needs one, once: connect, then run the same command again\n"
-    )
+    assert (status, out) == (1, "")
+    assert err.splitlines()[1:] == [
+        "run.py: there is no network. Setting up needs one, once: connect, or set HTTPS_PROXY where "
+        "a proxy stands between, then run the same command again",
+        "  it said:",
+        "    error: dns error: failed to lookup address",
+    ]
     clone.run("doctor")
     change_the_lock(clone)
     for _ in range(2):
@@ -461,19 +535,190 @@ def test_somebody_elses_environment_for_another_python_is_left_alone(clone: Clon
     )
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "error: Failed to fetch\n  Caused by: dns error: failed to lookup address information",
-        "NewConnectionError(...): Failed to establish a new connection: [Errno 101] Network is unreachable",
-        "Could not resolve host: conda.example",
-    ],
-)
-def test_a_missing_network_is_known_by_what_the_tools_say(run_py: ModuleType, said: str) -> None:
-    assert run_py.offline(said)
-    assert not run_py.offline(
-        "error: No solution found when resolving dependencies: numpy==9 is unsatisfiable"
+@needs_posix
+@pytest.mark.parametrize("name", SAID)
+def test_what_keeps_packages_away_is_told_apart(
+    clone: Clone, run_py: ModuleType, name: str
+) -> None:
+    means, said = SAID[name]
+    if name.startswith("pip"):  # which brings uv, from beside a Python without one
+        (packages,) = clone.python.parents[1].glob("lib/python*/site-packages")
+        (packages / "pip").mkdir()
+        text = "import os, sys; '--version' in sys.argv or sys.exit(os.environ['REFUSED'])"
+        (packages / "pip" / "__main__.py").write_text(text, encoding="utf-8")
+    else:
+        clone.add("uv", UV)
+    status, out, err = clone.run("doctor", REFUSED=said)
+    (step,) = (step for _, what, step in run_py.UNREACHED if what == means)
+    begun, told, *rest = err.splitlines()
+    assert (status, out) == (1, "") and begun.startswith("run.py: setting up .venv, once")
+    assert told == f"run.py: {means}. {step}, then run the same command again"
+    lines = [line.rstrip() for line in said.splitlines() if line]
+    assert rest == ["  it said:", *("    " + line for line in lines[-run_py.LAST_LINES :])]
+    assert [path.name for path in clone.home.glob(".venv*")] == [".venv-turn"]
+
+
+def test_what_has_another_reason_is_not_taken_for_a_network(run_py: ModuleType) -> None:
+    for said in (
+        "error: No solution found when resolving dependencies: numpy==9 is unsatisfiable",
+        "Because numpy was not found in the provided package locations",
+        "error: Failed to parse environment variable `UV_HTTP_TIMEOUT` with invalid value `2.5`",
+        "ERROR: file certifi-2025.1-py3-none-any.whl does not appear to be a Python project",
+    ):
+        assert run_py.unreached(said) is None
+    assert {means for means, _ in SAID.values()} == {means for _, means, _ in run_py.UNREACHED}
+
+
+@needs_posix
+def test_whatever_keeps_packages_away_the_old_environment_runs(clone: Clone) -> None:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    change_the_lock(clone)
+    means, said = SAID["uv, a certificate of a company"]
+    status, out, err = clone.run("doctor", REFUSED=said)
+    assert (status, out) == (0, "job -m ipu_teach doctor\n")
+    assert f"run.py: {means}, so .venv stays as it was" in err and "set SSL_CERT_FILE" in err
+
+
+@needs_posix
+@pytest.mark.parametrize("number", ["9", "15"])
+def test_a_tool_that_is_killed_half_way(clone: Clone, number: str) -> None:
+    clone.add("uv", UV)
+    status, out, err = clone.run("doctor", KILLED=number)
+    assert (status, out) == (1, "") and err.splitlines()[1:] == [
+        "Prepared 60 of 125 packages",
+        "run.py: installing the packages was killed from outside, most often because memory ran "
+        "out; what it said stands above. Run the same command again: it goes on, and fetches "
+        "nothing twice",
+    ]
+    assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
+
+
+ASTRAY = {
+    "PYTHONWARNINGS": "error",
+    "PYTHONPATH": "/elsewhere",
+    "PYTHONOPTIMIZE": "2",
+    "VIRTUAL_ENV": "/another",
+    "CONDA_PREFIX": "/conda",
+    "PIP_TARGET": "/elsewhere",
+    "PIP_PREFIX": "/elsewhere",
+    "PIP_REQUIRE_HASHES": "1",
+    "PIP_USER": "1",
+    "PIP_CONFIG_SETTINGS": "a=b",
+    "UV_PYTHON": "3.8",
+    "UV_REQUIRE_HASHES": "1",
+    "UV_TARGET": "/elsewhere",
+    "UV_CONSTRAINT": "/elsewhere",
+    "UV_PROJECT_ENVIRONMENT": "/another",
+}
+REACHING = {
+    "PIP_INDEX_URL": "https://index.example/simple",
+    "PIP_EXTRA_INDEX_URL": "https://more.example/simple",
+    "PIP_FIND_LINKS": "/wheels /more",
+    "PIP_PROXY": "proxy.example:3128",
+    "PIP_CERT": "/our/certificates.pem",
+    "PIP_TRUSTED_HOST": "index.example",
+    "PIP_DEFAULT_TIMEOUT": "60",
+    "UV_INDEX_OURS_PASSWORD": "secret",
+    "UV_NATIVE_TLS": "1",
+    "UV_HTTP_TIMEOUT": "60",
+    "NO_PROXY": "localhost",
+}
+
+
+@needs_posix
+def test_only_settings_that_say_how_packages_are_reached_reach_the_set_up(clone: Clone) -> None:
+    clone.add("uv", UV)
+    settings = clone.home.parent / "settings"
+    status, out, err = clone.run("doctor", SETTINGS=str(settings), **ASTRAY, **REACHING)
+    assert (status, out) == (0, "job -m ipu_teach doctor\n") and err.count("\n") == 1
+    seen = dict(
+        line.split("=", 1)
+        for line in settings.read_text(encoding="utf-8").splitlines()
+        if "=" in line
     )
+    assert {name for name in ASTRAY if seen.get(name) == ASTRAY[name]} == set()
+    assert seen["PYTHONPATH"] == str(clone.home / ".venv-uv") and seen["PIP_REQUIRE_HASHES"] == "0"
+    assert {name for name in REACHING if seen.get(name) != REACHING[name]} == set()
+    told = ("UV_DEFAULT_INDEX", "UV_FIND_LINKS", "UV_INSECURE_HOST", "ALL_PROXY", "SSL_CERT_FILE")
+    assert [seen[name] for name in told] == [
+        "https://index.example/simple",
+        "/wheels,/more",
+        "index.example",
+        "proxy.example:3128",
+        "/our/certificates.pem",
+    ]
+
+
+@needs_posix
+def test_what_uv_was_told_stays(clone: Clone) -> None:
+    clone.add("uv", UV)
+    settings = clone.home.parent / "settings"
+    given = {"UV_INDEX_URL": "https://a.example", "PIP_INDEX_URL": "https://b.example"}
+    given |= {"HTTPS_PROXY": "http://c.example", "PIP_PROXY": "d.example"}
+    clone.run("doctor", SETTINGS=str(settings), SSL_CERT_FILE="/ours.pem", **given)
+    seen = settings.read_text(encoding="utf-8")
+    assert "UV_DEFAULT_INDEX" not in seen and "ALL_PROXY" not in seen
+    assert "PIP_CERT=/ours.pem\n" in seen
+
+
+@needs_posix
+def test_a_home_that_cannot_be_written_does_not_keep_uv_from_its_cache(clone: Clone) -> None:
+    clone.add("uv", UV)
+    settings = clone.home.parent / "settings"
+    clone.run("doctor", SETTINGS=str(settings), HOME=str(clone.home.parent))
+    assert "UV_CACHE_DIR" not in settings.read_text(encoding="utf-8")
+    change_the_lock(clone)
+    assert clone.run("doctor", SETTINGS=str(settings), HOME="/dev/null")[0] == 0
+    assert f"UV_CACHE_DIR={clone.home}/.venv-cache\n" in settings.read_text(encoding="utf-8")
+    assert not (clone.home / ".venv-cache").exists()
+
+
+@needs_posix
+def test_without_a_network_the_python_is_named_that_needs_none(clone: Clone) -> None:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    stamp = clone.home / ".venv" / "ipu_teach.stamp"
+    lines = stamp.read_text(encoding="utf-8").splitlines()
+    stamp.write_text("\n".join(["Python 3.99", *lines[1:]]) + "\n", encoding="utf-8")
+    python = clone.home / ".venv" / "bin" / "python"
+    text = python.read_text(encoding="utf-8")
+    # of another version, as the one that run.py asks
+    python.write_text(text.replace("[ ", 'case "$2" in *version_info*) exit 1;; esac\n[ ', 1))
+    status, out, err = clone.run("lab", "03", OFFLINE="yes")
+    told = ". .venv is as it was, for Python 3.99, and works without a network by: "
+    assert (status, out) == (1, "") and NOBODY in err
+    assert f"{told}{python} '{clone.home}/run.py' lab 03\n".replace("'", '"') in err.replace(
+        f'"{python}"', str(python)
+    )
+    clone.add("python3.99", "#!/bin/sh\n")
+    assert (
+        f'{told}python3.99 "{clone.home}/run.py" lab 03\n'
+        in clone.run("lab", "03", OFFLINE="yes")[2]
+    )
+    python.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    assert ". .venv is as it was\n" in clone.run("lab", "03", OFFLINE="yes")[2]
+
+
+@needs_posix
+def test_a_job_that_is_none_is_told_before_any_set_up(clone: Clone) -> None:
+    for word, near in (("lba", "lab"), ("doktor", "doctor"), ("03", "lab 03")):
+        status, out, err = clone.run(word)
+        assert (status, out) == (2, "")
+        assert err.startswith(f"run.py: there is no job {word!r}: {near}? These are there:\n")
+        assert "\n  lab 03      open lesson 03\n" in err
+    assert clone.run("xyzzy")[2].startswith("run.py: there is no job 'xyzzy'. These are there:\n")
+    assert not (clone.home / ".venv").exists()
+
+
+def test_the_help_lists_every_job(run_py: ModuleType) -> None:
+    listed = set(re.findall(r"^  ([a-z]+) ", run_py.__doc__ or "", re.MULTILINE))
+    (kit,) = (action for action in cli.build_parser()._actions if action.dest == "command")
+    own = {job for job in listed if run_py.command_of([job])[1:] != ["-m", "ipu_teach", job]}
+    assert own | set(kit.choices or ()) == listed and len(own) >= 11
+    source = (ROOT / "run.py").read_text(encoding="utf-8")
+    scripts = re.findall(r'^ +"(\w+)": "(?:tests/|bench|pack)', source, re.MULTILINE)
+    assert len(scripts) >= 9 and set(scripts) <= listed
 
 
 @needs_posix
@@ -697,8 +942,14 @@ def test_without_nbval_the_other_tests_run(tmp_path: Path) -> None:
 def test_functions_that_nothing_enters_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = "def a():\n    def b():\n        return 1\n    return b\nclass C:\n    @property\n    def d(self):\n        return 2\n"
-    source += "    @abstractmethod\n    def e(self):\n        raise TypeError\n    def f(self):\n        ...\n"
+    source = (
+        "def a():\n    def b():\n        return 1\n    return b\nclass C:\n    @property\n    def "
+        "d(self):\n        return 2\n"
+    )
+    source += (
+        "    @abstractmethod\n    def e(self):\n        raise TypeError\n    def f(self):\n        "
+        "...\n"
+    )
     package = tmp_path / "ipu_teach"
     package.mkdir()
     (package / "one.py").write_text(source, encoding="utf-8")
@@ -715,7 +966,10 @@ def test_functions_that_nothing_enters_are_named(
 def test_what_any_process_enters_is_noted(tmp_path: Path) -> None:
     env = dict(os.environ, IPU_TEACH_ENTERED=str(tmp_path), IPU_TEACH_PACKAGE=str(entered.PACKAGE))
     env["PYTHONPATH"] = str(ROOT / "tests" / "entered")
-    code = "import os; from ipu_teach.errors import counted; counted(1, 'tile'); counted(2, 'tile'); os._exit(0)"
+    code = (
+        "import os; from ipu_teach.errors import counted; counted(1, 'tile'); counted(2, 'tile'); "
+        "os._exit(0)"
+    )
     assert subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT).returncode == 0
     left = entered.left_out(tmp_path)
     names = [name.split()[1] for name in left if name.startswith("ipu_teach/errors.py:")]

@@ -1,4 +1,5 @@
-"""The instructor's pages: what they name exists, what they count is there, and what is made from the tests is up to date."""
+"""The instructor's pages: what they name exists, what they count is there, and what is made from
+the tests is up to date."""
 
 from __future__ import annotations
 
@@ -11,14 +12,24 @@ import pytest
 
 from ipu_teach import errors
 from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.shelf import NOTEBOOKS, lessons_in
+from ipu_teach.lessons.naming import LESSON, lesson_of
+from ipu_teach.lessons.notebooks import NOTEBOOKS, lessons_in
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 import make_mistakes  # noqa: E402
 
 SYSTEMS = ("on_linux", "on_macos", "on_windows", "on_a_chromebook", "on_a_hub")
-PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes", "hub", *SYSTEMS)
+PAGES = (
+    "workshop",
+    "quiz",
+    "quiz_answers",
+    "glossary",
+    "troubleshooting",
+    "mistakes",
+    "hub",
+    *SYSTEMS,
+)
 
 
 def page(name: str) -> str:
@@ -58,7 +69,9 @@ def test_minutes_of_a_timetable_go_up() -> None:
 
 
 TERMS = re.findall(
-    r"^### (.+)\n\n(.+) \*(?:Lesson (\d\d)|In no lesson yet)\*$", page("glossary"), re.MULTILINE
+    rf"^### (.+)\n\n(.+) \*(?:Lesson ({LESSON})|In no lesson yet)\*$",
+    page("glossary"),
+    re.MULTILINE,
 )
 
 
@@ -109,7 +122,7 @@ def test_a_term_is_told_once_in_two_sentences() -> None:
 
 def test_a_term_is_linked_where_its_lesson_brings_it_in() -> None:
     lessons = {
-        path.name[:2]: path.read_text(encoding="utf-8")
+        lesson_of(path.name): path.read_text(encoding="utf-8")
         for path in lessons_in(NOTEBOOKS / "solutions")
     }
     linked = {
@@ -122,7 +135,7 @@ def test_a_term_is_linked_where_its_lesson_brings_it_in() -> None:
 
 
 def test_every_question_has_its_answer() -> None:
-    questions, answers = page("quiz").split("## Answers")
+    questions, answers = page("quiz"), page("quiz_answers")
     numbers = [str(number) for number in range(1, 21)]
     assert (
         re.findall(r"^(\d+)\. .+\?$|^(\d+)\. ", questions, re.MULTILINE)

@@ -1,7 +1,8 @@
 """The class page as a service of a hub, for the instructor alone: class_page.py FOLDER…
 
 The page is that of `ipu-teach class FOLDER… --serve`. Here every request must come from somebody
-whom the hub lets at this service, one of this very machine too: learners' kernels run on it."""
+whom the hub lets at this service, one of this very machine too: learners' kernels run on it.
+"""
 
 import asyncio
 import os
@@ -57,7 +58,14 @@ def application(folders, prefix):
 
 async def main(folders):
     where = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
-    application(folders, os.environ["JUPYTERHUB_SERVICE_PREFIX"]).listen(where.port, where.hostname)
+    pages = application(folders, os.environ["JUPYTERHUB_SERVICE_PREFIX"])
+    try:
+        pages.listen(where.port, where.hostname)
+    except OSError as error:
+        sys.exit(
+            f"The class page cannot be served at port {where.port}: {error.strerror}. Start the "
+            "hub with another in IPU_TEACH_HUB_CLASS_PORT, or change the service's url."
+        )
     await asyncio.Event().wait()
 
 

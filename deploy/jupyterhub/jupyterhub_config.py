@@ -1,11 +1,13 @@
 """JupyterHub for a class on one machine, everybody under one account of it: for a room that trusts
 itself.
 
-    IPU_TEACH_HUB_PASSWORD=… IPU_TEACH_HUB_ADMIN_PASSWORD=… python -m jupyterhub -f deploy/jupyterhub/jupyterhub_config.py
+    IPU_TEACH_HUB_PASSWORD=… IPU_TEACH_HUB_ADMIN_PASSWORD=… \\
+        python -m jupyterhub -f deploy/jupyterhub/jupyterhub_config.py
 
 The lessons come with the kit; a learner gets copies of her own in `work` in her folder. docs/hub.md
 tells the rest: accounts of their own (The Littlest JupyterHub), many machines (Kubernetes), and
-what was measured."""
+what was measured.
+"""
 
 import os
 import resource
@@ -26,11 +28,15 @@ FOLDER.mkdir(parents=True, exist_ok=True)
 FOLDER.chmod(0o700)  # what the hub remembers is worth a password
 
 
-def told(name):
-    """What the variable says. The hub does not start without it."""
-    if not os.environ.get(name):
+def told(name, least):
+    """What the variable says, a password. The hub does not start without it, nor with a short
+    one."""
+    password = os.environ.get(name, "")
+    if not password:
         sys.exit(f"{name} is not set: docs/hub.md says what it is for")
-    return os.environ[name]
+    if len(password) < least:
+        sys.exit(f"{name} has {len(password)} characters: give it {least} or more")
+    return password
 
 
 class RoomSpawner(SimpleLocalProcessSpawner):
@@ -63,11 +69,16 @@ c = get_config()  # noqa: F821  JupyterHub brings it
 # Who comes. Learners share a password and choose a name; the instructor has a password of her own,
 # of 32 characters or more.
 c.JupyterHub.authenticator_class = "shared-password"
-c.SharedPasswordAuthenticator.user_password = told("IPU_TEACH_HUB_PASSWORD")
-c.SharedPasswordAuthenticator.admin_password = told("IPU_TEACH_HUB_ADMIN_PASSWORD")
+c.SharedPasswordAuthenticator.user_password = told("IPU_TEACH_HUB_PASSWORD", 8)
+c.SharedPasswordAuthenticator.admin_password = told("IPU_TEACH_HUB_ADMIN_PASSWORD", 32)
 c.Authenticator.admin_users = {"instructor"}
 c.Authenticator.allow_all = True
 c.Authenticator.username_pattern = r"^[a-z][a-z0-9_-]{0,31}$"  # it becomes the name of a folder
+# Said where names are chosen: the form itself calls any other name a wrong password.
+c.JupyterHub.template_vars = {
+    "announcement_login": "Choose a name of small letters a to z, digits, - and _, which begins "
+    "with a letter and has 32 signs at most: zoe-mueller, say. Take the same one each time."
+}
 
 # Where they come: this machine alone, until you say otherwise, as http://0.0.0.0:8000.
 c.JupyterHub.bind_url = os.environ.get("IPU_TEACH_HUB_URL", "http://127.0.0.1:8000")
@@ -117,7 +128,7 @@ c.JupyterHub.services = [
     },
     {
         "name": "class",
-        "url": f"http://127.0.0.1:{os.environ.get('IPU_TEACH_HUB_CLASS_PORT', '8899')}",
+        "url": f"http://127.0.0.1:{os.environ.get('IPU_TEACH_HUB_CLASS_PORT', '8898')}",
         "command": [sys.executable, str(HERE / "class_page.py"), str(HOMES)],
         "oauth_no_confirm": True,
     },

@@ -19,6 +19,6 @@ c.Spawner.environment.update(own)  # noqa: F821
 
 # The class page at /services/class, for admins: it runs as root, since learners' homes are closed
 # to each other.
-page = {"name": "class", "url": "http://127.0.0.1:8899", "oauth_no_confirm": True}
+page = {"name": "class", "url": "http://127.0.0.1:8898", "oauth_no_confirm": True}
 page["command"] = [PYTHON, f"{KIT}/deploy/jupyterhub/class_page.py", "/home"]
 c.JupyterHub.services.append(page)  # noqa: F821

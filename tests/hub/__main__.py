@@ -1,9 +1,11 @@
-"""How a class fares on the hub: real JupyterHub, real proxy, scripted learners.    python3 run.py hub [--learners 30]
+"""How a class fares on the hub: real JupyterHub, real proxy, scripted learners.    python3 run.py
+hub [--learners 30]
 
-Each goes through lesson 01 over the kernels' own websocket protocol, at ten times the pace of people: she reads, answers each
-exercise wrong once and then right, and saves. Printed are kernels lost, how long cells took beside the same cells alone,
-and memory. `--trouble` lets one of them take all the memory she can get, and restarts the hub while they work.
-Wants what `pip install -e '.[lab,hub]'` and `npm install configurable-http-proxy` bring. Linux only.
+Each goes through lesson 01 over the kernels' own websocket protocol, at ten times the pace of
+people: she reads, answers each exercise wrong once and then right, and saves. Printed are kernels
+lost, how long cells took beside the same cells alone, and memory. `--trouble` lets one of them take
+all the memory she can get, and restarts the hub while they work. Wants what `pip install -e
+'.[lab,hub]'` and `npm install configurable-http-proxy` bring. Linux only.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from learner import Answer, Learner
 from plan import Step, solved, steps
 from room import Room, free_memory, held, status_of
 
-from ipu_teach.lessons.desk import DONE
+from ipu_teach.lessons.learner_calls import DONE
 from ipu_teach.lessons.state import FILE, NoProgress, read
 
 LESSON = "01"
@@ -66,7 +68,8 @@ async def alone(room: Room, plan: list[Step], pace: float) -> dict[int, list[flo
 
 
 async def arrivals(room: Room, number: int, pace: float) -> tuple[list[Learner], list[float]]:
-    """The learners, all of whom come at once, and seconds that each waited; fewer where memory ends."""
+    """The learners, all of whom come at once, and seconds that each waited; fewer where memory
+    ends."""
     coming: list[tuple[Learner, asyncio.Task[float]]] = []
     for count in range(number):
         if free_memory() < SPARE:
@@ -80,7 +83,8 @@ async def arrivals(room: Room, number: int, pace: float) -> tuple[list[Learner],
 
 
 async def bomb(room: Room, pace: float) -> float:
-    """One more learner, who takes all the memory that she can get; the moment at which she began."""
+    """One more learner, who takes all the memory that she can get; the moment at which she
+    began."""
     one = Learner(room, "bomber", pace)
     await one.arrive()
     await one.open(solved(LESSON).name)
@@ -88,7 +92,8 @@ async def bomb(room: Room, pace: float) -> float:
     answer = await one.run(BOMB)
     said = answer.outputs[-1].get("ename", "") if answer.outputs else ""
     print(
-        f"the bomb: {said or answer.status} after {answer.seconds:.1f} s, {one.kernels_lost} of her kernels lost"
+        f"the bomb: {said or answer.status} after {answer.seconds:.1f} s, {one.kernels_lost} of "
+        "her kernels lost"
     )
     await one.leave()
     return began
@@ -102,12 +107,14 @@ async def whole(given: argparse.Namespace, room: Room) -> bool:
     print(f"the hub is up after {await room.start():.1f} s")
     base = await alone(room, plan, given.pace)
     print(
-        f"alone, {ALONE} times: {sum(map(median, base.values())):.1f} s of waiting for {len(plan)} cells, {loaded()}"
+        f"alone, {ALONE} times: {sum(map(median, base.values())):.1f} s of waiting for {len(plan)} "
+        f"cells, {loaded()}"
     )
     learners, waits = await arrivals(room, given.learners, given.pace)
     middle, last = quantile(waits, 0.5), max(waits)
     print(
-        f"{len(learners)} come at once: a server after {middle:.0f} s, the last after {last:.0f} s, {loaded()}"
+        f"{len(learners)} come at once: a server after {middle:.0f} s, the last after {last:.0f} "
+        f"s, {loaded()}"
     )
     seen: Seen = {one.name: [] for one in learners}
     began, starts = time.monotonic(), random.Random(1)
@@ -137,19 +144,22 @@ async def whole(given: argparse.Namespace, room: Room) -> bool:
         broke = sum(one.reopened > count for one, count in zip(learners, before, strict=True))
         again = sum(one.repeated for one in learners)
         print(
-            f"; {broke} learners' lines broke and were opened again, {again} cells were run a second time"
+            f"; {broke} learners' lines broke and were opened again, {again} cells were run a "
+            "second time"
         )
     for task in busy:
         await task
     took = time.monotonic() - began
     print(
-        f"lesson {LESSON}, {minutes:.0f} minutes of people at {given.pace:g} times their pace: {took:.0f} s, {loaded()}"
+        f"lesson {LESSON}, {minutes:.0f} minutes of people at {given.pace:g} times their pace: "
+        f"{took:.0f} s, {loaded()}"
     )
     return await verdict(room, learners, seen, plan, base)
 
 
 async def shut_out(room: Room, one: Learner) -> bool:
-    """Whether a learner and a stranger are refused at the class page, by the proxy's address and by its own."""
+    """Whether a learner and a stranger are refused at the class page, by the proxy's address and by
+    its own."""
     for address in (f"{room.url}/services/class", room.class_page + "/services/class"):
         for path in ("/", "/table"):
             for token in (one.token, ""):
@@ -165,7 +175,8 @@ async def verdict(
     plan: list[Step],
     base: dict[int, list[float]],
 ) -> bool:
-    """Print what became of the class; whether no kernel was lost, nothing saved was lost, and the goal was met."""
+    """Print what became of the class; whether no kernel was lost, nothing saved was lost, and the
+    goal was met."""
     answers = [(step, answer) for name in seen for step, answer in seen[name]]
     cells = compared(base, [(step, answer.seconds) for step, answer in answers])
     states = Counter(answer.status for _, answer in answers)
@@ -173,11 +184,13 @@ async def verdict(
     kept = [(await one.stored())["cells"] == one.notebook["cells"] for one in learners]
     lost = sum(one.kernels_lost > 0 or not alive for one, alive in zip(learners, same, strict=True))
     print(
-        f"cells: {told(cells)}; {', '.join(f'{count} {state}' for state, count in states.most_common())}"
+        f"cells: {told(cells)}; "
+        f"{', '.join(f'{count} {state}' for state, count in states.most_common())}"
     )
     step, factor = cells.worst_cell
     print(
-        f"  slowest beside itself alone: cell {plan[step].cell}, {factor:.1f} times at its own 95th percentile"
+        f"  slowest beside itself alone: cell {plan[step].cell}, {factor:.1f} times at its own "
+        "95th percentile"
     )
     done = [solved_by(room, one) for one in learners]
     kept_out = await shut_out(room, learners[0])
@@ -191,7 +204,8 @@ async def verdict(
     each = [memory.get(one.name, 0.0) for one in learners]
     rest = sum(memory.values()) - sum(each)
     print(
-        f"memory: {quantile(each, 0.5):.0f} MB a learner, {max(each):.0f} at most; hub, proxy, services {rest:.0f} MB;",
+        f"memory: {quantile(each, 0.5):.0f} MB a learner, {max(each):.0f} at most; hub, proxy, "
+        f"services {rest:.0f} MB;",
         end=" ",
     )
     print(f"address space of a process {room.address_space():.2f} GB at most")
@@ -203,7 +217,8 @@ async def verdict(
         and states["ok"] == len(answers)
     )
     print(
-        f"the goal, no kernel and nothing saved lost, and {GOAL:g} times at most, is {'met' if met else 'missed'}"
+        f"the goal, no kernel and nothing saved lost, and {GOAL:g} times at most, is "
+        f"{'met' if met else 'missed'}"
     )
     return met
 
@@ -219,7 +234,10 @@ def told(cells: Cells) -> str:
     middle, high, longest = (
         f"{seconds:.2f} s ({times:.1f} times alone)" for seconds, times in both
     )
-    return f"{cells.answers} answers, the middle one {middle}, 95th percentile {high}, longest {longest}"
+    return (
+        f"{cells.answers} answers, the middle one {middle}, 95th percentile {high}, longest "
+        f"{longest}"
+    )
 
 
 def solved_by(room: Room, one: Learner) -> int:
@@ -236,7 +254,8 @@ def solved_by(room: Room, one: Learner) -> int:
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask; 0 where the goal was met, 1 where it was missed, 2 where the hub cannot run here."""
+    """Do what the words ask; 0 where the goal was met, 1 where it was missed, 2 where the hub
+    cannot run here."""
     parser = argparse.ArgumentParser(
         prog="python3 run.py hub",
         description=__doc__,

@@ -1,21 +1,21 @@
-"""What people do in a lesson, and how long they take: steps of a scripted learner, from the lesson itself.
+"""What people do in a lesson, and how long they take: steps of a scripted learner, from the lesson
+itself.
 
-Reading is 200 words a minute, an exercise eight minutes and a prediction one, as the lessons' own minutes are counted.
+Reading is 200 words a minute, an exercise eight minutes and a prediction one, as the lessons' own
+minutes are counted.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "lessons"))
-from wrong import WRONG  # noqa: E402
+from ipu_teach.lessons.exercise import catalogue
+from ipu_teach.lessons.gaps import read_notebook, reference, source_of
+from ipu_teach.lessons.mistakes import all_mistakes
 
-from ipu_teach.lessons.exercise import catalogue  # noqa: E402
-from ipu_teach.lessons.gaps import read_notebook, reference, source_of  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 WORDS = 200.0  # read in a minute
 EXERCISE, PREDICTION = 8.0, 1.0  # minutes
@@ -23,7 +23,8 @@ EXERCISE, PREDICTION = 8.0, 1.0  # minutes
 
 @dataclass(frozen=True)
 class Step:
-    """One cell that is run: its number, its code, minutes of people before it, and the exercise that it belongs to, or ""."""
+    """One cell that is run: its number, its code, minutes of people before it, and the exercise
+    that it belongs to, or ""."""
 
     cell: int
     code: str
@@ -48,8 +49,11 @@ def exercises(lesson: str) -> tuple[str, ...]:
 
 
 def wrongs(exercise: str) -> list[str]:
-    """Code of wrong answers to an exercise: those that are refused with a reason, in their order."""
-    return [one.code for one in WRONG if one.exercise == exercise and one.kind == "not yet"]
+    """Code of wrong answers to an exercise: those that are refused with a reason, in their
+    order."""
+    return [
+        one.code for one in all_mistakes() if one.exercise == exercise and one.kind == "not yet"
+    ]
 
 
 def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:

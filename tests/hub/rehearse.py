@@ -1,8 +1,10 @@
-"""Half a day, rehearsed: three scripted learners of different speed on the hub.    python3 run.py rehearsal [--pace 20]
+"""Half a day, rehearsed: three scripted learners of different speed on the hub.    python3 run.py
+rehearsal [--pace 20]
 
-The minutes are those of the timetable in docs/workshop.md, the answers, wrong and right, those of tests/lessons. Where the
-timetable moves on, so does everybody, done or not. At each break, and at the end, the class page is looked at as the instructor
-sees it, and kept as a picture if Playwright and Chromium are here. Wants what `python3 run.py hub` does.
+The minutes are those of the timetable in docs/workshop.md, the answers, wrong and right, those of
+tests/lessons. Where the timetable moves on, so does everybody, done or not. At each break, and at
+the end, the class page is looked at as the instructor sees it, and kept as a picture if Playwright
+and Chromium are here. Wants what `python3 run.py hub` does.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from room import Room, held
 from ipu_teach.classroom.board import tables, text
 from ipu_teach.classroom.roster import called
 from ipu_teach.lessons.gaps import read_notebook, source_of
+from ipu_teach.lessons.naming import LESSON
 
 # What the half day takes of each lesson, as the timetable says it in words.
 TAKEN = {
@@ -43,7 +46,8 @@ AHEAD = {"07": ("07.4",)}  # for whoever is done early
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of learner: minutes that she takes for one of the plan's, and wrong answers before a right one."""
+    """A kind of learner: minutes that she takes for one of the plan's, and wrong answers before a
+    right one."""
 
     name: str
     slowness: float
@@ -65,7 +69,7 @@ class Slot:
 def timetable(page: str, title: str = "Half a day") -> list[Slot]:
     """The rows of the timetable under a title, from the text of docs/workshop.md."""
     rows = re.findall(
-        r"^\| (\d+) \| (\d\d)?", page.split(f"## {title}\n")[1].split("\n## ")[0], re.MULTILINE
+        rf"^\| (\d+) \| ({LESSON})?", page.split(f"## {title}\n")[1].split("\n## ")[0], re.MULTILINE
     )
     minutes = [int(minute) for minute, _ in rows]
     return [
@@ -75,7 +79,8 @@ def timetable(page: str, title: str = "Half a day") -> list[Slot]:
 
 
 def taken(lesson: str, kind: Kind) -> Iterator[Step]:
-    """What a learner of a kind does in a lesson: the exercises of the day; of others she runs the cells and leaves the gaps."""
+    """What a learner of a kind does in a lesson: the exercises of the day; of others she runs the
+    cells and leaves the gaps."""
     blank = [
         source_of(cell) for cell in read_notebook(ROOT / "notebooks" / solved(lesson).name)["cells"]
     ]
@@ -94,14 +99,16 @@ def taken(lesson: str, kind: Kind) -> Iterator[Step]:
 
 
 async def half_day(given: argparse.Namespace, room: Room) -> bool:
-    """The whole rehearsal; whether no kernel was lost, and whoever had the time solved what there was."""
+    """The whole rehearsal; whether no kernel was lost, and whoever had the time solved what there
+    was."""
     slots = timetable((ROOT / "docs" / "workshop.md").read_text(encoding="utf-8"))
     given.pictures.mkdir(parents=True, exist_ok=True)
     await room.start()
     learners = [(Learner(room, kind.name, given.pace), kind) for kind in KINDS]
     waits = await asyncio.gather(*(one.arrive() for one, _ in learners))
     print(
-        f"load average {os.getloadavg()[0]:.1f}; servers after {', '.join(f'{wait:.0f}' for wait in waits)} s"
+        f"load average {os.getloadavg()[0]:.1f}; servers after "
+        f"{', '.join(f'{wait:.0f}' for wait in waits)} s"
     )
     eye = Eye(room, given.pictures)
     began, space = time.monotonic(), 0.0
@@ -119,7 +126,10 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
         plan, errors, said = list(taken(slot.lesson, kind)), 0, ""
         for number, step in enumerate(plan):
             if minute() + step.minutes > slot.end:
-                said = f"is stopped before cell {step.cell}, {len(plan) - number} of {len(plan)} runs to go"
+                said = (
+                    f"is stopped before cell {step.cell}, {len(plan) - number} of {len(plan)} runs "
+                    "to go"
+                )
                 await until(slot.end)
                 break
             await asyncio.sleep(60 * step.minutes / given.pace)
@@ -139,7 +149,8 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
             elif slot.begin:  # a break, or the end
                 await until((slot.begin + slot.end) / 2)
                 print(
-                    f"\nminute {slot.begin}, the class page:\n\n{text(tables(called([str(room.homes)])))}\n"
+                    f"\nminute {slot.begin}, the class "
+                    f"page:\n\n{text(tables(called([str(room.homes)])))}\n"
                 )
                 await eye.look(f"minute{slot.begin:03}")
     finally:
@@ -150,7 +161,8 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
         name for names in TAKEN.values() for name in names if quick.state(name) != "solved"
     ]
     print(
-        f"kernels lost: {lost}; of the day's exercises {quick.name} has open: {', '.join(open_still) or 'none'}"
+        f"kernels lost: {lost}; of the day's exercises {quick.name} has open: "
+        f"{', '.join(open_still) or 'none'}"
     )
     pictures = given.pictures if eye.saw else "none, Playwright or Chromium is missing"
     print(f"address space of a process {space:.2f} GB at most")
@@ -159,7 +171,8 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
 
 
 class Eye:
-    """The instructor's browser: it logs in once, leaves the class page open, and takes pictures of it."""
+    """The instructor's browser: it logs in once, leaves the class page open, and takes pictures of
+    it."""
 
     def __init__(self, room: Room, pictures: Path) -> None:
         self.room, self.pictures, self.saw = room, pictures, 0
@@ -202,7 +215,8 @@ class Eye:
 
 
 def main(words: list[str]) -> int:
-    """Do what the words ask; 0 where all went well, 1 where not, 2 where the hub cannot run here."""
+    """Do what the words ask; 0 where all went well, 1 where not, 2 where the hub cannot run
+    here."""
     parser = argparse.ArgumentParser(prog="python3 run.py rehearsal", description=__doc__)
     parser.add_argument(
         "--pace",

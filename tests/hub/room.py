@@ -1,6 +1,8 @@
-"""The real hub of `deploy/jupyterhub` and its proxy, on loopback, in a folder of its own; nothing of it stays.
+"""The real hub of `deploy/jupyterhub` and its proxy, on loopback, in a folder of its own; nothing
+of it stays.
 
-Every process that the hub starts carries the folder's name in its environment: so they are counted, weighed and ended.
+Every process that the hub starts carries the folder's name in its environment: so they are counted,
+weighed and ended.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
 
-from ipu_teach.lessons.shelf import install_line
+from ipu_teach.lessons.notebooks import install_line
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "deploy" / "jupyterhub" / "jupyterhub_config.py"
@@ -48,7 +50,8 @@ class NotHere(Exception):
 
 
 class Room:
-    """The hub as a process: started, asked, restarted, and cleared away with all that it started."""
+    """The hub as a process: started, asked, restarted, and cleared away with all that it
+    started."""
 
     def __init__(self, memory: str = "") -> None:
         if not shutil.which("configurable-http-proxy"):
@@ -143,7 +146,8 @@ next:  {install_line("ipu_teach[hub]")}""")
     # --- what it started --------------------------------------------------------------------------
 
     def processes(self) -> Iterator[tuple[int, str]]:
-        """(process, learner) of all that runs in this room; learner "" for the hub, its proxy and its services."""
+        """(process, learner) of all that runs in this room; learner "" for the hub, its proxy and
+        its services."""
         mark, home = os.fsencode(self.folder), b"HOME=" + os.fsencode(self.homes) + b"/"
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != os.getpid():
@@ -154,7 +158,8 @@ next:  {install_line("ipu_teach[hub]")}""")
                         yield int(entry.name), os.fsdecode(homes[0]) if homes else ""
 
     def memory(self) -> dict[str, float]:
-        """MB by learner, "" for the hub and what belongs to it: proportional set size, so that shared pages count once."""
+        """MB by learner, "" for the hub and what belongs to it: proportional set size, so that
+        shared pages count once."""
         found: dict[str, float] = {}
         for pid, learner in self.processes():
             with suppress(OSError):
@@ -164,7 +169,8 @@ next:  {install_line("ipu_teach[hub]")}""")
         return found
 
     def address_space(self) -> float:
-        """GB of address space that the largest process of a learner has taken at most; the limit is on that."""
+        """GB of address space that the largest process of a learner has taken at most; the limit is
+        on that."""
         largest = 0
         for pid, learner in self.processes():
             with suppress(OSError):
@@ -204,7 +210,8 @@ async def fetch(method: str, url: str, token: str, body: Any = None, timeout: fl
 
 
 async def status_of(url: str, token: str) -> int:
-    """The status that a page answers with, redirections not followed; without a token as a stranger."""
+    """The status that a page answers with, redirections not followed; without a token as a
+    stranger."""
     headers = {"Authorization": f"token {token}"} if token else {}
     return (
         await AsyncHTTPClient().fetch(
@@ -232,7 +239,8 @@ def free_memory() -> float:
 
 
 def held(given: Namespace, whole: Callable[[Namespace, Room], Awaitable[bool]]) -> int:
-    """Run `whole` in a room of its own, within `LIMIT`; the exit status. Whatever happens, the room is cleared."""
+    """Run `whole` in a room of its own, within `LIMIT`; the exit status. Whatever happens, the room
+    is cleared."""
     room = None
     sys.stdout.reconfigure(line_buffering=True)  # a figure is seen when it is there, in a file too
     # What a service manager or a closed terminal sends is to end it as Ctrl-C does, or processes
