@@ -78,7 +78,7 @@ def check_home() -> Row:
     """Whether what `lab` starts can keep its own, at home or in the work folder."""
     moved = [name for name, folder in homes() if folder == _moved(name)]
     if moved:
-        text = f"not all of it can be written: {', '.join(moved)} are in the work folder"
+        text = f"not all of it can be written: {', '.join(moved)} go into the work folder"
         return "note", "home", f"{os.path.expanduser('~')}, {text}"
     return "ok", "home", os.path.expanduser("~")
 
