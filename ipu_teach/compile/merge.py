@@ -2,12 +2,13 @@
 
 A run of copies that stand side by side in one Sequence is merged up to the first that reads or
 writes what one of them writes, or writes what one of them reads: that one begins a new run. So the
-order in which a program lists its copies matters, and values never depend on it. Only copies within
-one IPU take part; everything else ends a run.
+order in which a program lists its copies matters, and values never depend on it. Copies within an
+IPU are one run and those between IPUs another: in one step with them, a copy within would hold up
+all IPUs. Everything else ends a run.
 
-Of the first run after a compute set, those copies that disturb neither it nor a compute set that
-stands behind all of them go into its superstep: what they bring comes with the exchange before it
-computes.
+Of the first run after a compute set, those copies within an IPU that disturb neither it nor a
+compute set that stands behind all of them go into its superstep: what they bring comes with the
+exchange before it computes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ipu_teach.types import Array
 
 # of several tensors: where the pieces of each begin in the other two, starts, stops
 Pieces = tuple[Array, Array, Array]
+WITHIN_AN_IPU, BETWEEN_IPUS = "within", "between"  # how far a copy goes
 
 
 def merged(
@@ -74,13 +76,16 @@ class _Merger:
         """The parts of a Sequence, runs of copies as one."""
         before: list[Node] = []  # the compute set that stands there
         done = 0
-        for may, found in groupby(children, self._may_merge):
+        for reach, found in groupby(children, self._reach):
             copies = list(found)
             done += len(copies)
-            if not may:
+            if reach is None:
                 before = copies[-1:] if self._touched(copies[-1]) and done < len(children) else []
                 yield from map(self.node, copies[: len(copies) - len(before)])
                 continue
+            if reach == BETWEEN_IPUS and before:  # of which a compute set has no part
+                yield self._together(before)
+                before = []
             sides = [moves(self.steps[copy.step])[0] for copy in copies]
             read, written = (_pieces([pair[side] for pair in sides]) for side in (0, 1))
             first = 0
@@ -139,18 +144,16 @@ class _Merger:
             self._bytes[node.step] = joined(*read), joined(*written)
         return self._bytes[node.step]
 
-    def _may_merge(self, node: Node) -> bool:
-        """True for a copy whose two sides lie on one IPU."""
+    def _reach(self, node: Node) -> str | None:
+        """How far a copy on the device goes: its two sides lie `WITHIN_AN_IPU`, or not; None for
+        any other node."""
         if node.step < 0 or not moves(self.steps[node.step]):
-            return False
+            return None
+        if (target := self.graph.target).num_ipus == 1:
+            return WITHIN_AN_IPU
         _, start, stop = _pieces(moves(self.steps[node.step])[0])
-        target = self.graph.target
-        ipus = (
-            self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
-            if target.num_ipus > 1
-            else start[:0]
-        )
-        return bool(np.all(ipus == ipus[:1]))
+        ipus = self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
+        return WITHIN_AN_IPU if np.all(ipus == ipus[:1]) else BETWEEN_IPUS
 
 
 def _pieces(tensors: Sequence[Tensor]) -> Pieces:
