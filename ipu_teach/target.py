@@ -4,6 +4,7 @@ Every constant says its unit and its source. Sources in short:
 
 - Poplar docs: Graphcore's Poplar API reference, classes Target and IPUModel.
 - PopLibs: graphcore/poplibs, file as named.
+- PopART: graphcore/popart, willow/include/popart, device headers.
 - tut6: graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README and tests.
 - LBM: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches.
 - IPU1 study: Saghetti0/graphcore-ipu-research, research/ipu1/ipu1_consts.c.
@@ -31,6 +32,12 @@ from ipu_teach.errors import (
 from ipu_teach.types import QUARTER, DType, as_dtype
 
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
+# who waits at a talk with the host alone, in PopART's words
+SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
+    "FULL",
+    "SINGLE_PIPELINE",
+    "REPLICA_AND_LADDER",
+)
 MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
 
 
@@ -166,6 +173,12 @@ class Target(WithoutSome):
         "PopLibs Util.cpp: 15 ns each way",
         0,
         1,
+    )
+    sync_pattern: str = _constant(
+        FULL,
+        "all IPUs wait at every talk with the host; each IPU, or each group of them, for itself",
+        "PopART, SyncPattern: Full is the default; a group of IPUs is one IPU here",
+        words=SYNC_PATTERNS,
     )
     host_bytes_per_second: float = _constant(
         8e9,
@@ -353,6 +366,7 @@ _BEGIN = {
     SILICON: ("graphcore-research/tessellate-ipu", "derived from tut6: the same in"),
     GRAPHCORE: (
         "Poplar docs",
+        "PopART",
         "PopLibs",
         "Graphcore, Tile",
         "tut6",

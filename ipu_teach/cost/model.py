@@ -38,7 +38,7 @@ from ipu_teach.graph import DataStream
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
 from ipu_teach.schema import MOST, Codec, PerTile, key, keyed, numbers, rounded_up
-from ipu_teach.target import Target
+from ipu_teach.target import FULL, Target
 from ipu_teach.types import Array
 
 # In a file a list; a number where there is one IPU, and in older files, which do not say how it was
@@ -47,6 +47,7 @@ HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
+TRANSFERS = ("StreamCopy", "RemoteCopy")  # kinds of steps
 UNSYNCED = (UndefStep, AbortStep, StampStep)  # steps before which no tile waits for another
 
 
@@ -115,8 +116,12 @@ class StepCost:
         here = np.any([part.reshape(target.num_ipus, -1).any(axis=1) for part in busy], axis=0)
         for tiles in vertices:
             here[tiles // target.tiles_per_ipu] = True
+        links = np.zeros(target.num_ipus, np.int64)  # for how long its own host link keeps an IPU
+        if len(self.host_links) == target.num_ipus:
+            links[:] = [host_cycles((size,), target) for size in self.host_links]
+            here |= links > 0
         phases = [self.compute_cycles, *(t.done(target) for t in self.exchange)]
-        lasts = sum(part.reshape(target.num_ipus, -1).max(axis=1) for part in phases)
+        lasts = sum((part.reshape(target.num_ipus, -1).max(axis=1) for part in phases), links)
         return np.where(here | ~here.any(), self.sync_cycles + lasts, 0)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
@@ -131,6 +136,12 @@ class StepCost:
             global_exchange_cycles=sum(t.link_cycles(target) for t in self.exchange),
             host_cycles=host_cycles(self.host_links, target),
         )
+
+
+def together(kind: str, under_full: bool, target: Target) -> bool:
+    """Whether all IPUs take part together in a step of this kind that they do so in `under_full`,
+    the pattern FULL. Under the others each IPU talks alone to the host and to streaming memory."""
+    return under_full and (target.sync_pattern == FULL or kind not in TRANSFERS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,6 +357,14 @@ class CostModel:
 
     def external(self, number: int) -> bool:
         """Whether all IPUs take part in step `number` together."""
+        return together(
+            _titled(self.compiled.graph, self.compiled_step(number))[0],
+            self.external_under_full(number),
+            self.target,
+        )
+
+    def external_under_full(self, number: int) -> bool:
+        """`external` under the sync pattern FULL."""
         step, exchange = self.compiled_step(number), self.exchange(number)
         if isinstance(step, SyncStep):
             return step.sync_type is not SyncType.INTERNAL

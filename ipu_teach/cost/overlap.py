@@ -1,8 +1,9 @@
 """Several IPUs, each with a row of steps of its own: when each comes to a step, and who waits for
 whom.
 
-A step is *external* if all IPUs take part in it together: what crosses between IPUs, transfers with
-the host or with streaming memory, an external sync. It begins when the last IPU is there. Any other
+A step is *external* if all IPUs take part in it together: what crosses between IPUs, an external
+sync, and under the sync pattern FULL transfers with the host or with streaming memory. It begins
+when the last IPU is there. Any other
 step holds up only the IPUs that take part in it, each for its own share, and an IPU that has no
 part in it goes on at once. All wait for each other, too, where a run begins or ends and where a
 predicate is read, which must reach them all; that takes no time of its own.

@@ -37,7 +37,7 @@ from ipu_teach.report import debug, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, RunLog
-from ipu_teach.report.profile import EXTERNAL, Profile, ProgramNode
+from ipu_teach.report.profile import Profile, ProgramNode
 from ipu_teach.report.reader import read
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.table import Table
@@ -561,7 +561,7 @@ class Report:
         the vertices that ran, what share has "no estimate", whose cycles are missing."""
         p, times = self.profile, enumerate(self.executions.tolist())
         ran = (
-            (n, p.cost(i), p.steps[i].sync == EXTERNAL, p.codelet_cycles(i), p.vertices(i))
+            (n, p.cost(i), bool(p.external[i]), p.codelet_cycles(i), p.vertices(i))
             for i, n in times
             if n
         )
