@@ -147,6 +147,37 @@ def test_a_copy_across_is_one_step_of_all() -> None:
     assert report.global_exchange_cycles == 16
 
 
+def test_a_copy_across_is_work_of_two_and_waiting_of_the_others() -> None:
+    m = Machine(4)
+    report = m.run(m.work("a", t0=10), Copy(m.numbers[0], m.numbers[2]), m.work("b", t2=50))
+    across = report.step_cost(1).cycles
+    assert [(r.own_cycles, r.shared_cycles, r.waiting_cycles) for r in report.ipus] == [
+        (160, across, 400),
+        (400, across, 160),
+        (0, 0, 560 + across),
+        (0, 0, 560 + across),
+    ]
+    # For IPU 0 wait the three others while it is in a, and two of them in the copy.
+    assert report.ipus[0].held_cycles == 3 * 160 + 2 * across
+    assert report.ipus[0].held_by == report.step_cost(1).name
+    assert report.ipus[2].waits_for == 0 and sum(r.held_cycles for r in report.ipus) == sum(
+        r.waiting_cycles for r in report.ipus
+    )
+    opened = Report.deserialize(report.serialize())
+    assert opened.ipus == report.ipus
+
+
+def test_stages_one_after_another_are_each_at_work_a_quarter_of_the_time() -> None:
+    m = Machine(4)
+    stages = [m.work(f"stage {ipu}", **{f"t{2 * ipu}": 1000}) for ipu in range(4)]
+    copies = [Copy(m.numbers[2 * ipu], m.numbers[2 * ipu + 2]) for ipu in range(3)]
+    order = [step for pair in zip(stages, copies, strict=False) for step in pair]
+    report = m.run(*order, stages[3])
+    own = INSIDE + 6000
+    assert [r.own_cycles for r in report.ipus] == [own] * 4
+    assert max(r.busy for r in report.ipus) < 0.29 and min(r.busy for r in report.ipus) > 0.24
+
+
 def test_an_edge_across_holds_up_all() -> None:
     m = Machine(3)
     cs = m.graph.add_compute_set("far")

@@ -105,24 +105,31 @@ class StepCost:
         return float(self.compute_cycles.mean() / most) if most else 0.0
 
     def by_ipu(self, external: bool, vertices: Iterable[Array], target: Target) -> Array:
-        """int64[ipus]: how long one execution keeps each IPU, 0 for one that has no part in it.
-
-        An IPU takes part if a tile of it moves something or has one of the `vertices`, of which the
-        tiles are given. What concerns no tile, such as an internal sync, every IPU does for itself.
-        """
+        """int64[ipus]: how long one execution keeps each IPU, 0 for one that has no part in it."""
         if external or target.num_ipus == 1:
             return np.full(target.num_ipus, self.cycles)
+        phases = [self.compute_cycles, *(t.done(target) for t in self.exchange)]
+        lasts = sum(
+            (part.reshape(target.num_ipus, -1).max(axis=1) for part in phases),
+            np.array([host_cycles((size,), target) for size in self._links(target)]),
+        )
+        return np.where(self.at_work(vertices, target), self.sync_cycles + lasts, 0)
+
+    def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
+        """bool[ipus]: which have a part in the step: a tile moves something or has one of the
+        `vertices`, of which the tiles are given, or the host link does. What concerns no tile, such
+        as an internal sync, every IPU does for itself."""
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
         here = np.any([part.reshape(target.num_ipus, -1).any(axis=1) for part in busy], axis=0)
         for tiles in vertices:
             here[tiles // target.tiles_per_ipu] = True
-        links = np.zeros(target.num_ipus, np.int64)  # for how long its own host link keeps an IPU
-        if len(self.host_links) == target.num_ipus:
-            links[:] = [host_cycles((size,), target) for size in self.host_links]
-            here |= links > 0
-        phases = [self.compute_cycles, *(t.done(target) for t in self.exchange)]
-        lasts = sum((part.reshape(target.num_ipus, -1).max(axis=1) for part in phases), links)
-        return np.where(here | ~here.any(), self.sync_cycles + lasts, 0)
+        here |= np.array(self._links(target)) > 0
+        return here | ~here.any()
+
+    def _links(self, target: Target) -> tuple[int, ...]:
+        """`host_links` of each IPU; of a file that does not say whose they are, of all."""
+        known = len(self.host_links) == target.num_ipus
+        return self.host_links if known else (self.host_bytes,) * target.num_ipus
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
         """The same step with another sync, and its exchanges and the host's transfer at the rates

@@ -227,6 +227,11 @@ class Profile(ABC):
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).by_ipu(bool(self.external[number]), tiles, self.target)
 
+    def at_work(self, number: int) -> Array:
+        """bool[ipus]: which of them have a part in step `number`, be it one that holds up all."""
+        tiles = [part.on for part in self.parts(number)]
+        return self.cost(number).at_work(tiles, self.target)
+
     @abstractmethod
     def cost(self, number: int) -> StepCost:
         """One execution of step `number`."""

@@ -475,15 +475,19 @@ class Report:
     def overlap(self) -> Overlap:
         """When each IPU comes to each of the steps whose order was kept, and who waits for whom."""
         lasts = np.zeros((len(self.profile.steps), self.target.num_ipus), np.int64)
+        order, several = self._ran.order, self.target.num_ipus > 1
+        at_work = np.ones(lasts.shape, bool)
         for number in np.flatnonzero(self.executions).tolist():
             lasts[number] = self.profile.by_ipu(number)
-        order, several = self._ran.order, self.target.num_ipus > 1
+            if several and self.profile.external[number]:
+                at_work[number] = self.profile.at_work(number)
         # One IPU waits for no other, so that a stretch may begin anywhere.
         return Overlap(
             order,
             lasts,
             self.profile.external,
             joints(self) if several else range(0, len(order), EVERY),
+            at_work,
         )
 
     @cached_property
