@@ -403,7 +403,11 @@ PerTile = Annotated[Array, column("tiles")]
 PerIpu = Annotated[Array, column("ipus")]
 
 
-YOUNGER = ("sync_pattern",)  # fields of a machine that older files lack
+YOUNGER = (
+    "sync_pattern",
+    "streaming_bytes",
+    "streaming_bytes_per_second",
+)  # fields of a machine that older files lack
 
 
 def _read_target(part: HeaderValue) -> Target:

@@ -192,6 +192,18 @@ class Target(WithoutSome):
         "derived from tut6: the same in 2,641,488.4 cycles",
         1,
     )
+    streaming_bytes: int = _constant(
+        112 * 10**9,
+        "bytes of streaming memory an IPU",
+        "assumed of every machine: up to 112 GB an IPU, told of machines of the second generation",
+        0,
+    )
+    streaming_bytes_per_second: float = _constant(
+        8e9,
+        "bytes a second and IPU, to or from streaming memory",
+        "assumed: the host link's rate; none is published",
+        1,
+    )
     host_packet_bytes: int = _constant(
         1024, "bytes a packet", "PopLibs, popops/HostSliceTensor.cpp; IPU1 study agrees", 1
     )
@@ -283,6 +295,16 @@ class Target(WithoutSome):
     def host_bytes_per_cycle(self) -> float:
         """Bytes that cross the host link in one tile cycle."""
         return self.host_bytes_per_second / self.tile_clock_frequency
+
+    @property
+    def streaming_bytes_per_cycle(self) -> float:
+        """Bytes that come from or go to streaming memory in one tile cycle, on each IPU."""
+        return self.streaming_bytes_per_second / self.tile_clock_frequency
+
+    @property
+    def streaming_memory(self) -> int:
+        """Streaming memory of all IPUs, bytes."""
+        return self.num_ipus * self.streaming_bytes
 
     def get_type_size(self, dtype: builtins.type[DType]) -> int:
         """Bytes of one element of `dtype`."""

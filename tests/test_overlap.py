@@ -60,6 +60,7 @@ class Machine:
             num_ipus=ipus,
             tile_clock_frequency=1e9,
             host_bytes_per_second=4e9,
+            streaming_bytes_per_second=4e9,
             **fields,
         )
         self.device = model.create_device()

@@ -30,6 +30,7 @@ from ipu_teach import (
     IPUModel,
     Output,
     RemoteBuffer,
+    Report,
     Tensor,
     Vector,
     Vertex,
@@ -72,8 +73,8 @@ def message(text: str) -> str:
 class World:
     """A small machine, and a graph on it with what the tests need."""
 
-    def __init__(self) -> None:
-        self.device = IPUModel("ipu2", tiles_per_ipu=3).create_device()
+    def __init__(self, **fields: Any) -> None:
+        self.device = IPUModel("ipu2", tiles_per_ipu=3, **fields).create_device()
         self.graph = Graph(self.device.target)
         self.buffer = self.graph.add_remote_buffer("rows", FLOAT, 4, 5)
         self.single = self.graph.add_remote_buffer("single", FLOAT, 4)
@@ -347,9 +348,45 @@ def test_time_goes_to_the_host_exchange(w: World) -> None:
     engine.run()
     target = w.device.target
     assert engine.report.host_bytes == 3 * 8 * 4
-    each = 8 * 4 / target.host_bytes_per_second * target.tile_clock_frequency
+    each = 8 * 4 / target.streaming_bytes_per_second * target.tile_clock_frequency
     assert engine.report.host_exchange_cycles == 3 * math.ceil(each)
     engine.print_profile_summary(show_execution_steps=True)
+
+
+def test_streaming_memory_has_a_rate_of_its_own() -> None:
+    """16 bytes by a stream at 4 a cycle, and 16 to a row at 1."""
+    w = World(tile_clock_frequency=1e9, host_bytes_per_second=4e9, streaming_bytes_per_second=1e9)
+    stream = w.graph.add_host_to_device_fifo("in", FLOAT, 4)
+    engine = w.engine(Sequence(Copy(stream, w.x), Copy(w.x, w.buffer)))
+    engine.connect_stream("in", np.ones(4, np.float32))
+    engine.run()
+
+    def spent(report: Report) -> list[int]:
+        return [step.cost.host_cycles for step in report.steps()]
+
+    report = engine.report
+    assert spent(report) == [4, 16]
+    for one in (report, Report.deserialize(report.serialize())):
+        assert spent(one.what_if(streaming_bytes_per_second=4e9)) == [4, 4]
+        assert spent(one.what_if(host_bytes_per_second=16e9)) == [1, 16]
+
+
+def test_what_streaming_memory_does_not_hold_is_refused_in_the_words_of_a_tile() -> None:
+    w = World(num_ipus=2, streaming_bytes=100)
+    w.graph.add_remote_buffer("weights", FLOAT, 10, 3)
+    executable = compile_graph(w.graph, Sequence(), options={"debug.allowOutOfMemory": True})
+    words = (
+        "Out of memory: Cannot fit all remote buffers into streaming memory.\n  where: it has 200 "
+        "bytes, 100 an IPU, and they take 216: 'weights' 120, 'rows' 80, 'single' 16\n  next:  "
+        "give them fewer or shorter rows, a smaller dtype, or the machine more IPUs."
+    )
+    for attempt in (lambda: w.engine(Sequence()), lambda: Engine(executable).load(w.device)):
+        with pytest.raises(GraphMemoryAllocationError) as error:
+            attempt()
+        assert str(error.value) == words
+        first, second = error.value.why().causes
+        assert first.text.startswith("Out of memory") and second.text.startswith("it has 200 bytes")
+    World(num_ipus=2, streaming_bytes=48).engine(Sequence())  # 96 bytes, and it has 96
 
 
 def test_a_drawing_has_the_buffer(w: World, tmp_path: Path) -> None:
@@ -366,6 +403,7 @@ def test_a_huge_buffer_costs_nothing_until_it_is_used(w: World) -> None:
 
 
 def test_a_buffer_that_no_computer_holds(w: World) -> None:
+    w = World(streaming_bytes=10**15)
     w.graph.add_remote_buffer("far", FLOAT, 2**26, 2**20)
     with pytest.raises(GraphMemoryAllocationError) as error:
         w.engine(Sequence())

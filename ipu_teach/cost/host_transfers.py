@@ -126,10 +126,8 @@ def host_links(graph: FrozenGraph, tensor: Tensor) -> tuple[int, ...]:
     )
 
 
-def host_cycles(links: tuple[int, ...], target: Target) -> int:
-    """Cycles of bytes on the host links, which work at the same time, or to or from streaming
-    memory, which lies beyond them; rounded up, here alone.
-
-    For streaming memory that rate is assumed: none is published.
-    """
-    return math.ceil(max(links, default=0) / target.host_bytes_per_cycle)
+def host_cycles(links: tuple[int, ...], target: Target, streaming: bool = False) -> int:
+    """Cycles of bytes between each IPU and the host, or `streaming` memory, at the same time;
+    rounded up, here alone."""
+    rate = target.streaming_bytes_per_cycle if streaming else target.host_bytes_per_cycle
+    return math.ceil(max(links, default=0) / rate)

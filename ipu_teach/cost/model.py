@@ -30,7 +30,7 @@ from ipu_teach.compile.programs import (
 )
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host_transfers import host_cycles, host_links, host_traffic, with_host
-from ipu_teach.cost.ledger import MemoryLedger, at_most, check, ledger
+from ipu_teach.cost.ledger import MemoryLedger, at_most, check, check_streaming, ledger
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.cost.traced import UNKNOWN, column_of, depends_on_data, vertex_cycles
 from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
@@ -111,7 +111,7 @@ class StepCost:
         phases = [self.compute_cycles, *(t.done(target) for t in self.exchange)]
         lasts = sum(
             (part.reshape(target.num_ipus, -1).max(axis=1) for part in phases),
-            np.array([host_cycles((size,), target) for size in self._links(target)]),
+            np.array([self.link_cycles((size,), target) for size in self._links(target)]),
         )
         return np.where(self.at_work(vertices, target), self.sync_cycles + lasts, 0)
 
@@ -125,6 +125,10 @@ class StepCost:
             here[tiles // target.tiles_per_ipu] = True
         here |= np.array(self._links(target)) > 0
         return here | ~here.any()
+
+    def link_cycles(self, links: tuple[int, ...], target: Target) -> int:
+        """Cycles of so many bytes on the link of each IPU to what the step talks to."""
+        return host_cycles(links, target, self.kind == "RemoteCopy")
 
     def _links(self, target: Target) -> tuple[int, ...]:
         """`host_links` of each IPU; of a file that does not say whose they are, of all."""
@@ -141,7 +145,7 @@ class StepCost:
             exchange_cycles=np.sum(per_tile, axis=0) if per_tile else self.exchange_cycles,
             exchange_duration=sum(t.duration(target) for t in self.exchange),
             global_exchange_cycles=sum(t.link_cycles(target) for t in self.exchange),
-            host_cycles=host_cycles(self.host_links, target),
+            host_cycles=self.link_cycles(self.host_links, target),
         )
 
 
@@ -230,7 +234,9 @@ class CostModel:
         return ledger(self.compiled, exchanges, self.target)
 
     def check_memory(self) -> None:
-        """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
+        """Raise `GraphMemoryAllocationError` if a tile is over its memory, or streaming memory
+        is."""
+        check_streaming(self.compiled.remote_buffers.values(), self.target)
         limit = self.target.bytes_per_tile
         if self.compiled.graph.memory_bytes > limit or at_most(self.compiled, self.target) > limit:
             check(self.memory)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_teach.cost.host_transfers import host_cycles
 from ipu_teach.cost.model import StepCost
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -60,7 +59,7 @@ def phases(
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
     host = Phase(HOST, step.host_cycles)
     if ipu is not None and len(step.host_links) == target.num_ipus:
-        host = Phase(HOST, host_cycles(step.host_links[ipu : ipu + 1], target))
+        host = Phase(HOST, step.link_cycles(step.host_links[ipu : ipu + 1], target))
     before, after = ([host], []) if host_first else ([], [host])
     links = Phase(LINKS, step.global_exchange_cycles)
     order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]

@@ -38,6 +38,7 @@ RATES = frozenset(
         "auto_sync_delay",
         "global_sync_cycles",
         "sync_pattern",
+        "streaming_bytes_per_second",
         "global_sync_seconds_per_hop",
         "host_bytes_per_second",
         "silicon_host_bytes_per_second",
