@@ -265,6 +265,92 @@ def test_random_rows_equal_numpy(seed: int, vertex_loop: bool) -> None:
         np.testing.assert_array_equal(engine.copy_from_remote_buffer("b", number), expected[number])
 
 
+def test_transfers_of_one_kind_side_by_side_are_one_step() -> None:
+    """Four buffers of four IPUs: each IPU has a link of its own, and all of them sync once."""
+    device = IPUModel(
+        tiles_per_ipu=2,
+        num_ipus=4,
+        tile_clock_frequency=1e9,
+        streaming_bytes_per_second=4e9,
+        global_sync_seconds_per_hop=0,
+    ).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, (4, 256), "x")
+    buffers = []
+    for ipu in range(4):
+        graph.set_tile_mapping(x[ipu], 2 * ipu)
+        buffers.append(graph.add_remote_buffer(f"b{ipu}", FLOAT, 256))
+    loads = [Copy(buffer, x[ipu]) for ipu, buffer in enumerate(buffers)]
+    stores = [Copy(x[ipu], buffer) for ipu, buffer in enumerate(buffers)]
+    engine = Engine(graph, Sequence(*loads, *stores))
+    engine.load(device)
+    for buffer in buffers:
+        engine.copy_to_remote_buffer(np.ones(256, np.float32), buffer.handle)
+    engine.run()
+    assert [(s.name, s.cycles) for s in engine.report.steps()] == [
+        ("4 copies: b0, …", 100 + 600 + 256)
+    ] * 2
+    assert engine.report.host_bytes == 2 * 4096
+    opened = Executable.deserialize(engine.executable.serialize())
+    again = Engine(opened)
+    again.load(device)
+    for buffer in buffers:
+        again.copy_to_remote_buffer(np.ones(256, np.float32), buffer.handle)
+    again.run()
+    assert again.report.digest() == engine.report.digest()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_merged_transfers_do_what_they_do_one_by_one(seed: int) -> None:
+    """Row numbers that another copy brings, buffers that are read and written, rows named twice."""
+    rng = Random(seed)
+    held: list[Any] = []
+    orders = [
+        (rng.random() < 0.5, rng.randrange(3), rng.randrange(4), rng.randrange(3))
+        for _ in range(rng.randint(2, 9))
+    ]
+    rows = {f"b{b}": [[rng.randrange(3) for _ in range(2)] for _ in range(3)] for b in range(3)}
+    started = [[rng.randrange(3) for _ in range(2)] for _ in range(4)]
+    for merge in (True, False):
+        w = World(num_ipus=2)
+        buffers = [w.graph.add_remote_buffer(f"b{b}", UNSIGNED_INT, 2, 3) for b in range(3)]
+        tensors = []
+        for number, values in enumerate(started):
+            tensors.append(w.variable(UNSIGNED_INT, (2,), f"t{number}", values))
+            w.graph.set_tile_mapping(tensors[-1], rng.randrange(6) if merge else number)
+            w.graph.create_host_read(f"t{number}", tensors[-1])
+        program = [
+            Copy(tensors[t], buffers[b], tensors[o][:1] if o < 3 and o != t else tensors[3][1:])
+            if store
+            else Copy(buffers[b], tensors[t], tensors[(t + 1 + o) % 4][:1])
+            for store, b, t, o in orders
+        ]
+        engine = w.engine(Sequence(*program), merge_copies=merge)
+        for handle, values in rows.items():
+            for row, each in enumerate(values):
+                engine.copy_to_remote_buffer(np.array(each), handle, row)
+        engine.run()
+        if merge:
+            merged_steps = engine.report.num_steps
+        held.append(
+            (
+                [engine.read_tensor(f"t{n}").tolist() for n in range(4)],
+                [engine.copy_from_remote_buffer(h, r).tolist() for h in rows for r in range(3)],
+            )
+        )
+    assert held[0] == held[1] and merged_steps <= len(orders) == engine.report.num_steps
+    # in plain Python, an order at a time
+    t = [list(values) for values in started]
+    b = {handle: [list(row) for row in values] for handle, values in rows.items()}
+    for store, which, here, o in orders:
+        if store:
+            row = t[o][0] if o < 3 and o != here else t[3][1]
+            b[f"b{which}"][row] = list(t[here])
+        else:
+            t[here] = list(b[f"b{which}"][t[(here + 1 + o) % 4][0]])
+    assert held[0] == (t, [row for values in b.values() for row in values])
+
+
 def test_rows_stay_from_run_to_run_and_go_with_a_load(w: World) -> None:
     w.graph.create_host_write("x", w.x)
     engine = w.engine([Copy(w.x, w.single), Copy(w.single, w.x)])

@@ -313,7 +313,7 @@ def _always(
             copying |= np.array((traffic.pieces == 1, traffic.pieces > 1))
         transfer = None if isinstance(step, ExecuteStep) else with_host(step)
         if transfer is not None:
-            headers += landing(graph, transfer[0]).packets * target.host_packet_header_bytes
+            headers += landing(graph, *transfer[0]).packets * target.host_packet_header_bytes
         tables = (
             graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
         )
@@ -447,7 +447,7 @@ def at_most(compiled: Compiled, target: Target) -> int:
 def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
     """(bytes, bytes of one element) of each field or tensor that a step moves."""
     transfer = None if isinstance(step, ExecuteStep) else with_host(step)
-    for tensor in [into for _, into in moves(step)] if transfer is None else [transfer[0]]:
+    for tensor in [into for _, into in moves(step)] if transfer is None else transfer[0]:
         yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
     for table in (
         graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()

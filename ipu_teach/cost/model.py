@@ -124,7 +124,7 @@ class StepCost:
         for tiles in vertices:
             here[tiles // target.tiles_per_ipu] = True
         here |= np.array(self._links(target)) > 0
-        return here | ~here.any()
+        return np.asarray(here | ~here.any())
 
     def link_cycles(self, links: tuple[int, ...], target: Target) -> int:
         """Cycles of so many bytes on the link of each IPU to what the step talks to."""
@@ -446,6 +446,8 @@ def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
             return "Execute", graph.compute_sets[step.compute_set].name
         case CopyStep(source=DataStream() as stream) | CopyStep(destination=DataStream() as stream):
             return "StreamCopy", stream.handle
+        case MergedStep(copies=(RemoteCopyStep() as first, *others)):
+            return "RemoteCopy", several(1 + len(others), first.buffer.handle)
         case CopyStep() | MergedStep():
             copies = moves(step)
             source, destination = (side.graph.describe(side) for side in copies[0])
