@@ -403,6 +403,13 @@ PerTile = Annotated[Array, column("tiles")]
 PerIpu = Annotated[Array, column("ipus")]
 
 
+YOUNGER = (
+    "sync_pattern",
+    "streaming_bytes",
+    "streaming_bytes_per_second",
+)  # fields of a machine that older files lack
+
+
 def _read_target(part: HeaderValue) -> Target:
     given = {name: p.value for name, p in part["fields"].entries()}
     # older files had no other
@@ -411,6 +418,9 @@ def _read_target(part: HeaderValue) -> Target:
 
 def _write_target(target: Target, _: Columns) -> dict[str, Any]:
     values = asdict(target)
+    for name in YOUNGER:  # at its default it says nothing, and older digests hold
+        if values[name] == Target.__dataclass_fields__[name].default:
+            del values[name]
     return {"version": values.pop("ipu_version"), "fields": values}
 
 

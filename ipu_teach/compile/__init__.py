@@ -16,7 +16,7 @@ from ipu_teach.compile.checks import check_graph, check_program
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group, Grouper
 from ipu_teach.compile.merge import merged
-from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, Step
+from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, RemoteCopyStep, Step
 from ipu_teach.compile.workers import check_workers
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.remote_buffer import RemoteBuffer
@@ -82,6 +82,6 @@ def compile_programs(
         check_workers(group)
     outside = dict(graph.streams), dict(graph.host_accesses), dict(graph.remote_buffers)
     steps = tuple(freezer.steps)
-    if merge_copies and any(isinstance(step, CopyStep) for step in steps):
+    if merge_copies and any(isinstance(step, (CopyStep, RemoteCopyStep)) for step in steps):
         nodes, steps = merged(frozen, nodes, steps)
     return Compiled(frozen, nodes, steps, groups, *outside)

@@ -232,9 +232,9 @@ class Machine:
             case p.CopyStep():
                 return self._bind_copy(step)
             case p.MergedStep():
-                return partial(run_all, [(self._bind_copy(copy), ()) for copy in step.copies])
+                return partial(run_all, [(self._bind_part(part), ()) for part in step.copies])
             case p.RemoteCopyStep():
-                return self.remote[step.buffer.handle].bind(step)
+                return self._bind_part(step)
             case p.PrintStep():
                 return lambda: self._print(step)
             case p.StampStep():
@@ -385,6 +385,11 @@ class Machine:
             rows=rows,
             workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))),
         )
+
+    def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
+        if isinstance(part, p.RemoteCopyStep):
+            return self.remote[part.buffer.handle].bind(part)
+        return self._bind_copy(part)
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
         memory, source, destination = self.memory, step.source, step.destination
