@@ -51,9 +51,9 @@ NAMED = {
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
 # how often a step ran, a group that it executes, cycles of its vertices
-Ran = list[tuple[int, Group, Array]]
+GroupsRun = list[tuple[int, Group, Array]]
 # how deep, its text and cells, its bar (0 to 1) and the code of that
-Row = tuple[int, str, tuple[str, ...], float, int]
+CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
@@ -75,7 +75,7 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
 
 
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
-    model, found = model_of(report, "code"), defaultdict[type[Vertex], Ran](list)
+    model, found = model_of(report, "code"), defaultdict[type[Vertex], GroupsRun](list)
     # the steps that execute a codelet: its first row is theirs
     shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
     # worker cycles of moving edges into and out of their places, in the steps that need it
@@ -142,7 +142,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
 
 
-def _priced(ran: Ran, target: Target) -> tuple[int, LineCosts]:
+def _priced(ran: GroupsRun, target: Target) -> tuple[int, LineCosts]:
     """(cycles of the start of those vertices that were counted line by line, their lines
     together)."""
     start, times_of, cycles_of, parts = (
@@ -181,7 +181,7 @@ def _uncounted(name: str, advice: str) -> InvalidOptionError:
         next:  {advice}""")
 
 
-def _view(name: str, head: str, columns: tuple[str, ...], rows: list[Row]) -> View:
+def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -> View:
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
     most = (
         f", {rows[1][1]}"
@@ -214,7 +214,7 @@ def row(
     total: float,
     code: Code,
     *other: float | None,
-) -> Row:
+) -> CodeRow:
     """A row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another price,
     for a column of its own."""
     more = ("" if o is None else number(o) for o in other)
@@ -234,7 +234,7 @@ def percent(share: float) -> str:
 
 def line_rows(
     lines: LineCosts, start: float, total: float, others: tuple[float, LineCosts] | None = None
-) -> Iterator[Row]:
+) -> Iterator[CodeRow]:
     """A row for the start, one for each line, and below it its parts, if it has several."""
     if not lines:
         return
@@ -265,7 +265,7 @@ def line_rows(
             yield row(2, NAMED[name], None, part, total, PART, *again)
 
 
-def tree(heading: str, columns: tuple[str, ...], rows: list[Row]) -> Tree:
+def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
     """The rows as a mark, all unfolded."""
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner, share = (
