@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import floor
@@ -172,14 +172,26 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
     """The same from the trace of the one worker, or of each: the slowest says how long all take."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
-    sites = Counter(
-        (op.site, op.kind) for op in slowest.trace.ops if op.kind not in ("region", "view", "local")
-    )
-    times: dict[Spot, int] = {}
-    for ((file, line, _), _), number in sites.items():
-        times[file, line] = max(number, times.get((file, line), 0))
     found = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
-    return listed(codelet, found, times, slowest.cycles, target)
+    return listed(codelet, found, _gone_through(slowest.trace), slowest.cycles, target)
+
+
+def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
+    """How often each statement ran: it begins anew after another one, and where its instructions
+    go back or one comes again."""
+    naming, first = naming_of(trace.codelet), dict[tuple[Statement, str], Spot]()
+    times = Counter[tuple[Statement, str]]()
+    done = defaultdict[tuple[str, str], list[tuple[Statement, int, str]]](list)
+    for op in trace.ops:
+        if op.kind not in ("region", "view", "local"):
+            file, line, (code, at) = op.site
+            here, now = done[file, code], (naming((file, line)), at, op.kind)
+            if not here or here[-1][0] != now[0] or at < here[-1][1] or now in here:
+                times[now[0], code] += 1
+                here.clear()
+            here.append(now)
+            first.setdefault((now[0], code), (file, line))
+    return ((first[which], number) for which, number in times.items())
 
 
 def lines_of_pieces(
@@ -205,7 +217,7 @@ def lines_of_pieces(
         found.append(
             (STARTS if code.rates[rate][0] == LOOP else counter, code.rates[rate][2], amount / UNIT)
         )
-    return listed(code.codelet, found, dict(zip(code.lines, times, strict=True)), cycles, target)
+    return listed(code.codelet, found, zip(code.lines, times, strict=True), cycles, target)
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
@@ -223,7 +235,7 @@ def start_of(codelet: type[Vertex], target: Target) -> int:
 def listed(
     codelet: type[Vertex],
     found: Iterable[Charge],
-    times: Mapping[Spot, int],
+    times: Iterable[tuple[Spot, int]],
     cycles: int,
     target: Target,
 ) -> LineCosts:
@@ -245,7 +257,7 @@ def listed(
         Counter[Statement](),
         defaultdict[Statement, Counter[str]](Counter),
     )
-    for spot, number in times.items():
+    for spot, number in times:
         if number:
             ran[naming(spot)] = max(ran[naming(spot)], number)
     for name, share in counted.items():
