@@ -42,7 +42,7 @@ def exchange(run: Report | Recording) -> View:
     says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
     crosses between tiles.
     """
-    given, told = report_of(run)
+    given, told = report_of(run, once=True)
     report = checked(given, "exchange")
     found = _exchanges(report)
     if not found:
@@ -208,14 +208,11 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
         poster=poster,
         group="exchange",
     )
-    first = {
-        one: min(n for n, at in told if (at, report.step_numbers[n]) == (one.number, one.step))
-        for one in shown
-        if told
-    }
-    scene = with_content(
-        scene, told, {which: (first[one], one.number) for which, one in enumerate(shown) if told}
-    )
+    first = dict[tuple[int, int], tuple[int, int]]()
+    for n, at in told:
+        first.setdefault((int(report.step_numbers[n]), at), (n, at))
+    keys = ((which, (one.step, one.number)) for which, one in enumerate(shown))
+    scene = with_content(scene, told, {which: first[key] for which, key in keys if key in first})
     return linked(
         scene, report, parts={one.step: which for which, one in reversed(list(enumerate(shown)))}
     )
