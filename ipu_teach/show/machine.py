@@ -137,7 +137,7 @@ def _scene(target: Target) -> Scene:
         table=(("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)),
         group="size",
         notes=(
-            "Each IPU has a link of its own to the host. Pipes are as wide as their bandwidth, size "
+            "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size "
             "by size.",
         ),
     )
