@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, show
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, concat, show
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.log import RunLog
@@ -710,8 +711,22 @@ PATTERNS = {
     "all to all": [(s, t) for s in range(6) for t in range(6) if s != t],
     "several broadcasts": [(4 * t // 16, t) for t in range(4, 20)],
     "several gathers": [(t, 4 * t // 16) for t in range(4, 20)],
-    "scattered": [(t, (7 * t + 3) % 40) for t in range(40) if t != (7 * t + 3) % 40],
+    "ring": [(t, (t + 16) % 64) for t in range(64)],
+    "one to one": [(t, (7 * t + 3) % 40) for t in range(40) if t != (7 * t + 3) % 40],
+    "spread": [(t // 2, t) for t in range(2, 12)],
+    "collected": [(t, t // 2) for t in range(2, 12)],
+    "scattered": [(t, (m * t + 3) % 40) for t in range(40) for m in (7, 11)],
 }
+# What else has the name, and what is said of it.
+LIKEWISE = [
+    ("ring", 64, lambda t: [(t + 1) % 64], "send to the tile 1 further on, all round"),
+    ("ring", 64, lambda t: [(t + 32) % 64], "send to the tile 32 further on, all round"),
+    ("ring", 64, lambda t: [(t - 1) % 64, (t + 1) % 64], "to the tiles next to them, all round"),
+    ("neighbours", 64, lambda t: [t - 1 if t else 63, (t + 1) % 63], "but for 3 messages"),
+    ("neighbours", 64, lambda t: [d for d in (t - 8, t + 8) if 0 <= d < 64], "the tiles 8 away"),
+    ("shift", 64, lambda t: [t + 16] if t < 48 else [], "to the same tile of the IPU 1 further on"),
+    ("ring", 64, lambda t: [(t + 16) % 64], "to the same tile of the IPU 1 further on, all round"),
+]
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -720,6 +735,31 @@ def test_a_pattern_has_a_name(name: str) -> None:
     assert pattern(source, to)[0] == name
     # several messages between two tiles are one pair
     assert pattern(np.repeat(source, 2), np.repeat(to, 2))[0] == name
+
+
+@pytest.mark.parametrize(("name", "tiles", "hear", "words"), LIKEWISE)
+def test_patterns_that_go_round_or_have_an_odd_message(
+    name: str, tiles: int, hear: Any, words: str
+) -> None:
+    source, to = np.array([(t, h) for t in range(tiles) for h in hear(t)]).T
+    found = pattern(source, to, 16 if "IPU" in words else 0)
+    assert found[0] == name and found[1].endswith(words)
+
+
+def test_messages_are_told_beside_the_pairs_of_tiles() -> None:
+    # what three others hear is one message, and what the next one hears besides another
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph = Graph(device)
+    a, b = graph.add_variable(FLOAT, (4, 2), "a"), graph.add_variable(FLOAT, (4,), "b")
+    graph.set_initial_value(a, 1.0)
+    compute_set = graph.add_compute_set("all")
+    for t in range(4):
+        own = concat([a[:, 0], a[(t + 1) % 4, 1:2]])
+        vertex = graph.add_vertex(compute_set, programs.Total, values=own, out=b[t])
+        for part in (a[t], b[t], vertex):
+            graph.set_tile_mapping(part, t)
+    note = show.exchange(run(graph, Execute(compute_set))).scene.stills[0].note
+    assert "64 bytes arrive from 8 messages between 12 pairs of tiles;" in note
 
 
 def test_the_partners_are_those_of_the_busiest_tile() -> None:
