@@ -28,7 +28,7 @@ from ipu_teach.show.pack import unpack
 from ipu_teach.show.paint import caption, paint
 from ipu_teach.show.report_facts import sources
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Painted, Tape, Tree
-from ipu_teach.show.shapes import Boxes, Raster, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Outline, Raster, Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.show.view import View
 from tests.browser import programs
@@ -774,6 +774,63 @@ def test_the_partners_are_those_of_the_busiest_tile() -> None:
     chip = show.exchange(programs.uneven(tiles=1472, rows=2944)).scene
     words = [s.text for s in paint(chip, len(chip.frames) - 1) if isinstance(s, Words)]
     assert "and 51 others" in words and "0 to 22" in words
+
+
+def ring_of(ipus: int, tiles: int) -> Report:
+    """Every tile sends to the same one of the next IPU, and that to the next one of its own."""
+    device = IPUModel("ipu2", num_ipus=ipus, tiles_per_ipu=tiles).create_device()
+    graph, count = Graph(device), ipus * tiles
+    a, b, c = (graph.add_variable(FLOAT, (count,), name) for name in "abc")
+    graph.set_initial_value(a, 1.0)
+    for t in range(count):
+        graph.set_tile_mapping(a[t], t)
+        other = (t + tiles) % count
+        graph.set_tile_mapping(b[t], other)
+        graph.set_tile_mapping(c[t], other - other % tiles + (other + 1) % tiles)
+    engine = Engine(graph, Sequence(Copy(a, b), Copy(b, c)))
+    engine.load(device)
+    engine.run()
+    return engine.report
+
+
+@pytest.mark.parametrize(("ipus", "tiles"), [(4, 16), (3, 101), (1, 13)])
+def test_what_goes_over_links_is_drawn_and_said(ipus: int, tiles: int) -> None:
+    scene = show.exchange(ring_of(ipus, tiles)).scene
+    matrix = scene.marks[0]
+    assert isinstance(matrix, Matrix) and (ipus == 1 or tiles % matrix.each == 0)
+    for frame, still in enumerate(scene.stills):
+        shapes = [*paint(scene, frame)]
+        rims = [s.points.tolist() for s in shapes if isinstance(s, Outline) and len(s.points) == 5]
+        pipes = [s for s in shapes if isinstance(s, Outline) and len(s.points) == 2]
+        names = [s.text for s in shapes if isinstance(s, Words) and s.x < matrix.x]
+        if ipus == 1:
+            assert not rims and not pipes and " over links" not in still.note
+            continue
+        block = matrix.width / ipus
+        over = [[k, (k + 1) % ipus] for k in range(ipus)] if frame == 0 else []
+        assert sorted([x, y] for (x, y), *_ in rims) == [
+            [pytest.approx(matrix.x + s * block), pytest.approx(matrix.y + to * block)]
+            for s, to in over
+        ]
+        assert len(pipes) == (2 if over else 0)  # of the tile in the middle: one in, one out
+        assert (f"{4 * ipus * tiles:,} of them over links between IPUs" in still.note) == bool(over)
+        assert names == [f"IPU {k}" for k in range(ipus)] + ["receivers"]
+
+
+@pytest.mark.parametrize("tiles", [5, 13, 64, 1472])
+def test_arrows_between_partners_leave_their_labels_free(tiles: int) -> None:
+    scene = show.exchange(programs.uneven(tiles=tiles, rows=2 * tiles)).scene
+    for frame in range(len(scene.frames)):
+        shapes = [*paint(scene, frame)]
+        words = [s for s in shapes if isinstance(s, Words) and s.x > scene.marks[0].x + 300]
+        for arrow in (s for s in shapes if isinstance(s, Stroke) and s.arrow):
+            (x, y), (u, v) = arrow.points
+            for part in np.linspace(0, 1, 101):
+                across, down = x + part * (u - x), y + part * (v - y)
+                for said in words:
+                    wide = 0.52 * said.size * len(said.text)
+                    left = said.x - wide * {"start": 0, "middle": 0.5, "end": 1}[said.anchor]
+                    assert not (left < across < left + wide and said.y - 8 < down < said.y), said
 
 
 def test_who_sends_most_is_one_or_several() -> None:

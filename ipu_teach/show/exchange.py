@@ -29,7 +29,8 @@ MOST_EXCHANGES = 40
 FILLED = 0.6  # of all pairs: beyond that everybody speaks to everybody
 USUAL = 0.95  # of the messages: beyond that the others are odd ones
 FEW = 0.25  # of the tiles of the other side: so few speak to all, or hear all
-NOTHING, MARGIN = 0, 6  # codes; between them five steps of bytes
+NOTHING, MARGIN, LINK = 0, 6, 7  # codes; between the first two five steps of bytes
+LINKS = Code("over a link between IPUs", "L", palette.LINKS.light, palette.LINKS.dark, "")
 SIDE = 272.0
 
 
@@ -82,29 +83,14 @@ def _exchanges(report: Report) -> list[Exchange]:
     for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
         cost, sent = report.step_cost(step), report.transfers(step)
         for phase in report.phases(step):
-            transfers = sent[phase.exchange] if phase.exchange >= 0 else ()
-            if len(transfers) and isinstance(transfers, Transfers) and phase.busy is not None:
-                heard = [len(to) for to in transfers.receivers]
-                source, size = np.repeat(transfers.source, heard), np.repeat(transfers.size, heard)
-                name, slowest = (
-                    label(f"{cost.kind} {cost.name}".strip(), 48),
-                    int(np.argmax(phase.busy)),
-                )
-                to = np.concatenate(transfers.receivers)
-                found.append(
-                    Exchange(
-                        name,
-                        step,
-                        times,
-                        phase.cycles,
-                        slowest,
-                        transfers,
-                        source,
-                        to,
-                        size,
-                        phase.exchange,
-                    )
-                )
+            sends = sent[phase.exchange] if phase.exchange >= 0 else ()
+            if len(sends) and isinstance(sends, Transfers) and phase.busy is not None:
+                heard = [len(to) for to in sends.receivers]
+                source, size = (np.repeat(some, heard) for some in (sends.source, sends.size))
+                name = label(f"{cost.kind} {cost.name}".strip(), 48)
+                ran = (name, step, times, phase.cycles, int(np.argmax(phase.busy)))
+                to = np.concatenate(sends.receivers)
+                found.append(Exchange(*ran, sends, source, to, size, phase.exchange))
     return found
 
 
@@ -178,6 +164,8 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
     tiles = report.target.num_tiles
     per_ipu = report.target.tiles_per_ipu if report.target.num_ipus > 1 else 0
     each = -(-tiles // MOST_BINS)
+    while per_ipu % each:  # a row has tiles of one IPU
+        each += 1
     bins = -(-tiles // each)
     kept = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:most])
     shown = [one for i, one in enumerate(every) if i in kept]
@@ -218,15 +206,25 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
             say="{bytes} bytes in {messages} messages",
         )
         stills.append(still)
-    ticks = (
-        tuple(f"{each * (bins * i // 4):,}" for i in range(4))
-        if bins >= 8
-        else tuple(f"{i}" for i in range(bins))
-    )
+    if per_ipu:
+        ipus = report.target.num_ipus
+        ticks = tuple(f"{i}" for i in range(0, ipus, -(-ipus // 8)))
+    elif bins >= 8:
+        ticks = tuple(f"{each * (bins * i // 4):,}" for i in range(4))
+    else:
+        ticks = tuple(f"{i}" for i in range(bins))
     poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
     heading = "bytes from a tile to a tile"
     matrix = Matrix(
-        "matrix", heading, count=bins**2, bins=bins, tiles=tiles, each=each, ticks=ticks
+        "matrix",
+        heading,
+        count=bins**2,
+        bins=bins,
+        tiles=tiles,
+        each=each,
+        ticks=ticks,
+        ipu=per_ipu // each,
+        link=LINK if per_ipu else 0,
     )
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
     panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
@@ -238,7 +236,7 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
         ),
         _sentence(every, tiles, per_ipu),
         foot=44,
-        codes=_codes(bounds),
+        codes=(*_codes(bounds), LINKS),
         stills=tuple(stills),
         frames=np.arange(len(stills)),
         table=_table(every),
@@ -279,12 +277,14 @@ def _note(one: Exchange, per_ipu: int) -> str:
     name, what = pattern(one.source, one.to, per_ipu)
     pairs = len(np.unique(np.stack((one.source, one.to)), axis=1).T)
     several = pairs != len(one.transfers) and name != "broadcast"
+    over = int(one.size[one.source // per_ipu != one.to // per_ipu].sum()) if per_ipu else 0
     sent = np.bincount(one.transfers.source, one.transfers.size).astype(np.int64)
     received = np.bincount(one.to, one.size).astype(np.int64)
     return (
         f"{name}, {what}: {one.total:,} bytes arrive from "
         f"{counted(len(one.transfers), 'message')}"
-        f"{f' between {pairs:,} pairs of tiles' * several}; {_most(sent, 'send')}, and "
+        f"{f' between {pairs:,} pairs of tiles' * several}"
+        f"{f', {over:,} of them over links between IPUs' * bool(over)}; {_most(sent, 'send')}, and "
         f"{_most(received, 'receive')}; tile {one.slowest} is the slowest"
     )
 
