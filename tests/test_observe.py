@@ -341,6 +341,8 @@ LAST = [
     "0;",
     "stores",
     "total",
+    "=",
+    "4",
 ]
 
 
@@ -363,6 +365,10 @@ def test_elements_of_matrices_and_lists_have_indices() -> None:
     assert [turn.stored for turn in outer] == [
         {"rows": [(0, 1), (0, 2)], "m": [(0, 1), (0, 2)]},
         {"rows": [(1, 0)], "m": [(1, 1), (1, 2)]},
+    ]
+    assert [turn.held for turn in outer] == [
+        {"rows": [0, 0], "m": [0, 0]},
+        {"rows": [0], "m": [1, 1]},
     ]
     assert found.wrote("rows", 1, 0) == [outer[1], found.turns[-1]]
     assert outer[0].values["k"] == 0 and outer[0].values["row"].tolist()[1:] == [0, 0]

@@ -42,6 +42,7 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
 MOST_PRINTED = 20  # turns in a table
+MOST_TOLD = 3  # of the elements that a turn stored
 PARTS = 32  # of a cycle: what lines are counted in
 ROUNDED = "rounding"  # what the whole is rounded up by
 Charge = tuple[str, Spot, float]  # which counter, where, and how many cycles
@@ -84,7 +85,7 @@ class Turn:
 
     `cycles`: modelled, with those of loops within. `values`: the local variables at its end, but
     for large arrays. `stored`: by field the elements that were stored, also in turns of loops
-    within: numbers, or indices of several axes.
+    within: numbers, or indices of several axes. `held`: what the first three of them hold then.
     """
 
     line: Statement
@@ -93,6 +94,7 @@ class Turn:
     cycles: float = 0
     values: dict[str, Any] = field(default_factory=dict)
     stored: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,13 +283,7 @@ def listed(
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
     """Finds the lines of a codelet by where they stand: its methods, and the functions of its
     module."""
-    functions = [
-        (v.__func__ if isinstance(v, staticmethod) else v)
-        for c in codelet.__mro__
-        for v in vars(c).values()
-    ]
-    functions += list(getattr(codelet.compute, "__globals__", {}).values())
-    known = [f for f in functions if isinstance(f, FunctionType)]
+    known = _functions(codelet)
 
     @lru_cache(None)
     def name(spot: Spot) -> Statement:
@@ -303,6 +299,24 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
         return Statement(function.__qualname__.split(".<locals>.")[-1], number, text)
 
     return name
+
+
+def _functions(codelet: type[Vertex]) -> list[FunctionType]:
+    """The methods of a codelet, and the functions of its module."""
+    found = [getattr(v, "__func__", v) for c in codelet.__mro__ for v in vars(c).values()]
+    found += getattr(codelet.compute, "__globals__", {}).values()
+    return [f for f in found if isinstance(f, FunctionType)]
+
+
+def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
+    """The statements beside those of `lines`, in the same methods."""
+    there, found = {one.line for one in lines}, list[Statement]()
+    for function in _functions(codelet):
+        method = function.__qualname__.split(".<locals>.")[-1]
+        if any(line.method == method for line in there):
+            starts = _statements(function).items()
+            found += (Statement(method, n, text) for n, (first, text) in starts if n == first)
+    return [one for one in dict.fromkeys(found) if one not in there and one.text[0] not in "\"'"]
 
 
 @lru_cache(1024)
@@ -338,8 +352,9 @@ def in_cycles(cycles: float) -> str:
 
 def told(turn: Turn) -> str:
     """A turn's variables and stores in words."""
-    parts = [f"{name} = {value}" for name, value in turn.values.items()]
+    parts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
-        shown = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
-        parts.append(f"stores {name}" + (f"[{shown}]" if places != [()] else ""))
+        some = zip(places, turn.held[name], strict=False)
+        shown = (f"[{place}]" * (place != ()) + f" = {value!s}" for place, value in some)
+        parts.append(f"stores {name}{', '.join(shown)}{', …' * (len(places) > MOST_TOLD)}")
     return "; ".join(parts)

@@ -15,7 +15,8 @@ EXTRA.tree = (kit) => {
   let rows = [];
   const longest = Math.max(...tree.labels.map((text, i) => NAME * text.length + 8 * depth[i] + 14));
   const small = () => tree.width < 560,
-    tight = () => small() && longest > tree.width - 94 - Math.min(66, tree.column) * (columns - 1);
+    column = () => (small() ? Math.min(tree.column, (tree.width - 42) / columns) : tree.column),
+    tight = () => small() && longest > tree.width - 94 - column() * (columns - 1);
   const pitch = () => (tight() ? 38 : tree.pitch);  // numbers then stand below the words
 
   function unfolded() {
@@ -57,8 +58,7 @@ EXTRA.tree = (kit) => {
       const lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, two = tight(),
         high = pitch(), long = small() ? 30 : BAR, right = mark.x + mark.width,
         { soft, line } = kit.ink;
-      const place = (k) =>
-        right - long - 12 - (small() ? Math.min(66, mark.column) : mark.column) * (columns - 1 - k);
+      const place = (k) => right - long - 12 - column() * (columns - 1 - k);
       const name = (c) => (small() ? mark.columns[c].split(" ").pop() : mark.columns[c]);
       kit.fitted(mark.heading, mark.x, mark.y - (two ? 24 : 8),
         (two ? right : place(0) - (small() ? 50 : 70)) - mark.x, 12, soft);
