@@ -719,17 +719,17 @@ def test_lines_and_turns_by_keys(page: Any, opened: Opener, width: int) -> None:
         told = said(page)
         assert (
             told.startswith(f"{' '.join(row['line'].split())}, level ")
-            and f"compiled {row['compiled']}" in told
+            and (f"compiled {row['compiled']}" if row["compiled"] else "no cycles") in told
         ), number_of
     drawn = words(page)
-    assert {row["share"] for row in made.data} <= set(drawn) and "52" in drawn
+    assert {row["share"] for row in made.data} - {""} <= set(drawn) and "52" in drawn
     assert not any(word.endswith("…") for word in drawn)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     press(page, "ArrowUp", "ArrowLeft", "ArrowLeft")
     assert said(page).startswith("Mixed, level 1")
     opened(show.turns(Prefix, 2, x=[1, 2, 3, 4], y=4))
     press(page, "w")
-    assert said(page) == "3: total = 6.0; i = 2; stores y[2], level 1: line 3, cycles 6."
+    assert said(page) == "3: total = 6.0; i = 2; stores y[2] = 6.0, level 1: line 3, cycles 6."
     page.get_by_role("button", name="Next that wrote it").click()
     assert said(page).startswith("3: total")
 

@@ -109,7 +109,7 @@ EXTRA.tree = (kit) => {
     while (i + below < mark.count && depth[i + below] > depth[i]) below++;
     const folded = inner[i] ? `; ${open[i] ? "unfolded" : "folded"}, ${words(below - 1)} below`
       : "";
-    return `${mark.labels[i]}, level ${depth[i] + 1}: ${cells}${split}${folded}.`;
+    return `${mark.labels[i]}, level ${depth[i] + 1}: ${cells || "no cycles"}${split}${folded}.`;
   }
   kit.canvas.addEventListener("click", () => { if (here()) toggle(); });
   return {
