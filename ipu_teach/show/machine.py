@@ -137,8 +137,8 @@ def _scene(target: Target) -> Scene:
         table=(("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)),
         group="size",
         notes=(
-            "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size "
-            "by size.",
+            "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size by "
+            "size, and at least a pixel.",
         ),
     )
 
