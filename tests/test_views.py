@@ -617,7 +617,7 @@ def test_every_element_shows_its_tile() -> None:
     )
     assert first.same is not None and second.same is not None
     assert second.same.reshape(12, 8).T.tolist() == first.same.reshape(8, 12).tolist()
-    assert repr(view).endswith("384 bytes on 4 tiles, the most 96 on tile 0")
+    assert repr(view).endswith("384 bytes on 4 tiles, 96 each")
 
 
 def test_bytes_are_counted_once_however_often_they_are_shown() -> None:

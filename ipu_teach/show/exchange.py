@@ -64,7 +64,7 @@ class Exchange:
     step: int
     runs: int
     cycles: float
-    slowest: int
+    slowest: Array
     transfers: Transfers
     source: Array
     to: Array
@@ -88,7 +88,8 @@ def _exchanges(report: Report) -> list[Exchange]:
                 heard = [len(to) for to in sends.receivers]
                 source, size = (np.repeat(some, heard) for some in (sends.source, sends.size))
                 name = label(f"{cost.kind} {cost.name}".strip(), 48)
-                ran = (name, step, times, phase.cycles, int(np.argmax(phase.busy)))
+                slowest = np.flatnonzero(phase.busy == phase.busy.max())
+                ran = (name, step, times, phase.cycles, slowest)
                 to = np.concatenate(sends.receivers)
                 found.append(Exchange(*ran, sends, source, to, size, phase.exchange))
     return found
@@ -278,14 +279,17 @@ def _note(one: Exchange, per_ipu: int) -> str:
     pairs = len(np.unique(np.stack((one.source, one.to)), axis=1).T)
     several = pairs != len(one.transfers) and name != "broadcast"
     over = int(one.size[one.source // per_ipu != one.to // per_ipu].sum()) if per_ipu else 0
+    how_many = "all" if over == one.total else f"{over:,} of them"
+    last = one.slowest
+    who = f"tile {last[0]} is" if len(last) == 1 else f"{len(last):,} tiles are"
     sent = np.bincount(one.transfers.source, one.transfers.size).astype(np.int64)
     received = np.bincount(one.to, one.size).astype(np.int64)
     return (
         f"{name}, {what}: {one.total:,} bytes arrive from "
         f"{counted(len(one.transfers), 'message')}"
         f"{f' between {pairs:,} pairs of tiles' * several}"
-        f"{f', {over:,} of them over links between IPUs' * bool(over)}; {_most(sent, 'send')}, and "
-        f"{_most(received, 'receive')}; tile {one.slowest} is the slowest"
+        f"{f', {how_many} over links between IPUs' * bool(over)}; {_most(sent, 'send')}, and "
+        f"{_most(received, 'receive')}; {who} the slowest"
     )
 
 

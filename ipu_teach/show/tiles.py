@@ -283,13 +283,13 @@ def _note(sizes: Array) -> str:
     total, holding = int(sizes.sum()), int((sizes > 0).sum())
     if not holding:
         return "none of it is on a tile yet"
-    fullest = int(np.argmax(sizes))
-    text = (
-        f"{total:,} bytes on {counted(holding, 'tile')}, the most {sizes[fullest]:,} on tile "
-        f"{fullest}"
-    )
-    least = int(sizes[sizes > 0].min())
-    return text if least == sizes[fullest] else text + f", the least {least:,}"
+    most, least = int(sizes.max()), int(sizes[sizes > 0].min())
+    fullest = np.flatnonzero(sizes == most)
+    text = f"{total:,} bytes on {counted(holding, 'tile')}"
+    if least == most:
+        return text + f", {most:,} each" * (holding > 1)
+    where = f"tile {fullest[0]}" if len(fullest) == 1 else counted(len(fullest), "tile")
+    return text + f", the most {most:,} on {where}, the least {least:,}"
 
 
 def _table(tensors: list[Tensor]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
