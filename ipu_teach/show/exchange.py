@@ -194,18 +194,12 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
         bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
         panels.drawings.append(Drawing(int(max(sent.max(), received.max())), bars, "bytes"))
         code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
-        times = f", {one.runs:,} times" if one.runs > 1 else ""
-        still = Still(
-            f"{one.name}{times}",
-            _note(one, per_ipu),
-            MARGIN,
-            one.cycles,
-            True,
-            {"matrix": (code, 1, NOTHING)},
-            {"matrix": (which, 0, panels.drawings[-1].span)},
-            values={"bytes": sizes, "messages": messages},
-            say="{bytes} bytes in {messages} messages",
-        )
+        name = one.name + (f", {one.runs:,} times" if one.runs > 1 else "")
+        cells = {"matrix": (code, 1, NOTHING)}
+        lanes = {"matrix": (which, 0, panels.drawings[-1].span)}
+        said = {"bytes": sizes, "messages": messages}
+        note, say = _note(one, per_ipu), "{bytes} bytes in {messages} messages"
+        still = Still(name, note, MARGIN, one.cycles, True, cells, lanes, say=say, values=said)
         stills.append(still)
     if per_ipu:
         ipus = report.target.num_ipus
@@ -229,12 +223,10 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
     )
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
     panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
+    many = counted(len(every), "exchange")
     scene = panels.scene(
         "exchange",
-        titled(
-            report,
-            f"Who sends to whom: {counted(len(every), 'exchange')} on {counted(tiles, 'tile')}",
-        ),
+        titled(report, f"Who sends to whom: {many} on {counted(tiles, 'tile')}"),
         _sentence(every, tiles, per_ipu),
         foot=44,
         codes=(*_codes(bounds), LINKS),

@@ -65,7 +65,7 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
 def links(mark: Matrix, codes: Array) -> Array:
     """int[n, 2]: pairs of IPUs of which the first gets something from the other over a link."""
     ipus = mark.bins // mark.ipu
-    found: Array = codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3))
+    found = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
     return np.argwhere(found & ~np.eye(ipus, dtype=bool))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -96,10 +97,8 @@ def _scene(tensors: list[Tensor]) -> Scene:
         drawing = Drawing(most, (Bar(held, 0, sizes, most),), "bytes")
     else:
         ranked, ends = quantiles(sizes, MOST_LANES), ("fullest", "emptiest")
-        heading, ranks = (
-            "bytes of a tile, fullest first",
-            "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile",
-        )
+        heading = "bytes of a tile, fullest first"
+        ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
         lanes = Lanes(
             "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
         )
@@ -109,22 +108,11 @@ def _scene(tensors: list[Tensor]) -> Scene:
             f"{number(target.num_tiles / MOST_LANES)} to a lane."
         )
     panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
-    still = Still(
-        " and ".join(_words(t) for t in tensors),
-        _note(sizes),
-        int(held[0]),
-        0,
-        True,
-        {**channels, "tiles": _still(held)},
-        panels.lanes,
-        values=values,
-        say=say,
-    )
-    title = (
-        "Where "
-        + " and ".join(_name(t) for t in tensors)
-        + (" lives" if len(tensors) == 1 else " live")
-    )
+    words, cells_ = " and ".join(map(_words, tensors)), {**channels, "tiles": _still(held)}
+    shown_: dict[str, Any] = {"values": values, "say": say}
+    still = Still(words, _note(sizes), int(held[0]), 0, True, cells_, panels.lanes, **shown_)
+    names = " and ".join(map(_name, tensors))
+    title = f"Where {names} live{'s' * (len(tensors) == 1)}"
     return panels.scene(
         "tiles",
         title,
