@@ -815,6 +815,10 @@ def test_what_goes_over_links_is_drawn_and_said(ipus: int, tiles: int) -> None:
         assert len(pipes) == (2 if over else 0)  # of the tile in the middle: one in, one out
         assert (", all over links between IPUs;" in still.note) == bool(over)
         assert names == [f"IPU {k}" for k in range(ipus)] + ["receivers"]
+        told = [s.text for s in shapes if isinstance(s, Words) and s.x > matrix.x + 300]
+        assert "of IPU 0 and others" in told[0]
+        if over:  # its partners are of the IPUs before and after
+            assert {f"IPU {ipus - 1}", "IPU 1"} <= {*told}
 
 
 @pytest.mark.parametrize("tiles", [5, 13, 64, 1472])

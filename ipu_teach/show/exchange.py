@@ -203,7 +203,7 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
         stills.append(still)
     if per_ipu:
         ipus = report.target.num_ipus
-        ticks = tuple(f"{i}" for i in range(0, ipus, -(-ipus // 8)))
+        ticks = tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
     elif bins >= 8:
         ticks = tuple(f"{each * (bins * i // 4):,}" for i in range(4))
     else:

@@ -86,10 +86,9 @@ def busiest(drawing: Drawing) -> int:
 
 
 def bin_name(mark: Matrix, which: int) -> str:
-    """The tiles of a row or column, and of several IPUs which."""
+    """The tiles of a row or column."""
     first, last = which * mark.each, min((which + 1) * mark.each, mark.tiles) - 1
-    name = f"{first:,}" if first == last else f"{first:,} to {last:,}"
-    return name + (f" (IPU {which // mark.ipu})" if mark.ipu else "")
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape]:
@@ -103,12 +102,14 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     found = around(sizes, middle)
     tiles = "tile" if matrix.each == 1 else "tiles"
     own = bin_name(matrix, middle)
-    yield Words(mark.x, mark.y - 8, f"bytes between {tiles} {own} and others", ink="soft")
+    on = f"of IPU {middle // matrix.ipu} " if matrix.ipu else ""
+    yield Words(mark.x, mark.y - 8, f"bytes between {tiles} {own} {on}and others", ink="soft")
     most = max((max(a, b) for _, a, b in found), default=1)
     x, y = mark.x + mark.width / 2, mark.y + mark.height / 2
     shown = found[:MOST_PARTNERS]
     told = [
         [bin_name(matrix, i), *[f"{a:,} in"] * (a > 0), *[f"{b:,} out"] * (b > 0)]
+        + [f"IPU {i // (matrix.ipu or 1)}"] * bool(matrix.ipu)
         for i, a, b in shown
     ]
     wide, half = NAME * max((len(t) for t in sum(told, [])), default=0) + 6, -(-len(shown) // 2)

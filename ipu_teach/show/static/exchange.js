@@ -11,8 +11,7 @@ EXTRA.exchange = (kit) => {
   const row = (i) => Math.floor(i / bins), column = (i) => i % bins;
   function name(which) {
     const first = which * each, last = Math.min(first + each, tiles) - 1;
-    return (first === last ? words(first) : `${words(first)} to ${words(last)}`)
-      + (ipu ? ` (IPU ${ipuOf(which)})` : "");
+    return first === last ? words(first) : `${words(first)} to ${words(last)}`;
   }
   // The bin in the middle: the receiver that is pointed at, else the busiest.
   function focus(s) {
@@ -93,11 +92,12 @@ EXTRA.exchange = (kit) => {
         shown = found.slice(0, MOST_PARTNERS);
       const x = mark.x + mark.width / 2, y = mark.y + mark.height / 2, own = name(middle),
         half = Math.ceil(shown.length / 2);
-      kit.text(pen, `bytes between ${each > 1 ? "tiles" : "tile"} ${own} and others`, mark.x,
+      const on = ipu ? ` of IPU ${ipuOf(middle)}` : "";
+      kit.text(pen, `bytes between ${each > 1 ? "tiles" : "tile"} ${own}${on} and others`, mark.x,
         mark.y - 8, 12, "left", soft);
       const told = shown.map(([which, received, sent]) => [
         name(which), ...(received ? [`${words(received)} in`] : []),
-        ...(sent ? [`${words(sent)} out`] : [])]);
+        ...(sent ? [`${words(sent)} out`] : []), ...(ipu ? [`IPU ${ipuOf(which)}`] : [])]);
       const wide = NAME * Math.max(0, ...told.flat().map((said) => said.length)) + 6;
       shown.forEach(([which, received, sent], place) => {
         // On the right those with most, on the left the others.
@@ -159,7 +159,8 @@ EXTRA.exchange = (kit) => {
       n = of(array(s.values, "messages", s.values.messages, mark.count), i);
     const here = bytes(s, i)
       ? `${words(bytes(s, i))} bytes in ${words(n)} message${n === 1 ? "" : "s"}` : "nothing";
-    const from = name(column(i)), to = name(row(i)), s_ = each > 1 ? "" : "s";
+    const [from, to] = [column(i), row(i)]
+      .map((k) => name(k) + (ipu ? ` of IPU ${ipuOf(k)}` : "")), s_ = each > 1 ? "" : "s";
     return `From ${plural} ${from} to ${plural} ${to}: ${here}. `
       + `In all, ${from} send${s_} ${words(sent(column(i)))} `
       + `and ${to} receive${s_} ${words(received(row(i)))} bytes.`;
