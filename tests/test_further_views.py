@@ -324,7 +324,7 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
         4 * 1472 * 8 * 1_330_000_000,
         4 * 1472 * 4 * 1_330_000_000,
         round(4 * 61.2 * 1.33e9),
-        8_000_000_000,
+        32_000_000_000,
     ]
     view = show.machine(target)
     assert (
@@ -358,6 +358,24 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
         "tut6: its planner costs come out only with 4."
     )
     assert zoom.told[2] == "a tile, links: none."
+
+
+def test_the_link_to_the_host_is_as_wide_as_a_run_finds_it() -> None:
+    for ipus in (1, 4):
+        device = IPUModel("ipu2", num_ipus=ipus, tiles_per_ipu=4).create_device()
+        graph = Graph(device)
+        x = graph.add_variable(FLOAT, (ipus * 4, 32768), "x")
+        for tile in range(ipus * 4):
+            graph.set_tile_mapping(x[tile], tile)
+        stream = graph.add_host_to_device_fifo("in", FLOAT, x.num_elements)
+        engine = Engine(graph, Copy(stream, x))
+        engine.load(device)
+        engine.connect_stream("in", np.zeros(x.num_elements, np.float32))
+        engine.run()
+        seconds = engine.report.total_cycles / device.target.tile_clock_frequency
+        assert x.num_elements * 4 / seconds == pytest.approx(
+            pipes(device.target, ipus)[3], rel=0.02
+        )
 
 
 def test_a_machine_of_another_size_is_among_them() -> None:

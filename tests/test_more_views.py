@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, show
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, concat, show
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.log import RunLog
@@ -27,7 +28,7 @@ from ipu_teach.show.pack import unpack
 from ipu_teach.show.paint import caption, paint
 from ipu_teach.show.report_facts import sources
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Painted, Tape, Tree
-from ipu_teach.show.shapes import Boxes, Raster, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Outline, Raster, Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.show.view import View
 from tests.browser import programs
@@ -710,8 +711,22 @@ PATTERNS = {
     "all to all": [(s, t) for s in range(6) for t in range(6) if s != t],
     "several broadcasts": [(4 * t // 16, t) for t in range(4, 20)],
     "several gathers": [(t, 4 * t // 16) for t in range(4, 20)],
-    "scattered": [(t, (7 * t + 3) % 40) for t in range(40) if t != (7 * t + 3) % 40],
+    "ring": [(t, (t + 16) % 64) for t in range(64)],
+    "one to one": [(t, (7 * t + 3) % 40) for t in range(40) if t != (7 * t + 3) % 40],
+    "spread": [(t // 2, t) for t in range(2, 12)],
+    "collected": [(t, t // 2) for t in range(2, 12)],
+    "scattered": [(t, (m * t + 3) % 40) for t in range(40) for m in (7, 11)],
 }
+# What else has the name, and what is said of it.
+LIKEWISE = [
+    ("ring", 64, lambda t: [(t + 1) % 64], "send to the tile 1 further on, all round"),
+    ("ring", 64, lambda t: [(t + 32) % 64], "send to the tile 32 further on, all round"),
+    ("ring", 64, lambda t: [(t - 1) % 64, (t + 1) % 64], "to the tiles next to them, all round"),
+    ("neighbours", 64, lambda t: [t - 1 if t else 63, (t + 1) % 63], "but for 3 messages"),
+    ("neighbours", 64, lambda t: [d for d in (t - 8, t + 8) if 0 <= d < 64], "the tiles 8 away"),
+    ("shift", 64, lambda t: [t + 16] if t < 48 else [], "to the same tile of the IPU 1 further on"),
+    ("ring", 64, lambda t: [(t + 16) % 64], "to the same tile of the IPU 1 further on, all round"),
+]
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -720,6 +735,31 @@ def test_a_pattern_has_a_name(name: str) -> None:
     assert pattern(source, to)[0] == name
     # several messages between two tiles are one pair
     assert pattern(np.repeat(source, 2), np.repeat(to, 2))[0] == name
+
+
+@pytest.mark.parametrize(("name", "tiles", "hear", "words"), LIKEWISE)
+def test_patterns_that_go_round_or_have_an_odd_message(
+    name: str, tiles: int, hear: Any, words: str
+) -> None:
+    source, to = np.array([(t, h) for t in range(tiles) for h in hear(t)]).T
+    found = pattern(source, to, 16 if "IPU" in words else 0)
+    assert found[0] == name and found[1].endswith(words)
+
+
+def test_messages_are_told_beside_the_pairs_of_tiles() -> None:
+    # what three others hear is one message, and what the next one hears besides another
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph = Graph(device)
+    a, b = graph.add_variable(FLOAT, (4, 2), "a"), graph.add_variable(FLOAT, (4,), "b")
+    graph.set_initial_value(a, 1.0)
+    compute_set = graph.add_compute_set("all")
+    for t in range(4):
+        own = concat([a[:, 0], a[(t + 1) % 4, 1:2]])
+        vertex = graph.add_vertex(compute_set, programs.Total, values=own, out=b[t])
+        for part in (a[t], b[t], vertex):
+            graph.set_tile_mapping(part, t)
+    note = show.exchange(run(graph, Execute(compute_set))).scene.stills[0].note
+    assert "64 bytes arrive from 8 messages between 12 pairs of tiles;" in note
 
 
 def test_the_partners_are_those_of_the_busiest_tile() -> None:
@@ -734,6 +774,67 @@ def test_the_partners_are_those_of_the_busiest_tile() -> None:
     chip = show.exchange(programs.uneven(tiles=1472, rows=2944)).scene
     words = [s.text for s in paint(chip, len(chip.frames) - 1) if isinstance(s, Words)]
     assert "and 51 others" in words and "0 to 22" in words
+
+
+def ring_of(ipus: int, tiles: int) -> Report:
+    """Every tile sends to the same one of the next IPU, and that to the next one of its own."""
+    device = IPUModel("ipu2", num_ipus=ipus, tiles_per_ipu=tiles).create_device()
+    graph, count = Graph(device), ipus * tiles
+    a, b, c = (graph.add_variable(FLOAT, (count,), name) for name in "abc")
+    graph.set_initial_value(a, 1.0)
+    for t in range(count):
+        graph.set_tile_mapping(a[t], t)
+        other = (t + tiles) % count
+        graph.set_tile_mapping(b[t], other)
+        graph.set_tile_mapping(c[t], other - other % tiles + (other + 1) % tiles)
+    engine = Engine(graph, Sequence(Copy(a, b), Copy(b, c)))
+    engine.load(device)
+    engine.run()
+    return engine.report
+
+
+@pytest.mark.parametrize(("ipus", "tiles"), [(4, 16), (3, 101), (1, 13)])
+def test_what_goes_over_links_is_drawn_and_said(ipus: int, tiles: int) -> None:
+    scene = show.exchange(ring_of(ipus, tiles)).scene
+    matrix = scene.marks[0]
+    assert isinstance(matrix, Matrix) and (ipus == 1 or tiles % matrix.each == 0)
+    for frame, still in enumerate(scene.stills):
+        shapes = [*paint(scene, frame)]
+        rims = [s.points.tolist() for s in shapes if isinstance(s, Outline) and len(s.points) == 5]
+        pipes = [s for s in shapes if isinstance(s, Outline) and len(s.points) == 2]
+        names = [s.text for s in shapes if isinstance(s, Words) and s.x < matrix.x]
+        if ipus == 1:
+            assert not rims and not pipes and " over links" not in still.note
+            continue
+        block = matrix.width / ipus
+        over = [[k, (k + 1) % ipus] for k in range(ipus)] if frame == 0 else []
+        assert sorted([x, y] for (x, y), *_ in rims) == [
+            [pytest.approx(matrix.x + s * block), pytest.approx(matrix.y + to * block)]
+            for s, to in over
+        ]
+        assert len(pipes) == (2 if over else 0)  # of the tile in the middle: one in, one out
+        assert (", all over links between IPUs;" in still.note) == bool(over)
+        assert names == [f"IPU {k}" for k in range(ipus)] + ["receivers"]
+        told = [s.text for s in shapes if isinstance(s, Words) and s.x > matrix.x + 300]
+        assert "of IPU 0 and others" in told[0]
+        if over:  # its partners are of the IPUs before and after
+            assert {f"IPU {ipus - 1}", "IPU 1"} <= {*told}
+
+
+@pytest.mark.parametrize("tiles", [5, 13, 64, 1472])
+def test_arrows_between_partners_leave_their_labels_free(tiles: int) -> None:
+    scene = show.exchange(programs.uneven(tiles=tiles, rows=2 * tiles)).scene
+    for frame in range(len(scene.frames)):
+        shapes = [*paint(scene, frame)]
+        words = [s for s in shapes if isinstance(s, Words) and s.x > scene.marks[0].x + 300]
+        for arrow in (s for s in shapes if isinstance(s, Stroke) and s.arrow):
+            (x, y), (u, v) = arrow.points
+            for part in np.linspace(0, 1, 101):
+                across, down = x + part * (u - x), y + part * (v - y)
+                for said in words:
+                    wide = 0.52 * said.size * len(said.text)
+                    left = said.x - wide * {"start": 0, "middle": 0.5, "end": 1}[said.anchor]
+                    assert not (left < across < left + wide and said.y - 8 < down < said.y), said
 
 
 def test_who_sends_most_is_one_or_several() -> None:

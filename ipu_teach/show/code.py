@@ -18,6 +18,7 @@ from ipu_teach.cost.lines import (
     Statement,
     line_cycles,
     start_of,
+    without_cost,
 )
 from ipu_teach.cost.traced import of_library
 from ipu_teach.cost.vertices.parts import STARTS, WORDS
@@ -70,7 +71,8 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     name, total = what.codelet.__name__, what.cycles
     if not what.lines:
         raise _uncounted(name, f"show.turns({name}, …) shows what its loops did.")
-    rows = [row(0, name, 1, total, total, PART), *line_rows(what.lines, what.start, total)]
+    lines = line_rows(what.codelet, what.lines, what.start, total)
+    rows = [row(0, name, 1, total, total, PART), *lines]
     return _view(name, f"One vertex of {name}, {number(total)} modelled cycles", COLUMNS, rows)
 
 
@@ -128,7 +130,10 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         head += f" {target.codelet_prices}" + (
             "" if whole[0] is None else f", {number(whole[0])} {other}"
         )
-    rows = [row(0, name, runs, total, total, PART, *whole), *line_rows(lines, start, total, others)]
+    rows = [
+        row(0, name, runs, total, total, PART, *whole),
+        *line_rows(chosen, lines, start, total, others),
+    ]
     more = (
         (1, why(chosen), rest),
         (0, "besides: moving edges into place in its steps", moved[chosen]),
@@ -233,33 +238,29 @@ def percent(share: float) -> str:
 
 
 def line_rows(
-    lines: LineCosts, start: float, total: float, others: tuple[float, LineCosts] | None = None
+    codelet: type[Vertex],
+    lines: LineCosts,
+    start: float,
+    total: float,
+    others: tuple[float, LineCosts] | None = None,
 ) -> Iterator[CodeRow]:
-    """A row for the start, one for each line, and below it its parts, if it has several."""
+    """A row for the start, one for each line, and below it its parts, if it has several. Lines
+    that cost nothing keep their place."""
     if not lines:
         return
-    worst, main, there = (
-        max(cycles for *_, cycles in lines),
-        lines[0].line.method,
-        others[1] if others else LineCosts(),
-    )
+    worst, main = max(cycles for *_, cycles in lines), lines[0].line.method
+    there = others[1] if others else LineCosts()
     spent = {line: cycles for line, _, cycles in there}
     yield row(1, "start of vertices", None, start, total, START, *others[:1] if others else ())
-    for line, times, cycles in lines:
-        text = (
-            f"{line.number}: {line.text}"
-            if line.method == main
-            else f"{line.method} {line.number}: {line.text}"
-        )
-        yield row(
-            1,
-            text,
-            times,
-            cycles,
-            total,
-            WORST if cycles == worst else LINE,
-            *[spent.get(line, 0)] * bool(others),
-        )
+    idle = (LineCycles(line, 0, 0) for line in without_cost(codelet, lines))
+    for line, times, cycles in sorted([*lines, *idle], key=lambda o: (o.line.method != main, o)):
+        text = "" if line.method == main else f"{line.method} "
+        text += f"{line.number}: {line.text}"
+        if not times:
+            yield 1, text, ("",) * (3 + bool(others)), 0.0, CODES.index(LINE)
+            continue
+        code = WORST if cycles == worst else LINE
+        yield row(1, text, times, cycles, total, code, *[spent.get(line, 0)] * bool(others))
         for name, part in lines.parts[line].items() if len(lines.parts[line]) > 1 else ():
             again = [there.parts.get(line, {}).get(name, 0)] * bool(others)
             yield row(2, NAMED[name], None, part, total, PART, *again)
@@ -284,7 +285,7 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
         cells=tuple(cell for each in cells for cell in each),
         parts=parts,
         open=inner,
-        column=68,
+        column=max(68, 7.2 * max(len(cell) for each in cells for cell in each) + 8),
     )
 
 
@@ -295,5 +296,5 @@ def rows_scene(
     panels = Panels()
     panels.put(mark)
     panels.notes.append("Cycles are modelled.")
-    stills = (Still(title, sentence, 0, 0, True),)
+    stills = (Still(title, sentence, int(next(iter(mark.parts))), 0, True),)
     return panels.scene(view, title, sentence, foot=10, codes=codes, stills=stills, table=table)

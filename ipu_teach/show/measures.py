@@ -13,8 +13,9 @@ MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel
 MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
 TICK = 92.0  # for the name of a step below a curve
 BAR = 90.0  # width of a tree's column of bars
-# height of the bars above a matrix, width of those beside it; tiles around another
-MARGIN, MOST_PARTNERS = 26.0, 12
+# height of the bars above a matrix, width of those beside it; tiles beside another; how wide a link
+# between IPUs is drawn
+MARGIN, MOST_PARTNERS, LINK = 26.0, 12, 16.0
 # of a zoom: its square; height of a pipe with its words; its most width
 SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 # Of a board's box: its name, the cells of a tensor, and between boxes; of a cell its height, its

@@ -565,12 +565,13 @@ def _tree(mark: Tree) -> Iterator[Shape]:
     for x, words in zip(starts, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, "end", "soft")
     rows, inner = mark.visible(), mark.has_children()
+    first = max(54, NAME * max(map(len, mark.cells[:: len(starts)])))
     for row, i in enumerate(rows):
         top = mark.y + row * mark.pitch
         x = mark.x + 14 * int(mark.depth[i])
         if inner[i]:
             yield Words(x, top + mark.pitch * 0.7, "−" if mark.open[i] else "+", 13, ink="soft")
-        room = int((starts[0] - 70 - x) / NAME)
+        room = int((starts[0] - first - 16 - x) / NAME)
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
             yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")

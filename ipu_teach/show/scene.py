@@ -304,13 +304,16 @@ class Matrix(Box):
 
     `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every
     column sends, which is drawn above it, and the second what every row receives, beside it.
-    `ticks` are the first tiles at equal distances.
+    `ticks` are the first tiles at equal distances, or of several IPUs their numbers; then `ipu`
+    rows are those of one, and `link` is the code of what goes from one to another.
     """
 
     bins: int
     tiles: int
     each: int
     ticks: tuple[str, ...]
+    ipu: int = 0
+    link: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -532,6 +535,7 @@ class Scene:
             for picture in mark.pictures if isinstance(mark, Painted) else ():
                 found |= colours_of(picture)[0]
             found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
+            found |= {mark.link} if isinstance(mark, Matrix) else set()
             if isinstance(mark, Board):
                 found |= {
                     *mark.rims,

@@ -43,7 +43,8 @@ BASE = (
     *palette.MEMORY.values(),
     palette.GAPS,
 )
-HUES = [palette.HUES[i] for i in (1, 3, 4, 0, 5)]  # of codelets, as far as they go
+# of codelets, as far as they go: none is that of a line or of a phase
+HUES = [palette.HUES[1], *(palette.RIMS[i] for i in (1, 2, 4, 5))]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
 )
@@ -334,8 +335,7 @@ def _code(model: CostModel, used: list[Any], held: list[Held]) -> list[CodeRow]:
         codelet, lines = one.group.table.codelet, line_cycles(one.group, one.row, model.target)
         total = max(0, one.cycles) // (1 if one.worker < 0 else model.target.num_worker_contexts)
         rows.append(row(0, f"{codelet.__name__}, vertex {one.number}", 1, total, total, PART))
-        counted_ = [
-            each for each in line_rows(lines, start_of(codelet, model.target), total) if each[0] < 2
-        ]  # show.code has more
+        each = line_rows(codelet, lines, start_of(codelet, model.target), total)
+        counted_ = [one for one in each if one[0] < 2 and any(one[2])]  # show.code has more
         rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
     return rows

@@ -9,6 +9,7 @@ const
   BAR = 90,
   MARGIN = 26,
   MOST_PARTNERS = 12,
+  LINK = 16,
   SIDE = 232,
   SLOT = 58,
   THICK = 24,
