@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -503,16 +504,22 @@ def test_long_programs_share_places() -> None:
 
 
 def listed_by_hand(report: Report, place: int) -> dict[str, int]:
-    """The live variables of a step with their bytes, from the report's table."""
-    return {v.name: v.bytes for v in report.variables.live_at(place) if v.bytes}
+    """The live variables of a step with their bytes, from the report's table, and what else is
+    there."""
+    found = {v.name: v.bytes for v in report.variables.live_at(place) if v.bytes}
+    named = ("Variables", "Constants", "Vertex state", "Exchange buffers", "Host buffers")
+    for name, size in report.memory.by_category().items():
+        found |= {name.lower(): size} if size and name not in named else {}
+    return found
 
 
 @pytest.mark.parametrize("which", ["uneven", "chain"])
 def test_the_list_of_live_variables_is_the_reports(which: str) -> None:
     report = programs.uneven() if which == "uneven" else programs.branching()[0]
     scene = show.liveness(report).scene
-    [[title, rows, less]] = scene.data["live"]
+    [[title, rows, less, buffers]] = scene.data["live"]
     assert title == "Live" and not less
+    whole, passing = by_hand(report)[0], unpack(buffers, len(scene.frames)).tolist()
     for place in range(len(scene.frames)):
         here = {
             name.removesuffix(", always"): size
@@ -520,21 +527,40 @@ def test_the_list_of_live_variables_is_the_reports(which: str) -> None:
             if any(a <= place < b for a, b in parts)
         }
         assert here == listed_by_hand(report, place)
+        assert sum(here.values()) + passing[place] == whole[place]
+        assert passing[place] == sum(int(p.sum()) for p in report.memory.passing[place].values())
     sizes = [size for _, size, _ in rows]
     assert sizes == sorted(sizes, reverse=True)
     two = show.liveness(report, report).scene.data["live"]
     assert [name for name, *_ in two] == ["First report, live", "Second report, live"]
 
 
-def test_of_many_variables_the_smaller_ones_are_summed() -> None:
+def test_lanes_stand_in_the_order_of_their_births() -> None:
+    """Forward and back again through layers of one size: a triangle, whatever their names are."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
+    layers = [graph.add_variable(FLOAT, (64,), f"layer{i}") for i in (2, 10, 1, 11, 3, 9)]
+    for layer in layers:
+        graph.set_tile_mapping(layer, 0)
+    graph.set_initial_value(layers[0], 0.0)
+    there, back = list(pairwise(layers)), list(pairwise(layers[::-1]))
+    view_ = show.liveness(run(graph, Sequence(*(Copy(a, b) for a, b in there + back))))
+    (live,) = (m for m in view_.scene.marks if isinstance(m, Lanes))
+    births = [int(v) for v in view_.scene.drawings[0].bars[0].start]
+    names = tuple(f"layer{i}" for i in (10, 1, 11, 3, 9))  # the first is always live
+    assert live.labels == names != tuple(sorted(names)) and births == [0, 1, 2, 3, 4]
+
+
+def test_of_many_variables_the_others_are_summed() -> None:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
     parts = [graph.add_variable(FLOAT, (100 + i,), f"part {i}") for i in range(60)]
     for part in parts:
         graph.set_tile_mapping(part, 0)
         graph.set_initial_value(part, 0.0)
     report = Engine(graph, Sequence(Copy(parts[0][:9], parts[1][:9]))).report
-    [[_, rows, less]] = show.liveness(report).scene.data["live"]
-    assert len(rows) == 40 and rows[0][:2] == ["part 59, always", 4 * 159]
+    scene = show.liveness(report).scene
+    [[_, rows, less, _]] = scene.data["live"]
+    parts_ = [row[:2] for row in rows if row[0].startswith("part ")]
+    assert len(parts_) == 40 and parts_[0] == ("part 59, always", 4 * 159)
     assert less == {0: [20, 4 * sum(100 + i for i in range(20))]}
 
 
