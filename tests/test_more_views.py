@@ -339,9 +339,25 @@ def test_tiles_are_coloured_by_fifths_of_the_limit_and_those_over_it_apart() -> 
         isinstance(s, Words) and s.text == "limit 638,976"
         for s in stack.shown(view_.scene.stills[0])
     )
-    # the fullest tile of a machine that is nearly empty is nearly empty
-    empty = show.memory(programs.uneven()).scene
-    assert [empty.codes[c].name for c in empty.legend] == ["up to 20 % of the limit"]
+
+
+@pytest.mark.parametrize("tiles", [1, 13, 1472])
+def test_the_map_of_a_machine_that_is_nearly_empty_tells_its_tiles_apart(tiles: int) -> None:
+    """Fifths of the smallest part of the limit that its fullest tile is within, and says so."""
+    report = programs.uneven(tiles=tiles, rows=2 * tiles)
+    scene, held = show.memory(report).scene, report.memory.held_per_tile
+    limit, share = report.target.bytes_per_tile, held.max() / report.target.bytes_per_tile
+    top = min(t for t in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2) if share <= t)
+    cells = scene.marks[0]
+    assert (
+        isinstance(cells, Cells) and f"in fifths of {100 * top:g} % of the limit" in cells.heading
+    )
+    code = np.broadcast_to(scene.stills[0].cells["tiles"][0], tiles)
+    for tile, number in enumerate(code.tolist()):
+        name = scene.codes[number].name
+        most = float(name.removeprefix("up to ").removesuffix(" % of the limit")) / 100
+        assert most - top / 5 - 1e-9 < held[tile] / limit <= most + 1e-9
+    assert len(set(code.tolist())) > 1 or tiles == 1
 
 
 def test_a_tile_over_its_limit_goes_past_the_line() -> None:
