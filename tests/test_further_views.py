@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ipu_teach import FLOAT, HALF, INT, Engine, Graph, IPUModel, Report, show
-from ipu_teach.program import Copy, Sequence
+from ipu_teach import FLOAT, HALF, INT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
+from ipu_teach.lessons import lesson06
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.show import palette
 from ipu_teach.show.machine import pipes, rate
@@ -207,6 +209,15 @@ def test_machines_of_different_clocks_are_compared_in_time() -> None:
 # --- host -----------------------------------------------------------------------------------------
 
 
+class One(Vertex):
+    """Adds one; how long that takes is set."""
+
+    x: InOut[FLOAT]
+
+    def compute(self) -> None:
+        self.x = self.x + 1
+
+
 def test_the_host_stands_beside_the_device() -> None:
     report = programs.uneven()
     view = show.host(report)
@@ -245,6 +256,69 @@ def test_the_host_stands_beside_the_device() -> None:
         ("host exchange", "rows: StreamCopy", 1),
     ):
         assert measured[code][lane] == pytest.approx(1e6 * events[name].duration, abs=1)
+
+
+def test_what_is_modelled_and_what_is_measured_say_so_where_they_share_a_width() -> None:
+    view = show.host(programs.uneven())
+    device, host = (m for m in view.scene.marks if isinstance(m, Lanes))
+    spans = [view.scene.drawings[i].span for i in (0, 1)]
+    longer = spans[1] / (1e6 * spans[0] / 1.33e9)
+    assert device.heading == "the device, if nothing kept it waiting"
+    said = re.fullmatch(r"the host, measured: ([\d,.]+) times as long", host.heading)
+    assert said and float(said[1].replace(",", "")) == pytest.approx(longer, rel=0.06)
+    assert any(note.startswith("Two axes: above ") for note in view.scene.notes)
+
+
+@pytest.mark.parametrize(("at_once", "share"), [(1, 0.799), (256, 0.147)])
+def test_a_device_that_starves_is_drawn_waiting(at_once: int, share: float) -> None:
+    """Where the host has the model's clock, all is on one axis, and nothing says that it was
+    measured."""
+
+    def feed(disc: lesson06.Disc) -> Iterator[Any]:
+        for first in range(0, len(disc), at_once):
+            yield from disc.read(first, at_once)
+
+    report = lesson06.on_the_clock(feed, lesson06.Disc(np.zeros((24, lesson06.ROW), np.float32)))
+    view = show.host(report)
+    (lanes,) = (m for m in view.scene.marks if isinstance(m, Lanes))
+    waits = lengths(view.scene, 0)["the device waits for a function"]
+    span = view.scene.drawings[0].span
+    assert lanes.labels == ("device", "rows: disc.read()", "to device: rows", "to host: settled")
+    assert waits[0] == waits[1] and waits[0] / span == pytest.approx(share, abs=0.001)
+    assert waits[0] / span == pytest.approx(report.host.starved_share, abs=1e-6)
+    assert span == pytest.approx(report.total_cycles + waits[0])
+    assert f"the device waits {100 * share:.1f} % of the modelled time" in view.scene.stills[0].note
+    said = " ".join([repr(view), lanes.heading, *view.scene.notes, report.host.events[0].name])
+    assert "modelled" in repr(view) and "measured" not in said
+    back = Report.deserialize(report.serialize())
+    assert repr(back.host) == repr(report.host) and back.host.modelled
+
+
+def test_of_several_ipus_each_has_its_own_clock() -> None:
+    device = IPUModel("ipu2", num_ipus=2, tiles_per_ipu=2).create_device()
+    graph, programs_ = Graph(device.target), list[Any]()
+    for tile, cycles in ((0, 600), (1, 240), (2, 900)):
+        compute_set = graph.add_compute_set(f"on tile {tile}")
+        x = graph.add_variable(FLOAT, (1,), f"x{tile}")
+        vertex = graph.add_vertex(compute_set, One, x=x[0])
+        for what in (x, vertex):
+            graph.set_tile_mapping(what, tile)
+        graph.set_perf_estimate(vertex, cycles)
+        stream = graph.add_host_to_device_fifo(f"s{tile}", FLOAT, 1)
+        programs_ += [*[Copy(stream, x)] * (tile == 0), Execute(compute_set)]
+        graph.set_initial_value(x, 0.0)
+    engine = Engine(graph, Repeat(2, Sequence(*programs_)))
+    engine.load(device)
+    engine.connect_stream("s0", np.ones(1, np.float32))
+    engine.run()
+    view = show.host(engine.report)
+    lanes = next(m for m in view.scene.marks if isinstance(m, Lanes))
+    assert lanes.labels == ("IPU 0", "IPU 1", "to device: s0")
+    assert view.scene.drawings[0].span == engine.report.total_cycles
+    busy = engine.report.ipus
+    drawn = lengths(view.scene, 0)
+    for lane, row in enumerate(busy):
+        assert sum(part[lane] for part in drawn.values()) == row.busy_cycles
 
 
 def test_a_report_without_the_hosts_times_shows_the_device_alone() -> None:
