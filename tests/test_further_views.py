@@ -87,7 +87,7 @@ def trend_of(view: show.View) -> Drawn:
         {
             int(next(x for x, y in middles if y - 11 == w.y) / pitch): w.text
             for w in words
-            if w.text.split(",")[0] in MARKED
+            if w.text.split(",")[0] in MARKED and not w.text.endswith(", cut")
         },
         next(w.text for w in words if w.y == mark.height + 29),
         mark.labels,
@@ -156,6 +156,59 @@ def test_a_sweep_draws_its_line_through_its_figures() -> None:
             assert (trend.y + trend.height - y) / trend.height * 15 == pytest.approx(
                 (place - 2) ** 2 + 1
             )
+
+
+def pale(view: show.View) -> list[tuple[float, float]]:
+    """Where the ideal line of a sweep goes through its places, in the measure of its axis."""
+    (mark,), top = view.scene.marks, trend_of(view).top
+    shapes = mark.shown(view.scene.stills[0])
+    lines = [
+        s.points for s in shapes if isinstance(s, Stroke) and (s.width, s.role) == (1.5, "line")
+    ]
+    ends = [lines[0][0], *(line[1] for line in lines)] if lines else []
+    return [(x * mark.count / mark.width - 0.5, top * (1 - y / mark.height)) for x, y in ends]
+
+
+def test_a_sweep_over_tiles_has_the_line_of_what_is_ideal() -> None:
+    """As many times the tiles, that part of the time; of one machine there is none."""
+    found = {n: programs.uneven(tiles=n, rows=52) for n in (2, 4, 13, 26)}
+    view, took = show.sweep(found), [r.total_cycles for r in found.values()]
+    wanted = [took[0] * 2 / n for n in found]
+    assert trend_of(view).heights == pytest.approx(dict(enumerate(took)))
+    assert pale(view) == [pytest.approx(one, abs=1e-6) for one in enumerate(wanted)]
+    assert [row["ideal, 1/n"] for row in view.data] == [f"{round(w):,}" for w in wanted]
+    best = int(np.argmin(took))
+    assert repr(view).endswith(f"; ideal, 1/n from 2: {round(wanted[best]):,}.")
+    for plain in (show.sweep({1: 9, 2: 5}), show.sweep(dict.fromkeys((2, 4), found[4]))):
+        assert not pale(plain) and "ideal" not in repr(plain)
+
+
+def test_what_is_far_above_all_others_is_cut_and_says_so() -> None:
+    """The valley that a sweep is about is as high as without them."""
+    low = {n: 100 + 10 * abs(n - 5) for n in range(1, 9)}
+    view = show.sweep(low | {99: 5000, 100: 9000}, unit="ms")
+    drawn = trend_of(view)
+    assert drawn.top == 200 and drawn.heights == pytest.approx(
+        dict(enumerate(low.values())), rel=1e-4
+    )
+    (mark,) = view.scene.marks
+    words = [s.text for s in mark.shown(view.scene.stills[0]) if isinstance(s, Words)]
+    assert "most, 9,000, cut" in words and "to 200 ms, others are cut" in words
+    assert drawn.told[-1] == "100, most: 9,000 ms." and view.data[-1]["ms"] == "9,000"
+    shapes = mark.shown(view.scene.stills[0])
+    assert all(y >= 0 for s in shapes if isinstance(s, Stroke) for _, y in s.points)
+    tall = programs.uneven(rows=26 * 13)
+    bars = trend_of(show.sweep({i: programs.uneven() for i in range(6)} | {9: tall}))
+    cut = sum(row[-1] for row in bars.parts.values())
+    assert cut == pytest.approx(bars.top) and cut < tall.total_cycles
+
+
+def test_every_figure_stands_where_there_is_room() -> None:
+    for count, named in ((5, True), (40, False)):
+        view = show.sweep({n: 1000 + 100 * n for n in range(count)})
+        (mark,) = view.scene.marks
+        words = [s.text for s in mark.shown(view.scene.stills[0]) if isinstance(s, Words)]
+        assert ("1,200" in words) == named and "least, 1,000" in words
 
 
 def test_a_sweep_of_tiles_says_what_does_not_fit() -> None:
