@@ -410,7 +410,9 @@ def test_a_number_line_has_the_numbers_that_there_are(
     half = wide * line.spacing(value)
     window = value - half, value + half
     inside = known[(known >= window[0]) & (known <= window[1])]
-    assert line.within(window, 99) == inside.tolist()
+    assert line.within(window, 99) == inside.tolist() and line.many(window) == len(inside)
+    wider = value - 40 * half, value + 30 * half
+    assert line.many(wider) == ((known >= wider[0]) & (known <= wider[1])).sum()
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
@@ -421,6 +423,21 @@ def test_the_spacing_of_singles_is_numpys(value: float) -> None:
         assert line.spacing(value) == float(np.nextafter(held, np.float32(np.inf))) - float(held)
 
 
+def rows_of(view: show.View, which: int) -> list[dict[str, Any]]:
+    """Of each row of a picture of number lines, what is said above it, and by the name of a code
+    the parts of the width that it has."""
+    mark = view.scene.marks[which]
+    assert isinstance(mark, Painted)
+    pitch = mark.height / mark.count
+    shapes = mark.shown(view.scene.stills[0])
+    said = [s.text for s in shapes if isinstance(s, Words) and s.y < mark.height]
+    found: list[dict[str, Any]] = [{"words": words} for words in said]
+    for shape in (s for s in shapes if isinstance(s, Boxes)):
+        row = found[int(shape.boxes[0, 1] / pitch)]
+        row[view.scene.codes[shape.code].name] = shape.boxes[:, ::2] / mark.width
+    return found
+
+
 def test_where_a_value_lands() -> None:
     view = show.numbers(FLOAT, HALF, F143, value=0.1)
     assert (
@@ -429,13 +446,30 @@ def test_where_a_value_lands() -> None:
     )
     assert "QUARTER[F143, 0] holds 0.1015625, off by 0.00156, 1.56 %" in repr(view)
     assert [row["lands"] for row in view.data] == ["0.100000001", "0.0999755859", "0.1015625"]
-    reach = lengths(view.scene, 0)
-    assert reach["evenly spaced, about zero"] == [23, 10, 3]  # mantissa bits
-    assert reach["spacing grows with the number"] == [
-        254,
-        30,
-        15,
-    ]  # in powers of two
+    reach, around = (rows_of(view, i) for i in (0, 1))
+    assert [row["words"] for row in reach] == [
+        "FLOAT: 2^-149 to 2^128; 8,388,608 numbers each",
+        "HALF: 2^-24 to 2^16; 1,024 numbers each",
+        "QUARTER[F143, 0]: 2^-10 to 2^8; 8 numbers each",
+    ]
+    for row, first, normal, last in zip(
+        reach, (-149, -24, -10), (-126, -14, -7), (128, 16, 8), strict=True
+    ):
+        even, growing = row["evenly spaced, about zero"], row["spacing grows with the number"]
+        assert even * 277 == pytest.approx(np.array([[first + 149, normal - first]]))
+        assert growing * 277 == pytest.approx(np.array([[normal + 149, last - normal]]))
+    # from 0.1 as far as the next number of F143, both ways, FLOAT's are 2^-27 apart
+    for row, dtype in zip(around[1:], (HALF, F143), strict=True):
+        count = int((np.abs(every(dtype) - 0.1) <= 2**-7).sum())
+        assert row["words"].endswith(f": {count} numbers")
+    assert around[0]["words"] == f"FLOAT: {2**21:,} numbers"
+    assert "a thousand times as many or more" in around[0]
+    assert "numbers too close to draw each" in around[1]
+    drawn = around[2]["a number that there is"]
+    inside = every(F143)[np.abs(every(F143) - 0.1) <= 2**-7]
+    assert drawn.sum(axis=1) - drawn[:, 1] / 2 == pytest.approx((inside - 0.1) * 2**6 + 0.5)
+    ticks = [s.text for s in view.scene.marks[0].pictures[0] if isinstance(s, Words)][3:]
+    assert ticks == [f"2^{power}" for power in range(-128, 129, 32)]
     assert "F143, 0] cannot hold it, its largest is 240" in repr(show.numbers(F143, value=1000))
     assert "FLOAT holds 0, exactly" in repr(show.numbers(FLOAT, value=0))
     assert "HALF holds -0.0999755859, off by 2.44e-05" in repr(show.numbers(HALF, value=-0.1))
