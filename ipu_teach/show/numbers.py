@@ -8,7 +8,7 @@ value, a mark for each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, frexp, isfinite, ldexp, log2
+from math import ceil, copysign, floor, frexp, isfinite, ldexp, log2
 from typing import Any
 
 import numpy as np
@@ -53,32 +53,28 @@ class NumberLine:
         held = min(max(abs(value), self.normal), self.largest)
         return ldexp(1.0, frexp(held)[1] - 1) / self.steps
 
-    def below(self, value: float) -> int:
-        """How many of its numbers are above zero, and not above `value`."""
-        held = min(max(value, 0.0), self.largest)
+    def from_zero(self, number: float) -> int:
+        """The how manieth of its numbers it is, from zero up or down."""
+        held = abs(number)
         doubled = frexp(max(held, self.normal))[1] - frexp(self.normal)[1]
-        return floor(held / self.spacing(held)) + doubled * self.steps
+        return int(copysign(held / self.spacing(held) + doubled * self.steps, number))
+
+    def ends(self, window: Window) -> Window:
+        """The lowest and the highest of its numbers in the window: the first is higher if there is
+        none."""
+        low, high = (self.spacing(end) for end in window)
+        first, last = ceil(window[0] / low) * low, floor(window[1] / high) * high
+        return max(first, -self.largest), min(last, self.largest)
 
     def many(self, window: Window) -> int:
         """How many of its numbers are in the window."""
-        low, high = window
-        above = self.below(high) - self.below(max(low, 0.0)) if high > 0 else 0
-        under = self.below(-low) - self.below(max(-high, 0.0)) if low < 0 else 0
-        return (
-            above
-            + under
-            + (low <= 0 <= high)
-            + any(
-                abs(end) <= self.largest and end % self.spacing(end) == 0
-                for end in ((low,) if low > 0 else (high,) if high < 0 else ())
-            )
-        )
+        first, last = self.ends(window)
+        return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
 
     def within(self, window: Window, most: int) -> list[float]:
         """Its numbers from the first end of the window to the second, the lowest `most` of them."""
-        first = self.spacing(window[0])
-        here, found = max(ceil(window[0] / first) * first, -self.largest), list[float]()
-        while here <= min(window[1], self.largest) and len(found) < most:
+        (here, last), found = self.ends(window), list[float]()
+        while here <= last and len(found) < most:
             found.append(here)
             # below zero, the next one is nearer to it: half as far where a power of two begins
             step = self.spacing(here)
