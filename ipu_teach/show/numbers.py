@@ -148,7 +148,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
             [_reach(line, low, span) for line in lines],
             powers,
         ),
-        ("around", f"around {value:.6g}", [_around(line, value, window) for line in lines], ends),
+        ("around", f"around {value:.6g}", [_around(line, window) for line in lines], ends),
     ):
         panels.below(54)
         panels.put(_rows(name, heading, rows, ticks), left=34)
@@ -206,7 +206,7 @@ def _reach(line: NumberLine, low: int, span: int) -> Row:
     return said, [(code, first / span, long / span) for code, first, long in parts]
 
 
-def _around(line: NumberLine, value: float, window: Window) -> Row:
+def _around(line: NumberLine, window: Window) -> Row:
     """A mark for each number in the window, or one bar where they are too close; and where the
     value lands."""
 
