@@ -193,7 +193,7 @@ def test_what_is_far_above_all_others_is_cut_and_says_so() -> None:
     )
     (mark,) = view.scene.marks
     words = [s.text for s in mark.shown(view.scene.stills[0]) if isinstance(s, Words)]
-    assert "most, 9,000, cut" in words and "to 200 ms, others are cut" in words
+    assert "most, 9,000, cut" in words and "to 200 ms, more is cut" in words
     assert drawn.told[-1] == "100, most: 9,000 ms." and view.data[-1]["ms"] == "9,000"
     shapes = mark.shown(view.scene.stills[0])
     assert all(y >= 0 for s in shapes if isinstance(s, Stroke) for _, y in s.points)
@@ -319,7 +319,7 @@ def test_what_is_modelled_and_what_is_measured_say_so_where_they_share_a_width()
     assert device.heading == "the device, if nothing kept it waiting"
     said = re.fullmatch(r"the host, measured: ([\d,.]+) times as long", host.heading)
     assert said and float(said[1].replace(",", "")) == pytest.approx(longer, rel=0.06)
-    assert any(note.startswith("Two axes: above ") for note in view.scene.notes)
+    assert any(note.endswith(f"measured, {said[1]} times as long.") for note in view.scene.notes)
 
 
 @pytest.mark.parametrize(("at_once", "share"), [(1, 0.799), (256, 0.147)])

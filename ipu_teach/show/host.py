@@ -72,7 +72,7 @@ def _scene(report: Report, most: int) -> Scene:
         if measured:
             panels.notes.append(
                 "Two axes: above what the device would take, modelled; below what this computer "
-                "took to simulate it, measured."
+                f"took to simulate it, measured, {times} times as long."
             )
     for which, (rows, span, unit) in enumerate(
         ((device, start, "modelled cycles"), (measured, seconds, "measured us"))

@@ -150,7 +150,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
         for i in dict.fromkeys((*said, *cut, *(ran if every else ())))
     }
     bars, values = {i: parts[:, i] for i in some}, [value for value, *_ in runs]
-    axis = f"to {_figure(top)} {unit}" + ", others are cut" * bool(cut)
+    axis = f"to {_figure(top)} {unit}" + ", more is cut" * bool(cut)
     head = "the line: whole runs" if some else ""
     # what as many times the tiles should take
     tiles = np.array([r.target.num_tiles for r in reports.values()])
@@ -158,7 +158,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
     if len(reports) == len(ran) and len(set(tiles.tolist())) > 1:
         ideal = np.zeros(len(runs))
         ideal[ran] = times[ran[0]] * tiles[0] / tiles
-        head += "; the pale one: ideal, 1/n"
+        notes += ("The pale line is the ideal: n times the tiles, 1/n of the time.",)
         note += f"; ideal, 1/n from {runs[ran[0]][1]}: {_figure(round(ideal[best]))}"
         rows = [(*row, _figure(round(ideal[i])) if i in ran else "") for i, row in enumerate(rows)]
     panels = Panels()
