@@ -364,6 +364,10 @@ def test_a_tile_over_its_limit_goes_past_the_line() -> None:
     scene = unequal().scene
     gauge = scene.mark("gauge")
     assert isinstance(gauge, Lanes) and gauge.limit == 638_976
+    # a poster has room for what says so, beside the end of the axis
+    axis = f"{int(scene.drawings[0].span):,} bytes"
+    assert gauge.heading == "the line: a tile's limit"
+    assert 6.6 * len(gauge.heading + axis) < gauge.width
     number, start, stop = scene.stills[0].lanes["gauge"]
     assert stop == scene.drawings[number].span > gauge.limit  # all of it is drawn, live too
     shapes = list(paint(scene, 0))

@@ -120,7 +120,7 @@ def _scene(report: Report, most_named: int) -> Scene:
     labels = f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}"
     gauges = Lanes(
         "gauge",
-        f"a tile against its limit: the line, {limit:,}",
+        "the line: a tile's limit",
         count=3,
         labels=labels,
         say="{label}: {bytes} bytes",
