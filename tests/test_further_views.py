@@ -139,7 +139,7 @@ def test_a_sweep_of_figures_is_a_line() -> None:
     )
     assert (
         repr(view)
-        == "4 runs side by side: least tiles = 4, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
+        == "4 runs side by side: least tiles = 4 and 1 more, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
     )
     assert view.data[1] == {"run": "tiles = 2", "ms": "4"} and not view.scene.legend
     assert repr(show.sweep({"a": 0})) == "1 run side by side: each 0 modelled cycles."

@@ -302,8 +302,10 @@ def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
     fullest = int(used.argmax())
     always = int(report.memory.always_live_bytes_per_tile[fullest])
     share = 100 * used[fullest] / 638976
+    equal = sum(1 for other in used.tolist() if other == max(used)) - 1
+    assert equal
     text = (
-        f"the fullest tile is {fullest}: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), "
+        f"the fullest tile is {fullest}, and {equal} more are as full: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), "
         f"{always:,} always live"
     )
     view_ = show.memory(report)

@@ -256,9 +256,10 @@ def _notes(each: int, columns: int, tiles: int) -> list[str]:
 def _note(report: Report, total: Array) -> str:
     fullest, limit = int(np.argmax(total)), report.target.bytes_per_tile
     always = int(report.memory.always_live_bytes_per_tile[fullest])
-    over = int((total > limit).sum())
+    over, equal = int((total > limit).sum()), int((total == total[fullest]).sum()) - 1
+    more = f", and {equal:,} more are as full" if equal else ""
     text = (
-        f"the fullest tile is {fullest}: {int(total[fullest]):,} of {limit:,} bytes "
+        f"the fullest tile is {fullest}{more}: {int(total[fullest]):,} of {limit:,} bytes "
         f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"
     )
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")

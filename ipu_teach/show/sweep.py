@@ -129,7 +129,8 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
         told[i] = (
             f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
         )
-    quick, slow = (f"{runs[i][1]}, {rows[i][1]}" for i in (best, worst))
+    others = [(i, int((times == times[i]).sum()) - 1) for i in (best, worst)]  # that are equal
+    quick, slow = (runs[i][1] + f" and {n:,} more" * (n > 0) + f", {rows[i][1]}" for i, n in others)
     ratio = f", {times[worst] / times[best]:.2f} times as {verb}" if times[best] else ""
     note = (
         f"{least} {quick} {unit}; {most} {slow}{ratio}" if said else f"each {rows[best][1]} {unit}"

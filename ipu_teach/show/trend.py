@@ -52,8 +52,8 @@ def trend(
     for line, thick, role in ((ideal, 1.5, "line"), (heights, 2.0, "ink")):
         if line is None:
             continue
-        up = height - line * scale
-        for k in np.flatnonzero(there[1:] & there[:-1] & ~(cut[1:] & cut[:-1])).tolist():
+        up, over = height - line * scale, line > top
+        for k in np.flatnonzero(there[1:] & there[:-1] & ~(over[1:] & over[:-1])).tolist():
             ends = [(float(middle[i]), float(up[i])) for i in (k, k + 1)]
             found.append(Stroke((_into(*ends), _into(*ends[::-1])), thick, role))
     points = list(zip(middle.tolist(), (height - heights * scale).tolist(), strict=True))
