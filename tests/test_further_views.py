@@ -374,6 +374,23 @@ def test_of_several_ipus_each_has_its_own_clock() -> None:
         assert sum(part[lane] for part in drawn.values()) == row.busy_cycles
 
 
+def test_streaming_memory_is_no_host() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device.target)
+    x = graph.add_variable(FLOAT, (4,), "x")
+    graph.set_tile_mapping(x, 1)
+    buffer = graph.add_remote_buffer("layers", FLOAT, 4, 1)
+    engine = Engine(graph, Sequence(Copy(buffer, x), Copy(x, buffer)), strict=False)
+    engine.load(device)
+    engine.run()
+    lanes = next(m for m in show.host(engine.report).scene.marks if isinstance(m, Lanes))
+    assert lanes.labels == (
+        "device",
+        "from streaming memory: layers",
+        "to streaming memory: layers",
+    )
+
+
 def test_a_report_without_the_hosts_times_shows_the_device_alone() -> None:
     report = programs.uneven()
     scene = show.host(Report.deserialize(report.serialize(host=False))).scene

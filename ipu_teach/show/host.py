@@ -151,8 +151,11 @@ def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
 
 
 def _stream(report: Report, step: int) -> str:
-    way = "to device" if report.profile.steps[step].to_device else "to host"
-    return f"{way}: {label(report.step_cost(step).name, 24)}"
+    cost, loads = report.step_cost(step), report.profile.steps[step].to_device
+    way = "to device" if loads else "to host"
+    if cost.kind == "RemoteCopy":
+        way = "from streaming memory" if loads else "to streaming memory"
+    return f"{way}: {label(cost.name, 24)}"
 
 
 def _sums(report: Report) -> dict[str, tuple[int, int, int]]:
