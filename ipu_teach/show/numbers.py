@@ -195,10 +195,10 @@ def _told(line: NumberLine, value: float) -> str:
 
 
 # what is said of a row, and its boxes: code, begin, length as parts of the width
-Row = tuple[str, list[tuple[int, float, float]]]
+DtypeRow = tuple[str, list[tuple[int, float, float]]]
 
 
-def _reach(line: NumberLine, low: int, span: int) -> Row:
+def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
     """From which power of two to which."""
     begin, normal, end = (round(log2(v)) - low for v in (line.smallest, line.normal, line.largest))
     said = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
@@ -206,7 +206,7 @@ def _reach(line: NumberLine, low: int, span: int) -> Row:
     return said, [(code, first / span, long / span) for code, first, long in parts]
 
 
-def _around(line: NumberLine, window: Window) -> Row:
+def _around(line: NumberLine, window: Window) -> DtypeRow:
     """A mark for each number in the window, or one bar where they are too close; and where the
     value lands."""
 
@@ -223,7 +223,7 @@ def _around(line: NumberLine, window: Window) -> Row:
     ] * inside
 
 
-def _rows(name: str, heading: str, rows: list[Row], ticks: list[tuple[float, str]]) -> Painted:
+def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float, str]]) -> Painted:
     """A row of boxes for each dtype, with what is said of it above, over an axis."""
     high = PITCH * len(rows)
     shapes = list[Shape]()
