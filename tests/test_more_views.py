@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -302,8 +303,10 @@ def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
     fullest = int(used.argmax())
     always = int(report.memory.always_live_bytes_per_tile[fullest])
     share = 100 * used[fullest] / 638976
+    equal = sum(1 for other in used.tolist() if other == max(used)) - 1
+    assert equal
     text = (
-        f"the fullest tile is {fullest}: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), "
+        f"the fullest tile is {fullest}, and {equal} more are as full: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), "
         f"{always:,} always live"
     )
     view_ = show.memory(report)
@@ -339,15 +342,35 @@ def test_tiles_are_coloured_by_fifths_of_the_limit_and_those_over_it_apart() -> 
         isinstance(s, Words) and s.text == "limit 638,976"
         for s in stack.shown(view_.scene.stills[0])
     )
-    # the fullest tile of a machine that is nearly empty is nearly empty
-    empty = show.memory(programs.uneven()).scene
-    assert [empty.codes[c].name for c in empty.legend] == ["up to 20 % of the limit"]
+
+
+@pytest.mark.parametrize("tiles", [1, 13, 1472])
+def test_the_map_of_a_machine_that_is_nearly_empty_tells_its_tiles_apart(tiles: int) -> None:
+    """Fifths of the smallest part of the limit that its fullest tile is within, and says so."""
+    report = programs.uneven(tiles=tiles, rows=2 * tiles)
+    scene, held = show.memory(report).scene, report.memory.held_per_tile
+    limit, share = report.target.bytes_per_tile, held.max() / report.target.bytes_per_tile
+    top = min(t for t in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2) if share <= t)
+    cells = scene.marks[0]
+    assert (
+        isinstance(cells, Cells) and f"in fifths of {100 * top:g} % of the limit" in cells.heading
+    )
+    code = np.broadcast_to(scene.stills[0].cells["tiles"][0], tiles)
+    for tile, number in enumerate(code.tolist()):
+        name = scene.codes[number].name
+        most = float(name.removeprefix("up to ").removesuffix(" % of the limit")) / 100
+        assert most - top / 5 - 1e-9 < held[tile] / limit <= most + 1e-9
+    assert len(set(code.tolist())) > 1 or tiles == 1
 
 
 def test_a_tile_over_its_limit_goes_past_the_line() -> None:
     scene = unequal().scene
     gauge = scene.mark("gauge")
     assert isinstance(gauge, Lanes) and gauge.limit == 638_976
+    # a poster has room for what says so, beside the end of the axis
+    axis = f"{int(scene.drawings[0].span):,} bytes"
+    assert gauge.heading == "the line: a tile's limit"
+    assert 6.6 * len(gauge.heading + axis) < gauge.width
     number, start, stop = scene.stills[0].lanes["gauge"]
     assert stop == scene.drawings[number].span > gauge.limit  # all of it is drawn, live too
     shapes = list(paint(scene, 0))
@@ -504,16 +527,22 @@ def test_long_programs_share_places() -> None:
 
 
 def listed_by_hand(report: Report, place: int) -> dict[str, int]:
-    """The live variables of a step with their bytes, from the report's table."""
-    return {v.name: v.bytes for v in report.variables.live_at(place) if v.bytes}
+    """The live variables of a step with their bytes, from the report's table, and what else is
+    there."""
+    found = {v.name: v.bytes for v in report.variables.live_at(place) if v.bytes}
+    named = ("Variables", "Constants", "Vertex state", "Exchange buffers", "Host buffers")
+    for name, size in report.memory.by_category().items():
+        found |= {name.lower(): size} if size and name not in named else {}
+    return found
 
 
 @pytest.mark.parametrize("which", ["uneven", "chain"])
 def test_the_list_of_live_variables_is_the_reports(which: str) -> None:
     report = programs.uneven() if which == "uneven" else programs.branching()[0]
     scene = show.liveness(report).scene
-    [[title, rows, less]] = scene.data["live"]
+    [[title, rows, less, buffers]] = scene.data["live"]
     assert title == "Live" and not less
+    whole, passing = by_hand(report)[0], unpack(buffers, len(scene.frames)).tolist()
     for place in range(len(scene.frames)):
         here = {
             name.removesuffix(", always"): size
@@ -521,21 +550,40 @@ def test_the_list_of_live_variables_is_the_reports(which: str) -> None:
             if any(a <= place < b for a, b in parts)
         }
         assert here == listed_by_hand(report, place)
+        assert sum(here.values()) + passing[place] == whole[place]
+        assert passing[place] == sum(int(p.sum()) for p in report.memory.passing[place].values())
     sizes = [size for _, size, _ in rows]
     assert sizes == sorted(sizes, reverse=True)
     two = show.liveness(report, report).scene.data["live"]
     assert [name for name, *_ in two] == ["First report, live", "Second report, live"]
 
 
-def test_of_many_variables_the_smaller_ones_are_summed() -> None:
+def test_lanes_stand_in_the_order_of_their_births() -> None:
+    """Forward and back again through layers of one size: a triangle, whatever their names are."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
+    layers = [graph.add_variable(FLOAT, (64,), f"layer{i}") for i in (2, 10, 1, 11, 3, 9)]
+    for layer in layers:
+        graph.set_tile_mapping(layer, 0)
+    graph.set_initial_value(layers[0], 0.0)
+    there, back = list(pairwise(layers)), list(pairwise(layers[::-1]))
+    view_ = show.liveness(run(graph, Sequence(*(Copy(a, b) for a, b in there + back))))
+    (live,) = (m for m in view_.scene.marks if isinstance(m, Lanes))
+    births = [int(v) for v in view_.scene.drawings[0].bars[0].start]
+    names = tuple(f"layer{i}" for i in (10, 1, 11, 3, 9))  # the first is always live
+    assert live.labels == names != tuple(sorted(names)) and births == [0, 1, 2, 3, 4]
+
+
+def test_of_many_variables_the_others_are_summed() -> None:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
     parts = [graph.add_variable(FLOAT, (100 + i,), f"part {i}") for i in range(60)]
     for part in parts:
         graph.set_tile_mapping(part, 0)
         graph.set_initial_value(part, 0.0)
     report = Engine(graph, Sequence(Copy(parts[0][:9], parts[1][:9]))).report
-    [[_, rows, less]] = show.liveness(report).scene.data["live"]
-    assert len(rows) == 40 and rows[0][:2] == ["part 59, always", 4 * 159]
+    scene = show.liveness(report).scene
+    [[_, rows, less, _]] = scene.data["live"]
+    parts_ = [row[:2] for row in rows if row[0].startswith("part ")]
+    assert len(parts_) == 40 and parts_[0] == ("part 59, always", 4 * 159)
     assert less == {0: [20, 4 * sum(100 + i for i in range(20))]}
 
 

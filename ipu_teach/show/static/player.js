@@ -22,6 +22,7 @@ const STYLE = `
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);
   background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
+.ipu-live button[aria-pressed=true]{color:var(--paper);background:var(--ink)}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
   padding:0;color:var(--ink)}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
