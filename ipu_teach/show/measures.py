@@ -20,6 +20,9 @@ SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 # Of a board's box: its name, the cells of a tensor, and between boxes; of a cell its height, its
 # most width, and the least that has digits; the height of a line of its list, and the width of a
 # digit.
+# Links between IPUs stand in its gutter. More messages than are packets become arrows; of more than
+# are arrows, those of the tile in question.
+GUTTER, MOST_PACKETS, MOST_ARROWS = 72.0, 12, 64
 HEAD, ROW, BETWEEN, CELL, BROADEST, DIGITS, LINE, OF_LETTER = (
     20.0,
     18.0,

@@ -194,10 +194,10 @@ def _lanes(
 
 def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     pitch = mark.height / mark.count
-    if pitch >= SMALLEST_LABEL * 0.7 and not mark.ends:
-        for i in range(mark.count):
-            words = mark.labels[i] if mark.labels else f"{i}"
-            yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
+    every = next((n for n in (1, 2, 5, 10, 20, 50) if n * pitch >= 9), 0)
+    for i in range(0, mark.count, every) if every and not mark.ends else ():
+        words = mark.labels[i] if mark.labels else f"{i}"
+        yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
@@ -303,14 +303,15 @@ def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
 def track_edges(scene: Scene) -> Array:
     """float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without cycles
     has no width."""
-    cycles = np.array([s.cycles for s in scene.stills])[scene.frames]
-    edges = np.append(0.0, np.cumsum(cycles))
+    edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
     """(code, cycles) of every piece of the run: the phases of its frames where a tape has their
     drawings, else its frames."""
+    if scene.clock is not None:
+        return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
     found, tapes = [], [m for m in scene.marks if isinstance(m, Tape)]
     for still in scene.stills:
         drawn = [
@@ -366,13 +367,8 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     )
 
 
-def cycles_before(scene: Scene) -> Array:
-    """float[frames + 1]: modelled cycles before each frame, and at the end."""
-    return np.append(0.0, np.cumsum(np.array([s.cycles for s in scene.stills])[scene.frames]))
-
-
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
-    before = cycles_before(scene)
+    before = scene.begins
     scale = mark.width / (before[-1] or 1)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     start, stop = (
@@ -412,7 +408,7 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
 
 def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Shape]:
     frames = np.flatnonzero([mark.name in scene.stills[i].lanes for i in scene.frames.tolist()])
-    before = cycles_before(scene) - cycles_before(scene)[frames[0]]
+    before = scene.begins - scene.begins[frames[0]]
     scale = mark.width / (mark.span or before[-1] or 1)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     drawings = [

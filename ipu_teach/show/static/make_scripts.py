@@ -26,6 +26,7 @@ ALSO = {  # by file: who needs it
     PAINTED: ("balance.js", "memory.js"),
     "tape.js": ("bsp.js", "balance.js"),
     "board.js": ("run.js",),
+    "messages.js": ("run.js",),
     "content.js": ("bsp.js", "exchange.js"),
     "tree.js": ("program.js", "code.js", "turns.js", "tile.js"),
 }

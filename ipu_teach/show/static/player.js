@@ -20,13 +20,15 @@ const STYLE = `
 .ipu-live .soft{color:var(--soft)}
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
+.ipu-live .bar{position:sticky;bottom:0;background:var(--paper);margin:0;padding:6px 16px}
+[class*=jp-OutputArea]:has(.ipu-live){overflow:visible}
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);
   background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
   padding:0;color:var(--ink)}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
 .ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;
-  white-space:pre-wrap;color:var(--ink);border-left:3px solid var(--line)}
+  white-space:pre-wrap;overflow-wrap:anywhere;color:var(--ink);border-left:3px solid var(--line)}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
 
@@ -98,6 +100,7 @@ function live(root, scene) {
     }
     return low - 1;
   };
+  if (scene.clock) begin.splice(0, count + 1, ...unpack(scene.clock, count + 1));
   const total = begin[count] || 1;
   const moving = count > 1, phased = starts.length < count;
 
@@ -143,7 +146,7 @@ function live(root, scene) {
   speed.value = 1;
   speed.setAttribute("aria-label", "Speed");
   const legend = make("ul", { className: "key" });
-  const controls = make("div", { className: "row" },
+  const controls = make("div", { className: "row bar" },
     scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
     ...(phased ? [
       button(`Previous ${scene.group}`, () => jump(-1)),
@@ -354,7 +357,9 @@ function live(root, scene) {
     (mark.ends || [])
       .forEach((what, k) =>
         text(pen, what, mark.x - 5, mark.y + (k ? mark.height - 1 : 9), 11, "right", ink.soft));
-    for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++) {
+    // where lanes are lower than words, every so many of them
+    const every = [1, 2, 5, 10, 20, 50].find((n) => n * pitch >= 9);
+    for (let i = 0; i < mark.count && every && !mark.ends; i += every) {
       text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, 11, "right", ink.soft);
     }
   }
@@ -405,15 +410,16 @@ function live(root, scene) {
   function pieces(f) {
     const s = still(f), lanes = tape && s.lanes && s.lanes[tape.name],
       top = (v) => (typeof v === "number" ? v : Math.max(...unpack(v, tape.count)));
-    return lanes ? scene.drawings[lanes[0]][2].map((bar) => [top(bar[0]), bar[3] - top(bar[1])])
-      : [[s.code, s.cycles]];
+    return lanes ? scene.drawings[lanes[0]][2].map((bar) => [top(bar[0]), (bar[3] || 0) - top(bar[1])])
+      : [[s.code, begin[f + 1] - begin[f]]];
   }
   // A long run column by column, each with its shares one above the other: paint.py does the same.
   const trackOf = (mark) => keep("track", mark.width, mark.height, (p) => {
     const byStill = new Map(), parts = [];
     for (let f = 0; f < count; f++) {
-      if (!byStill.has(frames[f])) byStill.set(frames[f], pieces(f));
-      parts.push(...byStill.get(frames[f]));
+      const key = scene.clock ? f : frames[f];
+      if (!byStill.has(key)) byStill.set(key, pieces(f));
+      parts.push(...byStill.get(key));
     }
     const columns = parts.length > MOST_RECTANGLES ? 344 : 0, scale = mark.width / total,
       wide = mark.width / columns;
