@@ -495,7 +495,7 @@ def test_rounds_are_those_of_a_repeat_and_each_tensor_has_a_scale() -> None:
     }
     assert not show.run(halo()[0]).scene.data["rounds"]
     board = board_of(scene)
-    assert board.bounds[0] != board.bounds[1] and len(board.bounds[0]) == 6
+    assert [len(own) for own in board.bounds] == [6, 6]
     names = [scene.codes[i].name for i in scene.legend]
     assert "a (its rim), -7 to 4e+06" in names and "far below 0" in names
 
