@@ -368,20 +368,20 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
-    before = scene.begins
-    scale = mark.width / (before[-1] or 1)
+    before, begin = scene.begins, 0 if mark.timed else min(mark.first.tolist(), default=0)
+    begin, end = scene.data.get("window", (begin, len(scene.frames)))
+    span = mark.span or float(before[end] - before[begin]) or 1
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    start, stop = (
-        (mark.first, np.minimum(mark.last, before[-1]))
-        if mark.timed
-        else (before[mark.first], before[mark.last])
-    )
-    left, right = mark.x + start * scale, mark.x + stop * scale
+    for row, name in enumerate(mark.rows):
+        yield Words(mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, "end", "soft")
+    ends = (mark.first, mark.last) if mark.timed else (before[mark.first], before[mark.last])
+    shown = [np.clip((end - before[begin]) / span, 0, 1) for end in ends]
+    left, right = (mark.x + mark.width * part for part in shown)
     top = mark.y + mark.depth * mark.pitch
     gap = np.where(right - left > 4, 0.8, 0)  # between neighbours
     wide = np.maximum(right - left - gap, 0.3)
     for code in np.unique(mark.code):
-        at = mark.code == code
+        at = (mark.code == code) & ((right > left) | (ends[0] == ends[1]))
         yield Boxes(
             int(code),
             np.stack(
@@ -408,8 +408,9 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
 
 def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Shape]:
     frames = np.flatnonzero([mark.name in scene.stills[i].lanes for i in scene.frames.tolist()])
+    frames = frames[slice(*scene.data.get("window", (0, None)))]
     before = scene.begins - scene.begins[frames[0]]
-    scale = mark.width / (mark.span or before[-1] or 1)
+    scale = mark.width / (mark.span or before[frames[-1] + 1] or 1)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     drawings = [
         scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None
@@ -423,6 +424,10 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     yield from _lane_labels(mark)
     for words, y in zip(mark.ends, (mark.y + 9, mark.y + mark.height - 1), strict=False):
         yield Words(mark.x - 5, y, words, 11, "end", "soft")
+    if "window" in scene.data:
+        first, last = (number(scene.begins[at]) for at in scene.data["window"])
+        words = f"cycles {first} to {last}"
+        yield Words(mark.x + mark.width, mark.y - 8, words, anchor="end", ink="soft")
     if frame in frames:
         cursor = float(
             mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))

@@ -163,7 +163,7 @@ class Flame(Rows):
     `first[i]` until `last[i]` begins.
 
     With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`,
-    its colour `code[i]`. Rows are `pitch` high.
+    its colour `code[i]`. Rows are `pitch` high, and `rows` stand beside them. `span` as for `Tape`.
     """
 
     first: Array
@@ -172,6 +172,8 @@ class Flame(Rows):
     names: tuple[str, ...]
     code: Array
     timed: bool = False
+    rows: tuple[str, ...] = ()
+    span: float = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -505,7 +507,8 @@ class Scene:
     `poster` is the frame that stands for the whole. `notes` say what was left out or put together.
     `group` is what a sequence of frames up to the next `first` one is called. `sources` are texts
     of several lines, shown below. `data` is what the scripts of a view need besides, by name:
-    "link" says by what views of one report follow each other. `clock`, where frames overlap in
+    "link" says by what views of one report follow each other, "window" from which frame to which a
+    part is shown of an axis of time. `clock`, where frames overlap in
     time: when each begins, and the end.
     """
 

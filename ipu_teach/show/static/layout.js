@@ -43,7 +43,7 @@ function layout(scene, room) {
   // What begins at one x goes on doing so: as far to the right as the longest name beside it needs.
   const inset = {};
   for (const m of marks) {
-    const beside = m.kind === "painted" ? [] : m.labels || m.ends || [];
+    const beside = m.kind === "painted" ? [] : m.labels || m.ends || m.rows || [];
     const names = m.kind === "curve" ? 84
       : Math.max(m.left || 0, ...beside.map((name) => 6 * name.length + 12));
     const needs = Math.max(names, m.kind === "lanes" || m.kind === "tape" ? 30 : 16);
