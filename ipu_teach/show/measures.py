@@ -12,6 +12,7 @@ SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
 MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
 MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
 TICK = 92.0  # for the name of a step below a curve
+NAMED = 40.0  # a step narrower than this has no name above its lanes
 BAR = 90.0  # width of a tree's column of bars
 # height of the bars above a matrix, width of those beside it; tiles around another
 MARGIN, MOST_PARTNERS = 26.0, 12

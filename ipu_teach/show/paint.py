@@ -8,7 +8,15 @@ from textwrap import wrap
 import numpy as np
 
 from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail
-from ipu_teach.show.measures import BAR, MOST_RECTANGLES, MOST_SPOKES, NAME, SMALLEST_LABEL, TICK
+from ipu_teach.show.measures import (
+    BAR,
+    MOST_RECTANGLES,
+    MOST_SPOKES,
+    NAME,
+    NAMED,
+    SMALLEST_LABEL,
+    TICK,
+)
 from ipu_teach.show.partners import paint_matrix, paint_partners
 from ipu_teach.show.scene import (
     WIDTH,
@@ -411,7 +419,13 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     frames = frames[slice(*scene.data.get("window", (0, None)))]
     before = scene.begins - scene.begins[frames[0]]
     scale = mark.width / (mark.span or before[frames[-1] + 1] or 1)
-    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    yield Words(mark.x, mark.y - 8 - 28 * (mark.named > 0), mark.heading, ink="soft")
+    for f in frames.tolist() if mark.named else ():
+        name = scene.stills[int(scene.frames[f])].label.partition(": ")[2].partition(" ")[2]
+        wide = (before[f + 1] - before[f]) * scale - 4
+        if wide > NAMED:
+            at = float(mark.x + before[f] * scale) + 2
+            yield Words(at, mark.y - mark.named, label(name, int(wide / NAME)), 11)
     drawings = [
         scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None
         for s in scene.stills

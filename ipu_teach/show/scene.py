@@ -182,12 +182,14 @@ class Tape(Box):
     width that it lasts.
 
     Frames without one are no part of it. `span`, if not 0, is the cycles that the width stands for;
-    `ends` as for `Lanes`.
+    `ends` as for `Lanes`. `named`, if not 0: so far above it stand the names of its steps, and the
+    heading above them.
     """
 
     labels: tuple[str, ...] = ()
     span: float = 0
     ends: tuple[str, ...] = ()
+    named: float = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -757,6 +757,7 @@ def test_lanes_in_pairs_say_whose_they_are(page: Any, opened: Opener) -> None:
     tape = made.scene.marks[0]
     assert isinstance(tape, Tape)
     busy = made.scene.stills[-1].about["first report"][1]["busy"].tolist()
+    press(page, "End")
     for lane in (6, 7):  # the last superstep is one of the second run
         point(canvas, tape.x + 20, tape.y + (lane + 0.5) * tape.height / tape.count)
         spent = f"{busy[lane]:,}" if lane % 2 else "none"

@@ -6,6 +6,7 @@ const
   MOST_RECTANGLES = 64,
   MOST_SPOKES = 24,
   TICK = 92,
+  NAMED = 40,
   BAR = 90,
   MARGIN = 26,
   MOST_PARTNERS = 12,
