@@ -56,6 +56,7 @@ EXTRA.messages = (kit, shown) => {
         then = at(lastOf(frame));
       if (messages.some(link)) return between(messages);
       if (messages.length > MOST_PACKETS) return folded(messages);
+      const packets = [];  // above all lines
       for (const [source, size, to, start, end, some, after, held] of messages) {
         const [cell] = list(some), t = texts[(after ? then : here)[cell]];
         const said = held === 1 ? short(t, 44) : `${words(size)} B`,
@@ -74,7 +75,9 @@ EXTRA.messages = (kit, shown) => {
         pen.strokeStyle = kit.ink.line;
         pen.lineWidth = 1;
         line(x, y, u, v);
-        const px = x + part * (u - x), py = y + part * (v - y);
+        packets.push([said, w, x + part * (u - x), y + part * (v - y), code]);
+      }
+      for (const [said, w, px, py, code] of packets) {
         pen.fillStyle = kit.colours[code];
         pen.strokeStyle = kit.ink.paper;
         pen.beginPath();

@@ -115,10 +115,8 @@ function live(root, scene) {
   const of = (value, i) => (typeof value === "number" ? value : value[i]);
   const nameOf = (mark, i) => (mark.labels ? mark.labels[i] : `${i}`);
   // NaN is no other's key
-  const keyOf = (mark, i) =>
-    ("key" in mark ? of(array(mark, "key", mark.key, mark.count), i) : NaN);
-  const sameOf = (mark, i) =>
-    ("same" in mark ? of(array(mark, "same", mark.same, mark.count), i) : NaN);
+  const [keyOf, sameOf] = ["key", "same"].map((name) => (mark, i) =>
+    (name in mark ? of(array(mark, name, mark[name], mark.count), i) : NaN));
 
   // --- elements ---
   const reduced = matchMedia("(prefers-reduced-motion: reduce)");
@@ -184,10 +182,9 @@ function live(root, scene) {
     legend.replaceChildren(...scene.legend.map((i) => {
       const chip = make("canvas", { width: 32, height: 32 });
       const p = chip.getContext("2d");
-      for (let x = 0; x < 36; x += 6) for (let y = 0; y < 36; y += 6) {
-        p.setTransform(2, 0, 0, 2, 2 * x, 2 * y);
-        hatch(p, i);
-      }
+      p.scale(2, 2);
+      p.fillStyle = brushes[i];
+      p.fillRect(0, 0, 16, 16);
       chip.setAttribute("aria-hidden", "true");
       return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`.trim());
     }));
@@ -415,12 +412,9 @@ function live(root, scene) {
   }
   // A long run column by column, each with its shares one above the other: paint.py does the same.
   const trackOf = (mark) => keep("track", mark.width, mark.height, (p) => {
-    const byStill = new Map(), parts = [];
-    for (let f = 0; f < count; f++) {
-      const key = scene.clock ? f : frames[f];
-      if (!byStill.has(key)) byStill.set(key, pieces(f));
-      parts.push(...byStill.get(key));
-    }
+    const parts = [];
+    for (let f = 0; f < count; f++)
+      parts.push(...(scene.clock ? pieces(f) : still(f).pieces ||= pieces(f)));
     const columns = parts.length > MOST_RECTANGLES ? 344 : 0, scale = mark.width / total,
       wide = mark.width / columns;
     const spent = Array.from({ length: columns }, () => new Float64Array(scene.codes.length));
@@ -656,18 +650,17 @@ function live(root, scene) {
   canvas.addEventListener("pointermove", point);
   canvas.addEventListener("click", point);
   const retheme = () => { theme(); refresh(); };
-  const still_ = () => { if (reduced.matches) pause(); };
+  const ended = new AbortController();
   const watch = new MutationObserver(retheme);
   watch.observe(
     document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
-  scheme.addEventListener("change", retheme);
-  reduced.addEventListener("change", still_);
+  scheme.addEventListener("change", retheme, ended);
+  reduced.addEventListener("change", () => { if (reduced.matches) pause(); }, ended);
   function destroy() {
     playing = false;
     watch.disconnect();
     grown.disconnect();
-    scheme.removeEventListener("change", retheme);
-    reduced.removeEventListener("change", still_);
+    ended.abort();
     box.remove();
     style.remove();
   }
