@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from ipu_teach.show.scene import Board, Scene
 from ipu_teach.show.shapes import Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.types import Array
+from tests.test_overlap import Machine
 from tests.test_recording import CELLS, TILES, by_hand, smoothing
 
 
@@ -462,6 +464,45 @@ def test_of_several_ipus_the_run_lasts_as_long_as_the_run() -> None:
         "not at work",
     ]
     assert np.asarray(until).tolist() == [work.cycles] * 18 and "equally fast" in work.note
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_runs_of_several_ipus_last_as_long_as_their_reports(seed: int) -> None:
+    rng = Random(seed)
+    m = Machine(ipus := rng.choice([1, 2, 4]))
+
+    def some() -> Program:
+        tiles = rng.sample(range(2 * ipus), rng.randint(1, 2 * ipus))
+        if len(tiles) > 1 and rng.random() < 0.4:
+            return Copy(m.numbers[tiles[0]], m.numbers[tiles[-1]])
+        return m.work(f"w{rng.random()}", **{f"t{t}": rng.choice([1, 10, 90]) for t in tiles})
+
+    body = Repeat(rng.randint(1, 3), Sequence(*(some() for _ in range(rng.randint(1, 6)))))
+    engine = Engine(m.graph, Sequence(some(), body, some()))
+    recording = engine.record(m.numbers)
+    engine.load(m.device)
+    for _ in range(rng.randint(1, 2)):
+        engine.run()
+    report, scene = engine.report, show.run(recording).scene
+    assert scene.begins[-1] == show.timeline(report).scene.begins[-1] == report.total_cycles
+    assert f", {report.total_cycles:,} modelled cycles. " in scene.sentence
+    for still in scene.stills:  # what a step takes by itself is not changed
+        assert still.cycles >= 0 and (still.cycles or still.label.startswith("change"))
+    sent = sum(
+        m.size
+        for i in scene.frames
+        for m in scene.stills[i].flows.get("messages", ())
+        if board_of(scene).link(m)
+    )
+    per = report.target.tiles_per_ipu
+    assert sent == sum(
+        size
+        for step in report.step_numbers.tolist()
+        for moved in report.transfers(step)
+        for source, size, to in zip(moved.source, moved.size, moved.receivers, strict=True)
+        for receiver in to
+        if receiver // per != source // per
+    )
 
 
 def test_between_ipus_there_are_links_and_boxes_stand_ipu_by_ipu() -> None:

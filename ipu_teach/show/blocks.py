@@ -4,7 +4,6 @@ of the view `timeline`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, counted, shown
@@ -17,8 +16,6 @@ from ipu_teach.show.scene import Flame, label, number
 
 MOST_BLOCKS = 2000
 MOST_TILES = 8
-# colours that phases do not have
-HUES = tuple(replace(rim, name=f"hue {i}", listed=False) for i, rim in enumerate(palette.RIMS))
 TABLE = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 
 
@@ -44,7 +41,11 @@ class Blocks:
                 next:  put Block around parts of the program, or name programs with program_filter:
                 {shown(".")} takes all.""")
         names = dict.fromkeys(one.name for one in self.all)
-        hues = dict(zip(names, (HUES[i % len(HUES)] for i in range(len(names))), strict=True))
+        hues = dict(
+            zip(
+                names, (palette.HUES[i % len(palette.HUES)] for i in range(len(names))), strict=True
+            )
+        )
         self._code = [hues[one.name] for one in self.all]
 
     @property

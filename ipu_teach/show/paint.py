@@ -420,6 +420,10 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     before = scene.begins - scene.begins[frames[0]]
     scale = mark.width / (mark.span or before[frames[-1] + 1] or 1)
     yield Words(mark.x, mark.y - 8 - 28 * (mark.named > 0), mark.heading, ink="soft")
+    if "window" in scene.data:
+        first, last = (number(scene.begins[at]) for at in scene.data["window"])
+        words = f"cycles {first} to {last}"
+        yield Words(mark.x + mark.width, mark.y - 8, words, anchor="end", ink="soft")
     for f in frames.tolist() if mark.named else ():
         name = scene.stills[int(scene.frames[f])].label.partition(": ")[2].partition(" ")[2]
         wide = (before[f + 1] - before[f]) * scale - 4
@@ -438,10 +442,6 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     yield from _lane_labels(mark)
     for words, y in zip(mark.ends, (mark.y + 9, mark.y + mark.height - 1), strict=False):
         yield Words(mark.x - 5, y, words, 11, "end", "soft")
-    if "window" in scene.data:
-        first, last = (number(scene.begins[at]) for at in scene.data["window"])
-        words = f"cycles {first} to {last}"
-        yield Words(mark.x + mark.width, mark.y - 8, words, anchor="end", ink="soft")
     if frame in frames:
         cursor = float(
             mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))
