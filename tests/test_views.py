@@ -578,7 +578,9 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     shared_by = {
         "tree": ("program", "code", "turns", "tile"),
         "content": ("bsp", "exchange"),
+        "messages": ("run",),
         "board": ("run",),
+        "range": ("timeline",),
     }
     for also, views in {
         **shared_by,

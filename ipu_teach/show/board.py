@@ -261,23 +261,16 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
     board = places.board
     focus, size = int(board.box[board.focus]), sum(message.size for message in messages)
     words = f"{len(messages)} messages, {size:,} B"
-    pairs = sorted(
-        (focus in pair, *pair)
-        for m in messages
-        if -1 not in (pair := (m.source, int(m.receivers[0])))
-    )
+    ends = [(m.source, int(m.receivers[0])) for m in messages]
+    pairs = sorted((focus in pair, *pair) for pair in ends if -1 not in pair)
     if len(pairs) > MOST_ARROWS:
-        pairs, words = (
-            [pair for pair in pairs if pair[0]],
-            f"{words}; arrows: tile {board.tiles[focus]}",
-        )
+        pairs = [pair for pair in pairs if pair[0]]
+        words += f"; arrows: tile {board.tiles[focus]}"
     yield Words(board.x + board.width, board.y - 8, words, anchor="end", ink="soft")
-    for own, *pair in pairs:
-        (x, y), (u, v) = (places.corner(box) for box in pair)
-        start, end = (
-            (x + places.wide * 0.3, y + board.high - 8),
-            (u + places.wide * 0.7, v + board.high - 8),
-        )
+    for own, source, to in pairs:
+        (x, y), (u, v) = places.corner(source), places.corner(to)
+        start = (x + places.wide * 0.3, y + board.high - 8)
+        end = (u + places.wide * 0.7, v + board.high - 8)
         yield Stroke((start, end), 1.5 if own else 1, "ink" if own else "line", True)
 
 

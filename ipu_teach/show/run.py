@@ -454,12 +454,12 @@ class _Maker:
             sides = np.array([-5, -3, -1, 1, 3, 5]) / 7
             edges = [(max(-low, high) or 1) * sides for low, high in ends]
             colours = (*palette.BELOW, *palette.NEAR_ZERO, *palette.ABOVE)
-            words = ("far below 0", "below 0", "just below 0", "near 0")
-            words += ("just above 0", "above 0", "far above 0")
+            words = ["far below 0", "below 0", "just below 0", "near 0"]
+            words += ["just above 0", "above 0", "far above 0"]
         else:
             edges = [low + (high - low or 1) * np.arange(1, 4) / 4 for low, high in ends]
             colours = (*palette.NEAR_ZERO, *palette.ABOVE)
-            words = ("lowest quarter of its tensor", "second", "third", "highest quarter")
+            words = ["lowest quarter of its tensor", "second", "third", "highest quarter"]
         bounds = tuple(tuple(float(f"{e:.6g}") for e in own.tolist()) for own in edges)
         ramp = (replace(colour, name=name) for colour, name in zip(colours, words, strict=True))
         return spans, bounds, tuple(ramp)

@@ -37,7 +37,7 @@ from ipu_teach.show.report_facts import (
     sources,
     titled,
 )
-from ipu_teach.show.scene import Flame, Scene, Still, Tape, Track, label, number
+from ipu_teach.show.scene import Flame, Mark, Scene, Still, Tape, Track, label, number
 from ipu_teach.show.segments import LanesOf, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -82,15 +82,15 @@ def timeline(
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
-    reports = [checked(one, "timeline") for one in (report, other) if one is not None]
+    reports = [checked(one, "timeline") for one in (report, other or report)]
     if blocks is not None and other is not None:
         raise InvalidOptionError("""show.timeline() was given blocks of two reports.
             next:  give it one report, or leave blocks out.""")
 
     def scene(most: int) -> Scene:
-        alone = other is None
-        one, *more = (_Maker(each, most, blocks, which).scene(alone) for each in reports)
-        return _below(one, more[0]) if more else linked(one, report, ("tiles",))
+        if other is None:
+            return linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",))
+        return _below(*(_Maker(each, most, None, {}).scene(False) for each in reports))
 
     return fitting(scene, min(MOST_STEPS, max(len(each.step_numbers) for each in reports)))
 
@@ -98,34 +98,24 @@ def timeline(
 def _below(first: Scene, second: Scene) -> Scene:
     """Two runs, one below the other, on the scale of the longer one."""
     stills, count, drawings = len(first.stills), len(first.frames), len(first.drawings)
-    span, marks = float(max(first.begins[-1], second.begins[-1])), []
-    for which, scene in enumerate((first, second)):
+    one, two = float(first.begins[-1]), float(second.begins[-1])
+    marks, rows = list[Mark](), list[tuple[str, ...]]()
+    for which, (name, scene) in enumerate((("first", first), ("second", second))):
+        rows += [(name, *row) for row in scene.table[1]]
         for mark in scene.marks:
             if isinstance(mark, Flame | Tape):
-                more: dict[str, Any] = {"name": mark.name + " of the second" * which, "span": span}
-                more |= {"heading": f"{('first', 'second')[which]} run: {mark.heading}"}
-                more |= {"y": mark.y + which * (first.height - 24)}
+                more: dict[str, Any] = {"name": mark.name + " of the second" * which}
+                more |= {"heading": f"{name} run: {mark.heading}", "span": max(one, two)}
                 if isinstance(mark, Flame) and not mark.timed:
                     more |= {"first": mark.first + which * count, "last": mark.last + which * count}
-                marks.append(replace(mark, **more))
-    moved = (
-        replace(
-            still,
-            lanes={
-                f"{name} of the second": (n + drawings, a, b)
-                for name, (n, a, b) in still.lanes.items()
-            },
-            source=still.source + len(first.sources) * (still.source >= 0),
-        )
-        for still in second.stills
-    )
-    a, b = first.begins[-1], second.begins[-1]
-    less = f"{abs(100 - 100 * b / a):.1f} % {'less' if b <= a else 'more'}"
-    rows = [
-        (name, *row)
-        for name, scene in (("first", first), ("second", second))
-        for row in scene.table[1]
-    ]
+                marks.append(replace(mark, y=mark.y + which * (first.height - 24), **more))
+    moved = []
+    for still in second.stills:
+        named = {f"{name} of the second": place for name, place in still.lanes.items()}
+        lanes = {name: (n + drawings, a, b) for name, (n, a, b) in named.items()}
+        source = still.source + len(first.sources) * (still.source >= 0)
+        moved.append(replace(still, lanes=lanes, source=source))
+    less = f"{abs(100 - 100 * two / one):.1f} % {'less' if two <= one else 'more'}"
     return replace(
         first,
         title="Two runs on one axis of time",
@@ -181,13 +171,11 @@ class _Maker:
             nested = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
         else:
             nested = blocks.flame(codes, PITCH)
-        if self.several:
-            poster = int(np.argmax(total))
-        else:  # where most of the time goes
-            spent = cycles * np.bincount(self.which, minlength=len(cycles))
-            poster = int(np.argmax(self.which == np.argmax(spent)))
-        zooms = alone and blocks is None and not self.several
-        window = self._round(poster) if zooms else None
+        # where most of the time goes
+        spent = cycles * np.bincount(self.which, minlength=len(cycles))
+        poster = int(np.argmax(self.which == np.argmax(spent)))
+        alone = alone and blocks is None and not self.several
+        window = self._round(poster) if alone else None
         panels, count = Panels(), self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
         ends = ("IPU 0", f"IPU {self.report.target.num_ipus - 1}") if self.several else ENDS

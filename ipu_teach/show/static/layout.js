@@ -13,6 +13,20 @@ function headed(kit, mark, right) {
     ink.soft);
 }
 
+function arrow(pen, start, bend, end, thick) {
+  pen.lineWidth = thick;
+  pen.beginPath();
+  pen.moveTo(...start);
+  pen.quadraticCurveTo(...bend, ...end);
+  pen.stroke();
+  const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;
+  pen.beginPath();
+  pen.moveTo(...end);
+  for (const turn of [2.7, -2.7])
+    pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
+  pen.fill();
+}
+
 function layout(scene, room) {
   const [width, height] = scene.home = scene.home || scene.size,
     marks = scene.marks.filter((m) => "x" in m);

@@ -4,19 +4,6 @@ EXTRA.messages = (kit, shown) => {
   const { scene, pen } = kit, { board, texts, list, at, before, box, row, focus, lastOf } = shown,
     { link, short, corner, cellAt, wide, line, write, underWay } = shown;
 
-  function arrow(colour, thick, ...points) {
-    const [[x, y], [u, v]] = points.slice(-2), turn = Math.atan2(v - y, u - x);
-    pen.strokeStyle = pen.fillStyle = colour;
-    pen.lineWidth = thick;
-    pen.beginPath();
-    pen.moveTo(...points[0]);
-    pen.quadraticCurveTo(...points.slice(-2).flat());
-    pen.stroke();
-    pen.beginPath();
-    for (const by of [0, 2.7, -2.7])
-      pen.lineTo(u + (by && 6 * Math.cos(turn + by)), v + (by && 6 * Math.sin(turn + by)));
-    pen.fill();
-  }
   // Of many messages arrows from box to box, those of the chosen box the darkest; the host's are
   // words.
   function folded(messages) {
@@ -33,7 +20,8 @@ EXTRA.messages = (kit, shown) => {
         const [x, y] = corner(b);
         return [x + wide() * (k ? 0.7 : 0.3), y + board.high - 8];
       });
-      arrow(has(m) ? kit.ink.ink : kit.ink.line, has(m) ? 1.5 : 1, start, end);
+      pen.strokeStyle = pen.fillStyle = has(m) ? kit.ink.ink : kit.ink.line;
+      arrow(pen, start, start, end, has(m) ? 1.5 : 1);
     }
   }
   // An arrow beside the boxes for each two IPUs between which something is under way.
@@ -43,7 +31,8 @@ EXTRA.messages = (kit, shown) => {
     for (const [source, size, to] of links) {
       const [a, b] = [source, to].map((b, k) => corner(b)[1] + board.high / 2 + (k ? -8 : 8)),
         y = a + (b - a) * 0.4;
-      arrow(kit.ink.ink, 2, [right - GUTTER + 6, a], [right - 8, y], [right - GUTTER + 8, b]);
+      pen.strokeStyle = pen.fillStyle = kit.ink.ink;
+      arrow(pen, [right - GUTTER + 6, a], [right - 8, y], [right - GUTTER + 8, b], 2);
       pen.fillStyle = kit.colours[code];
       pen.fillRect(right - 56, y - 9, 56, 16);
       write(`${words(size)} B`, right - 28, y + 3, 11, "center", inkOn(kit.colours[code]));
