@@ -22,7 +22,7 @@ from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST as BY_HOST, Track as Recorded
 from ipu_teach.show import palette
 from ipu_teach.show.board import FOOT, Places, value
-from ipu_teach.show.measures import HEAD, LINE, ROW
+from ipu_teach.show.measures import GUTTER, HEAD, LINE, ROW
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
 from ipu_teach.show.panels import LEFT, Panels
@@ -179,10 +179,11 @@ class _Maker:
             for name, span, rim in zip(self.titles, spans, palette.RIMS, strict=False)
         )
         codes = (*BEATS, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
+        edge = 456 + GUTTER * (self.ipus > 1)
         board = Board(
             "board",
             counted(len(self.tiles), "tile"),
-            width=456 - LEFT,
+            width=edge - LEFT,
             count=len(self.box),
             tiles=tuple(self.tiles.tolist()),
             across=across,
@@ -205,10 +206,10 @@ class _Maker:
         )
         board_high = Places(board).tall
         panels, tall = Panels(), max(board_high, 200.0)
-        panels.put(board, right=456, high=board_high)
+        panels.put(board, right=edge, high=board_high)
         panels.put(
             Detail("detail", of="board"),
-            left=480,
+            left=edge + 24,
             high=min(tall, LINE * int(np.bincount(self.box).max()) + 4),
         )
         panels.marks.append(Flows("messages", "board"))
