@@ -16,7 +16,7 @@ const STYLE = `
 .ipu-live select:focus-visible,.ipu-live input:focus-visible
   {outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
-.ipu-live p{margin:4px 16px;min-height:2.8em;color:var(--ink)}
+.ipu-live p{margin:4px 16px;min-height:2.8em}
 .ipu-live .soft{color:var(--soft)}
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
@@ -25,7 +25,7 @@ const STYLE = `
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);
   background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
-  padding:0;color:var(--ink)}
+  padding:0}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
 .ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;
   white-space:pre-wrap;overflow-wrap:anywhere;color:var(--ink);border-left:3px solid var(--line)}
@@ -119,8 +119,8 @@ function live(root, scene) {
     (name in mark ? of(array(mark, name, mark[name], mark.count), i) : NaN));
 
   // --- elements ---
-  const reduced = matchMedia("(prefers-reduced-motion: reduce)");
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const [reduced, scheme] = ["reduced-motion: reduce", "color-scheme: dark"]
+    .map((what) => matchMedia(`(prefers-${what})`));
   const style = make("style", { textContent: STYLE });
   const box = make("div", { className: "ipu-live", tabIndex: 0 });
   box.setAttribute("role", "group");
@@ -160,12 +160,11 @@ function live(root, scene) {
   const pen = canvas.getContext("2d");
   let ratio = 1, dark = false, ink, colours = [], brushes = [], cache = new Map();
   function theme() {
-    const lab = document.body.dataset.jpThemeLight;
-    dark = lab ? lab === "false" : scheme.matches
-      || document.body.classList.contains("vscode-dark");
+    const { body } = document, lab = body.dataset.jpThemeLight;
+    dark = lab ? lab === "false" : scheme.matches || body.classList.contains("vscode-dark");
     ink = INKS[+dark];
     for (const name in ink) box.style.setProperty(`--${name}`, ink[name]);
-    ratio = Math.min(3, window.devicePixelRatio || 1);
+    ratio = Math.min(3, devicePixelRatio || 1);
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     colours = scene.codes.map((c) => c[dark ? 3 : 2]);
@@ -433,9 +432,10 @@ function live(root, scene) {
     spent.forEach((column, c) => {
       let y = 0;
       column.forEach((part, code) => {
+        const high = part / wide * mark.height;
         p.fillStyle = colours[code];
-        p.fillRect(c * wide, y, wide + 0.4, part / wide * mark.height);
-        y += part / wide * mark.height;
+        p.fillRect(c * wide, y, wide + 0.4, high);
+        y += high;
       });
     });
   });
@@ -550,14 +550,14 @@ function live(root, scene) {
   function step(by) {
     pause();
     const begun = Math.ceil(at - 1e-9), here = stop(begun);
-    if (by > 0) go(at < here - 1e-9 ? here : begun < count ? stop(begun + 1) : at);
-    else go(at > here + 1e-9 ? here : stop(Math.max(0, begun - 1)));
+    go(by > 0 ? at < here - 1e-9 ? here : begun < count ? stop(begun + 1) : at
+      : at > here + 1e-9 ? here : stop(Math.max(0, begun - 1)));
   }
   function jump(by) {
     pause();
     const group = groupOf(frameAt()), end = starts[group + 1] ?? count;
-    if (by > 0) go(stop(at < stop(end) ? end : starts[group + 2] ?? count));
-    else go(stop(at > stop(starts[group] + 1) ? starts[group] + 1 : (starts[group - 1] ?? -1) + 1));
+    go(stop(by > 0 ? at < stop(end) ? end : starts[group + 2] ?? count
+      : at > stop(starts[group] + 1) ? starts[group] + 1 : (starts[group - 1] ?? -1) + 1));
   }
   function toggle() {
     if (playing) return pause();
@@ -581,7 +581,7 @@ function live(root, scene) {
     if (!playing) return;
     if (!box.isConnected) return destroy();
     const passed = Math.max(0, now - clock) / 1000 * speed.value / pace;
-    if (reduced.matches ? passed >= 1 : true) {
+    if (!reduced.matches || passed >= 1) {
       const before = frameAt();
       at = reduced.matches && frameAt() + 1 < count ? stop(Math.ceil(at - 1e-9) + 1)
         : Math.min(count, at + passed);
