@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,55 @@ def test_the_timeline_says_where_the_time_goes() -> None:
     assert rows["total"]["cycles of all"] == f"{3 * int(rows['total']['cycles of one']):,}"
 
 
+def test_a_long_timeline_rests_on_a_round() -> None:
+    report = programs.uneven(repeats=100)
+    scene = show.timeline(report).scene
+    first, last = scene.data["window"]
+    names = [report.step_cost(n).name for n in report.step_numbers[first:last].tolist()]
+    assert sorted(names) == ["everywhere", "total"] and first <= scene.poster < last
+    each = {c.name: c.cycles for c in report.compute_sets}
+    told = [f"{n} {100 * c / sum(each.values()):.1f} %" for n, c in each.items()]
+    told.sort(key=lambda text: -float(text.split()[1]))
+    assert (
+        f"Shown at first is one round, supersteps {first + 1} to {last}, "
+        f"{sum(each.values()):,} cycles: {', '.join(told)}." in scene.notes[0]
+    )
+    assert scene.notes[0] in scene.sentence
+    # and so does the picture: the boxes of two supersteps fill the width
+    flame = scene.mark("programs")
+    assert isinstance(flame, Flame)
+    row = flame.y + 3 * flame.pitch
+    boxes = [s for s in paint(scene, scene.poster) if isinstance(s, Boxes)]
+    wide = sorted(float(b[2]) for s in boxes for b in s.boxes if abs(b[1] - row) < 1 and b[2] > 1)
+    share = np.array(sorted(each.values())) / sum(each.values())
+    assert np.array(wide) == pytest.approx(share * flame.width, abs=1)
+    assert "window" not in show.timeline(programs.uneven()).scene.data
+
+
+def test_two_timelines_stand_on_one_scale() -> None:
+    first, second = programs.uneven(), programs.uneven(rows=39, repeats=5)
+    scene = show.timeline(first, second).scene
+    assert scene.begins[-1] == first.total_cycles + second.total_cycles
+    shapes = list(paint(scene, scene.poster))
+    for name, report in (("programs", first), ("programs of the second", second)):
+        flame = scene.mark(name)
+        assert isinstance(flame, Flame)
+        boxes = [b for s in shapes if isinstance(s, Boxes) for b in s.boxes.tolist()]
+        [outer] = [b for b in boxes if b[1] == flame.y]  # all of its run
+        share = report.total_cycles / second.total_cycles
+        assert outer[0] == flame.x and outer[2] == pytest.approx(share * flame.width, abs=1)
+    more = 100 * second.total_cycles / first.total_cycles - 100
+    assert scene.sentence.startswith(
+        f"Two runs on one axis of time: the second takes {more:.1f} % more than the first. First: "
+    )
+    assert show.timeline(first).scene.sentence in scene.sentence
+    assert {row[0] for row in scene.table[1]} == {"first", "second"}
+    assert told(lambda: show.timeline(first, second, blocks=0)) == (
+        "show.timeline() was given blocks of two reports.\n  next:  give it one report, or leave "
+        "blocks out."
+    )
+
+
 def test_many_tiles_share_lanes() -> None:
     report = programs.uneven(tiles=1472, rows=2944)
     view_ = show.timeline(report)
@@ -217,9 +267,7 @@ def test_a_long_run_is_cut_and_deep_programs_too() -> None:
     report = programs.uneven(tiles=2, rows=2, repeats=2_000)
     scene = show.timeline(report).scene
     assert len(scene.frames) <= 3_000 and len(scene.json()) <= 150_000
-    assert (
-        scene.notes[0] == f"The picture shows the first {len(scene.frames):,} of 4,001 supersteps."
-    )
+    assert f"The picture shows the first {len(scene.frames):,} of 4,001 supersteps." in scene.notes
     assert f"In the first {len(scene.frames):,}, most of the time goes to" in scene.sentence
     flame = scene.marks[0]
     assert isinstance(flame, Flame) and flame.last.max() == len(scene.frames)
@@ -1065,7 +1113,7 @@ def test_save(name: str, ending: str, tmp_path: Path) -> None:
 def test_the_lanes_of_the_timeline_have_the_shares_of_the_run(repeats: int) -> None:
     """However short the pieces are: bar by bar, or as a raster where there are many."""
     report = programs.uneven(tiles=64, rows=128, repeats=repeats)
-    scene = show.timeline(report).scene
+    scene = replace(show.timeline(report).scene, data={})  # the whole of it
     tape = scene.marks[1]
     assert isinstance(tape, Tape)
     truth: dict[str, float] = {}

@@ -420,7 +420,24 @@ def test_lanes_of_two_runs_stand_in_pairs(tiles: int, repeats: int) -> None:
         values["busy"][::2].tolist()
     ) == {-1}
     assert say.startswith("lane {label}: " if tiles > lanes else "tile {label}: ")
-    assert apart.table == paired.table and apart.sentence == paired.sentence
+    spent_by = [
+        {(s.kind, s.name): s.cycles for s in sorted(report.steps(), key=lambda s: s.name)}
+        for report in both
+    ]
+    more = {
+        name: repeats_of(name, both[0]) * (spent_by[1][name] - c) for name, c in spent_by[0].items()
+    }
+    most = " ".join(max(more, key=lambda name: abs(more[name])))
+    assert apart.table == paired.table
+    assert paired.sentence.startswith(f"{apart.sentence} {most} differs most: ")
+    rests = paired.stills[int(paired.frames[paired.poster])]
+    assert rests.label == f"second report: {most}" and paired.notes[0] in paired.sentence
+    words = [s.text for s in paint(paired, 0) if isinstance(s, Words) and s.y < first.y and s.text]
+    assert repeats > 1 or words[1:] == [s.name for report in both for s in report.steps()]
+
+
+def repeats_of(name: tuple[str, str], report: Report) -> int:
+    return sum((step.kind, step.name) == name for step in report.steps())
 
 
 def drawn_in_lanes(scene: Scene) -> list[list[dict[int, float]]]:
@@ -562,7 +579,9 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     shared_by = {
         "tree": ("program", "code", "turns", "tile"),
         "content": ("bsp", "exchange"),
+        "messages": ("run",),
         "board": ("run",),
+        "range": ("timeline",),
     }
     for also, views in {
         **shared_by,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,11 +212,67 @@ def test_the_rows_of_two_ipus_say_what_each_does_and_for_which_it_waits(
     assert told == [
         "IPU 0: quick: 160 modelled cycles, from 0 to 160.",
         "IPU 1: slow: 400 modelled cycles, from 0 to 400.",
-        "IPU 0 waits for IPU 1: 240 modelled cycles, from 160 to 400.",
+        "IPU 0: waits for IPU 1: 240 modelled cycles, from 160 to 400.",
     ]
-    assert status(page).startswith("Stretch 3 of 5. ")
+    assert status(page).startswith("Stretch 2 of 5. ")  # the longest
     assert page.get_by_role("button", name="This stretch").is_visible()
     assert "z shows one stretch" in (page.locator(".ipu-live").get_attribute("aria-label") or "")
+
+
+def test_a_range_says_its_sum_and_a_name_is_found(page: Any, opened: Opener) -> None:
+    report = programs.uneven(tiles=13, rows=39)
+    canvas, tape = opened(show.timeline(report)), show.timeline(report).scene.mark("tiles")
+    assert isinstance(tape, Tape)
+    press(page, "Home", "ArrowRight", "ArrowRight", "s", "ArrowRight", "ArrowRight")
+
+    def told(first: int, last: int) -> str:
+        spent: Counter[str] = Counter()
+        for step in report.step_numbers[first - 1 : last].tolist():
+            for phase in report.phases(step):
+                busy = phase.cycles if phase.busy is None else float(phase.busy.mean())
+                spent[phase.kind] += busy
+                spent["waiting"] += phase.cycles - busy
+        cycles = sum(spent.values())
+        shares = (f"{n} {100 * c / cycles:.1f} %" for n, c in spent.most_common() if c)
+        return (
+            f"Selected: supersteps {first} to {last}, {number(round(cycles))} modelled cycles, "
+            f"{100 * cycles / report.total_cycles:.1f} % of the run: {', '.join(shares)}."
+        )
+
+    region = page.locator(".ipu-live p[aria-live]").last
+    assert region.inner_text() == told(2, 4)
+    button = page.get_by_role("button", name="Select nothing")
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    assert region.inner_text() == ""
+    page.locator(".ipu-live").focus()
+    press(page, "End")
+    step = report.steps()[1]
+    middle = tape.x + (step.start + step.cycles / 2) / report.total_cycles * tape.width
+    canvas.click(position={"x": middle, "y": tape.y + 30}, modifiers=["Shift"])
+    assert region.inner_text() == told(2, 7)
+    find = page.get_by_role("searchbox")
+    find.fill("Everywhere")
+    for nth, frame in enumerate((3, 5, 7), start=1):
+        find.press("Enter")
+        assert region.inner_text().startswith(f"{nth} of 3 with this name.")
+        assert said(page).startswith("everywhere: ") and place(page) == frame
+    find.press("s")  # is a letter here
+    assert page.get_by_role("button", name="Select nothing").is_visible()
+
+
+def test_two_runs_below_each_other_have_one_axis(page: Any, opened: Opener) -> None:
+    first, second = programs.uneven(), programs.uneven(repeats=1)
+    view = show.timeline(first, second)
+    canvas, below = opened(view), view.scene.mark("tiles of the second")
+    assert isinstance(below, Tape)
+    step = second.steps()[1]
+    middle = below.x + (step.start + step.cycles / 2) / first.total_cycles * below.width
+    canvas.click(position={"x": middle, "y": below.y + 30})
+    assert place(page) == 7 + 2 and f"{step.kind} {step.name}, {step.cycles:,}" in status(page)
+    press(page, "z")
+    start, stop = window(page)
+    assert start < step.start and stop > step.start + step.cycles
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -733,6 +790,7 @@ def test_lanes_in_pairs_say_whose_they_are(page: Any, opened: Opener) -> None:
     tape = made.scene.marks[0]
     assert isinstance(tape, Tape)
     busy = made.scene.stills[-1].about["first report"][1]["busy"].tolist()
+    press(page, "End")
     for lane in (6, 7):  # the last superstep is one of the second run
         point(canvas, tape.x + 20, tape.y + (lane + 0.5) * tape.height / tape.count)
         spent = f"{busy[lane]:,}" if lane % 2 else "none"
