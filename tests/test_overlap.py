@@ -234,17 +234,17 @@ def test_under_other_patterns_an_ipu_talks_to_the_host_alone(pattern: str, remot
         else:
             copies.append(Copy(m.graph.add_host_to_device_fifo(f"in{ipu}", FLOAT, n), tensor))
             streams[f"in{ipu}"] = np.zeros(n, np.float32)
-    report = m.run(m.work("a", t0=10), copies[1], copies[0], m.work("b", t3=5), **streams)
+    report = m.run(m.work("a", t0=10), copies[1], m.work("b", t3=5), copies[0], **streams)
     assert times(report) == [
         ("a", (0, 0, 160)),
         ("in1", (1, 0, INSIDE + 256)),
-        ("in0", (0, 160, 160 + INSIDE + 128)),
         ("b", (1, 356, 356 + INSIDE + 30)),
+        ("in0", (0, 160, 160 + INSIDE + 128)),
     ]
     assert report.total_cycles == 486 and not report.profile.external.any()
     # Only the one that takes part has phases in it, and only its own bytes keep it.
-    (_, (host,)) = [[p.cycles for p in report.phases(2, ipu) if "host" in p.kind] for ipu in (1, 0)]
-    assert host == 128 and report.phases(2, 1) == ()
+    (_, (host,)) = [[p.cycles for p in report.phases(3, ipu) if "host" in p.kind] for ipu in (1, 0)]
+    assert host == 128 and report.phases(3, 1) == ()
     full = report.what_if(sync_pattern="FULL")
     assert full.total_cycles == 160 + 2 * TOGETHER + 256 + 128 + INSIDE + 30
     opened = Report.deserialize(report.serialize())
