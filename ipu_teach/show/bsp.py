@@ -6,32 +6,37 @@ superstep and how long it waits, below the whole run. Of more than 64 tiles the 
 in each phase the tiles are sorted by their time, so that shares of time are kept. An arrow is a
 message that was sent, or several of one sender to the same receivers.
 
-Of several IPUs a frame shows what one of them does in a superstep by itself, or what all do
-together.
+Of several IPUs a frame is a part of a stretch, from where one of them begins a phase to where the
+next does; together the frames last as long as the run. Between IPUs one arrow stands for all
+messages from one to another.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from ipu_teach.cost.exchange import Traffic
-from ipu_teach.cost.phases import COMPUTE, HOST, Phase
+from ipu_teach.cost.phases import COMPUTE, HOST, SYNC, Phase
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show import palette
 from ipu_teach.show.content import report_of, with_content
+from ipu_teach.show.measures import SMALLEST_LABEL
 from ipu_teach.show.pairs import paired as in_pairs
 from ipu_teach.show.palette import STATE, STATES
-from ipu_teach.show.panels import ENDS, Panels, grid
+from ipu_teach.show.panels import Panels, grid
 from ipu_teach.show.report_facts import (
+    At,
     because,
     checked,
     ipus_at_work,
     linked,
+    slowest,
     sorted_lanes,
     titled,
     waited_for,
@@ -53,22 +58,18 @@ from ipu_teach.show.segments import IPUStep, LanesOf, Segment, parts, segments
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
-REST, WAIT = STATES.index(palette.REST), STATES.index(palette.WAIT)
+WAIT = STATES.index(palette.WAIT)
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
 MOST_OF_TWO = 500  # supersteps of each of two runs
 MOST_LANES = 64  # more tiles are sorted
-MOST_MESSAGES = 128  # of one exchange, drawn one by one
-MOST_TOLD = 16  # phases, or IPUs, in the words of one frame of two runs
+MOST_MESSAGES = 64  # of one exchange, drawn one by one
+MOST_TOLD = 16  # phases, or IPUs, in the words of one frame
 MOST_OF_ONE = 64  # of the messages of one tile, drawn where there are more
 SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
-OVERLAP = (
-    "IPUs work at the same time: between transfers of all each goes through its own supersteps, "
-    "which stand here one after the other, so that all of them together take more than the {:,} "
-    "cycles of the run. show.timeline(report) has them by time."
-)
+BETWEEN = "An arrow from one IPU to another stands for all messages between them."
 NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
 
@@ -80,6 +81,7 @@ def bsp(
     *,
     paired: bool = False,
     why: Why | None = None,
+    at: At = None,
 ) -> View:
     """The run in a report as an animation of its supersteps; with `other`, two runs above each
     other on one axis of time.
@@ -89,8 +91,11 @@ def bsp(
     each, is shown up to there, a machine of more than 4,096 tiles with several tiles to a cell, and
     so is one whose scene would be larger than 150 kB; the view says so. `paired`: of two runs each
     tile's two lanes stand below each other. `why`: a chain of causes, `report.why(…)`, whose tiles
-    get one colour. Raises `InvalidOptionError` for something that is no report or has no step in
-    it, and for pairs without a second run on as many tiles.
+    get one colour. `at`: where the picture of one run rests, the number of a superstep from 0 on,
+    the name of a step, or a kind of phase, say "exchange"; left out, it is the end of the phase
+    that computes longest, of several IPUs of the longest stretch. Raises `InvalidOptionError` for
+    something that is no report or has no step in it, for pairs without a second run on as many
+    tiles, and for a step that the picture does not show.
     """
     given, told = report_of(run)
     report = checked(given, "bsp")
@@ -100,6 +105,10 @@ def bsp(
         raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on
             as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
+    if other is not None and at is not None:
+        raise InvalidOptionError("""show.bsp() was given a step to rest at, and two runs, which are
+            seen whole.
+            next:  leave out at=.""")
     if other is not None:
         scene = _two([_made(report, 1), _made(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
@@ -115,7 +124,7 @@ def bsp(
             with_content(_made(report, each).scene(), told, frames), report, ("tiles", "lanes")
         )
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
-            return because(View(scene), report, why)
+            return because(View(scene), report, why, at)
         each *= 2
 
 
@@ -213,7 +222,7 @@ class _Step:
     exchanges and their messages, and how often it ran."""
 
     part: IPUStep
-    name: str
+    own_name: str
     kind: str
     phases: tuple[Phase, ...]
     exchange: tuple[Traffic, ...]
@@ -221,13 +230,27 @@ class _Step:
     cycles: float
     runs: int
 
+    @property
+    def name(self) -> str:
+        """Its name, after that of the IPU that does it by itself."""
+        ipu = self.part.ipu
+        return self.own_name if ipu is None else label(f"IPU {ipu}: {self.own_name}", 48)
+
+
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """A phase of a step in a stretch, which some tiles (bool[tiles]) begin at `start`."""
+
+    step: _Step
+    phase: Phase
+    own: Array
+    start: int
+
 
 def _step(report: Report, part: IPUStep, runs: int) -> _Step:
     cost, phases = report.step_cost(part.step), report.phases(part.step, part.ipu)
-    name = label(cost.name if part.ipu is None else f"IPU {part.ipu}: {cost.name}", 48)
-    return _Step(
-        part, name, cost.kind, phases, cost.exchange, report.transfers(part.step), part.cycles, runs
-    )
+    name, transfers = label(cost.name, 48), report.transfers(part.step)
+    return _Step(part, name, cost.kind, phases, cost.exchange, transfers, part.cycles, runs)
 
 
 class _Maker:
@@ -235,8 +258,11 @@ class _Maker:
 
     def __init__(self, report: Report, steps: list[_Step], each: int) -> None:
         self.report, self.steps, self.each = report, steps, each
+        self.step = {(step.part.step, step.part.ipu): step for step in steps}
+        self.stretches, self.which = segments(report, min(MOST_FRAMES, len(report.step_numbers)))
         target = report.target
         self.several = target.num_ipus > 1
+        self.group = "stretch" if self.several else "superstep"
         self.by_tile = LanesOf(report, MOST_LANES)
         self.per_ipu = -(-target.tiles_per_ipu // each)
         self.count = self.per_ipu * target.num_ipus
@@ -246,27 +272,37 @@ class _Maker:
         )
         self.one = "tile" if each == 1 else f"group of {each} tiles"
         self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
-        self.ends = ("IPU 0", f"IPU {target.num_ipus - 1}") if self.several else ENDS
+        self.ends = self.by_tile.ends
         self.lane_name = "lane" if self.is_sorted else "tile"
         self.host = any(p.kind == HOST for s in steps for p in s.phases)
-        self.moved: dict[int, int] = {}  # by still: the bytes that its messages move
 
     def scene(self) -> Scene:
         stills: list[Still] = []
         panels = Panels()
-        stills_of: dict[int, list[int]] = {}
-        for step in self.steps:
-            if step.phases:
-                stills_of.setdefault(step.part.step, []).extend(
-                    range(len(stills), len(stills) + len(step.phases))
-                )
-                stills += self._stills(step, len(panels.drawings), len(stills))
-                panels.drawings.append(self.drawing(step))
-                if self.host:
-                    panels.drawings.append(_of_host(step))
+        of: list[range] = []  # by stretch, its stills
+        for stretch in self.stretches:
+            made = self._stills(stretch, len(panels.drawings))
+            of.append(range(len(stills), len(stills) + len(made)))
+            stills += made
+            panels.drawings.append(self.by_tile.drawing(self.report, stretch, STATE, WAIT))
+            if self.host:
+                panels.drawings.append(self._of_host(stretch))
         if not stills:
             raise InvalidOptionError(NO_TIME)
-        frames = self._frames(stills_of, panels)
+        frames = self._frames(of, panels)
+        # It rests in the phase that computes longest, or at the end of the longest stretch.
+        lasts = [
+            stretch.cycles if self.several else stills[i].cycles
+            for stretch, own in zip(self.stretches, of, strict=True)
+            for i in own
+        ]
+        codes = [still.code for still in stills]
+        chosen = max(
+            dict.fromkeys(frames.tolist()),
+            key=lambda i: (codes[i] == STATE[COMPUTE], codes[i] != STATE[SYNC], lasts[i]),
+        )
+        if self.several:
+            chosen = next(own[-1] for own in of if chosen in own)
         self._put(panels)
         if self.each > 1:
             panels.notes.append(
@@ -277,19 +313,11 @@ class _Maker:
             panels.notes.append(
                 sorted_lanes(self.lanes, self.report.target.num_tiles, self.report.target.num_ipus)
             )
-        if self.several:
-            panels.notes.append(OVERLAP.format(self.report.total_cycles))
+        if self.several and any(still.flows for still in stills):
+            panels.notes.append(BETWEEN)
         panels.notes.append(
-            "Each phase plays equally long, and lanes fill the width in each superstep; the strip "
-            "below is to scale."
-        )
-        poster = max(
-            set(frames.tolist()),
-            key=lambda i: (
-                self.moved.get(i, 0),
-                stills[i].code == STATE[COMPUTE],
-                stills[i].cycles,
-            ),
+            "Each phase plays equally long, and lanes fill the width in each "
+            f"{self.group}; the strip below is to scale."
         )
         steps, tiles = (
             counted(self.report.num_steps, "superstep"),
@@ -306,34 +334,39 @@ class _Maker:
             table=self.table(
                 [k for k in STATE if any(p.kind == k for s in self.steps for p in s.phases)]
             ),
-            poster=int(np.flatnonzero(frames == poster)[0]),
+            poster=int(np.flatnonzero(frames == chosen)[0]),
+            group=self.group,
         )
 
-    def _frames(self, stills_of: dict[int, list[int]], panels: Panels) -> Array:
-        """The still of every phase of the run, in order, up to the last superstep that is shown
+    def _frames(self, of: list[range], panels: Panels) -> Array:
+        """The still of every phase of the run, in order, up to the last stretch that is shown
         whole."""
         frames: list[int] = []
-        whole = 0
-        for which in self.report.step_numbers[:MOST_FRAMES].tolist():
-            if len(frames) + len(stills_of.get(which, ())) > MOST_FRAMES:
+        report, count = self.report, len(self.which)
+        starts = report.overlap.cuts if self.several else range(count)
+        shown = len(report.step_numbers[:MOST_FRAMES])
+        for place, which in enumerate(self.which.tolist()):
+            if len(frames) + len(of[which]) > MOST_FRAMES:
+                shown = int(starts[place])
                 break
-            frames += stills_of.get(which, ())
-            whole += 1
-        panels.first(whole, self.report.num_steps, "supersteps")
+            frames += of[which]
+        panels.first(shown, report.num_steps, "supersteps")
         return np.array(frames, np.int64)
 
     def _put(self, panels: Panels) -> None:
         """The tiles, what flies between them, their lanes and the strip."""
         cells, heading = (
             np.arange(self.count),
-            "the superstep, slowest first" + ", IPU by IPU" * self.several,
+            f"the {self.group}, slowest first" + ", IPU by IPU" * self.several,
         )
         panels.put(grid("tiles", self.report.target, SIDE, each_ipu=self.per_ipu, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
         if self.is_sorted:
             lanes = Lanes("lanes", heading, count=self.lanes, ends=self.ends)
         else:
-            lanes = Lanes("lanes", "the superstep, tile by tile", count=self.lanes, key=cells)
+            ends = self.ends if self.several and SIDE / self.lanes < SMALLEST_LABEL * 0.7 else ()
+            heading = f"the {self.group}, tile by tile"
+            lanes = Lanes("lanes", heading, count=self.lanes, key=cells, ends=ends)
         panels.put(lanes, left=LANES_X, high=SIDE)
         if self.host:
             panels.below(6)
@@ -343,73 +376,98 @@ class _Maker:
         panels.below(24 if self.host else 22)
         panels.put(Track(), high=22)
 
-    def _stills(self, step: _Step, drawing: int, first: int) -> list[Still]:
-        found, start = [], 0.0
-        own = self.own(step.part.ipu)
-        for place, phase in enumerate(step.phases):
-            code, values = STATE[phase.kind], dict[str, Array]()
-            messages: tuple[Message, ...] = ()
-            say, note = f"{self.one} {{i}}: {phase.kind}", ""
-            channel: tuple[int | Array, float | Array, int] = (code, phase.cycles, code)
-            about: dict[str, tuple[str, dict[str, Array]]] = {}
-            at = 1.0
-            if phase.busy is not None:
-                values["busy"] = self._longest(phase.busy)
-                told = ", {busy} modelled cycles" + (
-                    ", then waits {-busy}" if own.all() else f" in what IPU {step.part.ipu} does"
-                )
-                say += told
-                note = waited_for(phase, own)
-                channel = (code, values["busy"], WAIT)
-                if self.is_sorted:
-                    lane = "lane {i} of the sorted tiles: " + f"{phase.kind}{told}"
-                    about["lanes"] = (lane, {"busy": self.in_lanes(phase.busy)})
-            if phase.exchange >= 0:
-                traffic = step.exchange[phase.exchange]
-                values |= {
-                    "received": self._sum(traffic.received * own),
-                    "sent": self._sum(traffic.sent * own),
-                }
-                say += "; receives {received} bytes, sends {sent}"
-                messages, how = self._messages(step.transfers[phase.exchange], values["busy"], own)
-                total = int(values["received"].sum())
-                note = f"{total:,} bytes arrive; {how}; {note}"
-                if messages:  # a picture of it is taken while all that take part are at it
-                    at = int(values["busy"][values["busy"] > 0].min()) / 2 / phase.cycles
-                    self.moved[first + place] = total
-            if not own.all():  # other IPUs are at other things meanwhile
-                here = self._longest(own.astype(np.int64)) > 0
-                channel = (
-                    np.where(here, code, REST),
-                    np.where(here, channel[1], phase.cycles),
-                    WAIT,
-                )
-                say += f" of IPU {step.part.ipu}" * (phase.busy is None)
-            name, drawn = (
-                f"{phase.kind}: {step.name}" if step.name else phase.kind,
-                ("lanes", "host")[: 1 + self.host],
+    def _stills(self, stretch: Segment, drawing: int) -> list[Still]:
+        """A still for each part of a stretch in which no IPU begins or ends a phase: on one IPU, or
+        where all work together, for each phase."""
+        spans: list[_Span] = []
+        for part in stretch.parts:
+            step, start = self.step[part.step, part.ipu], part.start
+            for phase in step.phases:
+                spans.append(_Span(step, phase, self.own(part.ipu), start))
+                start += phase.cycles
+        edges = sorted({0, *(s.start + s.phase.cycles for s in spans)})
+        return [
+            self._still(
+                [s for s in spans if s.start <= begin < s.start + s.phase.cycles],
+                begin,
+                end,
+                stretch,
+                drawing,
             )
-            lanes = {
-                group: (drawing + k, start, start + phase.cycles) for k, group in enumerate(drawn)
-            }
-            flows = {"messages": messages} if messages else {}
-            still = Still(
-                name,
-                note,
-                code,
-                phase.cycles,
-                place == 0,
-                {"tiles": channel},
-                lanes,
-                flows,
-                values,
-                say,
-                at=at,
-                about=about,
-            )
-            found.append(still)
-            start += phase.cycles
-        return found
+            for begin, end in pairwise(edges)
+        ]
+
+    def _still(
+        self, spans: list[_Span], begin: int, end: int, stretch: Segment, drawing: int
+    ) -> Still:
+        """What some tiles do from cycle `begin` to `end` of a stretch; the others wait."""
+        main = next(s for s in spans if s.step.part.ipu in (None, stretch.last))
+        phase, step, cycles = main.phase, main.step, end - begin
+        done, apart = np.zeros(self.report.target.num_tiles, np.int64), not main.own.all()
+        codes = np.full(len(done), WAIT)
+        for span in spans:
+            busy = span.phase.cycles if span.phase.busy is None else span.phase.busy
+            done = np.where(span.own, np.clip(span.start + busy - begin, 0, cycles), done)
+            codes[span.own] = STATE[span.phase.kind]
+        code = STATE[phase.kind]
+        values: dict[str, Array] = {}
+        say, channel = f"{self.one} {{i}}: {phase.kind}", (code, cycles, code)
+        about: dict[str, tuple[str, dict[str, Array]]] = {}
+        note, at = "", 1.0
+        messages: list[Message] = []
+        if apart or phase.busy is not None:
+            values["busy"] = self._longest(done)
+            told = ", {busy} modelled cycles, then waits {-busy}"
+            kind = "at work" if apart else phase.kind
+            say = f"{self.one} {{i}}: {kind}{told}"
+            kept = codes[np.unique(self.cell, return_index=True)[1]] if apart else code
+            channel = (kept, values["busy"], WAIT)
+            if self.is_sorted:
+                lane = f"lane {{i}} of the sorted tiles: {kind}{told}"
+                about["lanes"] = (lane, {"busy": self.in_lanes(done)})
+        if phase.busy is not None:
+            note = f"in IPU {stretch.last} " * apart + waited_for(phase, main.own)
+        for span in spans:
+            number = span.phase.exchange
+            if number < 0:
+                continue
+            traffic = span.step.exchange[number]
+            for name, bytes_ in (("received", traffic.received), ("sent", traffic.sent)):
+                values[name] = values.get(name, 0) + self._sum(bytes_ * span.own)
+            drawn, how = self._messages(span.step.transfers[number], values["busy"], span.own)
+            messages += drawn
+            if span is main:
+                note = f"{int(traffic.received[span.own].sum()):,} bytes arrive; {how}; {note}"
+        if "sent" in values:
+            say += "; receives {received} bytes, sends {sent}"
+        if messages:  # a picture of it is taken while all that take part are at it
+            at = int(values["busy"][values["busy"] > 0].min()) / 2 / cycles
+        if apart:
+            note = self._meanwhile(spans) + f"; {note}" * bool(note)
+        name = f"{phase.kind}: {step.name}" if step.name else phase.kind
+        drawn_in = ("lanes", "host")[: 1 + self.host]
+        return Still(
+            name,
+            note,
+            code,
+            cycles,
+            begin == 0,
+            {"tiles": channel},
+            {group: (drawing + k, begin, end) for k, group in enumerate(drawn_in)},
+            {"messages": tuple(messages)} if messages else {},
+            values,
+            say,
+            at=at,
+            about=about,
+        )
+
+    def _meanwhile(self, spans: list[_Span]) -> str:
+        """What each IPU does at some time."""
+        does = {s.step.part.ipu: f"{s.phase.kind} of {s.step.own_name}" for s in spans}
+        ipus = range(self.report.target.num_ipus)
+        said = [f"IPU {ipu}: {does.get(ipu, 'waits')}" for ipu in ipus[:MOST_TOLD]]
+        more = [f"and {len(ipus) - MOST_TOLD} more IPUs"] * (len(ipus) > MOST_TOLD)
+        return ", ".join(said + more)
 
     def own(self, ipu: int | None) -> Array:
         """bool[tiles]: those of an IPU, or of all."""
@@ -420,14 +478,14 @@ class _Maker:
             else np.ones(target.num_tiles, bool)
         )
 
-    def drawing(self, step: _Step) -> Drawing:
-        """The phases of a superstep, lane by lane."""
-        alone = Segment((step.part,), (step.part.cycles,) * self.report.target.num_ipus)
-        return self.by_tile.drawing(self.report, alone, STATE, WAIT)
-
     def in_lanes(self, per_tile: Array) -> Array:
         """int64[lanes]: of each tile, or of many the quantiles."""
         return self.by_tile.of(per_tile)
+
+    def _middle(self, ipu: int) -> int:
+        """The cell in the middle of an IPU, from which its arrows go."""
+        columns = int(np.ceil(np.sqrt(self.per_ipu)))
+        return ipu * self.per_ipu + (self.per_ipu // columns // 2) * columns + columns // 2
 
     def _longest(self, per_tile: Array) -> Array:
         """int64[cells]: of each cell the longest time of its tiles."""
@@ -452,7 +510,11 @@ class _Maker:
             transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True
         ):
             here, there = int(self.cell[source]), np.unique(self.cell[to])
-            there = there[there != here]
+            ipu, ipus = here // self.per_ipu, there // self.per_ipu
+            for other in np.unique(ipus[ipus != ipu]).tolist():
+                key = (self._middle(ipu), np.array([self._middle(other)]).tobytes())
+                sent[key] = sent.get(key, 0) + size
+            there = there[(there != here) & (ipus == ipu)]
             if len(there):
                 key = (here, there.tobytes())
                 sent[key] = sent.get(key, 0) + size
@@ -490,8 +552,8 @@ class _Maker:
         computing = [s for s in self.steps if any(p.kind == COMPUTE for p in s.phases)]
         worst = ""
         if computing:
-            step = max(computing, key=lambda s: s.cycles)
-            phase = next(p for p in step.phases if p.kind == COMPUTE)
+            found = [(next(p for p in s.phases if p.kind == COMPUTE), s) for s in computing]
+            phase, step = max(found, key=lambda one: one[0].cycles)
             worst = f" The longest that computes is {step.name}: {waited_for(phase)}."
         return (
             f"A run of {counted(report.num_steps, 'superstep')} on "
@@ -505,11 +567,8 @@ class _Maker:
         for step in self.steps:
             cycles = [sum(p.cycles for p in step.phases if p.kind == k) for k in kinds]
             compute = [p for p in step.phases if p.kind == COMPUTE]
-            slowest = (
-                f"{int(np.argmax(compute[0].busy))}"
-                if compute and compute[0].busy is not None
-                else ""
-            )
+            busy = compute[0].busy if compute else None
+            who = "" if busy is None else slowest(busy)[0].removeprefix("tile ")
             bytes_ = sum(int(t.received[self.own(step.part.ipu)].sum()) for t in step.exchange)
             rows.append(
                 (
@@ -518,7 +577,7 @@ class _Maker:
                     f"{step.runs:,}",
                     *map(number, cycles),
                     f"{bytes_:,}",
-                    slowest,
+                    who,
                 )
             )
         return (
@@ -530,13 +589,13 @@ class _Maker:
             "slowest tile",
         ), tuple(rows)
 
-
-def _of_host(step: _Step) -> Drawing:
-    """What the host does in a superstep."""
-    ends = np.cumsum([p.cycles for p in step.phases])
-    bars = [
-        Bar(STATE[HOST], float(e - p.cycles), p.cycles, float(e))
-        for p, e in zip(step.phases, ends, strict=True)
-        if p.kind == HOST
-    ]
-    return Drawing(float(ends[-1]), tuple(bars), "modelled cycles")
+    def _of_host(self, stretch: Segment) -> Drawing:
+        """What the host does in a stretch."""
+        bars, start = [], 0
+        for phase in (
+            self.step[stretch.parts[0].step, None].phases if len(stretch.parts) == 1 else ()
+        ):
+            start += phase.cycles
+            if phase.kind == HOST:
+                bars.append(Bar(STATE[HOST], start - phase.cycles, phase.cycles, start))
+        return Drawing(stretch.cycles, tuple(bars), "modelled cycles")

@@ -13,8 +13,11 @@ import numpy as np
 
 from ipu_teach.cost.phases import Phase
 from ipu_teach.report import Report
+from ipu_teach.show.panels import ENDS
 from ipu_teach.show.scene import Bar, Drawing, quantiles
 from ipu_teach.types import Array
+
+MOST_ENDS = 8  # IPUs with their number beside their lanes
 
 
 @dataclass(frozen=True)
@@ -88,13 +91,17 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
 
 class LanesOf:
     """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
-    which share its tiles."""
+    which share its tiles; with `count` so many, a multiple of the IPUs, sorted all the same.
+    `ends` are words beside them: of several IPUs the number of each, as far as there is room."""
 
-    def __init__(self, report: Report, most: int) -> None:
+    def __init__(self, report: Report, most: int, count: int = 0) -> None:
         self.tiles, self.ipus = report.target.num_tiles, report.target.num_ipus
         self.per_ipu = min(report.target.tiles_per_ipu, max(1, most // self.ipus))
+        self.per_ipu = count // self.ipus if count else self.per_ipu
         self.count = self.per_ipu * self.ipus
-        self.is_sorted = self.count < self.tiles
+        self.is_sorted = self.count < self.tiles or count > 0
+        numbers = range(self.ipus) if self.ipus <= MOST_ENDS else (0, self.ipus - 1)
+        self.ends = tuple(f"IPU {ipu}" for ipu in numbers) if self.ipus > 1 else ENDS
         self._ipu = np.repeat(np.arange(self.ipus), self.per_ipu)
 
     def of(self, per_tile: Array) -> Array:
