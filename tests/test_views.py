@@ -239,7 +239,7 @@ def test_an_arrow_is_a_message_that_was_sent(tiles: int) -> None:
 
 @pytest.mark.parametrize("tiles", [13, 64])
 def test_heads_of_arrows_are_outside_tiles_and_numbers_above_them(tiles: int) -> None:
-    scene = show.bsp(scattered(tiles)).scene
+    scene = show.bsp(scattered(tiles), at="exchange").scene
     cells = scene.marks[0]
     assert isinstance(cells, Cells)
     shapes = list(paint(scene, scene.poster))
@@ -254,9 +254,9 @@ def test_heads_of_arrows_are_outside_tiles_and_numbers_above_them(tiles: int) ->
 
 
 def test_an_exchange_is_seen_while_all_that_take_part_are_at_it() -> None:
-    scene = show.bsp(scattered(13)).scene
+    scene = show.bsp(scattered(13), at="exchange").scene
     still = scene.stills[int(scene.frames[scene.poster])]
-    assert still.flows  # the poster of a run with an exchange
+    assert still.flows
     assert 0 < still.at < 1
     cells = scene.marks[0]
     assert isinstance(cells, Cells)
@@ -285,7 +285,7 @@ EVERY = [13, 64, 1472]
 
 
 def waiting_in_words(still: Still) -> float:
-    found = re.search(r"([\d.]+) % of the tiles' time is waiting", still.note)
+    found = re.search(r"([\d.]+) % of the tiles' time in this phase is waiting", still.note)
     return float(found[1]) / 100 if found else 0.0
 
 

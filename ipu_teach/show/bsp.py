@@ -376,15 +376,20 @@ class _Maker:
         panels.below(24 if self.host else 22)
         panels.put(Track(), high=22)
 
-    def _stills(self, stretch: Segment, drawing: int) -> list[Still]:
-        """A still for each part of a stretch in which no IPU begins or ends a phase: on one IPU, or
-        where all work together, for each phase."""
-        spans: list[_Span] = []
+    def _spans(self, stretch: Segment) -> list[_Span]:
+        """The phases of a stretch."""
+        found: list[_Span] = []
         for part in stretch.parts:
             step, start = self.step[part.step, part.ipu], part.start
             for phase in step.phases:
-                spans.append(_Span(step, phase, self.own(part.ipu), start))
+                found.append(_Span(step, phase, self.own(part.ipu), start))
                 start += phase.cycles
+        return found
+
+    def _stills(self, stretch: Segment, drawing: int) -> list[Still]:
+        """A still for each part of a stretch in which no IPU begins or ends a phase: on one IPU, or
+        where all work together, for each phase."""
+        spans = self._spans(stretch)
         edges = sorted({0, *(s.start + s.phase.cycles for s in spans)})
         return [
             self._still(
@@ -591,11 +596,9 @@ class _Maker:
 
     def _of_host(self, stretch: Segment) -> Drawing:
         """What the host does in a stretch."""
-        bars, start = [], 0
-        for phase in (
-            self.step[stretch.parts[0].step, None].phases if len(stretch.parts) == 1 else ()
-        ):
-            start += phase.cycles
-            if phase.kind == HOST:
-                bars.append(Bar(STATE[HOST], start - phase.cycles, phase.cycles, start))
+        bars = [
+            Bar(STATE[HOST], span.start, span.phase.cycles, span.start + span.phase.cycles)
+            for span in self._spans(stretch)
+            if span.phase.kind == HOST
+        ]
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
