@@ -128,6 +128,10 @@ def test_no_two_meanings_share_a_letter_or_both_colour_and_pattern() -> None:
     codes = [c for c in show.bsp(programs.uneven()).scene.codes if c.letter]
     assert len({c.letter for c in codes}) == len(codes)
     assert len({(c.light, c.pattern) for c in codes}) == len(codes) == len({c.light for c in codes})
+    blocks = show.timeline(programs.branching()[0], blocks=0).scene
+    nested = {blocks.codes[c] for c in blocks.mark("blocks").code.tolist()}  # type: ignore[union-attr]
+    assert nested and not {c.light for c in nested} & {c.light for c in palette.STATES}
+    assert len({c.light for c in palette.NESTED} | {c.light for c in palette.STATES}) == 13
 
 
 def test_the_player_has_the_inks_of_the_palette() -> None:

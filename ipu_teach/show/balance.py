@@ -230,8 +230,8 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             lost.append(one.mean)
         frames += [first + which for which in frames_of]
         heading = (
-            f"{counted(run.tiles, 'tile')}{f' of {lanes.ipus} IPUs' * run.several}, "
-            f"{number(run.cycles)} modelled cycles, {100 * run.waiting:.1f} % waiting"
+            f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
+            f"{counted(run.tiles, 'tile')}{f' of {lanes.ipus} IPUs' * run.several}"
         )
         text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)
         tape = Tape(name, text, count=count, span=span, ends=lanes.ends)

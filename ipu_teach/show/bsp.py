@@ -13,7 +13,7 @@ messages from one to another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -26,7 +26,7 @@ from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show import palette
 from ipu_teach.show.content import report_of, with_content
-from ipu_teach.show.measures import SMALLEST_LABEL
+from ipu_teach.show.measures import MOST_SPOKES, SMALLEST_LABEL
 from ipu_teach.show.pairs import paired as in_pairs
 from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.panels import Panels, grid
@@ -182,12 +182,12 @@ def _two(makers: list[_Maker]) -> Scene:
             f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, "
             f"{number(report.total_cycles)} modelled cycles"
         )
-        labels, ends = (
-            ((), maker.ends) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
-        )
+        high = max(80.0, min(180.0, 14.0 * maker.lanes))
+        ends = maker.ends_of(high)
+        labels = () if ends else tuple(f"{t}" for t in range(maker.lanes))
         panels.below()
         tape = Tape(name, heading, count=maker.lanes, labels=labels, span=span, ends=ends)
-        panels.put(tape, left=64, high=max(80.0, min(180.0, 14.0 * maker.lanes)))
+        panels.put(tape, left=64, high=high)
         if maker.is_sorted:
             panels.notes.append(
                 sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus)
@@ -212,6 +212,7 @@ def _two(makers: list[_Maker]) -> Scene:
         stills=tuple(stills),
         frames=np.array(frames, np.int64),
         poster=len(frames) - 1,
+        group="stretch" if any(maker.several for maker in makers) else "superstep",
         table=(("report", *makers[0].table(list(STATE))[0]), tuple(rows)),
     )
 
@@ -272,8 +273,8 @@ class _Maker:
         )
         self.one = "tile" if each == 1 else f"group of {each} tiles"
         self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
-        self.ends = self.by_tile.ends
         self.lane_name = "lane" if self.is_sorted else "tile"
+        self.grid = grid("tiles", target, SIDE, each_ipu=self.per_ipu)
         self.host = any(p.kind == HOST for s in steps for p in s.phases)
 
     def scene(self) -> Scene:
@@ -353,19 +354,23 @@ class _Maker:
         panels.first(shown, report.num_steps, "supersteps")
         return np.array(frames, np.int64)
 
+    def ends_of(self, high: float) -> tuple[str, ...]:
+        """The words beside lanes that are so high together, where no lane has its number."""
+        narrow = self.several and high / self.lanes < SMALLEST_LABEL * 0.7
+        return self.by_tile.ends if self.is_sorted or narrow else ()
+
     def _put(self, panels: Panels) -> None:
         """The tiles, what flies between them, their lanes and the strip."""
         cells, heading = (
             np.arange(self.count),
             f"the {self.group}, slowest first" + ", IPU by IPU" * self.several,
         )
-        panels.put(grid("tiles", self.report.target, SIDE, each_ipu=self.per_ipu, key=cells))
+        panels.put(replace(self.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
         if self.is_sorted:
-            lanes = Lanes("lanes", heading, count=self.lanes, ends=self.ends)
+            lanes = Lanes("lanes", heading, count=self.lanes, ends=self.ends_of(SIDE))
         else:
-            ends = self.ends if self.several and SIDE / self.lanes < SMALLEST_LABEL * 0.7 else ()
-            heading = f"the {self.group}, tile by tile"
+            heading, ends = f"the {self.group}, tile by tile", self.ends_of(SIDE)
             lanes = Lanes("lanes", heading, count=self.lanes, key=cells, ends=ends)
         panels.put(lanes, left=LANES_X, high=SIDE)
         if self.host:
@@ -534,10 +539,13 @@ class _Maker:
         )
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), how
-        slowest = int(np.argmax(busy))
-        its = [m for m in messages if slowest == m.source or slowest in m.receivers]
+        chosen = int(np.argmax(busy))
+        its = [m for m in messages if chosen == m.source or chosen in m.receivers]
         its = sorted(its, key=lambda m: -m.size)[:MOST_OF_ONE]
-        return tuple(its), f"{how}; drawn are {len(its):,} of {self.one} {slowest}"
+        how += f"; drawn are {len(its):,} of {self.one} {chosen}"
+        if len(its) > MOST_SPOKES and self.grid.side < SMALLEST_LABEL:
+            how += ", a frame for who sends, a dot for who receives"
+        return tuple(its), how
 
     def sentence(self) -> str:
         """What the run takes, phase by phase, and the tile that is waited for longest."""
