@@ -216,6 +216,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     stills: list[Still] = []
     frames: list[int] = []
     panels, rows, lost = Panels(), list[tuple[str, ...]](), list[float]()
+    times: list[int] = []
     for run, lanes in zip(runs, lanes_of, strict=True):
         report = run.report
         name = run.name if len(runs) > 1 else "run"
@@ -228,6 +229,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             ran = f"{one.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(one)
             rows.append((run.name, kind, label(title, 48), *ran))
             lost.append(one.mean)
+            times.append(one.runs)
         frames += [first + which for which in frames_of]
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
@@ -280,7 +282,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         codes=CODES,
         stills=tuple(stills),
         frames=np.array(frames, np.int64),
-        poster=worst[0],
+        poster=max(range(len(frames)), key=lambda f: times[frames[f]] * lost[frames[f]]),
         group=runs[0].group,
         data={"worst": worst},
         table=(
