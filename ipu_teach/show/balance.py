@@ -11,11 +11,10 @@ each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
-from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on
@@ -32,7 +31,7 @@ from ipu_teach.show.report_facts import (
     titled,
 )
 from ipu_teach.show.scene import Lanes, Painted, Scene, Still, Tape, label, number
-from ipu_teach.show.segments import IPUStep, LanesOf, Segment, segments
+from ipu_teach.show.segments import LanesOf, Segment, Span, segments, spans
 from ipu_teach.show.stack import stack_places, stacks
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -81,19 +80,13 @@ def balance(
     return because(fitting(scene_of, MOST_STEPS), report, why, at)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Lost:
-    """A stretch of a run, which comes `runs` times: for each tile how long it is at work and how
-    long it waits, and `mean`, what a tile waits on average."""
+    """A stretch of a run, which comes `runs` times, and what a tile waits in it on average."""
 
     stretch: Segment
     runs: int
-    work: Array
-    waits: Array
-
-    @property
-    def mean(self) -> float:
-        return float(self.waits.mean())
+    mean: float
 
 
 class _Run:
@@ -103,33 +96,26 @@ class _Run:
         self.group = "stretch" if self.several else "superstep"
         found, self.which = segments(report, len(report.step_numbers))
         runs = np.bincount(self.which, minlength=len(found)).tolist()
-        self.all = [self._lost(stretch, n) for stretch, n in zip(found, runs, strict=True)]
+        lost = (float(self.times(stretch)[1].mean()) for stretch in found)
+        self.all = [_Lost(*one) for one in zip(found, runs, lost, strict=True)]
         self.cycles = sum(one.runs * one.stretch.cycles for one in self.all)
 
-    def own(self, part: IPUStep) -> slice:
-        """The tiles that take part."""
-        each = self.report.target.tiles_per_ipu
-        return slice(None) if part.ipu is None else slice(part.ipu * each, (part.ipu + 1) * each)
+    def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
+        """Those in which tiles do something one by one, and for how long each that takes part."""
+        found = spans(self.report, stretch)
+        return [(s, s.phase.busy[s.own]) for s in found if s.phase.busy is not None]
 
-    def phases(self, stretch: Segment) -> list[tuple[IPUStep, Phase, Array]]:
-        """(step, phase, cycles of each tile that takes part) of what tiles do one by one."""
-        return [
-            (part, phase, phase.busy[self.own(part)])
-            for part in stretch.parts
-            for phase in self.report.phases(part.step, part.ipu)
-            if phase.busy is not None
-        ]
-
-    def _lost(self, stretch: Segment, runs: int) -> _Lost:
+    def times(self, stretch: Segment) -> tuple[Array, Array]:
+        """(work, waits), int64[tiles]: how long each tile is at work, and how long it waits."""
         idle = stretch.cycles - np.array(stretch.ends)
         waits = np.repeat(idle, self.report.target.tiles_per_ipu)
         work = np.zeros_like(waits)
-        for part, phase, busy in self.phases(stretch):
-            work[self.own(part)] += busy
-            waits[self.own(part)] += phase.cycles - busy
-        return _Lost(stretch, runs, work, waits)
+        for span, busy in self.phases(stretch):
+            work[span.own] += busy
+            waits[span.own] += span.phase.cycles - busy
+        return work, waits
 
-    @cached_property
+    @property
     def waiting(self) -> float:
         """The share of the tiles' time that is waiting."""
         return sum(one.runs * one.mean for one in self.all) / self.cycles
@@ -146,44 +132,40 @@ class _Run:
         """What a stretch is, in words."""
         return " ".join(self.named(stretch)).strip()
 
-    def longest(self, one: _Lost) -> tuple[IPUStep, Phase, Array] | None:
-        """That of the `phases` in which most is lost, if more is lost in it than by IPUs that wait
-        for the last."""
-        found = self.phases(one.stretch)
-        lost = [int((phase.cycles - busy).sum()) for _, phase, busy in found]
-        most = max(lost, default=0)
-        between = int(one.waits.sum()) - sum(lost)
-        return found[lost.index(most)] if most > between else None
+    def longest(self, one: _Lost) -> Span | None:
+        """The phase in which most is lost, if more is lost in it than by IPUs that wait for the
+        last."""
+        lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(one.stretch)]
+        most, span = max(lost, key=lambda pair: pair[0], default=(0, None))
+        between = one.mean * self.tiles - sum(cycles for cycles, _ in lost)
+        return span if most > between else None
 
     def slowest(self, one: _Lost) -> str:
         """For whom most time is lost, "" if none is."""
-        found = self.longest(one)
-        if found is None:
-            return f"IPU {one.stretch.last}" if one.waits.any() else ""
-        return slowest(found[1].busy)[0].removeprefix("tile ")
+        span = self.longest(one)
+        if span is None or span.phase.busy is None:
+            return f"IPU {one.stretch.last}" if one.mean else ""
+        return slowest(span.phase.busy)[0].removeprefix("tile ")
 
     def told(self, one: _Lost) -> str:
         """Whom the tiles wait for, why, and what it would take if all were as long at work as the
         mean of them."""
-        stretch, cycles, found = one.stretch, one.stretch.cycles, self.longest(one)
+        stretch, cycles, span = one.stretch, one.stretch.cycles, self.longest(one)
         if one.mean < 0.0005 * cycles:
             return "no tile waits for another" if cycles else "takes no time"
-        if found is None:
-            last = [part for part in stretch.parts if part.ipu in (None, stretch.last)]
-            step = max(last, key=lambda part: part.cycles).step
+        if span is None or span.phase.busy is None:
+            last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
             ends = [f"IPU {ipu} after {end:,}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS])]
             most = (
                 f"for IPU {stretch.last}, longest with "
-                f"{label(self.report.step_cost(step).name, 40)}; done are {', '.join(ends)}"
+                f"{label(self.report.step_cost(last.step).name, 40)}; done are {', '.join(ends)}"
             )
         else:
-            part, phase, busy = found
-            who, many = slowest(phase.busy)
-            middle, where = float(np.median(busy)), f" of IPU {part.ipu}" * (part.ipu is not None)
+            (who, many), ipu = slowest(span.phase.busy), span.part.ipu
             most = (
-                f"in {phase.kind}{where}: {who} {'take' if many else 'takes'} "
-                f"{number(phase.cycles)}, the median tile "
-                f"{number(middle)}{self._cause(part, phase)}"
+                f"in {span.phase.kind}{'' if ipu is None else f' of IPU {ipu}'}: {who} "
+                f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
+                f"{number(float(np.median(span.phase.busy[span.own])))}{self._cause(span)}"
             )
         return (
             f"{100 * one.mean / cycles:.1f} % of the tiles' time in this {self.group} is waiting, "
@@ -191,17 +173,17 @@ class _Run:
             f"{number(round(cycles - one.mean))} instead of {number(cycles)}"
         )
 
-    def _cause(self, part: IPUStep, phase: Phase) -> str:
+    def _cause(self, span: Span) -> str:
         """What the figures show of why a tile is the slowest."""
-        tile, own = int(np.argmax(phase.busy)), self.own(part)
-        if phase.exchange >= 0:
-            traffic = self.report.step_cost(part.step).exchange[phase.exchange]
+        step, number_of, tile = span.part.step, span.phase.exchange, int(np.argmax(span.phase.busy))
+        if number_of >= 0:
+            traffic = self.report.step_cost(step).exchange[number_of]
             received, sent = (
-                f"{int(a[tile]):,} bytes, the median {int(np.median(a[own])):,}"
+                f"{int(a[tile]):,} bytes, the median {int(np.median(a[span.own])):,}"
                 for a in (traffic.received, traffic.sent)
             )
             return f"; tile {tile} receives {received}, and sends {sent}"
-        said = codelets_on(self.report, part.step, tile)[:2]
+        said = codelets_on(self.report, step, tile)[:2]
         names = [f"{name} on {many:,}" for name, many in said]
         return (
             f"; tile {tile} executes {' and '.join(names)} of {self.tiles:,} tiles" if said else ""
@@ -215,22 +197,23 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     lanes_of = [LanesOf(run.report, count, count) for run in runs]
     stills: list[Still] = []
     frames: list[int] = []
-    panels, rows, lost = Panels(), list[tuple[str, ...]](), list[float]()
-    times: list[int] = []
+    panels, rows, lost = Panels(), list[tuple[str, ...]](), list[tuple[float, int]]()
     for run, lanes in zip(runs, lanes_of, strict=True):
         report = run.report
         name = run.name if len(runs) > 1 else "run"
-        frames_of, first = _shown(run, most, panels), len(stills)
-        for one in run.all:
-            stills.append(_still(run, one, name, lanes, len(stills)))
-            panels.drawings.append(lanes.drawing(report, one.stretch, STATE, WAIT))
+        shown = _shown(run, most, panels)
+        of = dict.fromkeys(shown, 0)  # the still of each
+        for which, one in enumerate(run.all):
             cycles, (kind, title) = one.stretch.cycles, run.named(one.stretch)
             waits = 100 * one.mean / cycles if cycles else 0.0
             ran = f"{one.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(one)
             rows.append((run.name, kind, label(title, 48), *ran))
-            lost.append(one.mean)
-            times.append(one.runs)
-        frames += [first + which for which in frames_of]
+            if which in of:
+                of[which] = len(stills)
+                stills.append(_still(run, one, name, lanes, len(stills)))
+                panels.drawings.append(lanes.drawing(report, one.stretch, STATE, WAIT))
+                lost.append((one.mean, one.runs))
+        frames += [of[which] for which in shown]
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
             f"{counted(run.tiles, 'tile')}{f' of {lanes.ipus} IPUs' * run.several}"
@@ -273,7 +256,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         )
     # of equal ones the first, and each still once
     worst = sorted({still: f for f, still in reversed([*enumerate(frames)])}.values())
-    worst.sort(key=lambda f: -lost[frames[f]])
+    worst.sort(key=lambda f: -lost[frames[f]][0])
     return panels.scene(
         "balance",
         "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
@@ -282,7 +265,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         codes=CODES,
         stills=tuple(stills),
         frames=np.array(frames, np.int64),
-        poster=max(range(len(frames)), key=lambda f: times[frames[f]] * lost[frames[f]]),
+        poster=max(range(len(frames)), key=lambda f: np.prod(lost[frames[f]])),
         group=runs[0].group,
         data={"worst": worst},
         table=(
@@ -304,23 +287,16 @@ def _shown(run: _Run, most: int, panels: Panels) -> list[int]:
 
 
 def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
-    stretch, cycles = one.stretch, one.stretch.cycles
-    code = len(STATES) + np.clip(np.ceil(5 * one.waits / (cycles or 1)).astype(np.int64) - 1, 0, 4)
-    values = {"work": one.work, "waits": one.waits}
+    stretch, cycles, (work, waits) = one.stretch, one.stretch.cycles, run.times(one.stretch)
+    code = len(STATES) + np.clip(np.ceil(5 * waits / (cycles or 1)).astype(np.int64) - 1, 0, 4)
+    values = {"work": work, "waits": waits}
     where = "" if name == "run" else f"{name}: "
     grid = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
-    own = [
-        phase
-        for part in stretch.parts
-        if part.ipu in (None, stretch.last)
-        for phase in run.report.phases(part.step, part.ipu)
-    ]
-    busy = np.zeros(lanes.count, np.int64)
-    for part, _, times in run.phases(stretch):
-        every = np.zeros(run.tiles, np.int64)
-        every[run.own(part)] = times
-        busy += lanes.of(every)
+    own = [s.phase for s in spans(run.report, stretch) if stretch.lasts(s.part)]
+    busy = sum(  # in each phase of its own order
+        lanes.of(np.where(s.own, s.phase.busy, 0)) for s, _ in run.phases(stretch)
+    ) + np.zeros(lanes.count, np.int64)
     return Still(
         label(f"{where}{run.title(stretch)}", 60),
         run.told(one),
@@ -335,7 +311,7 @@ def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> 
             grid: (say, values),
             "lanes": (SAY_LANE, {"work": busy}),
             name: (SAY_TAPE, {}),
-            "histogram": (SAY_BIN, {"n": _histogram(one.work)}),
+            "histogram": (SAY_BIN, {"n": _histogram(work)}),
         },
     )
 

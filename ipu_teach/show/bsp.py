@@ -13,13 +13,12 @@ messages from one to another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
-from ipu_teach.cost.exchange import Traffic
-from ipu_teach.cost.phases import COMPUTE, HOST, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, HOST, SYNC
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.flags import flagged
@@ -54,7 +53,7 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.segments import IPUStep, LanesOf, Segment, parts, segments
+from ipu_teach.show.segments import IPUStep, LanesOf, Segment, Span, parts, segments, spans
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
@@ -129,14 +128,7 @@ def bsp(
 
 
 def _made(report: Report, each: int) -> _Maker:
-    checked(report, "bsp")
-    numbers, runs = np.unique(report.step_numbers, return_counts=True)
-    steps = [
-        _step(report, part, r)
-        for n, r in zip(numbers.tolist(), runs.tolist(), strict=True)
-        for part in parts(report, n)
-    ]
-    return _Maker(report, steps, each)
+    return _Maker(checked(report, "bsp"), each)
 
 
 def _two(makers: list[_Maker]) -> Scene:
@@ -150,9 +142,7 @@ def _two(makers: list[_Maker]) -> Scene:
         first_still, run = len(stills), min(MOST_OF_TWO, len(report.step_numbers))
         found, which_stretch = segments(report, run)
         for stretch in found:
-            phases = [
-                phase for part in stretch.parts for phase in report.phases(part.step, part.ipu)
-            ]
+            phases = [span.phase for span in spans(report, stretch)]
             busy = [p.busy for p in phases if p.kind == COMPUTE and p.busy is not None]
             values = {"busy": maker.in_lanes(np.sum(busy, axis=0))} if busy else {}
             group = "superstep" if len(stretch.parts) == 1 else "stretch"
@@ -164,9 +154,8 @@ def _two(makers: list[_Maker]) -> Scene:
             lanes = {name: (len(panels.drawings), 0.0, stretch.cycles)}
             text = f"{counted(len(stretch.parts), 'part')}, each IPU by itself"
             if len(stretch.parts) == 1:
-                step = _step(report, stretch.parts[0], 1)
-                text = f"{step.kind} {step.name}"
-            elif len(phases) > MOST_TOLD:
+                text = " ".join(maker.named(stretch.parts[0]))
+            else:
                 note = ", ".join(
                     f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_TOLD])
                 )
@@ -217,49 +206,17 @@ def _two(makers: list[_Maker]) -> Scene:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """One compiled step that ran, as the IPU `ipu` did it, or (None) all together: its phases, its
-    exchanges and their messages, and how often it ran."""
-
-    part: IPUStep
-    own_name: str
-    kind: str
-    phases: tuple[Phase, ...]
-    exchange: tuple[Traffic, ...]
-    transfers: tuple[Transfers, ...]
-    cycles: float
-    runs: int
-
-    @property
-    def name(self) -> str:
-        """Its name, after that of the IPU that does it by itself."""
-        ipu = self.part.ipu
-        return self.own_name if ipu is None else label(f"IPU {ipu}: {self.own_name}", 48)
-
-
-@dataclass(frozen=True, eq=False)
-class _Span:
-    """A phase of a step in a stretch, which some tiles (bool[tiles]) begin at `start`."""
-
-    step: _Step
-    phase: Phase
-    own: Array
-    start: int
-
-
-def _step(report: Report, part: IPUStep, runs: int) -> _Step:
-    cost, phases = report.step_cost(part.step), report.phases(part.step, part.ipu)
-    name, transfers = label(cost.name, 48), report.transfers(part.step)
-    return _Step(part, name, cost.kind, phases, cost.exchange, transfers, part.cycles, runs)
-
-
 class _Maker:
     """Makes the scene, with `each` tiles to a cell."""
 
-    def __init__(self, report: Report, steps: list[_Step], each: int) -> None:
-        self.report, self.steps, self.each = report, steps, each
-        self.step = {(step.part.step, step.part.ipu): step for step in steps}
+    def __init__(self, report: Report, each: int) -> None:
+        self.report, self.each = report, each
+        numbers, runs = np.unique(report.step_numbers, return_counts=True)
+        self.ran = [  # (what an IPU or all did, how often, its phases)
+            (part, times, report.phases(n, part.ipu))
+            for n, times in zip(numbers.tolist(), runs.tolist(), strict=True)
+            for part in parts(report, n)
+        ]
         self.stretches, self.which = segments(report, min(MOST_FRAMES, len(report.step_numbers)))
         target = report.target
         self.several = target.num_ipus > 1
@@ -267,15 +224,13 @@ class _Maker:
         self.by_tile = LanesOf(report, MOST_LANES)
         self.per_ipu = -(-target.tiles_per_ipu // each)
         self.count = self.per_ipu * target.num_ipus
-        tiles = np.arange(target.num_tiles)
-        self.cell = (
-            tiles // target.tiles_per_ipu * self.per_ipu + tiles % target.tiles_per_ipu // each
-        )
+        self.ipu, within = np.divmod(np.arange(target.num_tiles), target.tiles_per_ipu)
+        self.cell = self.ipu * self.per_ipu + within // each
         self.one = "tile" if each == 1 else f"group of {each} tiles"
         self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
         self.lane_name = "lane" if self.is_sorted else "tile"
         self.grid = grid("tiles", target, SIDE, each_ipu=self.per_ipu)
-        self.host = any(p.kind == HOST for s in steps for p in s.phases)
+        self.kinds = [k for k in STATE if any(p.kind == k for *_, own in self.ran for p in own)]
 
     def scene(self) -> Scene:
         stills: list[Still] = []
@@ -286,7 +241,7 @@ class _Maker:
             of.append(range(len(stills), len(stills) + len(made)))
             stills += made
             panels.drawings.append(self.by_tile.drawing(self.report, stretch, STATE, WAIT))
-            if self.host:
+            if HOST in self.kinds:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
             raise InvalidOptionError(NO_TIME)
@@ -332,9 +287,7 @@ class _Maker:
             codes=STATES,
             stills=tuple(stills),
             frames=frames,
-            table=self.table(
-                [k for k in STATE if any(p.kind == k for s in self.steps for p in s.phases)]
-            ),
+            table=self.table(self.kinds),
             poster=int(np.flatnonzero(frames == chosen)[0]),
             group=self.group,
         )
@@ -373,49 +326,33 @@ class _Maker:
             heading, ends = f"the {self.group}, tile by tile", self.ends_of(SIDE)
             lanes = Lanes("lanes", heading, count=self.lanes, key=cells, ends=ends)
         panels.put(lanes, left=LANES_X, high=SIDE)
-        if self.host:
+        if HOST in self.kinds:
             panels.below(6)
             panels.put(
                 Lanes("host", count=1, labels=("host",), say="the host"), left=LANES_X, high=16
             )
-        panels.below(24 if self.host else 22)
+        panels.below(24 if HOST in self.kinds else 22)
         panels.put(Track(), high=22)
-
-    def _spans(self, stretch: Segment) -> list[_Span]:
-        """The phases of a stretch."""
-        found: list[_Span] = []
-        for part in stretch.parts:
-            step, start = self.step[part.step, part.ipu], part.start
-            for phase in step.phases:
-                found.append(_Span(step, phase, self.own(part.ipu), start))
-                start += phase.cycles
-        return found
 
     def _stills(self, stretch: Segment, drawing: int) -> list[Still]:
         """A still for each part of a stretch in which no IPU begins or ends a phase: on one IPU, or
         where all work together, for each phase."""
-        spans = self._spans(stretch)
-        edges = sorted({0, *(s.start + s.phase.cycles for s in spans)})
-        return [
-            self._still(
-                [s for s in spans if s.start <= begin < s.start + s.phase.cycles],
-                begin,
-                end,
-                stretch,
-                drawing,
-            )
-            for begin, end in pairwise(edges)
-        ]
+        found, stills = spans(self.report, stretch), list[Still]()
+        edges = sorted({0, *(s.start + s.phase.cycles for s in found)})
+        for begin, end in pairwise(edges):
+            here = [s for s in found if s.start <= begin < s.start + s.phase.cycles]
+            stills.append(self._still(here, begin, end, stretch, drawing))
+        return stills
 
     def _still(
-        self, spans: list[_Span], begin: int, end: int, stretch: Segment, drawing: int
+        self, here: list[Span], begin: int, end: int, stretch: Segment, drawing: int
     ) -> Still:
         """What some tiles do from cycle `begin` to `end` of a stretch; the others wait."""
-        main = next(s for s in spans if s.step.part.ipu in (None, stretch.last))
-        phase, step, cycles = main.phase, main.step, end - begin
-        done, apart = np.zeros(self.report.target.num_tiles, np.int64), not main.own.all()
+        main = next(span for span in here if stretch.lasts(span.part))
+        phase, cycles, apart = main.phase, end - begin, main.part.ipu is not None
+        done: Array = np.zeros(self.report.target.num_tiles, np.int64)
         codes = np.full(len(done), WAIT)
-        for span in spans:
+        for span in here:
             busy = span.phase.cycles if span.phase.busy is None else span.phase.busy
             done = np.where(span.own, np.clip(span.start + busy - begin, 0, cycles), done)
             codes[span.own] = STATE[span.phase.kind]
@@ -437,14 +374,14 @@ class _Maker:
                 about["lanes"] = (lane, {"busy": self.in_lanes(done)})
         if phase.busy is not None:
             note = f"in IPU {stretch.last} " * apart + waited_for(phase, main.own)
-        for span in spans:
-            number = span.phase.exchange
-            if number < 0:
-                continue
-            traffic = span.step.exchange[number]
+        for span in (one for one in here if one.phase.exchange >= 0):
+            step, number = span.part.step, span.phase.exchange
+            traffic = self.report.step_cost(step).exchange[number]
             for name, bytes_ in (("received", traffic.received), ("sent", traffic.sent)):
                 values[name] = values.get(name, 0) + self._sum(bytes_ * span.own)
-            drawn, how = self._messages(span.step.transfers[number], values["busy"], span.own)
+            drawn, how = self._messages(
+                self.report.transfers(step)[number], values["busy"], span.own
+            )
             messages += drawn
             if span is main:
                 note = f"{int(traffic.received[span.own].sum()):,} bytes arrive; {how}; {note}"
@@ -453,11 +390,11 @@ class _Maker:
         if messages:  # a picture of it is taken while all that take part are at it
             at = int(values["busy"][values["busy"] > 0].min()) / 2 / cycles
         if apart:
-            note = self._meanwhile(spans) + f"; {note}" * bool(note)
-        name = f"{phase.kind}: {step.name}" if step.name else phase.kind
-        drawn_in = ("lanes", "host")[: 1 + self.host]
+            note = self._meanwhile(here) + f"; {note}" * bool(note)
+        _, name = self.named(main.part)
+        drawn_in = ("lanes", "host")[: 1 + (HOST in self.kinds)]
         return Still(
-            name,
+            f"{phase.kind}: {name}" if name else phase.kind,
             note,
             code,
             cycles,
@@ -471,22 +408,21 @@ class _Maker:
             about=about,
         )
 
-    def _meanwhile(self, spans: list[_Span]) -> str:
+    def _meanwhile(self, here: list[Span]) -> str:
         """What each IPU does at some time."""
-        does = {s.step.part.ipu: f"{s.phase.kind} of {s.step.own_name}" for s in spans}
+        does = {s.part.ipu: f"{s.phase.kind} of {self._name(s.part)}" for s in here}
         ipus = range(self.report.target.num_ipus)
         said = [f"IPU {ipu}: {does.get(ipu, 'waits')}" for ipu in ipus[:MOST_TOLD]]
         more = [f"and {len(ipus) - MOST_TOLD} more IPUs"] * (len(ipus) > MOST_TOLD)
         return ", ".join(said + more)
 
-    def own(self, ipu: int | None) -> Array:
-        """bool[tiles]: those of an IPU, or of all."""
-        target = self.report.target
-        return (
-            np.arange(target.num_tiles) // target.tiles_per_ipu == ipu
-            if ipu is not None
-            else np.ones(target.num_tiles, bool)
-        )
+    def named(self, part: IPUStep) -> tuple[str, str]:
+        """(kind, name) of a step, the name after that of the IPU that does it by itself."""
+        own = "" if part.ipu is None else f"IPU {part.ipu}: "
+        return self.report.step_cost(part.step).kind, label(own + self._name(part), 48)
+
+    def _name(self, part: IPUStep) -> str:
+        return label(self.report.step_cost(part.step).name, 48)
 
     def in_lanes(self, per_tile: Array) -> Array:
         """int64[lanes]: of each tile, or of many the quantiles."""
@@ -511,7 +447,7 @@ class _Maker:
     ) -> tuple[tuple[Message, ...], str]:
         """(the messages between cells, what they are in words), of the tiles that are `own`. Of too
         many, those of the slowest cell are drawn."""
-        if not own.all():
+        if not own.all():  # those of one IPU
             kept = np.flatnonzero(own[transfers.source])
             receivers = tuple(transfers.receivers[i] for i in kept.tolist())
             transfers = Transfers(transfers.source[kept], transfers.size[kept], receivers)
@@ -558,16 +494,15 @@ class _Maker:
                 f"modelled cycles. {ipus_at_work(report)}"
             )
         spent: dict[str, float] = {}
-        for step in self.steps:
-            for phase in step.phases:
-                spent[phase.kind] = spent.get(phase.kind, 0.0) + step.runs * phase.cycles
+        for _, times, own in self.ran:
+            for phase in own:
+                spent[phase.kind] = spent.get(phase.kind, 0.0) + times * phase.cycles
         shares = ", ".join(f"{kind} {100 * cycles / total:.1f} %" for kind, cycles in spent.items())
-        computing = [s for s in self.steps if any(p.kind == COMPUTE for p in s.phases)]
+        found = [(p, part) for part, _, own in self.ran for p in own if p.kind == COMPUTE]
         worst = ""
-        if computing:
-            found = [(next(p for p in s.phases if p.kind == COMPUTE), s) for s in computing]
-            phase, step = max(found, key=lambda one: one[0].cycles)
-            worst = f" The longest that computes is {step.name}: {waited_for(phase)}."
+        if found:
+            phase, part = max(found, key=lambda one: one[0].cycles)
+            worst = f" The longest that computes is {self.named(part)[1]}: {waited_for(phase)}."
         return (
             f"A run of {counted(report.num_steps, 'superstep')} on "
             f"{counted(target.num_tiles, 'tile')}, {number(total)} modelled cycles: "
@@ -577,22 +512,15 @@ class _Maker:
     def table(self, kinds: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """Every step, with its cycles in phases of these kinds."""
         rows = []
-        for step in self.steps:
-            cycles = [sum(p.cycles for p in step.phases if p.kind == k) for k in kinds]
-            compute = [p for p in step.phases if p.kind == COMPUTE]
-            busy = compute[0].busy if compute else None
+        for part, times, own in self.ran:
+            cycles = [sum(p.cycles for p in own if p.kind == k) for k in kinds]
+            busy = next((p.busy for p in own if p.kind == COMPUTE), None)
             who = "" if busy is None else slowest(busy)[0].removeprefix("tile ")
-            bytes_ = sum(int(t.received[self.own(step.part.ipu)].sum()) for t in step.exchange)
-            rows.append(
-                (
-                    step.kind,
-                    step.name,
-                    f"{step.runs:,}",
-                    *map(number, cycles),
-                    f"{bytes_:,}",
-                    who,
-                )
-            )
+            mine = (self.ipu == part.ipu) | (part.ipu is None)
+            exchanges = self.report.step_cost(part.step).exchange
+            arrived = sum(int(traffic.received[mine].sum()) for traffic in exchanges)
+            ran = f"{times:,}", *map(number, cycles), f"{arrived:,}", who
+            rows.append((*self.named(part), *ran))
         return (
             "kind",
             "name",
@@ -606,7 +534,7 @@ class _Maker:
         """What the host does in a stretch."""
         bars = [
             Bar(STATE[HOST], span.start, span.phase.cycles, span.start + span.phase.cycles)
-            for span in self._spans(stretch)
+            for span in spans(self.report, stretch)
             if span.phase.kind == HOST
         ]
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")

@@ -53,8 +53,10 @@ def program(report: Report) -> View:
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     places = all_places[:MOST_ROWS]
     several, clocks = report.target.num_ipus > 1, _kinds(report, walk)
-    spent = {place: [clock.total() for clock in clocks[id(place)]] for place in all_places}
-    own = {p: max(n) if several else p.cycles for p, n in spent.items()}
+    spent = {
+        p: [own.total() for own in clocks[id(p)]] if several else [p.cycles] for p in all_places
+    }
+    own = {place: max(cycles) for place, cycles in spent.items()}
     total = report.total_cycles if several else sum(own[root] for root in walk.roots)
     cells: list[str] = []
     for place in places:
@@ -112,7 +114,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     return panels.scene(
         "program",
         titled(report, f"{programs}, part by part"),
-        _sentence(walk, all_places, total, spent if several else {p: [own[p]] for p in own}),
+        _sentence(walk, all_places, total, spent),
         foot=10,
         codes=palette.PHASES,
         stills=(Still(programs, note, 0, 0, True),),
@@ -120,7 +122,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
 
 
-def _whose(cycles: list[int]) -> str:
+def _whose(cycles: Sequence[float]) -> str:
     """The IPUs that have most to do."""
     most = [ipu for ipu, own in enumerate(cycles) if own == max(cycles) > 0]
     more = f" and {len(most) - 1} more" if len(most) > 1 else ""

@@ -49,6 +49,32 @@ class Segment:
         """The IPU that the others wait for: of several the lowest."""
         return self.ends.index(self.cycles)
 
+    def lasts(self, part: IPUStep) -> bool:
+        """Whether a part of it is done by the last, or by all."""
+        return part.ipu in (None, self.last)
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """A phase of a stretch, which the tiles `own` (bool[tiles]) begin at `start`."""
+
+    part: IPUStep
+    phase: Phase
+    start: int
+    own: Array
+
+
+def spans(report: Report, stretch: Segment) -> list[Span]:
+    """The phases of a stretch."""
+    target, found = report.target, list[Span]()
+    ipu = np.arange(target.num_tiles) // target.tiles_per_ipu
+    for part in stretch.parts:
+        own, start = (ipu == part.ipu) | (part.ipu is None), part.start
+        for phase in report.phases(part.step, part.ipu):
+            found.append(Span(part, phase, start, own))
+            start += phase.cycles
+    return found
+
 
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
     """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile."""
@@ -118,13 +144,8 @@ class LanesOf:
         """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is
         the whole of it."""
         bars: list[Bar] = []
-        for part in stretch.parts:
-            start = part.start
-            for phase in report.phases(part.step, part.ipu):
-                bars += self._bars(
-                    phase, part.ipu, start, codes, wait, part.ipu in (None, stretch.last)
-                )
-                start += phase.cycles
+        for span in spans(report, stretch):
+            bars += self._bars(span, codes, wait, stretch.lasts(span.part))
         for ipu, end in enumerate(stretch.ends if self.ipus > 1 else ()):
             if end < stretch.cycles:
                 bars.append(
@@ -132,15 +153,8 @@ class LanesOf:
                 )
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
-    def _bars(
-        self,
-        phase: Phase,
-        ipu: int | None,
-        start: int,
-        codes: dict[str, int],
-        wait: int,
-        whole: bool,
-    ) -> list[Bar]:
+    def _bars(self, span: Span, codes: dict[str, int], wait: int, whole: bool) -> list[Bar]:
+        phase, start, ipu = span.phase, span.start, span.part.ipu
         code, end = codes[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
         if ipu is None:
