@@ -62,9 +62,9 @@ def balance(
     Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB;
     the view says so. What even work would take is the mean of the tiles, phase by phase. `why`: a
     chain of causes, `report.why(…)`, whose tiles get one colour. `at`: the superstep at which it
-    rests, as for `show.bsp`; left out, the one in which most is lost. Raises `InvalidOptionError`
-    for something that is no report, in which nothing has run that takes time, or that does not show
-    the step.
+    rests, as for `show.bsp`; left out, the one in which most is lost in all. Raises
+    `InvalidOptionError` for something that is no report, in which nothing has run that takes time,
+    or that does not show the step.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
@@ -197,7 +197,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     lanes_of = [LanesOf(run.report, count, count) for run in runs]
     stills: list[Still] = []
     frames: list[int] = []
-    panels, rows, lost = Panels(), list[tuple[str, ...]](), list[tuple[float, int]]()
+    panels, rows, lost = Panels(), list[tuple[str, ...]](), list[float]()
     for run, lanes in zip(runs, lanes_of, strict=True):
         report = run.report
         name = run.name if len(runs) > 1 else "run"
@@ -212,7 +212,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
                 of[which] = len(stills)
                 stills.append(_still(run, one, name, lanes, len(stills)))
                 panels.drawings.append(lanes.drawing(report, one.stretch, STATE, WAIT))
-                lost.append((one.mean, one.runs))
+                lost.append(one.runs * one.mean)
         frames += [of[which] for which in shown]
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
@@ -256,7 +256,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         )
     # of equal ones the first, and each still once
     worst = sorted({still: f for f, still in reversed([*enumerate(frames)])}.values())
-    worst.sort(key=lambda f: -lost[frames[f]][0])
+    worst.sort(key=lambda f: -lost[frames[f]])
     return panels.scene(
         "balance",
         "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
@@ -265,7 +265,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         codes=CODES,
         stills=tuple(stills),
         frames=np.array(frames, np.int64),
-        poster=max(range(len(frames)), key=lambda f: np.prod(lost[frames[f]])),
+        poster=worst[0],
         group=runs[0].group,
         data={"worst": worst},
         table=(
