@@ -564,6 +564,13 @@ def test_a_frame_of_the_animation_is_what_all_ipus_do_meanwhile() -> None:
     last = scene.stills[int(scene.frames[scene.poster])]
     assert last.label == "compute: IPU 1: slow"  # the end of the longest stretch
     assert {scene.codes[i].name for i in scene.legend} >= {"waiting", "compute", "sync"}
+    for place, step in enumerate(report.steps()):  # a step of the run stands in its stretch
+        at = show.bsp(report, at=place).scene
+        begin = sum(at.stills[i].cycles for i in at.frames[: at.poster])
+        end = begin + at.stills[int(at.frames[at.poster])].cycles
+        stretch = np.searchsorted(report.overlap.begins, step.start, "right")
+        first, last = report.overlap.begins[stretch - 1 : stretch + 1].tolist()
+        assert first <= begin < end <= last
     names = scene.mark("tiles")
     assert isinstance(names, Cells) and names.names == ("IPU 0", "IPU 1")
     two = show.bsp(report, report.what_if(global_sync_cycles=0)).scene

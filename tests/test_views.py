@@ -276,6 +276,40 @@ def test_an_exchange_is_seen_while_all_that_take_part_are_at_it() -> None:
     )
 
 
+def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> None:
+    report = programs.uneven()
+    steps = report.steps()
+
+    def rest(view: View) -> tuple[int, str]:
+        """The superstep at which it rests, and the words of that frame."""
+        scene = view.scene
+        stills = [scene.stills[i] for i in scene.frames[: scene.poster + 1].tolist()]
+        return sum(still.first for still in stills) - 1, stills[-1].label
+
+    phases = [(k, p) for k, s in enumerate(steps) for p in report.phases(s.step)]
+    long = max(p.cycles for _, p in phases if p.kind == "compute")
+    first = next(k for k, p in phases if p.cycles == long and p.kind == "compute")
+    assert rest(show.bsp(report)) == (first, f"compute: {steps[first].name}")
+    assert rest(show.bsp(report, at=4)) == (4, f"compute: {steps[4].name}")
+    place = next(k for k, step in enumerate(steps) if step.name == "everywhere")
+    assert rest(show.bsp(report, at="everywhere"))[0] == place
+    exchange = max((p.cycles, -k) for k, p in phases if p.kind == "exchange")
+    assert rest(show.bsp(report, at="exchange"))[0] == -exchange[1]
+    assert rest(show.balance(report, at=5))[0] == 5
+    wrong = [lambda: show.bsp(report, at=7), lambda: show.bsp(report, at=-1)]
+    wrong.append(lambda: show.bsp(report, at=[1]))  # type: ignore[arg-type]
+    for call, text in zip(wrong, ("7", "-1", "[1]"), strict=True):
+        assert told(call) == (
+            f"show.bsp() was given at={text}, which the picture does not show.\n  next:  give the "
+            'number of a superstep, from 0 on, the name of a step, or a kind of phase, say "exchange".'
+        )
+    assert "did you mean 'everywhere'? " in told(lambda: show.balance(report, at="evrywhere"))
+    assert told(lambda: show.bsp(report, report, at=1)) == (
+        "show.bsp() was given a step to rest at, and two runs, which are seen whole.\n  next:  leave "
+        "out at=."
+    )
+
+
 def test_one_message_to_many_says_to_how_many() -> None:
     scene = show.bsp(programs.uneven()).scene
     assert next(s for s in scene.stills if s.label == "exchange: everywhere").note.startswith(

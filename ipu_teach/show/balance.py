@@ -175,7 +175,8 @@ class _Run:
 
     def _cause(self, span: Span) -> str:
         """What the figures show of why a tile is the slowest."""
-        step, number_of, tile = span.part.step, span.phase.exchange, int(np.argmax(span.phase.busy))
+        assert span.phase.busy is not None
+        step, number_of, tile = span.part.step, span.phase.exchange, int(span.phase.busy.argmax())
         if number_of >= 0:
             traffic = self.report.step_cost(step).exchange[number_of]
             received, sent = (
@@ -283,7 +284,7 @@ def _shown(run: _Run, most: int, panels: Panels) -> list[int]:
     count = max(1, int(np.searchsorted(edges, most, "right")) - 1)
     whose = f"Of the {run.name} the picture shows"
     panels.first(int(edges[: count + 1][-1]), run.report.num_steps, "supersteps", whose)
-    return run.which[:count].tolist()
+    return list(map(int, run.which[:count]))
 
 
 def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
@@ -294,9 +295,11 @@ def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> 
     grid = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
     own = [s.phase for s in spans(run.report, stretch) if stretch.lasts(s.part)]
-    busy = sum(  # in each phase of its own order
-        lanes.of(np.where(s.own, s.phase.busy, 0)) for s, _ in run.phases(stretch)
-    ) + np.zeros(lanes.count, np.int64)
+    busy: Array = np.zeros(lanes.count, np.int64)  # lane by lane, in each phase of its own order
+    for span, times in run.phases(stretch):
+        every: Array = np.zeros(run.tiles, np.int64)
+        every[span.own] = times
+        busy += lanes.of(every)
     return Still(
         label(f"{where}{run.title(stretch)}", 60),
         run.told(one),

@@ -358,7 +358,8 @@ class _Maker:
             codes[span.own] = STATE[span.phase.kind]
         code = STATE[phase.kind]
         values: dict[str, Array] = {}
-        say, channel = f"{self.one} {{i}}: {phase.kind}", (code, cycles, code)
+        say = f"{self.one} {{i}}: {phase.kind}"
+        channel: tuple[int | Array, float | Array, int] = (code, cycles, code)
         about: dict[str, tuple[str, dict[str, Array]]] = {}
         note, at = "", 1.0
         messages: list[Message] = []

@@ -83,33 +83,29 @@ def linked(
 At = int | str | None  # a superstep of the run, the name of a step, a kind of phase
 
 
-def frames_at(
-    scene: Scene, report: Report, at: At, parts: Mapping[int, int] | None = None
-) -> Array:
+def frames_at(scene: Scene, report: Report, at: At) -> Array:
     """bool[frames]: those that show superstep `at` of the run, a step of that name, or a phase of
-    that kind. `parts` as for `linked`."""
+    that kind, of a scene whose groups are the supersteps, or of several IPUs the stretches."""
     order, stills = report.step_numbers, [scene.stills[i] for i in scene.frames.tolist()]
     ran = np.arange(len(order))
     cuts = report.overlap.cuts if report.target.num_ipus > 1 else ran
-    if isinstance(at, str) and at in STATE and parts is None:
+    if isinstance(at, str) and at in STATE:
         return np.array([still.code == STATE[at] for still in stills])
     if is_whole(at):
         ran = ran[at : at + 1] if at >= 0 else ran[:0]
     else:
         known = np.unique(order).tolist() if isinstance(at, str) else []
         ran = ran[np.isin(order, [n for n in known if report.step_cost(n).name == at])]
-    if parts is not None:
-        return np.isin(np.arange(len(stills)), [parts.get(n, -1) for n in order[ran].tolist()])
     group = np.cumsum([still.first for still in stills]) - 1
     return np.isin(group, np.searchsorted(cuts, ran, "right") - 1)
 
 
-def rests(scene: Scene, report: Report, at: At, parts: Mapping[int, int] | None = None) -> Scene:
+def rests(scene: Scene, report: Report, at: At) -> Scene:
     """The scene at rest in the longest frame that shows `at`; as it is, if that is None. Raises
     `InvalidOptionError` if no frame does."""
     if at is None:
         return scene
-    chosen = frames_at(scene, report, at, parts)
+    chosen = frames_at(scene, report, at)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
         raise InvalidOptionError(f"""show.{scene.view}() was given at={shown(at)}, which the picture
