@@ -192,6 +192,7 @@ def _two(makers: list[_Maker]) -> Scene:
         if part
         else ""
     )
+    panels.notes.insert(0, change.strip() or "Both take equally long.")
     return panels.scene(
         "bsp",
         "Two runs on one axis of time",
