@@ -644,6 +644,9 @@ def the_time_is_the_runs(report: Report) -> None:
         assert [int(rows[0][f"IPU {k}"].replace(",", "")) for k in range(ipus)] == busy
         assert rows[0]["modelled cycles"] == f"{max(busy):,}"
         assert rows[0]["share"] == f"{100 * max(busy) / total:.1f} %"
+        most = [k for k in range(ipus) if busy[k] == max(busy)]
+        several = "all" if len(most) == ipus else f"{len(most)} of {ipus}"
+        assert rows[0]["longest on"] == (f"IPU {most[0]}" if len(most) == 1 else several)
 
 
 # --- random rows ----------------------------------------------------------------------------------

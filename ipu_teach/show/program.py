@@ -123,10 +123,10 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
 
 
 def _whose(cycles: Sequence[float]) -> str:
-    """The IPUs that have most to do."""
+    """Which IPU has most to do, or how many have."""
     most = [ipu for ipu, own in enumerate(cycles) if own == max(cycles) > 0]
-    more = f" and {len(most) - 1} more" if len(most) > 1 else ""
-    return "all" if len(most) == len(cycles) else f"IPU {most[0]}{more}" if most else ""
+    several = "all" if len(most) == len(cycles) else f"{len(most)} of {len(cycles)}" * bool(most)
+    return f"IPU {most[0]}" if len(most) == 1 else several
 
 
 def _opened(depth: Array, counts: Array) -> Array:
