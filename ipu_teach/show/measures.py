@@ -6,6 +6,7 @@ Lengths are in units of the drawing.
 
 from __future__ import annotations
 
+GAP = 0.6  # between blocks of cells, in cells
 NAME = 6.4  # width of a letter of a name, about
 SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
 MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value

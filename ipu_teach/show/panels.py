@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import counted
+from ipu_teach.show.measures import GAP
 from ipu_teach.show.scene import (
-    GAP,
     Cells,
     Drawing,
     Flame,

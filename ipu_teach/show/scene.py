@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.show.measures import GAP
 from ipu_teach.show.pack import pack
 from ipu_teach.show.painted import Once, beside, tenths
 from ipu_teach.show.palette import Code
@@ -33,7 +34,6 @@ from ipu_teach.types import Array
 WIDTH = 720
 VERSION = 1
 LONGEST_LABEL = 80
-GAP = 0.6  # between blocks of cells, in cells
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 

@@ -1,5 +1,6 @@
 // Written by make_scripts.py: the numbers of measures.py, and the inks of palette.py.
 const
+  GAP = 0.6,
   NAME = 6.4,
   SMALLEST_LABEL = 13,
   MOST_RECTANGLES = 64,
