@@ -199,9 +199,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
         for i in range(mark.count):
             words = mark.labels[i] if mark.labels else f"{i}"
             yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
-    many = len(mark.ends)  # two stand at the ends, more in the middle of their parts
-    for k, words in enumerate(mark.ends):
-        down = mark.height * (k + 0.5) / many + 4 if many > 2 else (9, mark.height - 1)[k]
+    for k, words in enumerate(mark.ends):  # the first at the top, the last at the bottom
+        down = 9 + k * (mark.height - 10) / (len(mark.ends) - 1)
         yield Words(mark.x - 5, mark.y + down, words, 11, "end", "soft")
 
 

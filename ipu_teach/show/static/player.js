@@ -271,7 +271,7 @@ function live(root, scene) {
       const channel = s.cells && s.cells[mark.name];
       if (!channel) return;
       text(pen, mark.heading || "", mark.x, mark.y - (mark.names ? 20 : 8), 12, "left", ink.soft);
-      (mark.names || []).forEach((name, k) => {
+      mark.names?.forEach((name, k) => {
         const [x, y] = place(mark, k * mark.block);
         text(pen, name, x, y - 4, 11, "left", ink.soft);
       });
@@ -354,11 +354,10 @@ function live(root, scene) {
   }
 
   function labels(mark) {
-    const pitch = mark.height / mark.count, ends = mark.ends || [], many = ends.length;
-    ends.forEach((what, k) => {
-      const down = many > 2 ? mark.height * (k + 0.5) / many + 4 : k ? mark.height - 1 : 9;
-      text(pen, what, mark.x - 5, mark.y + down, 11, "right", ink.soft);
-    });
+    const pitch = mark.height / mark.count;
+    mark.ends?.forEach((what, k, { length }) =>
+      text(pen, what, mark.x - 5, mark.y + 9 + k * (mark.height - 10) / (length - 1), 11, "right",
+        ink.soft));
     for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++) {
       text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, 11, "right", ink.soft);
     }
