@@ -355,12 +355,11 @@ function live(root, scene) {
 
   function labels(mark) {
     const pitch = mark.height / mark.count;
+    const put = (what, y) => text(pen, what, mark.x - 5, mark.y + y, 11, "right", ink.soft);
     mark.ends?.forEach((what, k, { length }) =>
-      text(pen, what, mark.x - 5, mark.y + 9 + k * (mark.height - 10) / (length - 1), 11, "right",
-        ink.soft));
-    for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++) {
-      text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, 11, "right", ink.soft);
-    }
+      put(what, 9 + k * (mark.height - 10) / (length - 1)));
+    for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++)
+      put(nameOf(mark, i), (i + 0.72) * pitch);
   }
 
   // Lanes and track are drawn once and then copied.
