@@ -268,8 +268,7 @@ function live(root, scene) {
 
   const DRAW = {
     cells(mark, s, progress) {
-      const channel = s.cells && s.cells[mark.name];
-      if (!channel) return;
+      if (!s.cells?.[mark.name]) return;
       text(pen, mark.heading || "", mark.x, mark.y - (mark.names ? 20 : 8), 12, "left", ink.soft);
       mark.names?.forEach((name, k) => {
         const [x, y] = place(mark, k * mark.block);
