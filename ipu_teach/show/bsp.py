@@ -458,11 +458,13 @@ class _Maker:
             transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True
         ):
             here, there = int(self.cell[source]), np.unique(self.cell[to])
-            ipu, ipus = here // self.per_ipu, there // self.per_ipu
-            for other in np.unique(ipus[ipus != ipu]).tolist():
-                key = (self._middle(ipu), np.array([self._middle(other)]).tobytes())
-                sent[key] = sent.get(key, 0) + size
-            there = there[(there != here) & (ipus == ipu)]
+            if self.several:
+                ipu, ipus = here // self.per_ipu, there // self.per_ipu
+                for other in np.unique(ipus[ipus != ipu]).tolist():
+                    key = (self._middle(ipu), np.array([self._middle(other)]).tobytes())
+                    sent[key] = sent.get(key, 0) + size
+                there = there[ipus == ipu]
+            there = there[there != here]
             if len(there):
                 key = (here, there.tobytes())
                 sent[key] = sent.get(key, 0) + size
