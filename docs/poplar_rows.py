@@ -110,6 +110,13 @@ TARGET = [
         "Cycles of a sync of several IPUs.",
     ),
     Row(
+        "popart::SyncPattern",
+        "Target.sync_pattern",
+        'the words "FULL", "SINGLE_PIPELINE" and "REPLICA_AND_LADDER"; each IPU is a group',
+        "target.sync_pattern",
+        "Whether all IPUs wait when one talks to the host or to streaming memory.",
+    ),
+    Row(
         "IPUModel::IPUVersion",
         "Target.ipu_version",
         "given to the constructor and fixed",

@@ -5,10 +5,10 @@ A format is declared, not written. It is a `Format` (its name, version and error
 whose type hints say what stands in the file:
 
     class Lap:
-        name: str                                   # text tile: Annotated[int,
-        whole(below="tiles")]  # of what `told` has told before: a number, or what has a length
-        times: tuple[float, ...]                    # a list note: Annotated[str, since(2)] = ""
-        # files of version 1 have none
+        name: str                                   # text
+        tile: Annotated[int, whole(below="tiles")]  # of what `told` has told: a number, or a length
+        times: tuple[float, ...]                    # a list
+        note: Annotated[str, since(2)] = ""         # files of version 1 have none
 
 `row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
 out.arrays())` is the file of some, with `out = Columns()`, and `load(data, FORMAT, codec.read)`
@@ -403,6 +403,13 @@ PerTile = Annotated[Array, column("tiles")]
 PerIpu = Annotated[Array, column("ipus")]
 
 
+YOUNGER = (
+    "sync_pattern",
+    "streaming_bytes",
+    "streaming_bytes_per_second",
+)  # fields of a machine that older files lack
+
+
 def _read_target(part: HeaderValue) -> Target:
     given = {name: p.value for name, p in part["fields"].entries()}
     # older files had no other
@@ -411,6 +418,9 @@ def _read_target(part: HeaderValue) -> Target:
 
 def _write_target(target: Target, _: Columns) -> dict[str, Any]:
     values = asdict(target)
+    for name in YOUNGER:  # at its default it says nothing, and older digests hold
+        if values[name] == Target.__dataclass_fields__[name].default:
+            del values[name]
     return {"version": values.pop("ipu_version"), "fields": values}
 
 

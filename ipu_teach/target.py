@@ -4,6 +4,7 @@ Every constant says its unit and its source. Sources in short:
 
 - Poplar docs: Graphcore's Poplar API reference, classes Target and IPUModel.
 - PopLibs: graphcore/poplibs, file as named.
+- PopART: graphcore/popart, willow/include/popart, device headers.
 - tut6: graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README and tests.
 - LBM: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches.
 - IPU1 study: Saghetti0/graphcore-ipu-research, research/ipu1/ipu1_consts.c.
@@ -31,6 +32,12 @@ from ipu_teach.errors import (
 from ipu_teach.types import QUARTER, DType, as_dtype
 
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
+# who waits at a talk with the host alone, in PopART's words
+SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
+    "FULL",
+    "SINGLE_PIPELINE",
+    "REPLICA_AND_LADDER",
+)
 MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
 
 
@@ -167,6 +174,12 @@ class Target(WithoutSome):
         0,
         1,
     )
+    sync_pattern: str = _constant(
+        FULL,
+        "all IPUs wait at every talk with the host; each IPU, or each group of them, for itself",
+        "PopART, SyncPattern: Full is the default; a group of IPUs is one IPU here",
+        words=SYNC_PATTERNS,
+    )
     host_bytes_per_second: float = _constant(
         8e9,
         "bytes a second",
@@ -177,6 +190,18 @@ class Target(WithoutSome):
         20.2e9,
         "bytes a second of a real machine, for what_if",
         "derived from tut6: the same in 2,641,488.4 cycles",
+        1,
+    )
+    streaming_bytes: int = _constant(
+        112 * 10**9,
+        "bytes of streaming memory an IPU",
+        "assumed of every machine: up to 112 GB an IPU, told of machines of the second generation",
+        0,
+    )
+    streaming_bytes_per_second: float = _constant(
+        8e9,
+        "bytes a second and IPU, to or from streaming memory",
+        "assumed: the host link's rate; none is published",
         1,
     )
     host_packet_bytes: int = _constant(
@@ -271,6 +296,16 @@ class Target(WithoutSome):
         """Bytes that cross the host link in one tile cycle."""
         return self.host_bytes_per_second / self.tile_clock_frequency
 
+    @property
+    def streaming_bytes_per_cycle(self) -> float:
+        """Bytes that come from or go to streaming memory in one tile cycle, on each IPU."""
+        return self.streaming_bytes_per_second / self.tile_clock_frequency
+
+    @property
+    def streaming_memory(self) -> int:
+        """Streaming memory of all IPUs, bytes."""
+        return self.num_ipus * self.streaming_bytes
+
     def get_type_size(self, dtype: builtins.type[DType]) -> int:
         """Bytes of one element of `dtype`."""
         return as_dtype(dtype, "get_type_size()").size
@@ -353,6 +388,7 @@ _BEGIN = {
     SILICON: ("graphcore-research/tessellate-ipu", "derived from tut6: the same in"),
     GRAPHCORE: (
         "Poplar docs",
+        "PopART",
         "PopLibs",
         "Graphcore, Tile",
         "tut6",

@@ -39,6 +39,7 @@ FLOORS = (
         "places",
         "outcomes",
     ),
+    ("schedules",),
     ("compile",),
     ("cost",),
     ("report", "saved"),

@@ -31,8 +31,9 @@ from ipu_teach.program import (
 )
 from ipu_teach.report import chrome_trace
 from ipu_teach.report.summary import summary_text
-from ipu_teach.show.paint import pieces as pieces_of
+from ipu_teach.show.paint import paint, pieces as pieces_of
 from ipu_teach.show.scene import Cells, Flame, Tape
+from ipu_teach.show.shapes import Words
 
 INSIDE, TOGETHER = 100, 700  # cycles of a sync: of one IPU, and of two
 
@@ -54,9 +55,14 @@ class Down(Vertex):
 class Machine:
     """Two tiles an IPU, a number on each; a clock of 1 GHz, and host links of 4 bytes a cycle."""
 
-    def __init__(self, ipus: int = 2) -> None:
+    def __init__(self, ipus: int = 2, **fields: Any) -> None:
         model = IPUModel(
-            tiles_per_ipu=2, num_ipus=ipus, tile_clock_frequency=1e9, host_bytes_per_second=4e9
+            tiles_per_ipu=2,
+            num_ipus=ipus,
+            tile_clock_frequency=1e9,
+            host_bytes_per_second=4e9,
+            streaming_bytes_per_second=4e9,
+            **fields,
         )
         self.device = model.create_device()
         self.graph = Graph(self.device)
@@ -143,6 +149,37 @@ def test_a_copy_across_is_one_step_of_all() -> None:
     assert report.global_exchange_cycles == 16
 
 
+def test_a_copy_across_is_work_of_two_and_waiting_of_the_others() -> None:
+    m = Machine(4)
+    report = m.run(m.work("a", t0=10), Copy(m.numbers[0], m.numbers[2]), m.work("b", t2=50))
+    across = report.step_cost(1).cycles
+    assert [(r.own_cycles, r.shared_cycles, r.waiting_cycles) for r in report.ipus] == [
+        (160, across, 400),
+        (400, across, 160),
+        (0, 0, 560 + across),
+        (0, 0, 560 + across),
+    ]
+    # For IPU 0 wait the three others while it is in a, and two of them in the copy.
+    assert report.ipus[0].held_cycles == 3 * 160 + 2 * across
+    assert report.ipus[0].held_by == report.step_cost(1).name
+    assert report.ipus[2].waits_for == 0 and sum(r.held_cycles for r in report.ipus) == sum(
+        r.waiting_cycles for r in report.ipus
+    )
+    opened = Report.deserialize(report.serialize())
+    assert opened.ipus == report.ipus
+
+
+def test_stages_one_after_another_are_each_at_work_a_quarter_of_the_time() -> None:
+    m = Machine(4)
+    stages = [m.work(f"stage {ipu}", **{f"t{2 * ipu}": 1000}) for ipu in range(4)]
+    copies = [Copy(m.numbers[2 * ipu], m.numbers[2 * ipu + 2]) for ipu in range(3)]
+    order = [step for pair in zip(stages, copies, strict=False) for step in pair]
+    report = m.run(*order, stages[3])
+    own = INSIDE + 6000
+    assert [r.own_cycles for r in report.ipus] == [own] * 4
+    assert max(r.busy for r in report.ipus) < 0.29 and min(r.busy for r in report.ipus) > 0.24
+
+
 def test_an_edge_across_holds_up_all() -> None:
     m = Machine(3)
     cs = m.graph.add_compute_set("far")
@@ -180,6 +217,66 @@ def test_each_ipu_has_a_host_link_of_its_own(tiles: tuple[int, ...], busiest: in
     assert halved.steps()[1].cycles == TOGETHER + busiest // 2
     opened = Report.deserialize(report.serialize()).what_if(host_bytes_per_second=8e9)
     assert times(opened) == times(halved) and opened.digest() == halved.digest()
+
+
+@pytest.mark.parametrize("pattern", ["SINGLE_PIPELINE", "REPLICA_AND_LADDER"])
+@pytest.mark.parametrize("remote", [False, True])
+def test_under_other_patterns_an_ipu_talks_to_the_host_alone(pattern: str, remote: bool) -> None:
+    """1,024 bytes at 4 a cycle come to IPU 1, and 512 to IPU 0, while the other goes on."""
+    m = Machine(sync_pattern=pattern)
+    x = [m.variable(f"x{ipu}", 2 * ipu, each=each) for ipu, each in ((0, 128), (1, 256))]
+    copies, streams = [], {}
+    for ipu, tensor in enumerate(x):
+        n = tensor.num_elements
+        if remote:
+            m.graph.set_initial_value(tensor, 0)
+            copies.append(Copy(tensor, m.graph.add_remote_buffer(f"in{ipu}", FLOAT, n)))
+        else:
+            copies.append(Copy(m.graph.add_host_to_device_fifo(f"in{ipu}", FLOAT, n), tensor))
+            streams[f"in{ipu}"] = np.zeros(n, np.float32)
+    report = m.run(m.work("a", t0=10), copies[1], copies[0], m.work("b", t3=5), **streams)
+    assert times(report) == [
+        ("a", (0, 0, 160)),
+        ("in1", (1, 0, INSIDE + 256)),
+        ("in0", (0, 160, 160 + INSIDE + 128)),
+        ("b", (1, 356, 356 + INSIDE + 30)),
+    ]
+    assert report.total_cycles == 486 and not report.profile.external.any()
+    # Only the one that takes part has phases in it, and only its own bytes keep it.
+    (_, (host,)) = [[p.cycles for p in report.phases(2, ipu) if "host" in p.kind] for ipu in (1, 0)]
+    assert host == 128 and report.phases(2, 1) == ()
+    full = report.what_if(sync_pattern="FULL")
+    assert full.total_cycles == 160 + 2 * TOGETHER + 256 + 128 + INSIDE + 30
+    opened = Report.deserialize(report.serialize())
+    assert opened.target.sync_pattern == pattern
+    assert times(opened.what_if(sync_pattern="FULL")) == times(full)
+    assert times(Report.deserialize(full.serialize()).what_if(sync_pattern=pattern)) == times(
+        report
+    )
+
+
+def test_a_transfer_of_several_ipus_keeps_each_for_its_own_share() -> None:
+    m = Machine(sync_pattern="SINGLE_PIPELINE")
+    x = m.variable("x", 0, 1, 2, each=256)
+    stream = m.graph.add_host_to_device_fifo("in", FLOAT, 768)
+    report = m.run(m.work("a", t3=10), Copy(stream, x), **{"in": np.zeros(768, np.float32)})
+    assert times(report)[1] == ("in", (0, 0, INSIDE + 512), (1, 160, 160 + INSIDE + 256))
+
+
+def test_a_print_and_a_sync_hold_up_all_under_any_pattern() -> None:
+    m = Machine(sync_pattern="SINGLE_PIPELINE")
+    report = m.run(
+        PrintTensor(m.numbers[0]), Sync(SyncType.EXTERNAL), Copy(m.numbers[0], m.numbers[3])
+    )
+    assert report.profile.external.tolist() == [True] * 3
+
+
+def test_the_pattern_alone_moves_no_figure_of_one_ipu() -> None:
+    m = Machine(1)
+    stream = m.graph.add_host_to_device_fifo("in", FLOAT, 2)
+    report = m.run(Copy(stream, m.numbers), m.work("a", t0=10), **{"in": np.ones(2, np.float32)})
+    alone = report.what_if(sync_pattern="SINGLE_PIPELINE")
+    assert times(alone) == times(report) and alone.total_cycles == report.total_cycles
 
 
 def test_an_if_tells_all_ipus() -> None:
@@ -464,12 +561,19 @@ def test_the_timeline_has_a_row_for_each_ipu() -> None:
         )
     )
     assert [box for box in boxes if box[0] == 0][:4] == [
-        (0, "IPU 0: quick", 0, 160),
-        (0, "IPU 0 waits for IPU 1", 160, 400),
-        (0, "IPU 0: a view of 'numbers' to a view of 'number…", 400, 1173),
-        (0, "IPU 0: both", 1173, 1393),
+        (0, "quick", 0, 160),
+        (0, "waits for IPU 1", 160, 400),
+        (0, "a view of 'numbers' to a view of 'numbers'", 400, 1173),
+        (0, "both", 1173, 1393),
     ]
-    assert (1, "IPU 1 waits for IPU 0", 2606, 2696) in boxes and max(
+    assert (
+        flame.rows
+        == ("IPU 0", "IPU 1")
+        <= tuple(
+            s.text for s in paint(scene, 0) if isinstance(s, Words) and s.text.startswith("IPU")
+        )
+    )
+    assert (1, "waits for IPU 0", 2606, 2696) in boxes and max(
         box[3] for box in boxes
     ) == report.total_cycles
     # What is chosen are stretches, each as long as the IPU that takes longest in it.

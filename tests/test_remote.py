@@ -30,6 +30,7 @@ from ipu_teach import (
     IPUModel,
     Output,
     RemoteBuffer,
+    Report,
     Tensor,
     Vector,
     Vertex,
@@ -72,8 +73,8 @@ def message(text: str) -> str:
 class World:
     """A small machine, and a graph on it with what the tests need."""
 
-    def __init__(self) -> None:
-        self.device = IPUModel("ipu2", tiles_per_ipu=3).create_device()
+    def __init__(self, **fields: Any) -> None:
+        self.device = IPUModel("ipu2", tiles_per_ipu=3, **fields).create_device()
         self.graph = Graph(self.device.target)
         self.buffer = self.graph.add_remote_buffer("rows", FLOAT, 4, 5)
         self.single = self.graph.add_remote_buffer("single", FLOAT, 4)
@@ -264,6 +265,92 @@ def test_random_rows_equal_numpy(seed: int, vertex_loop: bool) -> None:
         np.testing.assert_array_equal(engine.copy_from_remote_buffer("b", number), expected[number])
 
 
+def test_transfers_of_one_kind_side_by_side_are_one_step() -> None:
+    """Four buffers of four IPUs: each IPU has a link of its own, and all of them sync once."""
+    device = IPUModel(
+        tiles_per_ipu=2,
+        num_ipus=4,
+        tile_clock_frequency=1e9,
+        streaming_bytes_per_second=4e9,
+        global_sync_seconds_per_hop=0,
+    ).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, (4, 256), "x")
+    buffers = []
+    for ipu in range(4):
+        graph.set_tile_mapping(x[ipu], 2 * ipu)
+        buffers.append(graph.add_remote_buffer(f"b{ipu}", FLOAT, 256))
+    loads = [Copy(buffer, x[ipu]) for ipu, buffer in enumerate(buffers)]
+    stores = [Copy(x[ipu], buffer) for ipu, buffer in enumerate(buffers)]
+    engine = Engine(graph, Sequence(*loads, *stores))
+    engine.load(device)
+    for buffer in buffers:
+        engine.copy_to_remote_buffer(np.ones(256, np.float32), buffer.handle)
+    engine.run()
+    assert [(s.name, s.cycles) for s in engine.report.steps()] == [
+        ("4 copies: b0, …", 100 + 600 + 256)
+    ] * 2
+    assert engine.report.host_bytes == 2 * 4096
+    opened = Executable.deserialize(engine.executable.serialize())
+    again = Engine(opened)
+    again.load(device)
+    for buffer in buffers:
+        again.copy_to_remote_buffer(np.ones(256, np.float32), buffer.handle)
+    again.run()
+    assert again.report.digest() == engine.report.digest()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_merged_transfers_do_what_they_do_one_by_one(seed: int) -> None:
+    """Row numbers that another copy brings, buffers that are read and written, rows named twice."""
+    rng = Random(seed)
+    held: list[Any] = []
+    orders = [
+        (rng.random() < 0.5, rng.randrange(3), rng.randrange(4), rng.randrange(3))
+        for _ in range(rng.randint(2, 9))
+    ]
+    rows = {f"b{b}": [[rng.randrange(3) for _ in range(2)] for _ in range(3)] for b in range(3)}
+    started = [[rng.randrange(3) for _ in range(2)] for _ in range(4)]
+    for merge in (True, False):
+        w = World(num_ipus=2)
+        buffers = [w.graph.add_remote_buffer(f"b{b}", UNSIGNED_INT, 2, 3) for b in range(3)]
+        tensors = []
+        for number, values in enumerate(started):
+            tensors.append(w.variable(UNSIGNED_INT, (2,), f"t{number}", values))
+            w.graph.set_tile_mapping(tensors[-1], rng.randrange(6) if merge else number)
+            w.graph.create_host_read(f"t{number}", tensors[-1])
+        program = [
+            Copy(tensors[t], buffers[b], tensors[o][:1] if o < 3 and o != t else tensors[3][1:])
+            if store
+            else Copy(buffers[b], tensors[t], tensors[(t + 1 + o) % 4][:1])
+            for store, b, t, o in orders
+        ]
+        engine = w.engine(Sequence(*program), merge_copies=merge)
+        for handle, values in rows.items():
+            for row, each in enumerate(values):
+                engine.copy_to_remote_buffer(np.array(each), handle, row)
+        engine.run()
+        if merge:
+            merged_steps = engine.report.num_steps
+        held.append(
+            (
+                [engine.read_tensor(f"t{n}").tolist() for n in range(4)],
+                [engine.copy_from_remote_buffer(h, r).tolist() for h in rows for r in range(3)],
+            )
+        )
+    assert held[0] == held[1] and merged_steps <= len(orders) == engine.report.num_steps
+    # in plain Python, an order at a time
+    t = [list(values) for values in started]
+    b = {handle: [list(row) for row in values] for handle, values in rows.items()}
+    for store, which, here, o in orders:
+        if store:
+            row = t[o][0] if o < 3 and o != here else t[3][1]
+            b[f"b{which}"][row] = list(t[here])
+        else:
+            t[here] = list(b[f"b{which}"][t[(here + 1 + o) % 4][0]])
+    assert held[0] == (t, [row for values in b.values() for row in values])
+
+
 def test_rows_stay_from_run_to_run_and_go_with_a_load(w: World) -> None:
     w.graph.create_host_write("x", w.x)
     engine = w.engine([Copy(w.x, w.single), Copy(w.single, w.x)])
@@ -347,9 +434,45 @@ def test_time_goes_to_the_host_exchange(w: World) -> None:
     engine.run()
     target = w.device.target
     assert engine.report.host_bytes == 3 * 8 * 4
-    each = 8 * 4 / target.host_bytes_per_second * target.tile_clock_frequency
+    each = 8 * 4 / target.streaming_bytes_per_second * target.tile_clock_frequency
     assert engine.report.host_exchange_cycles == 3 * math.ceil(each)
     engine.print_profile_summary(show_execution_steps=True)
+
+
+def test_streaming_memory_has_a_rate_of_its_own() -> None:
+    """16 bytes by a stream at 4 a cycle, and 16 to a row at 1."""
+    w = World(tile_clock_frequency=1e9, host_bytes_per_second=4e9, streaming_bytes_per_second=1e9)
+    stream = w.graph.add_host_to_device_fifo("in", FLOAT, 4)
+    engine = w.engine(Sequence(Copy(stream, w.x), Copy(w.x, w.buffer)))
+    engine.connect_stream("in", np.ones(4, np.float32))
+    engine.run()
+
+    def spent(report: Report) -> list[int]:
+        return [step.cost.host_cycles for step in report.steps()]
+
+    report = engine.report
+    assert spent(report) == [4, 16]
+    for one in (report, Report.deserialize(report.serialize())):
+        assert spent(one.what_if(streaming_bytes_per_second=4e9)) == [4, 4]
+        assert spent(one.what_if(host_bytes_per_second=16e9)) == [1, 16]
+
+
+def test_what_streaming_memory_does_not_hold_is_refused_in_the_words_of_a_tile() -> None:
+    w = World(num_ipus=2, streaming_bytes=100)
+    w.graph.add_remote_buffer("weights", FLOAT, 10, 3)
+    executable = compile_graph(w.graph, Sequence(), options={"debug.allowOutOfMemory": True})
+    words = (
+        "Out of memory: Cannot fit all remote buffers into streaming memory.\n  where: it has 200 "
+        "bytes, 100 an IPU, and they take 216: 'weights' 120, 'rows' 80, 'single' 16\n  next:  "
+        "give them fewer or shorter rows, a smaller dtype, or the machine more IPUs."
+    )
+    for attempt in (lambda: w.engine(Sequence()), lambda: Engine(executable).load(w.device)):
+        with pytest.raises(GraphMemoryAllocationError) as error:
+            attempt()
+        assert str(error.value) == words
+        first, second = error.value.why().causes
+        assert first.text.startswith("Out of memory") and second.text.startswith("it has 200 bytes")
+    World(num_ipus=2, streaming_bytes=48).engine(Sequence())  # 96 bytes, and it has 96
 
 
 def test_a_drawing_has_the_buffer(w: World, tmp_path: Path) -> None:
@@ -366,6 +489,7 @@ def test_a_huge_buffer_costs_nothing_until_it_is_used(w: World) -> None:
 
 
 def test_a_buffer_that_no_computer_holds(w: World) -> None:
+    w = World(streaming_bytes=10**15)
     w.graph.add_remote_buffer("far", FLOAT, 2**26, 2**20)
     with pytest.raises(GraphMemoryAllocationError) as error:
         w.engine(Sequence())

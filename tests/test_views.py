@@ -27,6 +27,7 @@ from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
+from ipu_teach.show.measures import GAP
 from ipu_teach.show.pack import pack, unpack
 from ipu_teach.show.paint import cell_codes, paint
 from ipu_teach.show.png import indexed_png
@@ -457,7 +458,24 @@ def test_lanes_of_two_runs_stand_in_pairs(tiles: int, repeats: int) -> None:
         values["busy"][::2].tolist()
     ) == {-1}
     assert say.startswith("lane {label}: " if tiles > lanes else "tile {label}: ")
-    assert apart.table == paired.table and apart.sentence == paired.sentence
+    spent_by = [
+        {(s.kind, s.name): s.cycles for s in sorted(report.steps(), key=lambda s: s.name)}
+        for report in both
+    ]
+    more = {
+        name: repeats_of(name, both[0]) * (spent_by[1][name] - c) for name, c in spent_by[0].items()
+    }
+    most = " ".join(max(more, key=lambda name: abs(more[name])))
+    assert apart.table == paired.table
+    assert paired.sentence.startswith(f"{apart.sentence} {most} differs most: ")
+    rests = paired.stills[int(paired.frames[paired.poster])]
+    assert rests.label == f"second report: {most}" and paired.notes[0] in paired.sentence
+    words = [s.text for s in paint(paired, 0) if isinstance(s, Words) and s.y < first.y and s.text]
+    assert repeats > 1 or words[1:] == [s.name for report in both for s in report.steps()]
+
+
+def repeats_of(name: tuple[str, str], report: Report) -> int:
+    return sum((step.kind, step.name) == name for step in report.steps())
 
 
 def drawn_in_lanes(scene: Scene) -> list[list[dict[int, float]]]:
@@ -599,7 +617,9 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     shared_by = {
         "tree": ("program", "code", "turns", "tile"),
         "content": ("bsp", "exchange"),
+        "messages": ("run",),
         "board": ("run",),
+        "range": ("timeline",),
     }
     for also, views in {
         **shared_by,
@@ -654,7 +674,7 @@ def test_every_element_shows_its_tile() -> None:
     )
     assert first.same is not None and second.same is not None
     assert second.same.reshape(12, 8).T.tolist() == first.same.reshape(8, 12).tolist()
-    assert repr(view).endswith("384 bytes on 4 tiles, the most 96 on tile 0")
+    assert repr(view).endswith("384 bytes on 4 tiles, 96 each")
 
 
 def test_bytes_are_counted_once_however_often_they_are_shown() -> None:
@@ -728,6 +748,58 @@ def test_any_shape_is_drawn(shape: tuple[int, ...]) -> None:
     assert (tensor.num_elements > cells.count) == bool(view.scene.notes)
     lanes = view.scene.marks[-1]
     assert isinstance(lanes, Lanes) and len(view._repr_html_()) < 150_000
+
+
+# Of each shape: which dimension is the channels, which two a sheet, and how many are side by side.
+SHEETS = {
+    (2, 6, 6, 3): (3, (1, 2), 3),  # pictures, their colours last
+    (2, 4, 6, 5): (1, (2, 3), 4),
+    (6, 5, 7): (0, (1, 2), 3),  # in two rows there is more room
+    (4, 3, 3, 3): (1, (2, 3), 3),  # kernels: the last is no smaller than the one before
+    (5, 9, 8, 1): (3, (1, 2), 5),  # of one channel the pictures stand side by side
+}
+
+
+@pytest.mark.parametrize("shape", SHEETS)
+def test_three_and_four_dimensions_are_sheets_side_by_side(shape: tuple[int, ...]) -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
+    tensor = graph.add_variable(FLOAT, shape, "image")
+    for tile, part in enumerate(tensor.flatten()[i::13] for i in range(13)):
+        graph.set_tile_mapping(part, tile)
+    cells = show.tiles(tensor).scene.marks[0]
+    channels, (down, across), beside = SHEETS[shape]
+    assert isinstance(cells, Cells) and cells.across == beside
+    x, y = cells.place(np.arange(cells.count))
+    index = [cells.values[f"i{axis}"] for axis in range(len(shape))]
+    flat = np.ravel_multi_index(index, shape)
+    assert sorted(flat.tolist()) == [*range(tensor.num_elements)]
+    assert (cells.values["tile"] == flat % 13).all()
+    # within a sheet a step of either dimension is a cell; to the next channel it is a sheet
+    rest = [np.array(i) for a, i in enumerate(index) if a not in (down, across)]
+    for at in {*zip(*(i.tolist() for i in rest), strict=True)}:
+        own = np.logical_and.reduce([i == k for i, k in zip(rest, at, strict=True)])
+        left, top = x[own] - cells.side * index[across][own], y[own] - cells.side * index[down][own]
+        assert np.ptp(left) < 1e-6 and np.ptp(top) < 1e-6
+        if channels >= 0 and shape[channels] > 1:
+            place = at[[a for a in range(len(shape)) if a not in (down, across)].index(channels)]
+            wide = cells.side * (shape[across] + GAP)
+            assert (
+                left[0] == pytest.approx(16 + place % beside * wide)
+                and f"{shape[down]} x" in cells.heading
+            )
+
+
+def test_the_legend_has_what_is_used_and_no_more() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=64).create_device().target)
+    tensor = graph.add_variable(FLOAT, (16,), "tensor")
+    for tile in range(16):
+        graph.set_tile_mapping(tensor[tile], tile)
+    scene = show.tiles(tensor).scene
+    assert [scene.codes[c].name for c in scene.legend] == [
+        "tiles without any of it",
+        "tiles 0 to 7",
+        "tiles 8 to 15",
+    ]
 
 
 # --- the contract ---------------------------------------------------------------------------------

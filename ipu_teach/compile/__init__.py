@@ -16,13 +16,13 @@ from ipu_teach.compile.checks import check_graph, check_program
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group, Grouper
 from ipu_teach.compile.merge import merged
-from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, Step
+from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, RemoteCopyStep, Step
 from ipu_teach.compile.workers import check_workers
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.program import Program
 
-__all__ = ["Compiled", "Progress", "compile_programs"]
+__all__ = ["Compiled", "StepProgress", "compile_programs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Compiled:
     remote_buffers: dict[str, RemoteBuffer]
 
 
-Progress = Callable[[int, int], object]
+StepProgress = Callable[[int, int], object]
 
 
 def compile_programs(
@@ -49,7 +49,7 @@ def compile_programs(
     check_races: bool = True,
     check_fit: bool = True,
     merge_copies: bool = True,
-    progress: Progress = lambda step, total: None,
+    progress: StepProgress = lambda step, total: None,
 ) -> Compiled:
     """Check, merge copies, group and trace. Raises the errors of `checks`, `CodeletError`, and
     those of a malformed program.
@@ -82,6 +82,6 @@ def compile_programs(
         check_workers(group)
     outside = dict(graph.streams), dict(graph.host_accesses), dict(graph.remote_buffers)
     steps = tuple(freezer.steps)
-    if merge_copies and any(isinstance(step, CopyStep) for step in steps):
+    if merge_copies and any(isinstance(step, (CopyStep, RemoteCopyStep)) for step in steps):
         nodes, steps = merged(frozen, nodes, steps)
     return Compiled(frozen, nodes, steps, groups, *outside)

@@ -2,12 +2,14 @@
 
 A run of copies that stand side by side in one Sequence is merged up to the first that reads or
 writes what one of them writes, or writes what one of them reads: that one begins a new run. So the
-order in which a program lists its copies matters, and values never depend on it. Only copies within
-one IPU take part; everything else ends a run.
+order in which a program lists its copies matters, and values never depend on it. Copies within an
+IPU are one run and those between IPUs another: in one step with them, a copy within would hold up
+all IPUs. Copies from remote buffers are a run, and copies to them; of the latter no two go to one
+buffer, in which both may name the same row. Everything else ends a run.
 
-Of the first run after a compute set, those copies that disturb neither it nor a compute set that
-stands behind all of them go into its superstep: what they bring comes with the exchange before it
-computes.
+Of the first run after a compute set, those copies within an IPU that disturb neither it nor a
+compute set that stands behind all of them go into its superstep: what they bring comes with the
+exchange before it computes.
 """
 
 from __future__ import annotations
@@ -19,14 +21,24 @@ from itertools import groupby
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.compile.programs import CopyStep, ExecuteStep, MergedStep, Node, Step, moves
+from ipu_teach.compile.programs import (
+    CopyStep,
+    ExecuteStep,
+    MergedStep,
+    Node,
+    RemoteCopyStep,
+    Step,
+    moves,
+)
 from ipu_teach.errors import counted
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
 # of several tensors: where the pieces of each begin in the other two, starts, stops
 Pieces = tuple[Array, Array, Array]
+Extent = tuple[Array, Array]  # of byte intervals, starts and stops
+# how far copies go that may be one step
+WITHIN_AN_IPU, BETWEEN_IPUS, LOAD, STORE = "within", "between", "load", "store"
 
 
 def merged(
@@ -48,6 +60,7 @@ class _Merger:
         self.kept: list[Step] = []
         self._numbers: dict[tuple[int, ...], int] = {}
         self._bytes: dict[int, tuple[tuple[Array, Array], ...]] = {}
+        self._buffers: dict[str, int] = {}
 
     def node(self, node: Node) -> Node:
         if node.step >= 0:
@@ -60,11 +73,12 @@ class _Merger:
     def _number(self, members: tuple[int, ...]) -> int:
         if members not in self._numbers:
             self._numbers[members] = len(self.kept)
-            first = self.steps[members[0]]
-            copies = tuple(
-                step for step in map(self.steps.__getitem__, members) if isinstance(step, CopyStep)
+            first, *others = map(self.steps.__getitem__, members)
+            copies = tuple(step for step in others if isinstance(step, CopyStep))
+            together = tuple(
+                step for step in (first, *others) if isinstance(step, (CopyStep, RemoteCopyStep))
             )
-            alone = MergedStep(copies) if len(members) > 1 else first
+            alone = MergedStep(together) if others else first
             self.kept.append(
                 replace(first, copies=copies) if isinstance(first, ExecuteStep) else alone
             )
@@ -74,14 +88,17 @@ class _Merger:
         """The parts of a Sequence, runs of copies as one."""
         before: list[Node] = []  # the compute set that stands there
         done = 0
-        for may, found in groupby(children, self._may_merge):
+        for reach, found in groupby(children, self._reach):
             copies = list(found)
             done += len(copies)
-            if not may:
+            if reach is None:
                 before = copies[-1:] if self._touched(copies[-1]) and done < len(children) else []
                 yield from map(self.node, copies[: len(copies) - len(before)])
                 continue
-            sides = [moves(self.steps[copy.step])[0] for copy in copies]
+            if reach != WITHIN_AN_IPU and before:  # of these a compute set takes none along
+                yield self._together(before)
+                before = []
+            sides = [self._sides(self.steps[copy.step]) for copy in copies]
             read, written = (_pieces([pair[side] for pair in sides]) for side in (0, 1))
             first = 0
             while first < len(copies):
@@ -139,22 +156,38 @@ class _Merger:
             self._bytes[node.step] = joined(*read), joined(*written)
         return self._bytes[node.step]
 
-    def _may_merge(self, node: Node) -> bool:
-        """True for a copy whose two sides lie on one IPU."""
-        if node.step < 0 or not moves(self.steps[node.step]):
-            return False
-        _, start, stop = _pieces(moves(self.steps[node.step])[0])
-        target = self.graph.target
-        ipus = (
-            self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
-            if target.num_ipus > 1
-            else start[:0]
-        )
-        return bool(np.all(ipus == ipus[:1]))
+    def _reach(self, node: Node) -> str | None:
+        """What kind of run a node may be in: of copies whose two sides lie `WITHIN_AN_IPU` or not,
+        of copies from remote buffers, or to them; None for any other node."""
+        step = self.steps[node.step] if node.step >= 0 else None
+        if isinstance(step, RemoteCopyStep):
+            return STORE if step.store else LOAD
+        if step is None or not moves(step):
+            return None
+        if (target := self.graph.target).num_ipus == 1:
+            return WITHIN_AN_IPU
+        extents = [tensor.byte_extent() for tensor in moves(step)[0]]
+        start, stop = map(np.concatenate, zip(*extents, strict=True))
+        ipus = self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
+        return WITHIN_AN_IPU if np.all(ipus == ipus[:1]) else BETWEEN_IPUS
+
+    def _sides(self, step: Step) -> tuple[Extent, Extent]:
+        """(start, stop) of the bytes that a copy reads, and of those that it writes. Beyond the
+        tiles' memory a remote buffer has a byte of its own."""
+        if not isinstance(step, RemoteCopyStep):
+            source, destination = moves(step)[0]
+            return source.byte_extent(), destination.byte_extent()
+        rows = [] if step.offset is None else [step.offset.byte_extent()]
+        place = self._buffers.setdefault(step.buffer.handle, len(self._buffers))
+        beyond = np.array([self.graph.memory_bytes + place])
+        tensor, buffer = step.tensor.byte_extent(), (beyond, beyond + 1)
+        read, written = (tensor, buffer) if step.store else (buffer, tensor)
+        start, stop = (np.concatenate(ends) for ends in zip(*rows, read, strict=True))
+        return (start, stop), written
 
 
-def _pieces(tensors: Sequence[Tensor]) -> Pieces:
-    start, stop = zip(*(tensor.byte_extent() for tensor in tensors), strict=True)
+def _pieces(extents: Sequence[Extent]) -> Pieces:
+    start, stop = zip(*extents, strict=True)
     return np.cumsum([0, *map(len, start)]), np.concatenate(start), np.concatenate(stop)
 
 

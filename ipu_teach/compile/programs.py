@@ -35,13 +35,6 @@ class CopyStep:
 
 
 @dataclass(frozen=True, eq=False)
-class MergedStep:
-    """Copies on the device that do not disturb each other, as one superstep: see `merge`."""
-
-    copies: tuple[CopyStep, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class RemoteCopyStep:
     """Move rows between `tensor` and a remote buffer: into it if `store`. `offset` holds their
     numbers, else it is row 0."""
@@ -50,6 +43,13 @@ class RemoteCopyStep:
     buffer: RemoteBuffer
     offset: Tensor | None
     store: bool
+
+
+@dataclass(frozen=True, eq=False)
+class MergedStep:
+    """Copies of one kind that do not disturb each other, as one superstep: see `merge`."""
+
+    copies: tuple[CopyStep | RemoteCopyStep, ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,8 @@ def step_grounds(
     found[of(sync, *(["global_sync_cycles"] if external else []))] += step.sync_cycles
     found[of(*_EXCHANGE)] += step.exchange_duration
     found[of("link_bytes_per_cycle", "rail_bytes_per_cycle")] += step.global_exchange_cycles
-    found[of("host_bytes_per_second")] += step.host_cycles
+    link = "streaming" if step.kind == "RemoteCopy" else "host"
+    found[of(f"{link}_bytes_per_second")] += step.host_cycles
     whole, left = sum(codelets.values()), step.compute_duration
     for name, cycles in codelets.items() if whole else ():
         share = step.compute_duration * cycles // whole
@@ -77,10 +78,10 @@ def step_grounds(
 
 # Of a step that ran: how often, its cost, whether all IPUs wait for each other, and cycles and
 # vertices by codelet.
-Ran = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
+StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 
 
-def shares(ran: Iterable[Ran], resting: Mapping[str, str], target: Target) -> dict[str, float]:
+def shares(ran: Iterable[StepRan], resting: Mapping[str, str], target: Target) -> dict[str, float]:
     """What share of the cycles of a run rests on what; and of the vertices that ran, what share has
     "no estimate"."""
     found: Counter[str] = Counter()

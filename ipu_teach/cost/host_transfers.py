@@ -14,12 +14,13 @@ the same way.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.compile.programs import CopyStep, PrintStep, RemoteCopyStep, Step
+from ipu_teach.compile.programs import CopyStep, MergedStep, PrintStep, RemoteCopyStep, Step
 from ipu_teach.cost.exchange import Traffic, moved, sends
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import expand
@@ -42,8 +43,19 @@ class Landing:
     packets: Array
 
 
-def landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
-    """Where the packets of a transfer between `tensor` and the host land."""
+def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
+    """Where the packets of transfers between `tensors` and the host land, each by itself."""
+    if len(tensors) == 1:
+        return _landing(graph, tensors[0])
+    found = [_landing(graph, tensor) for tensor in tensors]
+    begin, end, owner, landed = (
+        np.concatenate([getattr(one, name) for one in found])
+        for name in ("begin", "end", "owner", "landed")
+    )
+    return Landing(begin, end, owner, landed, np.sum([one.packets for one in found], axis=0))
+
+
+def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     target, packet_bytes = graph.target, graph.target.host_packet_bytes
     starts, lengths = tensor.layout.runs
     start = (tensor.offset + starts) * tensor.dtype.size
@@ -86,9 +98,9 @@ def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tupl
     return tile[packet], np.bincount(tile, minlength=target.num_tiles).astype(np.int64)
 
 
-def host_traffic(graph: FrozenGraph, tensor: Tensor, to_device: bool) -> Traffic:
-    """The exchange on the IPU that a transfer between `tensor` and the host takes."""
-    found = landing(graph, tensor)
+def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool) -> Traffic:
+    """The exchange on the IPU that transfers between `tensors` and the host take."""
+    found = landing(graph, *tensors)
     crossing = found.owner != found.landed
     begin, end, owner, landed = (
         a[crossing] for a in (found.begin, found.end, found.owner, found.landed)
@@ -100,36 +112,36 @@ def host_traffic(graph: FrozenGraph, tensor: Tensor, to_device: bool) -> Traffic
     return replace(moved(graph.target, owner, landed, end - begin), **issued)
 
 
-def with_host(step: Step) -> tuple[Tensor, bool] | None:
-    """(the tensor, whether data comes to it) of a step that transfers between tiles and host or a
-    remote buffer."""
+def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
+    """(the tensors, whether data comes to them) of a step that transfers between tiles and host or
+    remote buffers."""
     match step:
         case RemoteCopyStep():
-            return step.tensor, not step.store
+            return (step.tensor,), not step.store
+        case MergedStep(copies=(RemoteCopyStep(store=store), *_)):
+            return tuple(c.tensor for c in step.copies if isinstance(c, RemoteCopyStep)), not store
         case PrintStep():
-            return step.tensor, False
+            return (step.tensor,), False
         case CopyStep(source=Tensor() as source) if not isinstance(step.destination, Tensor):
-            return source, False
+            return (source,), False
         case CopyStep(destination=Tensor() as destination) if not isinstance(step.source, Tensor):
-            return destination, True
+            return (destination,), True
     return None
 
 
-def host_links(graph: FrozenGraph, tensor: Tensor) -> tuple[int, ...]:
-    """Bytes of a transfer between `tensor` and the host, on the link of each IPU."""
+def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+    """Bytes of transfers between `tensors` and the host, on the link of each IPU."""
     if graph.target.num_ipus == 1:
-        return (tensor.num_elements * tensor.dtype.size,)
-    found = landing(graph, tensor)
+        return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
+    found = landing(graph, *tensors)
     ipu = found.owner // graph.target.tiles_per_ipu
     return tuple(
         np.bincount(ipu, found.end - found.begin, graph.target.num_ipus).astype(np.int64).tolist()
     )
 
 
-def host_cycles(links: tuple[int, ...], target: Target) -> int:
-    """Cycles of bytes on the host links, which work at the same time, or to or from streaming
-    memory, which lies beyond them; rounded up, here alone.
-
-    For streaming memory that rate is assumed: none is published.
-    """
-    return math.ceil(max(links, default=0) / target.host_bytes_per_cycle)
+def host_cycles(links: tuple[int, ...], target: Target, streaming: bool = False) -> int:
+    """Cycles of bytes between each IPU and the host, or `streaming` memory, at the same time;
+    rounded up, here alone."""
+    rate = target.streaming_bytes_per_cycle if streaming else target.host_bytes_per_cycle
+    return math.ceil(max(links, default=0) / rate)

@@ -13,7 +13,7 @@ long as there is room, as in Poplar, which keeps interleaved memory for what ask
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.cost.liveness import Liveness, liveness
 from ipu_teach.errors import GraphMemoryAllocationError, counted
 from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.target import Target
@@ -312,7 +313,7 @@ def _always(
             copying |= np.array((traffic.pieces == 1, traffic.pieces > 1))
         transfer = None if isinstance(step, ExecuteStep) else with_host(step)
         if transfer is not None:
-            headers += landing(graph, transfer[0]).packets * target.host_packet_header_bytes
+            headers += landing(graph, *transfer[0]).packets * target.host_packet_header_bytes
         tables = (
             graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
         )
@@ -446,7 +447,7 @@ def at_most(compiled: Compiled, target: Target) -> int:
 def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
     """(bytes, bytes of one element) of each field or tensor that a step moves."""
     transfer = None if isinstance(step, ExecuteStep) else with_host(step)
-    for tensor in [into for _, into in moves(step)] if transfer is None else [transfer[0]]:
+    for tensor in [into for _, into in moves(step)] if transfer is None else transfer[0]:
         yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
     for table in (
         graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
@@ -483,3 +484,19 @@ def check(memory: MemoryLedger) -> None:
     )
     error.bytes_per_tile = used
     raise error
+
+
+def check_streaming(buffers: Iterable[RemoteBuffer], target: Target) -> None:
+    """Raise `GraphMemoryAllocationError` if remote buffers take more than streaming memory has."""
+    largest = sorted(buffers, key=lambda buffer: -buffer.bytes)
+    total, limit = sum(buffer.bytes for buffer in largest), target.streaming_memory
+    if total <= limit:
+        return
+    held = [f"{buffer.handle!r} {buffer.bytes:,}" for buffer in largest]
+    more = f", and {counted(len(held) - 10, 'smaller one')}" if len(held) > 10 else ""
+    raise GraphMemoryAllocationError(
+        "Out of memory: Cannot fit all remote buffers into streaming memory.",
+        where=f"it has {limit:,} bytes, {target.streaming_bytes:,} an IPU, and they take "
+        f"{total:,}: {', '.join(held[:10])}{more}",
+        next_step="give them fewer or shorter rows, a smaller dtype, or the machine more IPUs.",
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,7 @@ from ipu_teach.compile.programs import (
     Step,
     SyncStep,
     UndefStep,
-    copies,
+    parts,
 )
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import covered, joined
@@ -87,14 +88,9 @@ class Accesses:
         match step:
             case ExecuteStep():
                 return self._execute(step)
-            case CopyStep() | MergedStep():
+            case CopyStep() | RemoteCopyStep() | MergedStep():
                 return self._moved(
-                    *zip(*((copy.source, copy.destination) for copy in copies(step)), strict=True)
-                )
-            case RemoteCopyStep():
-                return self._moved(
-                    (step.offset, step.tensor if step.store else None),
-                    (None if step.store else step.tensor,),
+                    *map(chain.from_iterable, zip(*map(_sides, parts(step)), strict=True))
                 )
             case PrintStep():
                 return self._moved((step.tensor,))
@@ -156,6 +152,18 @@ class Accesses:
         written = covered(start, stop, self.stop) - covered(start, stop, self.start)
         filled: Array = (written == self.stop - self.start) & (written > 0)
         return filled
+
+
+def _sides(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """What a copy reads, and what it writes."""
+    match part:
+        case RemoteCopyStep(store=True):
+            return (part.offset, part.tensor), ()
+        case RemoteCopyStep():
+            return (part.offset,), (part.tensor,)
+        case CopyStep():
+            return (part.source,), (part.destination,)
+    return (), ()
 
 
 def _bytes(tensors: Iterable[object]) -> tuple[Array, Array]:

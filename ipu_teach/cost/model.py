@@ -30,7 +30,7 @@ from ipu_teach.compile.programs import (
 )
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host_transfers import host_cycles, host_links, host_traffic, with_host
-from ipu_teach.cost.ledger import MemoryLedger, at_most, check, ledger
+from ipu_teach.cost.ledger import MemoryLedger, at_most, check, check_streaming, ledger
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.cost.traced import UNKNOWN, column_of, depends_on_data, vertex_cycles
 from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
@@ -38,7 +38,7 @@ from ipu_teach.graph import DataStream
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
 from ipu_teach.schema import MOST, Codec, PerTile, key, keyed, numbers, rounded_up
-from ipu_teach.target import Target
+from ipu_teach.target import FULL, Target
 from ipu_teach.types import Array
 
 # In a file a list; a number where there is one IPU, and in older files, which do not say how it was
@@ -47,6 +47,7 @@ HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
+TRANSFERS = ("StreamCopy", "RemoteCopy")  # kinds of steps
 UNSYNCED = (UndefStep, AbortStep, StampStep)  # steps before which no tile waits for another
 
 
@@ -104,20 +105,35 @@ class StepCost:
         return float(self.compute_cycles.mean() / most) if most else 0.0
 
     def by_ipu(self, external: bool, vertices: Iterable[Array], target: Target) -> Array:
-        """int64[ipus]: how long one execution keeps each IPU, 0 for one that has no part in it.
-
-        An IPU takes part if a tile of it moves something or has one of the `vertices`, of which the
-        tiles are given. What concerns no tile, such as an internal sync, every IPU does for itself.
-        """
+        """int64[ipus]: how long one execution keeps each IPU, 0 for one that has no part in it."""
         if external or target.num_ipus == 1:
             return np.full(target.num_ipus, self.cycles)
+        phases = [self.compute_cycles, *(t.done(target) for t in self.exchange)]
+        lasts = sum(
+            (part.reshape(target.num_ipus, -1).max(axis=1) for part in phases),
+            np.array([self.link_cycles((size,), target) for size in self._links(target)]),
+        )
+        return np.where(self.at_work(vertices, target), self.sync_cycles + lasts, 0)
+
+    def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
+        """bool[ipus]: which have a part in the step: a tile moves something or has one of the
+        `vertices`, of which the tiles are given, or the host link does. What concerns no tile, such
+        as an internal sync, every IPU does for itself."""
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
         here = np.any([part.reshape(target.num_ipus, -1).any(axis=1) for part in busy], axis=0)
         for tiles in vertices:
             here[tiles // target.tiles_per_ipu] = True
-        phases = [self.compute_cycles, *(t.done(target) for t in self.exchange)]
-        lasts = sum(part.reshape(target.num_ipus, -1).max(axis=1) for part in phases)
-        return np.where(here | ~here.any(), self.sync_cycles + lasts, 0)
+        here |= np.array(self._links(target)) > 0
+        return np.asarray(here | ~here.any())
+
+    def link_cycles(self, links: tuple[int, ...], target: Target) -> int:
+        """Cycles of so many bytes on the link of each IPU to what the step talks to."""
+        return host_cycles(links, target, self.kind == "RemoteCopy")
+
+    def _links(self, target: Target) -> tuple[int, ...]:
+        """`host_links` of each IPU; of a file that does not say whose they are, of all."""
+        known = len(self.host_links) == target.num_ipus
+        return self.host_links if known else (self.host_bytes,) * target.num_ipus
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
         """The same step with another sync, and its exchanges and the host's transfer at the rates
@@ -129,8 +145,14 @@ class StepCost:
             exchange_cycles=np.sum(per_tile, axis=0) if per_tile else self.exchange_cycles,
             exchange_duration=sum(t.duration(target) for t in self.exchange),
             global_exchange_cycles=sum(t.link_cycles(target) for t in self.exchange),
-            host_cycles=host_cycles(self.host_links, target),
+            host_cycles=self.link_cycles(self.host_links, target),
         )
+
+
+def together(kind: str, under_full: bool, target: Target) -> bool:
+    """Whether all IPUs take part together in a step of this kind that they do so in `under_full`,
+    the pattern FULL. Under the others each IPU talks alone to the host and to streaming memory."""
+    return under_full and (target.sync_pattern == FULL or kind not in TRANSFERS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +234,9 @@ class CostModel:
         return ledger(self.compiled, exchanges, self.target)
 
     def check_memory(self) -> None:
-        """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
+        """Raise `GraphMemoryAllocationError` if a tile is over its memory, or streaming memory
+        is."""
+        check_streaming(self.compiled.remote_buffers.values(), self.target)
         limit = self.target.bytes_per_tile
         if self.compiled.graph.memory_bytes > limit or at_most(self.compiled, self.target) > limit:
             check(self.memory)
@@ -346,6 +370,14 @@ class CostModel:
 
     def external(self, number: int) -> bool:
         """Whether all IPUs take part in step `number` together."""
+        return together(
+            _titled(self.compiled.graph, self.compiled_step(number))[0],
+            self.external_under_full(number),
+            self.target,
+        )
+
+    def external_under_full(self, number: int) -> bool:
+        """`external` under the sync pattern FULL."""
         step, exchange = self.compiled_step(number), self.exchange(number)
         if isinstance(step, SyncStep):
             return step.sync_type is not SyncType.INTERNAL
@@ -414,6 +446,8 @@ def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
             return "Execute", graph.compute_sets[step.compute_set].name
         case CopyStep(source=DataStream() as stream) | CopyStep(destination=DataStream() as stream):
             return "StreamCopy", stream.handle
+        case MergedStep(copies=(RemoteCopyStep() as first, *others)):
+            return "RemoteCopy", several(1 + len(others), first.buffer.handle)
         case CopyStep() | MergedStep():
             copies = moves(step)
             source, destination = (side.graph.describe(side) for side in copies[0])

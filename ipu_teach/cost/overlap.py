@@ -1,8 +1,9 @@
 """Several IPUs, each with a row of steps of its own: when each comes to a step, and who waits for
 whom.
 
-A step is *external* if all IPUs take part in it together: what crosses between IPUs, transfers with
-the host or with streaming memory, an external sync. It begins when the last IPU is there. Any other
+A step is *external* if all IPUs take part in it together: what crosses between IPUs, an external
+sync, and under the sync pattern FULL transfers with the host or with streaming memory. It begins
+when the last IPU is there. Any other
 step holds up only the IPUs that take part in it, each for its own share, and an IPU that has no
 part in it goes on at once. All wait for each other, too, where a run begins or ends and where a
 predicate is read, which must reach them all; that takes no time of its own.
@@ -26,13 +27,27 @@ class Overlap:
 
     `order` (int[n]): the step that ran, by number. `lasts` (int64[steps, ipus]): `StepCost.by_ipu`
     of each. `external` (bool[steps]). `joints`: before which of the n all IPUs wait for each other,
-    besides external ones.
+    besides external ones. `at_work` (bool[steps, ipus]): which have a part in each; in an external
+    step the others wait for the first of those.
     """
 
     def __init__(
-        self, order: Array, lasts: Array, external: Array, joints: Iterable[int] = ()
+        self,
+        order: Array,
+        lasts: Array,
+        external: Array,
+        joints: Iterable[int] = (),
+        at_work: Array | None = None,
     ) -> None:
         self.order, self.lasts = order, lasts
+        everybody = np.ones(lasts.shape, bool)
+        # int64[steps, ipus]: for how long external steps of others keep each IPU, all together
+        self.shared: Array = (
+            np.bincount(order, minlength=len(lasts))[:, None] * lasts * external[:, None]
+        )
+        at_work = everybody if at_work is None else at_work
+        self.idle: Array = np.where(at_work, 0, self.shared)
+        self._first = at_work.argmax(axis=1)  # whom the others wait for in an external step
         meet = np.zeros(len(order) + 1, bool)  # before which of them all IPUs do
         meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
         meet[:-1] |= external[order]
@@ -96,19 +111,23 @@ class Overlap:
 
     @cached_property
     def waits(self) -> Array:
-        """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one, the last to
-        end a stretch."""
+        """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one: the last to
+        end a stretch, or one that is at work in an external step in which it has no part."""
         lasts, ipus = np.diff(self.begins), self.lasts.shape[1]
         return np.array(
-            [np.bincount(self._last, lasts - self._work(ipu), ipus) for ipu in range(ipus)]
+            [
+                np.bincount(self._last, lasts - self._work(ipu), ipus)
+                + np.bincount(self._first, self.idle[:, ipu], ipus)
+                for ipu in range(ipus)
+            ]
         ).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
-        """int64[steps]: how long the steps of one IPU take, by number, in those stretches in which
-        others wait for it."""
+        """int64[steps]: how long the steps of one IPU take, by number, in which others wait for it:
+        those of the stretches that it ends, and external ones."""
         least = np.min([self._work(other) for other in range(self.lasts.shape[1])], axis=0)
         held = (self._last == ipu) & (least < np.diff(self.begins))
         inside = np.repeat(held, np.diff(np.append(self.cuts, len(self.order))))
-        return np.multiply(
-            np.bincount(self.order[inside], minlength=len(self.lasts)), self.lasts[:, ipu]
-        )
+        own = np.bincount(self.order[inside], minlength=len(self.lasts)) * self.lasts[:, ipu]
+        waited = self.idle.any(axis=1) & (self._first == ipu)
+        return np.asarray(own + np.where(waited, self.shared[:, ipu], 0))

@@ -58,6 +58,8 @@ def phases(
     ]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
     host = Phase(HOST, step.host_cycles)
+    if ipu is not None and len(step.host_links) == target.num_ipus:
+        host = Phase(HOST, step.link_cycles(step.host_links[ipu : ipu + 1], target))
     before, after = ([host], []) if host_first else ([], [host])
     links = Phase(LINKS, step.global_exchange_cycles)
     order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]

@@ -57,8 +57,8 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
         return arriving, _pairs(by, to, end - begin)
     transfer = with_host(step)
     if transfer is not None:
-        tensor, to_device = transfer
-        found = landing(graph, tensor)
+        tensors, to_device = transfer
+        found = landing(graph, *tensors)
         away = found.owner != found.landed
         there, here, size = found.owner[away], found.landed[away], (found.end - found.begin)[away]
         return (_pairs(here, there, size) if to_device else _pairs(there, here, size),)

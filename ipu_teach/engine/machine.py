@@ -33,7 +33,7 @@ from ipu_teach.graph.registers import Registers
 from ipu_teach.host.streams import Drain, Feed, noted
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.program import PrintTensorFmt
-from ipu_teach.progress import Task
+from ipu_teach.progress import TrackedWork
 from ipu_teach.report.log import StepLog
 from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
@@ -55,7 +55,7 @@ class Machine:
         drains: dict[str, Drain],
         backend: Backend,
         how: How,
-        work: Task,
+        work: TrackedWork,
     ) -> None:
         self.compiled, self._cost = compiled, cost
         self.log = StepLog(len(compiled.steps))
@@ -232,9 +232,9 @@ class Machine:
             case p.CopyStep():
                 return self._bind_copy(step)
             case p.MergedStep():
-                return partial(run_all, [(self._bind_copy(copy), ()) for copy in step.copies])
+                return partial(run_all, [(self._bind_part(part), ()) for part in step.copies])
             case p.RemoteCopyStep():
-                return self.remote[step.buffer.handle].bind(step)
+                return self._bind_part(step)
             case p.PrintStep():
                 return lambda: self._print(step)
             case p.StampStep():
@@ -385,6 +385,11 @@ class Machine:
             rows=rows,
             workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))),
         )
+
+    def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
+        if isinstance(part, p.RemoteCopyStep):
+            return self.remote[part.buffer.handle].bind(part)
+        return self._bind_copy(part)
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
         memory, source, destination = self.memory, step.source, step.destination

@@ -31,7 +31,7 @@ def remote_rows(
     try:
         return {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
     except MemoryError:
-        total = sum(b.repeats * b.num_elements * b.dtype.size for b in buffers.values())
+        total = sum(b.bytes for b in buffers.values())
         raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this
             computer does not have.
             where: {", ".join(map(repr, buffers.values()))}

@@ -26,6 +26,11 @@ class RemoteBuffer:
     repeats: int = 1
 
     @property
+    def bytes(self) -> int:
+        """What all rows take in streaming memory."""
+        return self.num_elements * self.repeats * self.dtype.size
+
+    @property
     def rows(self) -> str:
         """Its size in words: "10 rows of 128 elements"."""
         return f"{counted(self.repeats, 'row')} of {counted(self.num_elements, 'element')}"
@@ -48,7 +53,7 @@ def make_remote_buffer(
                 as {name}.
                 next:  give {what}, a whole number of 1 or more.""")
     buffer = RemoteBuffer(handle, dtype, int(num_elements), int(repeats))
-    if buffer.num_elements * buffer.repeats * dtype.size > MOST_BYTES:
+    if buffer.bytes > MOST_BYTES:
         raise GraphObjectCreationError(f"""The remote buffer {handle!r} is too large.
             where: {shown(num_elements)} elements in each of {shown(repeats)} rows; a buffer may
             have {MOST_BYTES:,} bytes

@@ -116,7 +116,7 @@ class CompiledProfile(Profile):
     def _sync(self, number: int, step: p.Step) -> int:
         if isinstance(step, UNSYNCED):
             return facts.NO_SYNC
-        return facts.EXTERNAL if self.model.external(number) else facts.INTERNAL
+        return facts.EXTERNAL if self.model.external_under_full(number) else facts.INTERNAL
 
     @cached_property
     def programs(self) -> tuple[facts.ProgramNode, ...]:

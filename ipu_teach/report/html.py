@@ -55,7 +55,7 @@ TABLES = {
     ),
     "IPUs": (
         "busy_cycles",
-        "ipu busy_cycles waiting_cycles waits_for held_cycles held_by",
+        "ipu busy_cycles shared_cycles waiting_cycles waits_for held_cycles held_by",
         "Who works, and who waits",
     ),
 }

@@ -18,6 +18,7 @@ import numpy as np
 
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.ledger import MemoryLedger
+from ipu_teach.cost.model import together
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
@@ -89,9 +90,9 @@ class ComputeSetFacts:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits. `to_device`:
-    which way the host's data goes, None for a step without the host. `line`: where a Copy was
-    made."""
+    """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits, under the sync
+    pattern FULL. `to_device`: which way the host's data goes, None for a step without the host.
+    `line`: where a Copy was made."""
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
     sync: Annotated[int, whole(NO_SYNC, EXTERNAL)] = INTERNAL
@@ -212,13 +213,24 @@ class Profile(ABC):
     @cached_property
     def external(self) -> Array:
         """bool[steps]: in which of them all IPUs take part together."""
-        return np.array([step.sync == EXTERNAL for step in self.steps], bool)
+        return np.array(
+            [
+                step.sync == EXTERNAL and together(self.cost(number).kind, True, self.target)
+                for number, step in enumerate(self.steps)
+            ],
+            bool,
+        )
 
     def by_ipu(self, number: int) -> Array:
         """int64[ipus]: how long one execution of step `number` keeps each IPU, 0 for one that has
         no part in it."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).by_ipu(bool(self.external[number]), tiles, self.target)
+
+    def at_work(self, number: int) -> Array:
+        """bool[ipus]: which of them have a part in step `number`, be it one that holds up all."""
+        tiles = [part.on for part in self.parts(number)]
+        return self.cost(number).at_work(tiles, self.target)
 
     @abstractmethod
     def cost(self, number: int) -> StepCost:

@@ -243,10 +243,10 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 
 @dataclass(frozen=True)
 class IpuRow:
-    """One IPU in a run, in modelled cycles: how long it is at work, in steps of its own and of all,
-    and how long it waits for other IPUs, for which one longest (-1: none). `held_cycles`: how long
-    others wait for it, all together, and `held_by` is the step of it that takes longest meanwhile.
-    Of the steps whose order was kept."""
+    """One IPU in a run, in modelled cycles: how long it is at work, `shared_cycles` of that in
+    steps that hold up all IPUs and in which it has a part, and how long it waits for other IPUs,
+    for which one longest (-1: none). `held_cycles`: how long others wait for it, all together, and
+    `held_by` is the step of it that takes longest meanwhile. Of the steps whose order was kept."""
 
     ipu: int
     busy_cycles: int
@@ -254,6 +254,12 @@ class IpuRow:
     waits_for: int
     held_cycles: int
     held_by: str
+    shared_cycles: int = 0
+
+    @property
+    def own_cycles(self) -> int:
+        """How long it is at work in steps that hold up no other IPU."""
+        return self.busy_cycles - self.shared_cycles
 
     @property
     def busy(self) -> float:
@@ -270,7 +276,8 @@ def ipus(report: Report) -> Table[IpuRow]:
     ):
         idle, most = int(waits.sum()), int(waits.argmax())
         by = report.step_cost(int(found.holding(ipu).argmax())).name if held else ""
-        rows.append(IpuRow(ipu, found.total - idle, idle, most if idle else -1, held, by))
+        shared = int((found.shared - found.idle)[:, ipu].sum())
+        rows.append(IpuRow(ipu, found.total - idle, idle, most if idle else -1, held, by, shared))
     return Table(rows)
 
 

@@ -15,12 +15,13 @@ from ipu_teach.compile.programs import Node
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger
 from ipu_teach.cost.liveness import Liveness
+from ipu_teach.cost.model import together
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidMachineModelError
 from ipu_teach.report import writer as w
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.log import MOST_STEPS, RunLog
-from ipu_teach.report.profile import EXTERNAL, INTERNAL, NO_SYNC, Profile, ProgramNode
+from ipu_teach.report.profile import EXTERNAL, NO_SYNC, Profile, ProgramNode
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.target import Target
 
@@ -36,6 +37,8 @@ RATES = frozenset(
         "min_ipu_sync_delay",
         "auto_sync_delay",
         "global_sync_cycles",
+        "sync_pattern",
+        "streaming_bytes_per_second",
         "global_sync_seconds_per_hop",
         "host_bytes_per_second",
         "silicon_host_bytes_per_second",
@@ -83,10 +86,13 @@ class StoredProfile(Profile):
                     that was read from a file: the vertices are not in it.
                     next:  ask the report of the engine that ran it; a file answers for the rates of
                     exchange, sync, host and clock.""")
-        sync = {NO_SYNC: 0, INTERNAL: target.internal_sync_cycles}
-        sync[EXTERNAL] = sync[INTERNAL] + target.external_sync_cycles
+        own = target.internal_sync_cycles
         costs = tuple(
-            cost.at(target, sync[step.sync])
+            cost.at(
+                target,
+                (step.sync != NO_SYNC) * own
+                + target.external_sync_cycles * together(cost.kind, step.sync == EXTERNAL, target),
+            )
             for cost, step in zip(self.costs, self.steps, strict=True)
         )
         return replace(self, target=target, costs=costs, memory=replace(self.memory, target=target))

@@ -37,7 +37,7 @@ from ipu_teach.report import debug, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, RunLog
-from ipu_teach.report.profile import EXTERNAL, Profile, ProgramNode
+from ipu_teach.report.profile import Profile, ProgramNode
 from ipu_teach.report.reader import read
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.table import Table
@@ -475,15 +475,19 @@ class Report:
     def overlap(self) -> Overlap:
         """When each IPU comes to each of the steps whose order was kept, and who waits for whom."""
         lasts = np.zeros((len(self.profile.steps), self.target.num_ipus), np.int64)
+        order, several = self._ran.order, self.target.num_ipus > 1
+        at_work = np.ones(lasts.shape, bool)
         for number in np.flatnonzero(self.executions).tolist():
             lasts[number] = self.profile.by_ipu(number)
-        order, several = self._ran.order, self.target.num_ipus > 1
+            if several and self.profile.external[number]:
+                at_work[number] = self.profile.at_work(number)
         # One IPU waits for no other, so that a stretch may begin anywhere.
         return Overlap(
             order,
             lasts,
             self.profile.external,
             joints(self) if several else range(0, len(order), EVERY),
+            at_work,
         )
 
     @cached_property
@@ -561,7 +565,7 @@ class Report:
         the vertices that ran, what share has "no estimate", whose cycles are missing."""
         p, times = self.profile, enumerate(self.executions.tolist())
         ran = (
-            (n, p.cost(i), p.steps[i].sync == EXTERNAL, p.codelet_cycles(i), p.vertices(i))
+            (n, p.cost(i), bool(p.external[i]), p.codelet_cycles(i), p.vertices(i))
             for i, n in times
             if n
         )

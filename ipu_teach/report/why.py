@@ -97,6 +97,9 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
         )
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
         full = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
+        fits = report.memory.held_per_tile[full] <= report.target.bytes_per_tile
+        if isinstance(what, GraphMemoryAllocationError) and fits:  # then it is not the tiles'
+            return Why("Why memory is full:", (Cause(what.tried), Cause(what.where)))
         return Why(f"Why tile {full} is as full as it is:", tuple(_memory(report, full)))
     if not report.num_steps:
         raise InvalidOptionError(f"""why() was asked of a report in which nothing has run.

@@ -122,9 +122,13 @@ class Elements:
         sides: list[tuple[Tensor | DataStream, Tensor | DataStream]] = [
             (c.source, c.destination) for c in p.copies(step)
         ]
-        if isinstance(step, p.RemoteCopyStep):
-            outside = self.model.compiled.remote_buffers[step.buffer.handle]
-            return self._outside(step.tensor, not step.store, outside.handle, "the remote buffer")
+        remote = [
+            self._outside(part.tensor, not part.store, part.buffer.handle, "the remote buffer")
+            for part in p.parts(step)
+            if isinstance(part, p.RemoteCopyStep)
+        ]
+        if remote:
+            return _all(remote)
         for source, destination in sides:
             if isinstance(source, DataStream) and isinstance(destination, Tensor):
                 return self._outside(destination, True, source.handle, "the stream")
@@ -224,6 +228,24 @@ def _origins(
 def _cells(origins: tuple[Origins, ...]) -> Array:
     found: Array = np.unique(np.concatenate([NONE, *(some.cell for some in origins)]))
     return found
+
+
+def _all(steps: list[Step]) -> Step:
+    """Steps of one kind that are done at once, as one."""
+    reads, writes = (
+        np.unique(np.concatenate(sides))
+        for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)
+    )
+    comes, goes = (
+        {
+            pair: np.concatenate([way[pair] for way in ways if pair in way])
+            for way in ways
+            for pair in way
+        }
+        for ways in zip(*((s.comes, s.goes) for s in steps), strict=True)
+    )
+    origins = tuple(origin for s in steps for origin in s.origins)
+    return replace(steps[0], reads=reads, writes=writes, origins=origins, comes=comes, goes=goes)
 
 
 def _crossing(found: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:

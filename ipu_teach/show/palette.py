@@ -120,6 +120,14 @@ FILL = (
     Code("over the limit", "!", "#b3261e", "#ff8a80", "x"),
 )
 
+
+def filled(fifth: int, top: int) -> Code:
+    """The code of `FILL` with that number, where the last fifth ends at `top` thousandths of the
+    limit."""
+    name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
+    return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
+
+
 CHOSEN = Code("the one in question", "!", "#b3261e", "#ff8a80", "x")
 CAUSE = Code("a cause in the chain", "*", "#000000", "#ffffff", "")
 STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")

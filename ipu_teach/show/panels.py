@@ -155,6 +155,7 @@ def flame(
     pitch: float,
     boxes: Sequence[tuple[int, float, float, str, int]],
     timed: bool,
+    beside: tuple[str, ...] = (),
 ) -> Flame:
     """Nested boxes: of each its row, its begin and its end, what it is, and its code."""
     names: dict[str, int] = {}
@@ -175,6 +176,7 @@ def flame(
         names=tuple(names),
         code=code,
         timed=timed,
+        rows=beside,
     )
 
 

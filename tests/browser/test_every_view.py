@@ -36,6 +36,7 @@ VIEWS: dict[str, Callable[[], View]] = {
     "program of two IPUs": lambda: show.program(uneven()),
     "bsp of two": lambda: show.bsp(programs.uneven(), programs.uneven(rows=39)),
     "timeline": lambda: show.timeline(programs.uneven()),
+    "timeline of two": lambda: show.timeline(programs.uneven(), programs.uneven(rows=39)),
     "timeline of blocks": lambda: show.timeline(programs.branching()[0], blocks=1),
     "balance": lambda: show.balance(programs.some_wait(64)),
     "balance with causes": lambda: show.balance(

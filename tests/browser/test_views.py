@@ -138,6 +138,12 @@ def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     assert min(abs(place(page) - stop) for stop in stops) < 1e-4  # it goes from still to still
     page.emulate_media(reduced_motion="no-preference")
 
+    # The buttons stay in sight of a picture that is taller than the window.
+    page.set_viewport_size({"width": 1200, "height": 400})
+    box.evaluate("box => box.scrollIntoView()")
+    bar = page.locator(".ipu-live .bar").bounding_box()
+    assert bar["y"] + bar["height"] <= 400 < canvas.bounding_box()["y"] + track["y"]
+
 
 def test_the_numbers_on_screen_are_those_of_the_report(lab: Lab, page: Any) -> None:
     report = programs.uneven()

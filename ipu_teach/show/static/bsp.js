@@ -13,19 +13,6 @@ EXTRA.bsp = (kit) => {
       part = Math.min(1, reach / (Math.max(...by.map(Math.abs)) || 1));
     return start.map((v, k) => v + part * by[k]);
   }
-  function arrow(start, bend, end, thick) {
-    pen.lineWidth = thick;
-    pen.beginPath();
-    pen.moveTo(...start);
-    pen.quadraticCurveTo(...bend, ...end);
-    pen.stroke();
-    const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;
-    pen.beginPath();
-    pen.moveTo(...end);
-    for (const turn of [2.7, -2.7])
-      pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
-    pen.fill();
-  }
 
   return {
     draw: {
@@ -61,7 +48,7 @@ EXTRA.bsp = (kit) => {
           for (const end of receivers.map(middle)) {
             const [x, y] = start, [u, v] = end, bow = one ? 0.18 : 0;
             const bend = [(x + u) / 2 + bow * (v - y), (y + v) / 2 - bow * (u - x)];
-            arrow(toward(start, bend, 0.28 * cells.side), bend,
+            arrow(pen, toward(start, bend, 0.28 * cells.side), bend,
               toward(end, bend, half + Math.min(1, 0.03 * cells.side)), one ? thick : 0.8);
           }
         }
