@@ -145,11 +145,13 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
     ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_ipus
     steps: dict[int, list[Counter[str]]] = {}
     whole = Counter[int]()
-    for step, times in enumerate(ran):
+    idle = report.overlap.idle
+    for step, times in ((n, many) for n, many in enumerate(ran) if many):
         leaf = report.profile.leaf(step).step
-        whole[leaf] += times * report.step_cost(step).cycles if times else 0
+        whole[leaf] += times * report.step_cost(step).cycles
         for ipu, clock in enumerate(steps.setdefault(leaf, [Counter() for _ in range(ipus)])):
-            for phase in report.phases(step, ipu) if times else ():
+            # of a step of all it has its cycles only if it has a part in it
+            for phase in report.phases(step, ipu) if not idle[step, ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     found: dict[int, list[Counter[str]]] = {}
     # those within come first
