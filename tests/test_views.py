@@ -129,6 +129,10 @@ def test_no_two_meanings_share_a_letter_or_both_colour_and_pattern() -> None:
     codes = [c for c in show.bsp(programs.uneven()).scene.codes if c.letter]
     assert len({c.letter for c in codes}) == len(codes)
     assert len({(c.light, c.pattern) for c in codes}) == len(codes) == len({c.light for c in codes})
+    blocks = show.timeline(programs.branching()[0], blocks=0).scene
+    nested = {blocks.codes[c] for c in blocks.mark("blocks").code.tolist()}  # type: ignore[union-attr]
+    assert nested and not {c.light for c in nested} & {c.light for c in palette.STATES}
+    assert len({c.light for c in palette.NESTED} | {c.light for c in palette.STATES}) == 13
 
 
 def test_the_player_has_the_inks_of_the_palette() -> None:
@@ -240,7 +244,7 @@ def test_an_arrow_is_a_message_that_was_sent(tiles: int) -> None:
 
 @pytest.mark.parametrize("tiles", [13, 64])
 def test_heads_of_arrows_are_outside_tiles_and_numbers_above_them(tiles: int) -> None:
-    scene = show.bsp(scattered(tiles)).scene
+    scene = show.bsp(scattered(tiles), at="exchange").scene
     cells = scene.marks[0]
     assert isinstance(cells, Cells)
     shapes = list(paint(scene, scene.poster))
@@ -255,9 +259,9 @@ def test_heads_of_arrows_are_outside_tiles_and_numbers_above_them(tiles: int) ->
 
 
 def test_an_exchange_is_seen_while_all_that_take_part_are_at_it() -> None:
-    scene = show.bsp(scattered(13)).scene
+    scene = show.bsp(scattered(13), at="exchange").scene
     still = scene.stills[int(scene.frames[scene.poster])]
-    assert still.flows  # the poster of a run with an exchange
+    assert still.flows
     assert 0 < still.at < 1
     cells = scene.marks[0]
     assert isinstance(cells, Cells)
@@ -270,6 +274,40 @@ def test_an_exchange_is_seen_while_all_that_take_part_are_at_it() -> None:
     assert all(s.at == 1 for s in scene.stills if not s.flows)
     assert svg(scene, int(np.flatnonzero(scene.frames == exchange)[0])).count("marker-end") == len(
         still.flows["messages"]
+    )
+
+
+def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> None:
+    report = programs.uneven()
+    steps = report.steps()
+
+    def rest(view: View) -> tuple[int, str]:
+        """The superstep at which it rests, and the words of that frame."""
+        scene = view.scene
+        stills = [scene.stills[i] for i in scene.frames[: scene.poster + 1].tolist()]
+        return sum(still.first for still in stills) - 1, stills[-1].label
+
+    phases = [(k, p) for k, s in enumerate(steps) for p in report.phases(s.step)]
+    long = max(p.cycles for _, p in phases if p.kind == "compute")
+    first = next(k for k, p in phases if p.cycles == long and p.kind == "compute")
+    assert rest(show.bsp(report)) == (first, f"compute: {steps[first].name}")
+    assert rest(show.bsp(report, at=4)) == (4, f"compute: {steps[4].name}")
+    place = next(k for k, step in enumerate(steps) if step.name == "everywhere")
+    assert rest(show.bsp(report, at="everywhere"))[0] == place
+    exchange = max((p.cycles, -k) for k, p in phases if p.kind == "exchange")
+    assert rest(show.bsp(report, at="exchange"))[0] == -exchange[1]
+    assert rest(show.balance(report, at=5))[0] == 5
+    wrong = [lambda: show.bsp(report, at=7), lambda: show.bsp(report, at=-1)]
+    wrong.append(lambda: show.bsp(report, at=[1]))  # type: ignore[arg-type]
+    for call, text in zip(wrong, ("7", "-1", "[1]"), strict=True):
+        assert told(call) == (
+            f"show.bsp() was given at={text}, which the picture does not show.\n  next:  give the "
+            'number of a superstep, from 0 on, the name of a step, or a kind of phase, say "exchange".'
+        )
+    assert "did you mean 'everywhere'? " in told(lambda: show.balance(report, at="evrywhere"))
+    assert told(lambda: show.bsp(report, report, at=1)) == (
+        "show.bsp() was given a step to rest at, and two runs, which are seen whole.\n  next:  leave "
+        "out at=."
     )
 
 
@@ -286,7 +324,7 @@ EVERY = [13, 64, 1472]
 
 
 def waiting_in_words(still: Still) -> float:
-    found = re.search(r"([\d.]+) % of the tiles' time is waiting", still.note)
+    found = re.search(r"([\d.]+) % of the tiles' time in this phase is waiting", still.note)
     return float(found[1]) / 100 if found else 0.0
 
 

@@ -120,7 +120,10 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
     if mark.name not in still.cells:  # those of another report
         return
     if mark.heading:
-        yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+        yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
+    for block, name in enumerate(mark.names):
+        left, top = (float(v) for v in mark.place(np.array(block * mark.block)))
+        yield Words(left, top - 4, name, 11, ink="soft")
     codes = cell_codes(mark, still, progress)
     if mark.count > MOST_RECTANGLES:
         rows = -(-mark.block // mark.columns)
@@ -188,8 +191,6 @@ def _lanes(
     scale = mark.width / drawing.span if drawing.span else 0.0
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
     yield from _lane_labels(mark)
-    for words, y in zip(mark.ends, (mark.y + 9, bottom - 1), strict=False):
-        yield Words(mark.x - 5, y, words, 11, "end", "soft")
     if mark.limit:
         yield Stroke(
             ((mark.x + mark.limit * scale, mark.y - 3), (mark.x + mark.limit * scale, bottom + 3)),
@@ -206,6 +207,9 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     for i in range(0, mark.count, every) if every and not mark.ends else ():
         words = mark.labels[i] if mark.labels else f"{i}"
         yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
+    for k, words in enumerate(mark.ends):  # the first at the top, the last at the bottom
+        down = 9 + k * (mark.height - 10) / (len(mark.ends) - 1)
+        yield Words(mark.x - 5, mark.y + down, words, 11, "end", "soft")
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
@@ -256,15 +260,17 @@ def _flows(scene: Scene, mark: Flows, still: Still, frame: int, progress: float)
     messages = still.flows.get(mark.name, ())
     largest = max((m.size for m in messages), default=1)
     thin = min(1.0, max(0.4, cells.side / 30)) * min(1.0, max(0.4, 20 / max(1, len(messages))))
+    fan = len(messages) > MOST_SPOKES and cells.side < SMALLEST_LABEL
     for message in messages:
-        yield from _message(cells, message, (1 + 2.5 * (message.size / largest) ** 0.5) * thin)
+        width, many = (1 + 2.5 * (message.size / largest) ** 0.5) * thin, len(message.receivers)
+        yield from _message(cells, message, width, fan or many > MOST_SPOKES)
 
 
-def _message(cells: Cells, message: Message, width: float) -> Iterator[Shape]:
+def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iterator[Shape]:
     half = cells.side * 0.47
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
-    if len(message.receivers) > MOST_SPOKES:  # the sender has a frame, who hears it a dot
+    if folded:  # the sender has a frame, who hears it a dot
         corners = (
             (x - half, y - half),
             (x + half, y - half),
@@ -440,8 +446,6 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     else:
         yield from _tape_raster(mark, run, before, scale, len(scene.codes))
     yield from _lane_labels(mark)
-    for words, y in zip(mark.ends, (mark.y + 9, mark.y + mark.height - 1), strict=False):
-        yield Words(mark.x - 5, y, words, 11, "end", "soft")
     if frame in frames:
         cursor = float(
             mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))

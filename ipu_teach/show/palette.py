@@ -161,6 +161,9 @@ RIMS = tuple(  # of tensors: none of these colours means anything else where the
         ("#7d6a55", "#b39f88"),
     )
 )
+NESTED = tuple(  # of blocks that stand above phases, which have none of these colours
+    replace(code, listed=False) for code in (*HUES[1:3], *RIMS[1:3], *RIMS[4:])
+)
 
 # Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on
 # their paper.

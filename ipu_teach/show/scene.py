@@ -71,7 +71,8 @@ class Rows(Placed):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cells(Placed):
-    """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row.
+    """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row and
+    `gap` cells apart; `names`, if given, stand above the blocks.
 
     `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second
     key, which marks the partner in another group, such as the same element in another view.
@@ -84,6 +85,8 @@ class Cells(Placed):
     count: int
     block: int
     across: int = 1
+    gap: float = GAP
+    names: tuple[str, ...] = ()
     key: Array | None = None
     same: Array | None = None
     labels: tuple[str, ...] = ()
@@ -94,8 +97,8 @@ class Cells(Placed):
         """(x, y) of the upper left corner of each cell."""
         block, within = numbers // self.block, numbers % self.block
         rows = -(-self.block // self.columns)
-        x = within % self.columns + block % self.across * (self.columns + GAP)
-        y = within // self.columns + block // self.across * (rows + GAP)
+        x = within % self.columns + block % self.across * (self.columns + self.gap)
+        y = within // self.columns + block // self.across * (rows + self.gap)
         return self.x + x * self.side, self.y + y * self.side
 
 

@@ -33,6 +33,7 @@ from ipu_teach.show.report_facts import (
     ipus_at_work,
     linked,
     numbered,
+    slowest,
     sorted_lanes,
     sources,
     titled,
@@ -306,13 +307,10 @@ class _Maker:
         note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
-            tile, equal = (
-                int(np.argmax(compute.busy)),
-                not own and compute.busy.min() == compute.busy.max(),
-            )
-            note += (
-                "; all tiles compute equally long" if equal else f"; tile {tile} computes longest"
-            )
+            who, many = slowest(compute.busy)
+            equal = not own and compute.busy.min() == compute.busy.max()
+            longest = f"{who} {'compute' if many else 'computes'} longest"
+            note += "; all tiles compute equally long" if equal else f"; {longest}"
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
         return Still(

@@ -191,7 +191,7 @@ def test_pictures_have_the_shares_that_the_words_say(page: Any, tmp_path: Path, 
     page.goto(view.save(tmp_path / "view.html").as_uri())
     page.locator(".ipu-live").focus()
     page.keyboard.press("End")
-    said = re.search(r"([\d.]+) % of the tiles' time is waiting", status(page))
+    said = re.search(r"([\d.]+) % of the tiles' time in this phase is waiting", status(page))
     assert said and where.waiting == pytest.approx(float(said[1]) / 100, abs=0.003)
     live = seen(page.locator(".ipu-live > canvas").screenshot())
     assert programs.waiting_seen(live, scene, where, live.shape[1] / 720) == pytest.approx(

@@ -554,6 +554,7 @@ def test_the_balance_goes_from_worst_to_next_worst(page: Any, opened: Opener) ->
     canvas = opened(view)
     lost = {
         int(row["waiting"].replace(".", "").split()[0])
+        * int(row["runs"])
         * float(row["cycles"].replace(",", "")): row["name"]
         for row in view.data
     }

@@ -27,6 +27,7 @@ EXTRA.bsp = (kit) => {
           Math.min(1, Math.max(0.4, cells.side / 30)) * Math.min(
             1, Math.max(0.4, 20 / messages.length));
         pen.strokeStyle = pen.fillStyle = kit.ink.ink;
+        const fan = messages.length > MOST_SPOKES && cells.side < SMALLEST_LABEL;
         for (const [source, size, to] of messages) {
           const receivers = typeof to === "number" ? [to] : Array.from(array(to, 1, to[1], to[0]));
           // With a tile chosen, the messages of others are pale.
@@ -36,7 +37,7 @@ EXTRA.bsp = (kit) => {
             one = receivers.length === 1;
           pen.setLineDash(kit.marching ? [7, 4] : []);
           pen.lineDashOffset = -progress * 66;
-          if (receivers.length > MOST_SPOKES) {
+          if (fan || receivers.length > MOST_SPOKES) {
             pen.lineWidth = 1.5;
             pen.strokeRect(start[0] - half, start[1] - half, 2 * half, 2 * half);
             const dot = cells.side * 0.15;

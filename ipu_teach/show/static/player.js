@@ -229,8 +229,8 @@ function live(root, scene) {
   function place(mark, i) {
     const block = Math.floor(i / mark.block), within = i % mark.block,
       rows = Math.ceil(mark.block / mark.columns);
-    const x = within % mark.columns + block % mark.across * (mark.columns + GAP);
-    const y = Math.floor(within / mark.columns) + Math.floor(block / mark.across) * (rows + GAP);
+    const x = within % mark.columns + block % mark.across * (mark.columns + mark.gap);
+    const y = Math.floor(within / mark.columns) + Math.floor(block / mark.across) * (rows + mark.gap);
     return [mark.x + x * mark.side, mark.y + y * mark.side];
   }
   function hit(mark, x, y) {
@@ -241,8 +241,8 @@ function live(root, scene) {
     }
     const rows = Math.ceil(mark.block / mark.columns), blocks = Math.ceil(mark.count / mark.block);
     const u = (x - mark.x) / mark.side, v = (y - mark.y) / mark.side;
-    const bx = Math.floor(u / (mark.columns + GAP)), by = Math.floor(v / (rows + GAP));
-    const cx = Math.floor(u - bx * (mark.columns + GAP)), cy = Math.floor(v - by * (rows + GAP));
+    const bx = Math.floor(u / (mark.columns + mark.gap)), by = Math.floor(v / (rows + mark.gap));
+    const cx = Math.floor(u - bx * (mark.columns + mark.gap)), cy = Math.floor(v - by * (rows + mark.gap));
     if (u < 0 || v < 0 || cx >= mark.columns || cy >= rows || bx >= mark.across) return -1;
     const block = by * mark.across + bx, within = cy * mark.columns + cx,
       i = block * mark.block + within;
@@ -268,9 +268,12 @@ function live(root, scene) {
 
   const DRAW = {
     cells(mark, s, progress) {
-      const channel = s.cells && s.cells[mark.name];
-      if (!channel) return;
-      text(pen, mark.heading || "", mark.x, mark.y - 8, 12, "left", ink.soft);
+      if (!s.cells?.[mark.name]) return;
+      text(pen, mark.heading || "", mark.x, mark.y - (mark.names ? 20 : 8), 12, "left", ink.soft);
+      mark.names?.forEach((name, k) => {
+        const [x, y] = place(mark, k * mark.block);
+        text(pen, name, x, y - 4, 11, "left", ink.soft);
+      });
       const byCode = new Map(), large = mark.side >= 8, codes = codesOf(mark, s, progress);
       const inset = mark.count > MOST_RECTANGLES ? (mark.side > 3 ? 0.9 : 1) : 0.94,
         side = mark.side * inset;
@@ -351,14 +354,13 @@ function live(root, scene) {
 
   function labels(mark) {
     const pitch = mark.height / mark.count;
-    (mark.ends || [])
-      .forEach((what, k) =>
-        text(pen, what, mark.x - 5, mark.y + (k ? mark.height - 1 : 9), 11, "right", ink.soft));
+    const put = (what, y) => text(pen, what, mark.x - 5, mark.y + y, 11, "right", ink.soft);
+    mark.ends?.forEach((what, k, { length }) =>
+      put(what, 9 + k * (mark.height - 10) / (length - 1)));
     // where lanes are lower than words, every so many of them
     const every = [1, 2, 5, 10, 20, 50].find((n) => n * pitch >= 9);
-    for (let i = 0; i < mark.count && every && !mark.ends; i += every) {
-      text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, 11, "right", ink.soft);
-    }
+    for (let i = 0; i < mark.count && every && !mark.ends; i += every)
+      put(nameOf(mark, i), (i + 0.72) * pitch);
   }
 
   // Lanes and track are drawn once and then copied.
