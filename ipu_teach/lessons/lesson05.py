@@ -18,11 +18,12 @@ from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Questio
 from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, compare, quoted, returned
 from ipu_teach.lessons.mistakes import suspects
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly
+from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly, refuse_fixed_tiles
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
 
+OTHER, LARGER = 7, 17  # tiles of further machines, so that nothing is right on 13 alone
 LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
 
 
@@ -52,14 +53,14 @@ def _vertices(ran: Ran) -> Any:
     """By tile, the vertices of all steps."""
     profile, steps = ran.report.profile, np.unique(ran.report.step_numbers).tolist()
     found = [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
-    return np.sum([np.zeros(TILES, np.int64), *found], axis=0)
+    return np.sum([np.zeros(ran.trial.tiles, np.int64), *found], axis=0)
 
 
 def _foreign(ran: Ran) -> Any:
     """By tile, the bytes of the vector that it does not hold."""
     vector = ran.tensors["vector"]
     return FLOAT.size * (
-        vector.num_elements - np.bincount(tiles_of(ran.graph, vector), minlength=TILES)
+        vector.num_elements - np.bincount(tiles_of(ran.graph, vector), minlength=ran.trial.tiles)
     )
 
 
@@ -83,11 +84,16 @@ def _refuse_wrong(ran: Ran, exercise: str) -> None:
 
 
 def _one_per_row(answer: Callable[..., Any]) -> Passed:
-    shapes = ((26, 64), (29, 12), (TILES, 20), (7, 5), (1, 3))
+    shapes = ((26, 64), (29, 12), (TILES, 20), (7, 5), (1, 3), (40, 6))
     for rows, cols in shapes:
-        tried = f"a matrix of {counted(rows, 'row')} and {cols} columns, on {TILES} tiles"
-        ran = _product(rows, cols, tried).of(answer)
+        trial = _product(rows, cols, f"a matrix of {counted(rows, 'row')} and {cols} columns")
+        if rows == shapes[-1][0]:
+            refuse_fixed_tiles(trial, answer, OTHER, "result")
+        trial = trial.elsewhere(LARGER if rows == shapes[-1][0] else TILES)
+        tried = trial.tried
+        ran = trial.of(answer)
         _refuse_wrong(ran, "05.1")
+        ran.refuse_moved()
         on = _vertices(ran)
         _refuse_unasked(ran, int(on.sum()), tried)
         _refuse_uneven(on, tried)
@@ -105,7 +111,10 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
                 why,
                 "map matrix[row] and result[row] to the tile of their vertex.",
             )
-    return Passed(f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone")
+    return Passed(
+        f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone; and "
+        f"{LARGER} tiles"
+    )
 
 
 def _refuse_unasked(ran: Ran, vertices: int, tried: str) -> None:
@@ -141,11 +150,17 @@ def _refuse_uneven(on: Any, tried: str) -> None:
     if on[full] - on[empty] <= 1:
         return
     why = f"{counted(int((on == 0).sum()), 'tile')} have nothing to do, and wait for it."
-    if on.sum() == on[0]:
+    advice = (
+        "row % tiles deals them out like cards; row * tiles // rows gives each tile a run of rows."
+    )
+    if len(on) != TILES and not on[TILES:].any():
+        why = f"on {TILES} tiles it is even, and here no more than {TILES} have work to do."
+        advice = "ask the graph: graph.target.num_tiles."
+    elif on.sum() == on[0]:
         why = "all of the work is on tile 0, and twelve tiles look on."
-    elif full == TILES - 1:
+    elif full == len(on) - 1:
         why = "what // leaves over was all given to the last tile."
-    elif on[full] == -(-on.sum() // TILES):
+    elif on[full] == -(-on.sum() // len(on)):
         why = (
             "the rows of a tile were rounded up, so that the first tiles take all before the last "
             "ones are reached."
@@ -159,7 +174,7 @@ def _refuse_uneven(on: Any, tried: str) -> None:
         came,
         "tiles whose numbers of vertices differ by one at most",
         why,
-        "row % 13 deals them out like cards; row * 13 // rows gives each tile a run of rows.",
+        advice,
     )
 
 
@@ -284,9 +299,11 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
                 "cut into as many pieces as the call says: that is how you will find the best "
                 "number.",
             )
+    refuse_fixed_tiles(_product(29, 30, "29 rows of 30, cut into 7", 7), answer, OTHER, "result")
     tried = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
     ran = _product(ROWS, COLS, tried).of(answer)
     _refuse_wrong(ran, "05.3")
+    ran.refuse_moved()
     bars = Bars(split_budget(), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
         raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars)

@@ -30,6 +30,7 @@ from ipu_teach.lessons.judging import (
     quoted,
     raise_first,
     returned,
+    said_by,
 )
 from ipu_teach.lessons.mistakes import Reason, first, suspects
 from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded
@@ -338,6 +339,7 @@ def _fits(answer: Callable[..., Any]) -> Passed:
             raise _too_large(broken, sensors) from None
         if found := ran.wrong("total"):
             raise NotYet(trial.tried, found.came, quoted(found.expected), *_missummed(ran, rows))
+        ran.refuse_moved()
     bars = Bars(round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
         steps, least = ran.report.num_steps, 2 * SENSORS
@@ -393,6 +395,12 @@ def _missummed(ran: Ran, rows: Array) -> Reason:
             why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
             advice = "there must be room for fewer rows at a time, and not for fewer rows."
     right = came == sums[-1]
+    if not why and ran.unwritten("total"):
+        why = (
+            "nothing is written into the total that was given. `total = …` makes no sums in it: it "
+            "gives its name to another tensor."
+        )
+        advice = "write into it: Copy(…, total), or add_in_place."
     if not why and right.any() and not right[int(np.argmin(right)) :].any():
         why, advice = (
             "the first places are right, and the rest was left out.",
@@ -406,6 +414,7 @@ def _missummed(ran: Ran, rows: Array) -> Reason:
 SIDES = ("weights", "limits", "scales", "offsets")  # what a step reads besides the readings
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
+AS_MANY = 5  # the pair whose variable lies on other tiles, and on as many
 
 
 @dataclass(frozen=True)
@@ -417,6 +426,21 @@ class Pair:
     after: Report
     changed: tuple[str, str, str]
 
+    @property
+    def as_many(self) -> bool:
+        """Whether the variable lies on other tiles, and on as many."""
+        tiles = [
+            {row.name: row.tiles for row in report.variables}[self.changed[0]]
+            for report in (self.before, self.after)
+        ]
+        return self.changed[2] == MAPPING and tiles[0] == tiles[1]
+
+
+COUNTED = (  # why, what next
+    "one variable lies on other tiles than before, and on as many. How many tiles hold it does not "
+    "say which.",
+    'compare(before, after).of("variables") has it, whose note says how it differs.',
+)
 
 T = TypeVar("T")
 
@@ -435,14 +459,15 @@ class Work(Vertex, Generic[T]):
 @dataclass(frozen=True)
 class Task:
     """A step: its name, what it reads besides the readings, how many numbers of that a tile has, of
-    which dtype, how many rows of it share a tile, and how many vertices share the work of a
-    tile."""
+    which dtype, how many rows of it share a tile, how many tiles beside its own each lies, and how
+    many vertices share the work of a tile."""
 
     step: str
     side: str
     size: int
     dtype: Any = FLOAT
     together: int = 1
+    beside: int = 0
     vertices: int = 3
 
     @property
@@ -461,7 +486,7 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
         compute_set = graph.add_compute_set(task.step)
         for tile in range(TILES):
             graph.set_tile_mapping(x[tile], tile)
-            graph.set_tile_mapping(side[tile], tile // task.together)
+            graph.set_tile_mapping(side[tile], (tile // task.together + task.beside) % TILES)
             graph.set_tile_mapping(out[tile], tile)
             codelet = Work[task.dtype]  # type: ignore[name-defined]
             for i in range(task.vertices):
@@ -492,9 +517,11 @@ def _pair(seed: int, kind: str) -> Pair:
         strict=True,
     )
     tasks = [Task(*task) for task in named]
+    if seed == AS_MANY:
+        tasks[which] = replace(tasks[which], together=2)
     old = tasks[which]
     new = {
-        MAPPING: replace(old, together=2 + seed % 3),
+        MAPPING: replace(old, together=2 + seed % 3) if seed != AS_MANY else replace(old, beside=6),
         TYPE: replace(old, dtype=HALF),
         SPLIT: replace(old, vertices=6),
     }[kind]
@@ -519,15 +546,15 @@ def _pairs() -> tuple[Pair, ...]:
 def _changes(answer: Callable[..., Any]) -> Passed:
     for pair in _pairs():
         tried = f"{name_of(answer)}(before, after) on two reports"
-        said = _parts(
-            call_made(answer, tried, pair.before, pair.after),
-            tried,
-            "a variable, a step, and what kind of change",
-            3,
-        )
+        try:
+            made = call_made(answer, tried, pair.before, pair.after)
+        except Broken as broken:
+            if not pair.as_many:
+                raise
+            raise NotYet(tried, said_by(broken.error), ", ".join(pair.changed), *COUNTED) from None
+        said = _parts(made, tried, "a variable, a step, and what kind of change", 3)
         came = tuple(str(getattr(part, "name", part)).removeprefix("Execute ") for part in said)
-        variable, step, kind = pair.changed
-        if came[2] not in KINDS:
+        if came[2] not in KINDS and not (pair.as_many and came[0] != pair.changed[0]):
             raise NotYet(
                 tried,
                 f"{quoted(said[2])} for the kind",
@@ -548,6 +575,7 @@ def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
     steps = {run.name: run.cycles for run in pair.before.steps()}
     note = "what does the note of that variable say?"
     said = (
+        (came[0] not in steps and came[0] != variable and pair.as_many, *COUNTED),
         (
             came[0] in steps,
             "that is a step. First comes the variable.",
@@ -605,20 +633,39 @@ STARVED = 0.05  # of the time that the device may wait
 
 class Disc:
     """Rows on a disc. A read takes 100 microseconds and 0.2 more for each row, which `seconds`
-    counts: nobody really waits."""
+    counts: nobody really waits. What is on it is had by reading alone."""
 
     def __init__(self, rows: Array) -> None:
-        self._rows, self.seconds, self.reads = rows, 0.0, 0
+        log: list[int] = []  # how many rows each read gave
+
+        def read(first: int, count: int) -> Array:
+            found: Array = rows[first : first + min(count, AT_ONCE)].copy()
+            log.append(len(found))
+            return found
+
+        self._read, self._log, self._length = read, lambda: tuple(log), len(rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._length
 
     def read(self, first: int, count: int) -> Array:
         """The rows first to first + count - 1: as many of them as there are, and at most 256."""
-        found: Array = self._rows[first : first + min(count, AT_ONCE)].copy()
-        self.reads += 1
-        self.seconds += EACH_READ + EACH_ROW * len(found)
-        return found
+        return self._read(first, count)
+
+    @property
+    def reads(self) -> int:
+        """How often it was read."""
+        return len(self._log())
+
+    @property
+    def given(self) -> int:
+        """How many rows all reads gave."""
+        return sum(self._log())
+
+    @property
+    def seconds(self) -> float:
+        """How long all reads took."""
+        return EACH_READ * self.reads + EACH_ROW * self.given
 
 
 def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
@@ -627,10 +674,21 @@ def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
     On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It
     is the same for every run.
     """
-    return _fed(feed, disc, "feed(disc)")[0]
+    return _fed(feed, disc, "feed(disc)").report
 
 
-def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> tuple[Report, Array]:
+@dataclass(frozen=True)
+class _Fed:
+    """What came of feeding: the report, what the device saw, how long the first row took, and
+    whether there was more than the disc has."""
+
+    report: Report
+    seen: Array
+    first: float
+    more: bool
+
+
+def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> _Fed:
     """As `on_the_clock`, and what the device saw."""
     graph = graph_of()
     row, out = (
@@ -663,11 +721,14 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> tuple[Report, A
                 "",
                 "write a loop, and `yield row` in it.",
             )
-        engine.connect_stream("rows", _timed(source, disc, waits))
+        rest = iter(source)
+        engine.connect_stream("rows", _timed(rest, disc, waits))
         engine.connect_stream("settled", seen)
         engine.run()
+        more = next(rest, None) is not None
     report = engine.report
-    return replace(report, host=_clocked(report, waits)), np.array(seen).reshape(-1, ROW)
+    rows = np.array(seen).reshape(-1, ROW)
+    return _Fed(replace(report, host=_clocked(report, waits)), rows, waits[0], more)
 
 
 def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
@@ -703,13 +764,13 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
         tried = f"{name_of(answer)}(disc), with {counted(number_of_rows, 'row')} on the disc"
         disc = Disc(rows)
         try:
-            report, seen = _fed(answer, disc, tried)
+            fed = _fed(answer, disc, tried)
         except Broken as broken:
             if (
                 not isinstance(broken.error, StreamConnectionError)
                 or "ran dry" not in broken.error.tried
             ):
-                raise
+                raise Broken(tried, broken.error.__cause__ or broken.error) from None
             why = (
                 f"a read gives at most {AT_ONCE} rows, whatever is asked for."
                 if number_of_rows > AT_ONCE
@@ -722,9 +783,18 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 tried, came, f"all {number_of_rows}", why, "go on from `first`, until len(disc)."
             ) from None
-        if not np.array_equal(seen, rows):
-            raise NotYet(tried, *_row_mistake(rows, seen))
-    share = report.host.starved_share
+        if not np.array_equal(fed.seen, rows):
+            raise NotYet(tried, *_row_mistake(rows, fed.seen))
+    if fed.more:
+        why = "whoever asks for rows until there are none would never be done."
+        advice = "end where the disc ends: no loop around all of it."
+        raise NotYet(tried, "after the last row it gives more", "", why, advice)
+    if fed.first >= disc.seconds:
+        why = "the whole disc was read before the first row was given: all of it at once is more "
+        why += "than a host has room for."
+        advice = "yield the rows of one read, and then read on."
+        raise NotYet(tried, "the right rows, from a copy of the disc", "", why, advice)
+    share = fed.report.host.starved_share
     bars = Bars(100 * STARVED, 100 * share, "% of the time, waiting for the disc")
     if share > STARVED:
         why = (
@@ -739,7 +809,7 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
             "read more rows at a time.",
             bars,
         )
-    return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, seen)
+    return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, fed.seen)
 
 
 def _row_mistake(rows: Array, seen: Array) -> tuple[str, str, str, str]:

@@ -423,6 +423,67 @@ def one_per_row(graph, matrix, vector, result):
             graph.set_tile_mapping(part, row % graph.target.num_tiles)
 
 
+# %% 05.1: thirteen tiles, whatever the machine
+# not yet: somewhere 13 stands for the number of tiles
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % 13)
+    return Execute(multiply)
+
+
+# %% 05.1: thirteen tiles at most
+# not yet: here no more than 13 have work to do
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % min(13, graph.target.num_tiles))
+    return Execute(multiply)
+
+
+# %% 05.1: the vector moved to tile 0
+# not yet: where vector lies is given
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    graph.set_tile_mapping(vector, 0)
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
 # %% 05.2: mean over the tiles
 # why:  this is the mean over the tiles. The superstep is as long as its fullest tile.
 # next: a tile has whole pieces: round rows * pieces / tiles up.
@@ -1101,6 +1162,26 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
         for row in range(rows):
             part, product = matrix[row, columns], partials[row, piece]
             vertex = graph.add_vertex(multiply, Loop, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: thirteen tiles, whatever the machine
+# not yet: somewhere 13 stands for the number of tiles
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, 13
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
             for placed in (vertex, part, product):
                 graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
     for row in range(rows):

@@ -372,6 +372,41 @@ def lean_total(graph, readings, total):
     return program
 
 
+# %% 06.3: total shared among the tiles
+# not yet: where total lies is given
+def lean_total(graph, readings, total):
+    n = total.num_elements
+    for tile in range(TILES):
+        graph.set_tile_mapping(total[tile * n // TILES : (tile + 1) * n // TILES], tile)
+    program = Sequence(Copy(readings[0], total))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, total, readings[sensor], program)
+    return program
+
+
+# %% 06.3: the readings moved
+# not yet: where readings lies is given
+def lean_total(graph, readings, total):
+    part, n = graph.clone(total), total.num_elements
+    for tile in range(TILES):
+        places = slice(tile * n // TILES, (tile + 1) * n // TILES)
+        graph.set_tile_mapping(readings[:, places], tile)
+        graph.set_tile_mapping(part[places], tile)
+    program = Sequence(Copy(readings[0], part))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, part, readings[sensor], program)
+    program.add(Copy(part, total))
+    return program
+
+
+# %% 06.3: another tensor of the name
+# not yet: it gives its name to another tensor
+def lean_total(graph, readings, total):
+    program = Sequence()
+    total = popops.reduce(graph, readings, [0], program)
+    return program
+
+
 # %% 06.4: the largest variable
 # not yet: that is the largest variable
 def changed(before, after):
@@ -457,6 +492,22 @@ def changed(before, after):
     return found.of("variables")[0].name, found.of("cycles")[0].name, found.of("variables")[0].note
 
 
+# %% 06.4: how many tiles
+# not yet: How many tiles hold it does not say which
+def changed(before, after):
+    olds = {variable.name: variable for variable in before.variables}
+    name = kind = ""
+    for new in after.variables:
+        old = olds[new.name]
+        if old.dtype != new.dtype:
+            name, kind = new.name, "type"
+        elif old.shape != new.shape:
+            name, kind = new.name, "split"
+        elif old.tiles != new.tiles:
+            name, kind = new.name, "mapping"
+    return name, compare(before, after).of("cycles")[0].name, kind
+
+
 # %% 06.5: one by one
 # not yet: the disc was read 1,000 times
 def fed(disc):
@@ -520,6 +571,37 @@ def fed(disc):
 def fed(disc):
     for first in range(0, len(disc), 256):
         yield from disc.read(first, 256) + 1
+
+
+# %% 06.5: a list of all rows
+# not yet: the whole disc was read before the first row was given
+def fed(disc):
+    rows = []
+    while len(rows) < len(disc):
+        rows.extend(disc.read(len(rows), 256))
+    return rows
+
+
+# %% 06.5: round and round
+# not yet: end where the disc ends
+def fed(disc):
+    while True:
+        for first in range(0, len(disc), 256):
+            yield from disc.read(first, 256)
+
+
+# %% 06.5: past the disc
+# error in the answer: 'Disc' object has no attribute '_rows'
+def fed(disc):
+    yield from disc._rows
+
+
+# %% 06.5: the clock put back
+# error in the answer: property 'seconds' of 'Disc' object has no setter
+def fed(disc):
+    for number in range(len(disc)):
+        yield disc.read(number, 1)[0]
+        disc.seconds = 0
 
 
 # %% 06.6: by moments

@@ -32,7 +32,7 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.mistakes import Mistake, Reason, alike, same, suspects
-from ipu_teach.lessons.programs import TILES, all_of, graph_of, program_of
+from ipu_teach.lessons.programs import TILES, all_of, graph_of, program_of, tiles_of
 from ipu_teach.poplibs import poputil
 from ipu_teach.program import (
     Copy,
@@ -454,6 +454,24 @@ class Ran:
             if var.kept and self.wrong(name):
                 why = "what is given belongs to others, and they may need it once more."
                 raise NotYet(self.trial.tried, f"{name} is changed by the program", "", why, advice)
+
+    def refuse_moved(self) -> None:
+        """Raise `NotYet` if the answer mapped anew what was given to it in its place."""
+        for name, var in self.trial.tensors.items():
+            if var.lies is None:
+                continue
+            graph = graph_of(self.trial.tiles)
+            var.place(graph, as_given := graph.add_variable(var.dtype, var.shape, name))
+            here, there = tiles_of(self.graph, self.tensors[name]), tiles_of(graph, as_given)
+            if (moved := here != there).any():
+                place = tuple(int(i) for i in np.argwhere(moved)[0])
+                raise NotYet(
+                    self.trial.tried,
+                    f"{name}[{', '.join(map(str, place))}] on tile {here[place]}",
+                    f"on tile {there[place]}, where it was",
+                    f"where {name} lies is given: others put it there, or come for it.",
+                    "map what you make yourself, and copy what has to be elsewhere.",
+                )
 
     def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
         """Raise `NotYet` if vertices work elsewhere than on these tiles."""
