@@ -30,6 +30,7 @@ from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.errors import (
     LONGEST,
     AnswerKindError,
+    InvalidPerfEstimateError,
     IPUTeachError,
     MissingPerfEstimateError,
     counted,
@@ -37,7 +38,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.mistakes import Mistake, Reason, first
+from ipu_teach.lessons.mistakes import Mistake, Reason, first, given_to
 from ipu_teach.lessons.precision import in_float64
 from ipu_teach.lessons.shared import Shared, line_for
 from ipu_teach.lessons.time_limit import TooLong, as_it_was, put_back, within
@@ -186,6 +187,14 @@ class Broken(Exception):
         self.tried = tried
         self.error = error
 
+    def rows_in(self, exercise: str) -> Rows:
+        """The same, where a name is missing that a cell of the exercise's lesson makes."""
+        name = getattr(self.error, "name", None)
+        if isinstance(self.error, NameError) and name in given_to(exercise):
+            advice = f"run the cells above: one of them makes {name}."
+            return (*self.rows[:-1], ("next", advice))
+        return self.rows
+
     @property
     def rows(self) -> Rows:
         """The error in a few lines, with the line of the learner's that raised it."""
@@ -331,7 +340,9 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -
             (("tried", "nothing yet"), ("came", error.tried), ("next", error.next_step)),
         )
     except Broken as found:
-        return Found(Kind.ERROR, found.rows)
+        return Found(Kind.ERROR, found.rows_in(name))
+    except InvalidPerfEstimateError as error:  # cycles() of hers is asked when the report is
+        return Found(Kind.ERROR, Broken("what it costs", error).rows)
     bars = passed.bars
     if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:
         bars = replace(bars, least=passed.bound.least)

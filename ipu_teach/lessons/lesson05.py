@@ -3,6 +3,7 @@ known mistakes by name."""
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,10 +16,10 @@ from ipu_teach import FLOAT, Report
 from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
-from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, compare, quoted, returned
-from ipu_teach.lessons.mistakes import suspects
+from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, call, compare, quoted, returned
+from ipu_teach.lessons.mistakes import Reason, suspects
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly, refuse_fixed_tiles
+from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly, narrowed, refuse_fixed_tiles
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
@@ -49,11 +50,15 @@ def _product(rows: int, cols: int, tried: str, *more: Any) -> Trial:
     )
 
 
+def _by_step(ran: Ran) -> list[Any]:
+    """The vertices of each step that has some, by tile."""
+    profile, steps = ran.report.profile, np.unique(ran.report.step_numbers).tolist()
+    return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
+
+
 def _vertices(ran: Ran) -> Any:
     """By tile, the vertices of all steps."""
-    profile, steps = ran.report.profile, np.unique(ran.report.step_numbers).tolist()
-    found = [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
-    return np.sum([np.zeros(ran.trial.tiles, np.int64), *found], axis=0)
+    return np.sum([np.zeros(ran.trial.tiles, np.int64), *_by_step(ran)], axis=0)
 
 
 def _foreign(ran: Ran) -> Any:
@@ -73,11 +78,25 @@ def _refuse_wrong(ran: Ran, exercise: str) -> None:
             advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
             why, advice = replace(ran.trial, more=()).reason(ran, "05.1", advice=advice)
         if ran.unwritten("result"):
-            why, advice = (
+            why, advice = _unstored(ran) or (
                 "nothing was written into result.",
                 "give each vertex an element of result as its output.",
             )
         raise NotYet(ran.trial.tried, found.words, quoted(found.right), why, advice)
+
+
+def _unstored(ran: Ran) -> Reason | None:
+    """Why nothing was written, if a codelet stores into no field."""
+    for compute_set in ran.graph.compute_sets:
+        for table in compute_set.tables.values():
+            done = {step.opname for step in dis.get_instructions(table.codelet.compute)}
+            if not done & {"STORE_ATTR", "STORE_SUBSCR"}:
+                why = (
+                    f"compute() of {table.codelet.__name__} stores into no field: what it returns, "
+                    "or gives a name without `self.`, is gone when it ends."
+                )
+                return why, "store it in the Output: self.out = …"
+    return None
 
 
 # --- 05.1 -----------------------------------------------------------------------------------------
@@ -250,9 +269,47 @@ def _plans() -> dict[str, tuple[Any, ...]]:
 
 def _planned(answer: Callable[..., Any]) -> Passed:
     follow = "work out the four parts one by one, for the fullest tile."
-    found = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
+    try:
+        found = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
+    except NotYet as wrong:
+        raise wrong.with_more(_beside_ours(answer)) from None
     return Passed(
         f"{len(_plans())} products, among them the tutorial's three", evidence=found.evidence
+    )
+
+
+def _four_parts(plan: Callable[..., Any], *sizes: int) -> tuple[float, ...]:
+    """The four parts of a plan that adds them up, by asking it with prices and columns of 0."""
+
+    def free(_: int) -> int:
+        return 0
+
+    guess, (rows, _, pieces, tiles) = graphcores_guess, sizes
+    travel = call(plan, *sizes, free, free)
+    back = call(plan, rows, 0, pieces, tiles, free, free)
+    multiply = call(plan, *sizes, guess, free) - travel
+    return travel - back, multiply, back, call(plan, *sizes, free, guess) - travel
+
+
+def _beside_ours(answer: Callable[..., Any]) -> str:
+    """Her four parts beside ours, in words; nothing where hers do not add up, or cannot be had."""
+    sizes = 40, 90, 5, 7
+    try:
+        hers, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
+        adds_up = sum(hers) == call(answer, *sizes, graphcores_guess, graphcores_guess)
+        if not adds_up or hers == ours:
+            return ""
+        parts = ("the vector", "multiply", "pieces back", "add up")
+        said = [
+            f"{part} {quoted(mine)}, not {quoted(right)}" if mine != right else f"{part} {right}"
+            for part, mine, right in zip(parts, hers, ours, strict=True)
+        ]
+    except Exception:  # what it gives is no number, or it cannot do without columns
+        return ""
+    rows, cols, pieces, tiles = sizes
+    return (
+        f"Your four parts for {rows} x {cols} in {pieces} pieces on {tiles} tiles, by the guess: "
+        f"{'; '.join(said)}."
     )
 
 
@@ -287,6 +344,7 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
             f"{pieces}"
         )
         ran = _product(rows, cols, tried, pieces).of(answer)
+        ran.refuse_own_prices()
         _refuse_wrong(ran, "05.3")
         most = max((profile.num_vertices for profile in ran.report.compute_sets), default=0)
         if most != rows * pieces and pieces > 1:
@@ -319,6 +377,7 @@ def _too_late(ran: Ran) -> tuple[str, str]:
     received, needs = (
         float(np.max(of)) for of in (ran.report.exchange_bytes_per_tile[0], _foreign(ran))
     )
+    adding = int(np.count_nonzero(_by_step(ran)[-1]))
     each, like_dot = first.cost.compute_duration / WORKERS / rounds, compiled_dot(longest)
     reasons = (
         (
@@ -350,6 +409,11 @@ def _too_late(ran: Ran) -> tuple[str, str]:
             "nearly the whole vector: pieces of one row lie together, and they need all of it.",
             "let pieces of the same columns lie together: number them column by column, piece * "
             "rows + row.",
+        ),
+        (
+            adding < TILES // 2,
+            f"all {ROWS} rows are added up on {counted(adding, 'tile')}, and the others look on.",
+            "share the sums, too: row * tiles // rows for the vertex and for result[row].",
         ),
         (
             rounds * WORKERS > 1.2 * pieces,
@@ -474,11 +538,8 @@ def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
     why, advice = ran.trial.reason(ran, "05.4", advice=follow)
     if why:
         return place, quoted(exact[row, column]), why, advice
-    if np.allclose(came, exact, rtol=0.01, atol=0.01 * np.abs(exact).max()):
-        why, advice = (
-            "it is nearly right: somewhere a number went through HALF, which has three digits.",
-            "keep to FLOAT.",
-        )
+    if any(narrow := narrowed(came, exact)):
+        why, advice = narrow
     elif any(
         np.array_equal(came, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
@@ -576,6 +637,13 @@ LESSON = Lesson(
             ),
             "tutorial 5 of Graphcore's is this program. Whoever maps the vertices and forgets the "
             "rows gets the same product, and sends the whole matrix across the chip.",
+            decoys=(
+                ("return self.a @ self.b", "self.out = self.a @ self.b"),
+                (
+                    "graph.set_tile_mapping(part, row // graph.target.num_tiles)",
+                    "graph.set_tile_mapping(part, row % graph.target.num_tiles)",
+                ),
+            ),
         ),
         Exercise(
             "05.2",
@@ -647,7 +715,7 @@ LESSON = Lesson(
         Question(
             "05.5",
             "Groups of four",
-            (PredictedValue("", "% of the places", low=0, high=100),),
+            (PredictedValue("", "of the places", low=0, high=1),),
             "a group has 4 x 4 weights, and a panel 16 x 16 places. The units work through all 256 "
             "places for every row.",
         ),

@@ -34,7 +34,7 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.mistakes import Reason, first, suspects
 from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
+from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, narrowed
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.host_trace import (
@@ -390,6 +390,8 @@ def _missummed(ran: Ran, rows: Array) -> Reason:
     why, advice = ran.trial.reason(ran, "06.3")
     came = ran.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
+    if not why and not np.isnan(came).any():
+        why, advice = narrowed(came, sums[-1])
     for n in range(2, len(rows)):
         if not why and np.array_equal(came, sums[n - 1]):
             why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
@@ -896,7 +898,13 @@ def _places(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, "other sums", "one element for each reading", why, advice)
     bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
-        raise NotYet(tried, "the right sums, too late", "", *_why_late(ran.report), bars)
+        known = first(
+            suspects("06.6"),
+            lambda like: bool(ran.trial.of(like).report.total_cycles == ran.cycles),
+            crossing=number(int(ran.report.exchange_bytes_per_tile[0].sum())),
+        )
+        why = known if any(known) else _why_late(ran.report)
+        raise NotYet(tried, "the right sums, too late", "", *why, bars)
     bound = least_cycles(ran.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     return Passed(
         f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",
@@ -917,6 +925,14 @@ def _tensor(
             returned(made, ", which is no tensor"),
             "a tensor",
             next_step="return the readings.",
+        )
+    if made.dtype is not FLOAT:
+        raise NotYet(
+            tried,
+            f"a tensor of {made.dtype.__name__}",
+            "a tensor of FLOAT",
+            "the vertices that add up have FLOATs as their x, and take nothing else.",
+            "graph.add_variable(FLOAT, …).",
         )
     if made.shape != (moments, channels):
         why = "the channels come first in it." if made.shape == (channels, moments) else ""
@@ -1042,6 +1058,10 @@ LESSON = Lesson(
             ),
             "put such a comparison into your tests: a report of last week in a file, one of today "
             "beside it, and nobody makes a program slower without knowing.",
+            decoys=(
+                ("found = compare(after, after)", "found = compare(before, after)"),
+                ('elif "tiles" in variable.note:', 'elif "shape" in variable.note:'),
+            ),
         ),
         Exercise(
             "06.5",

@@ -694,7 +694,9 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             ran = trial.of(answer)
         except Broken as broken:
             inner = broken.error.__cause__
-            raise inner if isinstance(inner, NotYet) else broken from None
+            raise (
+                inner if isinstance(inner, NotYet) else _unlike_bytes(broken, batches[0])
+            ) from None
         for run, batch in enumerate(batches):
             if (wrong := _misread(ran, run)).any():
                 raise _misscaled(ran, run, batch, tuple(int(i) for i in np.argwhere(wrong)[0]))
@@ -710,6 +712,25 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
         advice = "send UNSIGNED_CHAR; turn it on the tile."
         raise NotYet(told, f"{number(worst)} B a pixel from the host", "", why, advice, bars)
     return Passed("3 sizes of batches, two of each, every grey level", bars)
+
+
+def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
+    """An error in the words of this exercise, of a factor that no byte is and of a batch that is
+    always as large; any other as it is."""
+    said, (rows, columns) = said_by(broken.error), batch.shape
+    if "holds whole numbers" in said:
+        why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
+        advice = "turn raw into images first, and multiply images."
+        return NotYet(broken.tried, said, "", why, advice)
+    if batch.shape != (BATCH, PIXELS) and any(
+        size in said for size in (f"({BATCH}, {PIXELS})", f"{BATCH * PIXELS:,}")
+    ):
+        why = (
+            f"here a batch is {rows} x {columns}: in the answer stands the size of the lesson's, "
+            f"{BATCH} x {PIXELS}."
+        )
+        return NotYet(broken.tried, said, "", why, "ask images: images.shape, images.num_elements.")
+    return broken
 
 
 def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:

@@ -484,6 +484,49 @@ def one_per_row(graph, matrix, vector, result):
     return Execute(multiply)
 
 
+# %% 05.1: returned, not stored
+# not yet: compute() of DotProduct stores into no field
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        return self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: cycles without a target
+# error in the answer: Slow.cycles() failed
+class Slow(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+    def cycles(self):
+        return 1000
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, Slow, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
 # %% 05.2: mean over the tiles
 # why:  this is the mean over the tiles. The superstep is as long as its fullest tile.
 # next: a tile has whole pieces: round rows * pieces / tiles up.
@@ -778,6 +821,53 @@ def planned(rows, cols, pieces, tiles, dot, add):
 # not yet: is there a `return`
 def planned(rows, cols, pieces, tiles, dot, add):
     cycles = 6 * dot(cols)
+
+
+# %% 05.2: the largest of the four
+# why:  that is the largest of the four parts. They come one after another, with a sync between.
+# next: add them up.
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    multiply, add_up = 6 * up(dealt, 6) * dot(longest), 6 * up(summed, 6) * add(pieces)
+    return max(up(dealt, rows) * longest, multiply, summed * pieces, add_up)
+
+
+# %% 05.2: one round
+# why:  a tile with more than six pieces works in several rounds, and here each part is one.
+# next: 6 * up(dealt, 6) * dot(longest), and the same of the sums.
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    return up(dealt, rows) * longest + 6 * dot(longest) + summed * pieces + 6 * add(pieces)
+
+
+# %% 05.2: dot and add changed places
+# why:  dot and add have changed places: products were given the price of sums, and sums that of
+#   products.
+# next: dot(longest) while multiplying, add(pieces) while adding up.
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    multiply, add_up = 6 * up(dealt, 6) * add(longest), 6 * up(summed, 6) * dot(pieces)
+    return up(dealt, rows) * longest + multiply + summed * pieces + add_up
+
+
+# %% 05.2: whole rows come
+# not yet: the vector 2,610, not 18
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    multiply, add_up = 6 * up(dealt, 6) * dot(longest), 6 * up(summed, 6) * add(pieces)
+    return dealt * cols + multiply + summed * pieces + add_up
 
 
 # %% 05.3: tail dropped
@@ -1191,6 +1281,54 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
     return Sequence(Execute(multiply), Execute(add_up))
 
 
+# %% 05.3: the sums on tile 0
+# not yet: all 13 rows are added up on 1 tile
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, 0)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: a price of its own
+# not yet: Cheap has a cycles(self, target) of its own
+class Cheap(Dot):
+    def compute(self):
+        self.out = self.a @ self.b
+
+    def cycles(self):
+        return 1
+
+
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Cheap, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
 # %% 05.4: half the inner dimension
 # why:  not all of the inner dimension was multiplied.
 # next: the last piece has to end at k.
@@ -1292,6 +1430,17 @@ def frugal(graph, a, b, prog):
 # error in the answer: give a number from 0 to 1
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=80000)
+
+
+# %% 05.4: HALF to the end
+# not yet: became HALF, which ends at 65,504
+from ipu_teach import HALF
+from ipu_teach.poplibs import popops
+
+
+def frugal(graph, a, b, prog):
+    left, right = popops.cast(graph, a, HALF, prog), popops.cast(graph, b, HALF, prog)
+    return poplin.mat_mul(graph, left, right, prog)
 
 
 # %% 05.5: one panel at most

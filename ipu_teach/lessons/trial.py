@@ -542,6 +542,22 @@ def _kind(step: Program) -> str:
     return type(step).__name__
 
 
+def narrowed(came: Any, right: Any) -> Reason:
+    """Why numbers that are nearly right are not, or ends of a type: they went through HALF; nothing
+    of others."""
+    advice = "keep to FLOAT: room and time come from doing one thing after another."
+    if np.isinf(came).any():
+        why = (
+            f"somewhere a number became HALF, which ends at 65,504, and here are numbers up "
+            f"to {quoted(float(np.abs(right).max()))}."
+        )
+        return why, advice
+    if np.allclose(came, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
+        why = "it is nearly right: somewhere a number went through HALF, which has three digits."
+        return why, advice
+    return "", ""
+
+
 def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -> None:
     """Raise `NotYet` if the program for the larger of two numbers of rounds has more steps written
     down."""

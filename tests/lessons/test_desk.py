@@ -112,6 +112,13 @@ def test_an_error_of_the_kit_keeps_its_advice(names_of: Callable[[str], Names]) 
     assert "test_desk.py" in text and "graph.set_tile_mapping(tensor, 99)" in text
 
 
+def test_a_name_that_a_cell_above_makes() -> None:
+    names: dict[str, Any] = {}
+    exec("def train(engine, data, epochs):\n    connect(engine, data)", names)
+    text = " ".join(repr(check("07.3", names["train"])).split())
+    assert "next: run the cells above: one of them makes connect." in text
+
+
 def test_stopping_a_check_stops_it() -> None:
     def stopped(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
         raise KeyboardInterrupt
@@ -352,10 +359,10 @@ Prediction 01.0 was given 'long'.
         """\
 Prediction 01.3 was given 5.
   where: The last tile, and the share of waiting
-  next:  give (tile, waiting share); tile: a whole number from 0 to 12 and waiting share: a number from 0 to 1.""",
+  next:  give (tile, waiting share); tile: a whole number from 0 to 12 and waiting share: a number from 0 to 1, or per cent, as "20 %".""",
     ),
     (lambda: predict("01.3", (13, 0.5)), AnswerKindError, "Prediction 01.3 was given (13, 0.5)."),
-    (lambda: predict("01.3", (5, 40)), AnswerKindError, "Prediction 01.3 was given (5, 40)."),
+    (lambda: predict("01.3", (5, 400)), AnswerKindError, "Prediction 01.3 was given (5, 400)."),
     (
         lambda: progress("09"),
         UnknownExerciseError,
@@ -428,6 +435,18 @@ def test_predictions_take_numpys_numbers() -> None:
     assert learned().record("01.3") == {"prediction": [4, 0.25]}
     predict("01.0", np.array(7.5))
     assert learned().record("01.0") == {"prediction": [7.5]}
+
+
+@pytest.mark.parametrize("said", ["6.25 %", "6.25%", "6.25 per cent", 6.25, 0.0625])
+def test_a_share_may_be_said_in_per_cent(said: object) -> None:
+    predict("05.5", said)
+    assert learned().record("05.5") == {"prediction": [0.0625]}
+
+
+@pytest.mark.parametrize("said", ["6.2.5 %", "625 %", "half", 101])
+def test_what_is_no_share(said: object) -> None:
+    with pytest.raises(AnswerKindError, match=r'from 0 to 1, or per cent, as "20 %"'):
+        predict("05.5", said)
 
 
 def test_a_prediction_counts_for_being_made() -> None:
