@@ -14,6 +14,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -48,6 +49,7 @@ TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number
 LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
 ORDINARY = "drawn"  # how the names of ordinary cases begin
 MODELLED = "modelled cycles"
+MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left out
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 BEGAN = ContextVar("when the check that is going on began", default=0.0)
 
@@ -68,17 +70,19 @@ class Kind(Enum):
 
 
 Rows = tuple[tuple[str, str], ...]
+Draws = Callable[[], Any]  # a view of the failing case, or None where none says more than the words
 
 
 @dataclass(frozen=True)
 class Found:
     """How a check ended, in words. `shared`: of one that passed, the line that anybody can replay,
-    if it can be made."""
+    if it can be made. `picture`: of a refusal, a view of the case that its words name."""
 
     kind: Kind
     rows: Rows = ()
     bars: Bars | None = None
     shared: Shared | None = None
+    picture: Any = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ class Passed:
 
 class NotYet(Exception):
     """An answer that is not right yet, in words: what was tried, what came, what should have come,
-    why, what next."""
+    why, what next. `draws` makes a picture of the case that the words name, once it is told."""
 
     def __init__(
         self,
@@ -144,6 +148,7 @@ class NotYet(Exception):
         why: str = "",
         next_step: str = "",
         bars: Bars | None = None,
+        draws: Draws | None = None,
     ) -> None:
         super().__init__(why or came)
         self.rows = (
@@ -154,14 +159,25 @@ class NotYet(Exception):
             ("next", next_step),
         )
         self.bars = bars
+        self.draws = draws
+
+    @property
+    def picture(self) -> Any:
+        """A view of the failing case; None where there is none, or none that is small and made in
+        time."""
+        if self.draws is None or perf_counter() - BEGAN.get() > LIMIT / 2:
+            return None
+        with suppress(Exception):  # what cannot be drawn is told in words alone
+            view = self.draws()
+            if view is not None and len(view._repr_html_().encode()) <= MOST_DRAWN:
+                return view
+        return None
 
     def with_more(self, why: str) -> NotYet:
         """The same with more of a reason."""
         said = dict(self.rows)
         said["why"] = f"{said['why']} {why}".strip()
-        return NotYet(
-            said["tried"], said["came"], said["expected"], said["why"], said["next"], self.bars
-        )
+        return NotYet(*said.values(), self.bars, self.draws)
 
 
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
@@ -333,7 +349,7 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -
     except NotAttempted:
         return Found(Kind.NOT_ATTEMPTED)
     except NotYet as found:
-        return Found(Kind.NOT_YET, found.rows, found.bars)
+        return Found(Kind.NOT_YET, found.rows, found.bars, picture=found.picture)
     except AnswerKindError as error:
         return Found(
             Kind.NOT_YET,

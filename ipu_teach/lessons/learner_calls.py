@@ -167,8 +167,9 @@ def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False
         SIGNS[kind],
         filled,
         found.bars,
-        kind,
-        found.shared,
+        found.picture,
+        kind=kind,
+        shared=found.shared,
     )
 
 
@@ -367,6 +368,11 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
         ("why", question.why),
     )
     return Panel(f"{head}, {'as you guessed' if locked == came else 'compared'}", "=", rows)
+
+
+def passed_here(name: str) -> Any:
+    """The learner's answer that passed in this kernel; None if none did."""
+    return _passed.get(name)
 
 
 def given(name: str) -> Any:

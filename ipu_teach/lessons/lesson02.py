@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, Graph, Tensor
+from ipu_teach import FLOAT, INT, Graph, Tensor, show
 from ipu_teach.errors import (
     DeviceValueError,
     InvalidTileMappingError,
@@ -76,6 +76,7 @@ def _linear(answer: Callable[..., Any]) -> Passed:
         try:
             _balanced_grains(tried, mappings[-1], tensor.num_elements, grain)
         except NotYet as found:
+            found.draws = partial(show.tiles, tensor) if any(mappings[-1]) else None
             wrong.append((found, special))
     raise_first(wrong)
     return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
@@ -288,7 +289,9 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         reports.append(engine.report)
         if crossing:
             came, why, advice = _why_crossing(graph, a, b)
-            raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
+            bars = Bars(0, crossing, "bytes exchanged")
+            draws = partial(show.tiles, a, b.transpose())
+            raise NotYet(tried, came, "", why, advice, bars, draws)
     least = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
         "5 matrices whose rows lie on tiles drawn at random",

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor
+from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
 from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -207,7 +208,8 @@ def _layout(answer: Callable[..., Any]) -> Passed:
         graph, a = ran.graph, ran.tensors["a"]
         if crossing := _crossing(ran.report):
             came, why, advice = _apart(tiles_of(graph, a))
-            raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
+            bars = Bars(0, crossing, "bytes exchanged")
+            raise NotYet(tried, came, "", why, advice, bars, partial(show.tiles, a))
         share, held = -(-n * n // TILES), _held(graph, a)
         if max(held) > 2 * share:
             full = held.index(max(held))
@@ -226,6 +228,7 @@ def _layout(answer: Callable[..., Any]) -> Passed:
                 why,
                 "which pairs go together? Deal out the pairs.",
                 bars,
+                partial(show.tiles, a),
             )
         reports.append(ran.report)
     least = Bound(0, "bytes exchanged", "nothing is less than nothing")

@@ -3,14 +3,15 @@ known mistakes by name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, InOut, Input, Output, Report, Vector, Vertex
+from ipu_teach import FLOAT, InOut, Input, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.traced import VERTEX_OVERHEAD
 from ipu_teach.errors import ComputeSetRaceError, counted
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -31,6 +32,7 @@ from ipu_teach.lessons.mistakes import same
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS
 from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, codelet, codelet_of
 from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.show.touched import touched
 
 SLACK = 1.15  # of what six workers need
 MANY = 600  # numbers in the row whose cycles count
@@ -218,7 +220,8 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
     bars = Bars(round(SLACK * six_workers_cycles(MANY)), ran.cycles, "modelled cycles")
     if bars.yours > bars.budget:
         why, advice = _idle_workers(ran.report)
-        raise NotYet(tried, "the right numbers, too late", "", why, advice, bars)
+        draws = partial(show.tile, ran.report, 0)
+        raise NotYet(tried, "the right numbers, too late", "", why, advice, bars, draws)
     return Passed(
         f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers", bars
     )
@@ -344,7 +347,19 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
     )
     if "twice" in error.tried:
         why, advice = "two vertices write the same number.", "give each number to one vertex."
-    return NotYet(trial.tried, f"ComputeSetRaceError: {error.tried} {error.where}", "", why, advice)
+    said = f"ComputeSetRaceError: {error.tried} {error.where}"
+    return NotYet(
+        trial.tried, said, "", why, advice, draws=partial(_who_raced, trial, answer, error)
+    )
+
+
+def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceError) -> Any:
+    """What the two vertices touch that an error names; None where it names one."""
+    pair = [int(number) for number in re.findall(r"vertex (\d+)", error.where)]
+    name = re.search(r"compute set '(.*?)'", str(error))
+    graph = trial.build(answer).graph
+    named = [one for one in graph.compute_sets if name and one.name == name[1]]
+    return touched(graph, named[0], pair) if named and len(pair) == 2 else None
 
 
 # --- 04.4 -----------------------------------------------------------------------------------------

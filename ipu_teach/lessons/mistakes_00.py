@@ -95,15 +95,6 @@ def chip_figures(tiles, workers, megabytes):
     return f"{tiles * workers} threads"
 
 
-# %% 00.3: rounded up
-# why:  the share of a tile was rounded up, so the first tiles take all before the last are reached.
-# next: deal the elements out one by one, as cards: element i to tile i % tiles.
-def spread(graph, tensor):
-    share = -(-tensor.num_elements // graph.target.num_tiles)
-    for i in range(tensor.num_elements):
-        graph.set_tile_mapping(tensor[i], i // share)
-
-
 # %% 00.3: the last tile gets the rest
 # why:  the share of a tile was rounded down, and the last tile got all that remained.
 # next: deal the elements out one by one, as cards: element i to tile i % tiles.
