@@ -6,13 +6,13 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Report
+from ipu_teach import FLOAT, Report, show
 from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -115,7 +115,7 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
         ran.refuse_moved()
         on = _vertices(ran)
         _refuse_unasked(ran, int(on.sum()), tried)
-        _refuse_uneven(on, tried)
+        _refuse_uneven(ran, on)
         came, needs = np.asarray(ran.report.exchange_bytes_per_tile[0]), _foreign(ran) * (on > 0)
         much = int(np.argmax(came - needs))
         if came[much] > needs[much]:
@@ -129,6 +129,7 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
                 "nothing but the vector",
                 why,
                 "map matrix[row] and result[row] to the tile of their vertex.",
+                draws=partial(show.tiles, ran.tensors["matrix"]),
             )
     return Passed(
         f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone; and "
@@ -163,7 +164,7 @@ def _refuse_unasked(ran: Ran, vertices: int, tried: str) -> None:
         )
 
 
-def _refuse_uneven(on: Any, tried: str) -> None:
+def _refuse_uneven(ran: Ran, on: Any) -> None:
     """Raise `NotYet` if tiles differ by more than one in their numbers of vertices."""
     full, empty = int(np.argmax(on)), int(np.argmin(on))
     if on[full] - on[empty] <= 1:
@@ -188,13 +189,9 @@ def _refuse_uneven(on: Any, tried: str) -> None:
         f"tile {full} has {on[full]}, tile {empty} has "
         f"{counted(int(on[empty]), 'vertex', 'vertices')}"
     )
-    raise NotYet(
-        tried,
-        came,
-        "tiles whose numbers of vertices differ by one at most",
-        why,
-        advice,
-    )
+    asked = "tiles whose numbers of vertices differ by one at most"
+    draws = partial(show.tiles, ran.tensors["matrix"])
+    raise NotYet(ran.trial.tried, came, asked, why, advice, draws=draws)
 
 
 # --- 05.2 -----------------------------------------------------------------------------------------
@@ -364,7 +361,8 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
     ran.refuse_moved()
     bars = Bars(split_budget(), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
-        raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars)
+        draws = partial(show.tile, ran.report, int(np.argmax(_vertices(ran))))
+        raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars, draws)
     bound = least_cycles(ran.report, 1, touched=FLOAT.size * ROWS * COLS)
     return Passed(f"six shapes, each cut as asked; below, {tried}", bars, bound=bound)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ipu_teach import (
     StreamCallback,
     Tensor,
     datasets,
+    show,
 )
 from ipu_teach.errors import StreamConnectionError, UninitialisedReadError, counted, shown
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -135,7 +136,22 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
         )
     elif len(wrong) == 1 and not told.startswith("drawn"):
         why = f"the other batches are right. What is special here: {told}."
-    raise NotYet(_batch_text(answer, batch), wrong[told], "", why, advice)
+    draws = None
+    if len(shapes) == 2 and shapes[0] == (pixels, classes):
+        draws = partial(_beside, "slopes of weights", results[told][0], right[0])
+    raise NotYet(_batch_text(answer, batch), wrong[told], "", why, advice, draws=draws)
+
+
+def _beside(what: str, came: Any, right: Array) -> Any:
+    """Two arrays as small images, on one scale: what came, and what should have."""
+    both = [np.asarray(came, float), np.asarray(right, float)]
+    alt = "; ".join(
+        f"{title}, from {number(float(array.min()))} to {number(float(array.max()))}"
+        for title, array in zip(("yours", "right"), both, strict=True)
+    )
+    return show.images(
+        both, titles=["yours", "right"], diverging=bool(right.min() < 0), alt=f"The {what}: {alt}."
+    )
 
 
 def _batch_text(answer: object, batch: Batch) -> str:
@@ -749,7 +765,8 @@ def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotY
     else:
         why, advice = ran.trial.reason(ran, "07.4", advice="follow one pixel: 51 is to become 0.2.")
     was = f"a pixel of {batch[place]} became {quoted(float(came[place]))}"
-    return NotYet(ran.trial.tried, was, number(float(right[place])), why, advice)
+    draws = None if np.isnan(came).any() else partial(_beside, "pixels of the batch", came, right)
+    return NotYet(ran.trial.tried, was, number(float(right[place])), why, advice, draws=draws)
 
 
 # --- 07.5 -----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ipu_teach.lessons.judging import MOST_DRAWN, NotYet, Passed
 from ipu_teach.lessons.learner_calls import Verdict
 from ipu_teach.lessons.verdict_panel import DRAWN
 from ipu_teach.show.touched import touched
+from ipu_teach.show.view import View
 
 NamesOf = Callable[[str], Names]
 
@@ -45,6 +46,11 @@ CASES = [
     ("03.2", "everything on one tile", r"holds (?P<n>676) of 676", "2,704 bytes on 1 tile"),
     ("04.2", "one worker", r"too late", "1 vertex on 6 workers"),
     ("04.3", "as it was", r"element \[1\] of 'a'", "Both touch 1, and at least one of them writes"),
+    ("05.1", "the last tile has the rest", r"tile 12 has (?P<n>5)", "29 x 12 FLOAT; 1,392 bytes on 13 tiles, the most 240 on tile 12"),
+    ("05.1", "the matrix lies elsewhere", r"tile \d+ receives", "matrix"),
+    ("05.3", "not cut", r"five of its six workers look on", "1 vertex on 6 workers"),
+    ("07.1", "downhill", r"slopes of weights", "The slopes of weights: yours, from"),
+    ("07.4", "a negative", r"a pixel of", "The pixels of the batch: yours, from"),
     ("04.3", "two vertices for one place", r"element \[0\] of 'a'", "Both touch 0,"),
 ]  # fmt: skip
 
@@ -60,8 +66,9 @@ def test_the_picture_shows_the_case_that_the_words_name(
     told["4n"] = f"{4 * int(told['n'].replace(',', ''))}" if "n" in told else ""
     assert drawn.format(**told) in verdict.picture.alt
     html = verdict._repr_html_()
-    assert len(verdict.picture.html().encode()) <= MOST_DRAWN
-    assert html.count(f"<details><summary>{DRAWN}</summary>") == 1 and "Show as table" in html
+    assert len(verdict.picture._repr_html_().encode()) <= MOST_DRAWN
+    assert html.count(f"<details><summary>{DRAWN}</summary>") == 1
+    assert ("Show as table" in html) == isinstance(verdict.picture, View)
     assert "drawn: " in " ".join(repr(verdict).split()) and not verdict
 
 
