@@ -39,7 +39,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.mistakes import Mistake, Reason, first, given_to
+from ipu_teach.lessons.mistakes import Mistake, Reason, first, given_to, suspects
 from ipu_teach.lessons.precision import in_float64
 from ipu_teach.lessons.shared import Shared, line_for
 from ipu_teach.lessons.time_limit import TooLong, as_it_was, put_back, within
@@ -533,6 +533,38 @@ def precisely(mine: Any, right: Any) -> str:
     mine = mine.item() if isinstance(mine, np.generic) else mine
     text = quoted(float(mine) if isinstance(mine, Fraction) else mine)
     return repr(float(mine)) if text == quoted(right) and abs(mine) < 1e300 else text
+
+
+def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: str) -> Passed:
+    """Compare an answer that is a value, or a row of values, with what is right."""
+    hers, expected = (
+        tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else (value,)
+        for value in (answer, right)
+    )
+
+    def same(value: Any, other: Any) -> bool:
+        number_ = plain(value)
+        return bool(
+            str(value).strip().lower() == other if isinstance(other, str) else number_ == other
+        )
+
+    def comes_to_hers(like: Any) -> bool:
+        rows = like if isinstance(like, tuple) else (like,)
+        return len(rows) == len(hers) and all(map(same, hers, rows))
+
+    if len(hers) == len(expected) and all(map(same, hers, expected)):
+        return Passed(about, evidence=expected)
+    why, known = first(suspects(exercise), comes_to_hers)
+    came = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, hers))
+    if len(hers) != len(expected):
+        why, known = (
+            f"{len(expected)} values are asked for.",
+            "put commas between them, in that order.",
+        )
+    elif not why:
+        place = next(k for k in range(len(hers)) if not same(hers[k], expected[k]))
+        why = f"number {place + 1} of them is not." if len(hers) > 1 else ""
+    raise NotYet(about, came, "", why, known or advice)
 
 
 Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments of each call, and what came

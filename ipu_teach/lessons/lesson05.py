@@ -12,11 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Report, show
+from ipu_teach import FLOAT, Report, concat, show
 from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
-from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, call, compare, quoted, returned
+from ipu_teach.lessons.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    call,
+    compare,
+    compare_value,
+    quoted,
+    returned,
+)
 from ipu_teach.lessons.mistakes import Reason, suspects
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
 from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly, narrowed, refuse_fixed_tiles
@@ -275,17 +284,22 @@ def _planned(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _four_parts(plan: Callable[..., Any], *sizes: int) -> tuple[float, ...]:
+def _four_parts(
+    plan: Callable[..., Any],
+    *sizes: int,
+    dot: Callable[[int], int] = graphcores_guess,
+    add: Callable[[int], int] = graphcores_guess,
+) -> tuple[float, ...]:
     """The four parts of a plan that adds them up, by asking it with prices and columns of 0."""
 
     def free(_: int) -> int:
         return 0
 
-    guess, (rows, _, pieces, tiles) = graphcores_guess, sizes
+    rows, _, pieces, tiles = sizes
     travel = call(plan, *sizes, free, free)
     back = call(plan, rows, 0, pieces, tiles, free, free)
-    multiply = call(plan, *sizes, guess, free) - travel
-    return travel - back, multiply, back, call(plan, *sizes, free, guess) - travel
+    multiply = call(plan, *sizes, dot, free) - travel
+    return travel - back, multiply, back, call(plan, *sizes, free, add) - travel
 
 
 def _beside_ours(answer: Callable[..., Any]) -> str:
@@ -307,6 +321,14 @@ def _beside_ours(answer: Callable[..., Any]) -> str:
     return (
         f"Your four parts for {rows} x {cols} in {pieces} pieces on {tiles} tiles, by the guess: "
         f"{'; '.join(said)}."
+    )
+
+
+def _parts_by_hand(answer: Any) -> Passed:
+    right = _four_parts(plan_cycles, 3, 8, 4, 4, dot=lambda _: 7, add=lambda _: 9)
+    about = "3 rows of 8, each cut into 4, on 4 tiles"
+    return compare_value(
+        answer, right, "05.w1", about, "the fullest tile: what comes, what does it do?"
     )
 
 
@@ -435,6 +457,32 @@ def _too_late(ran: Ran) -> tuple[str, str]:
     return next((why, advice) for holds, why, advice in reasons if holds)
 
 
+def _two_halves(answer: Callable[..., Any]) -> Passed:
+    for size in (8, 7, 2):
+        draw = np.random.default_rng([53, size])
+        row, vector = draw.permutation(size) + 2, 2 * draw.permutation(size) + 1
+        ends = [
+            sum(row[part] * vector[part]) for part in (slice(size // 2), slice(size // 2, size))
+        ]
+        tensors = {
+            "row": Var(FLOAT, size, 0, [row]),
+            "vector": Var(FLOAT, size, 0, [vector]),
+            "halves": Var(FLOAT, 2, 0, right=[ends]),
+        }
+        trial = Trial(f"a row of {size} numbers", tensors)
+        ran = trial.of(answer)
+        if found := ran.wrong("halves"):
+            advice = "follow a row of four numbers by hand."
+            reason = ran.trial.reason(ran, "05.w2", advice=advice)
+            raise NotYet(trial.tried, found.words, quoted(found.right), *reason)
+        if (most := max(profile.num_vertices for profile in ran.report.compute_sets)) != 2:
+            came = f"{counted(most, 'vertex', 'vertices')} at most in a compute set"
+            why = "two vertices of one compute set work at the same time, on a worker each."
+            raise NotYet(trial.tried, came, "2", why, "one compute set, and both vertices in it.")
+        ran.refuse_other_tiles([0], "that is where the row lies.", "map both vertices to tile 0.")
+    return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile")
+
+
 # --- 05.4 -----------------------------------------------------------------------------------------
 
 M, K, N = 104, 256, 208
@@ -526,6 +574,44 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
     return Passed(within, bars, bound=least_cycles(report, 1))
 
 
+def _in_turn(cut: str) -> Callable[..., Any]:
+    """A product in four pieces, one after another: of the rows, of the columns, or of what is
+    inner."""
+
+    def product(graph: Any, a: Any, b: Any, prog: Any) -> Any:
+        size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
+        parts = [slice(i * size // 4, (i + 1) * size // 4) for i in range(4)]
+        if cut == "rows":
+            return concat([poplin.mat_mul(graph, a[part], b, prog) for part in parts], 0)
+        if cut == "columns":
+            return concat([poplin.mat_mul(graph, a, b[:, part], prog) for part in parts], 1)
+        c = poplin.mat_mul(graph, a[:, parts[0]], b[parts[0]], prog)
+        for part in parts[1:]:
+            poplin.mat_mul_acc(graph, c, 1, a[:, part], b[part], prog)
+        return c
+
+    return product
+
+
+@cache
+def _that_fit() -> list[str]:
+    """Which of the three cuts keep within both budgets."""
+    limit, budget = frugal_budget()
+    trial, _ = _matmul(M, K, N, "a product in four pieces")
+    reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
+    return [
+        cut
+        for cut, report in reports.items()
+        if fullest(report) <= limit and report.total_cycles <= budget
+    ]
+
+
+def _which_cut(answer: Any) -> Passed:
+    (right,) = _that_fit()
+    about = f"[{M}, {K}] x [{K}, {N}], in four pieces, one after another"
+    return compare_value(answer, right, "05.w3", about, '"rows", "columns" or "inner".')
+
+
 def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
     """What is wrong with a product: where, what it should be, why, and what to do."""
     came, (left, right) = ran.result, (ran.trial.tensors[name].given[0] for name in "ab")
@@ -608,6 +694,47 @@ LESSON = Lesson(
     "Matrix-vector and matmul optimisation",
     60,
     (
+        Exercise(
+            "05.w1",
+            "Four parts by hand",
+            ("four numbers",),
+            _parts_by_hand,
+            (
+                "Each tile has three pieces, all of one column. Which part of the vector do they "
+                "need, and how long is it?",
+                "Three vertices are one round of six workers. A tile takes six cycles for one of a "
+                "worker.",
+                "One row a tile is added up: four numbers come, and one sum is a round.",
+            ),
+            "with four rows on four tiles, nothing of it would change. With five one tile has a "
+            "row more, and all wait for it.",
+        ),
+        Exercise(
+            "05.w2",
+            "One row in two pieces",
+            ("a function",),
+            _two_halves,
+            (
+                "A compute set, two vertices of Dot in it, both on tile 0.",
+                "row[:half] and vector[:half] are the a and b of the first, what is left those of "
+                "the second.",
+                "Each has an element of halves as its out. half is the number of elements // 2.",
+            ),
+            "two workers share the row, and each takes half as long. Six pieces: a sixth.",
+        ),
+        Exercise(
+            "05.w3",
+            "Which of three cuts",
+            ("one of three words",),
+            _which_cut,
+            (
+                "What does one piece need at a time? Of a and of b, a quarter or all?",
+                "A cut of the rows needs all of b each time. A cut of the columns leaves each of "
+                "13 tiles four columns of a panel that is 16 wide.",
+                "A cut of what is inner needs a quarter of both, and adds to the same sums.",
+            ),
+            "the sums are not moved between the pieces: each adds to what is there.",
+        ),
         Question(
             "05.0",
             "Rows cut into pieces",

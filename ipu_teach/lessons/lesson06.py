@@ -25,6 +25,7 @@ from ipu_teach.lessons.judging import (
     Passed,
     answering,
     call_made,
+    compare_value,
     name_of,
     plain,
     quoted,
@@ -304,6 +305,24 @@ def _missplit(report: Report, came: tuple[Any, ...], right: tuple[int, int]) -> 
     return why, advice or "which variables are live at place 0, 1, 2, …?"
 
 
+def _copied(answer: Callable[..., Any]) -> Passed:
+    for case, away in [(case, away) for special, case, away in _split_cases() if not special]:
+        report = case.report(away)
+        for place, ((x, y), out) in enumerate(case.steps):
+            tried = f"{name_of(answer)}(report, {place}), with vertices "
+            tried += f"{counted(away, 'tile')} beside their data" if away else "beside their data"
+            right = int(sum(case.bytes[i] for i in {x, y, out})) if away else 0
+            came = call_made(answer, tried, report, place)
+            if plain(came) != right:
+                live = "which variables are live there, and how many bytes have they?"
+                why, advice = first(
+                    suspects("06.w1"), lambda like, at=(report, place), hers=came: like(*at) == hers
+                )
+                said = returned(came) if plain(came) is None else number(came)
+                raise NotYet(tried, said, number(right), why, advice or live)
+    return Passed("three reports, step by step, with vertices on their data's tile and beside it")
+
+
 # --- 06.3 -----------------------------------------------------------------------------------------
 
 SENSORS, READINGS = 13, 13_000  # of the program that does not fit
@@ -569,6 +588,19 @@ def _changes(answer: Callable[..., Any]) -> Passed:
                 tried, ", ".join(came), ", ".join(pair.changed), *_change_mistake(pair, came)
             )
     return Passed(f"{len(_pairs())} pairs of reports, two with each kind of change")
+
+
+def _retyped(answer: Callable[..., Any]) -> Passed:
+    for pair in [pair for pair in _pairs() if pair.changed[2] == TYPE]:
+        tried = f"{name_of(answer)}(before, after) on two reports"
+        came = call_made(answer, tried, pair.before, pair.after)
+        if came != pair.changed[0]:
+            advice = 'compare(before, after).of("variables")'
+            why, known = first(
+                suspects("06.w2"), lambda like, p=pair, hers=came: like(p.before, p.after) == hers
+            )
+            raise NotYet(tried, returned(came), quoted(pair.changed[0]), why, known or advice)
+    return Passed("two pairs of reports")
 
 
 def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
@@ -973,11 +1005,57 @@ def _why_late(report: Report) -> tuple[str, str]:
     )
 
 
+def _order(answer: Any) -> Passed:
+    places = np.arange(6).reshape(2, 3)
+    right = int(places[0, 1]), int(places.transpose()[0, 1])
+    about = "[0, 1] of a 2 x 3 variable, and of its transpose"
+    return compare_value(
+        answer, right, "06.w3", about, "write down all six in the order they lie in."
+    )
+
+
 LESSON = Lesson(
     "06",
     "Profiling",
     60,
     (
+        Exercise(
+            "06.w1",
+            "A step with an exchange",
+            ("a function",),
+            _copied,
+            (
+                "report.compilation.liveness_program_steps[place] has bytes and variables.",
+                "variables is a dict: bytes by name. What do they add up to?",
+                "What is in bytes, and in none of the variables, are copies.",
+            ),
+            "a vertex that lies with its data needs no copy. So a mapping is paid for in memory, "
+            "too.",
+        ),
+        Exercise(
+            "06.w2",
+            "Another dtype",
+            ("a function",),
+            _retyped,
+            (
+                'compare(before, after).of("variables") has rows with a name and a note.',
+                "One of the rows has a note that speaks of a dtype.",
+                "Go through the rows, and return the name of the one whose note has dtype in it.",
+            ),
+            "its bytes are different, too, and its step. One change is seen in several places.",
+        ),
+        Exercise(
+            "06.w3",
+            "Where [0, 1] lies",
+            ("two numbers",),
+            _order,
+            (
+                "The last index runs fastest: [0, 0], [0, 1], [0, 2], [1, 0], …",
+                "A transpose moves nothing. Its [0, 1] is which element of the variable?",
+                "[0, 1] of the transpose is [1, 0] of the variable, and before that lies a row.",
+            ),
+            "so a row of a variable lies side by side, and a column does not.",
+        ),
         Question(
             "06.0",
             "Five variables on a tile",

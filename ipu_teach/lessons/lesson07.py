@@ -32,6 +32,7 @@ from ipu_teach.lessons.judging import (
     answering,
     call,
     call_made,
+    compare,
     difference,
     name_of,
     plain,
@@ -178,6 +179,20 @@ def _apart(found: Any, right: Slopes) -> str:
             shape = f", not {should.shape}" if where.startswith("the shape") else ""
             return f"the slopes of {name}: {where}{shape}"
     return ""
+
+
+def _errors_of_one(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(711)
+    cases = {}
+    for number_, classes in enumerate((3, 10, 7)):
+        p = _softmax(draw.normal(size=(1, classes)))[0]
+        cases[f"drawn {number_}"] = (p, int(draw.integers(classes)))
+    cases["the last digit is the right one"] = (p, classes - 1)
+
+    def right(p: Array, label: int) -> Array:
+        return p - np.eye(len(p))[label]
+
+    return compare(answer, right, cases, suspects("07.w1"), "which of the numbers is another?")
 
 
 # --- 07.2 -----------------------------------------------------------------------------------------
@@ -864,6 +879,36 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
     raise NotYet(was, f"the device waits {100 * worst[0]:.0f} % of the time", "", why, advice, bars)
 
 
+def _counting_up(answer: Any) -> Passed:
+    tried, size, rounds = "a stream of 3 numbers, fetched 5 times", 3, 5
+    with answering(tried):
+        callback = answer() if isinstance(answer, type) else answer
+    if not isinstance(callback, StreamCallback):
+        raise NotYet(tried, returned(callback), "a StreamCallback", next_step="derive it from it.")
+    graph, seen = graph_of(), list[Array]()
+    batch = graph.add_variable(FLOAT, size, "batch")
+    graph.set_tile_mapping(batch, 0)
+    there = graph.add_host_to_device_fifo("numbers", FLOAT, size)
+    back = graph.add_device_to_host_fifo("check", FLOAT, size)
+    engine = loaded(graph, Repeat(rounds, Sequence(Copy(there, batch), Copy(batch, back))), tried)
+    engine.connect_stream_to_callback("check", lambda values: seen.append(values.copy()))
+    with answering(tried):
+        engine.connect_stream_to_callback("numbers", callback)
+        engine.run()
+    firsts = [float(row[0]) for row in seen]
+    if not all((row == n).all() for n, row in enumerate(seen, 1)):
+        why, advice = "", "number n of the transfers has n in all its places."
+        if not any(firsts):
+            why = "the arrays are still empty: `array = …` gives the name to another one."
+            advice = "fill the one that came: array[:] = …"
+        elif len(set(firsts)) == 1:
+            why, advice = "it counts anew each time.", "keep the number: self.number += 1."
+        elif firsts == list(range(rounds)):
+            why, advice = "it begins at 0.", "count first, and fill then."
+        raise NotYet(tried, quoted(firsts), quoted(list(range(1, rounds + 1))), why, advice)
+    return Passed(tried)
+
+
 def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, StreamCallback]:
     """A stream and its callback, or `NotYet`."""
     expected = "a stream, and the StreamCallback that feeds it"
@@ -932,6 +977,30 @@ LESSON = Lesson(
     "MNIST logistic regression",
     55,
     (
+        Exercise(
+            "07.w1",
+            "The errors of one image",
+            ("a function",),
+            _errors_of_one,
+            (
+                "The errors are the probabilities, but for one place.",
+                "At the right digit 1 is taken away.",
+                "Make a copy of p first: p belongs to whoever called.",
+            ),
+            "they add up to 0: what the right digit is given too little, others have too much.",
+        ),
+        Exercise(
+            "07.w2",
+            "A callback that counts",
+            ("a class",),
+            _counting_up,
+            (
+                "A class that derives from StreamCallback, with fetch(self, array).",
+                "It needs a number that outlives a call: one of the object, self.number.",
+                "Add 1 to it, then fill the array that came, all of it: array[:] = …",
+            ),
+            "the object lives as long as the stream. So a reader can be kept in it, or a file.",
+        ),
         Question(
             "07.0",
             "How many it reads right",

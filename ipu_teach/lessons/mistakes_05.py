@@ -1520,3 +1520,72 @@ def filled(k, n, deep, wide):
 # not yet: then rounded to 2 digits
 def filled(k, n, deep, wide):
     return round(k * n / (-(-k // deep) * -(-n // wide) * deep * wide), 2)
+
+
+# %% 05.w1: a round for each vertex
+# why:  three vertices on six workers are one round: they work side by side.
+# next: 6 x 7 cycles for multiplying.
+four_parts = 2, 126, 4, 54
+
+
+# %% 05.w1: the whole vector
+# why:  the vector has 8 numbers, and a tile whose pieces are of one column needs 2 of them.
+# next: a part is as long as a piece.
+four_parts = 8, 42, 4, 54
+
+
+# %% 05.w1: worker cycles
+# why:  these are cycles of a worker, which has its turn in one cycle of six.
+# next: times six, for multiplying and for adding up.
+four_parts = 2, 7, 4, 9
+
+
+# %% 05.w1: three of four
+# not yet: 4 values are asked for
+four_parts = 2, 42, 54
+
+
+# %% 05.w2: the whole row twice
+# why:  both vertices have the whole row: each half should have a vertex of its own.
+# next: row[:half] and vector[:half] for the first, row[half:] and vector[half:] for the second.
+def two_halves(graph, row, vector, halves):
+    work = graph.add_compute_set("halves")
+    for i in range(2):
+        vertex = graph.add_vertex(work, Dot, a=row, b=vector, out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w2: one after the other
+# not yet: two vertices of one compute set work at the same time
+def two_halves(graph, row, vector, halves):
+    half, program = row.num_elements // 2, Sequence()
+    for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
+        work = graph.add_compute_set(f"half {i}")
+        vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[part], out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+        program.add(Execute(work))
+    return program
+
+
+# %% 05.w2: the beginning of the vector for both
+# error in the answer: Dot.compute() failed
+def two_halves(graph, row, vector, halves):
+    half, work = row.num_elements // 2, graph.add_compute_set("halves")
+    for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
+        vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[: half + 1], out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w3: the rows
+# why:  each piece of the rows needs all of b, so nearly as much comes for a while as before.
+# next: of which cut does a piece need less of both?
+which = "rows"
+
+
+# %% 05.w3: the columns
+# why:  that saves memory and is too slow: a piece leaves each of 13 tiles four columns, in a panel
+#   that is 16 wide.
+# next: which cut leaves the blocks as wide as they were?
+which = "columns"

@@ -749,3 +749,42 @@ def side_by_side(graph, moments, channels):
     for c in range(channels):
         graph.set_tile_mapping(readings[c], c * TILES // channels)
     return readings.transpose()
+
+
+# %% 06.w1: all that is live
+# why:  that is all that comes and goes, variables and copies.
+# next: take the bytes of the variables away.
+def copied(report, place):
+    return report.compilation.liveness_program_steps[place].bytes
+
+
+# %% 06.w1: the variables
+# why:  these are the variables. What is there besides them?
+# next: step.bytes has both.
+def copied(report, place):
+    return sum(report.compilation.liveness_program_steps[place].variables.values())
+
+
+# %% 06.w2: the largest variable
+# why:  that is the largest variable, and it is the same in both.
+# next: which row of the comparison speaks of a dtype?
+def retyped(before, after):
+    return after.variables.largest("bytes", 1)[0].name
+
+
+# %% 06.w2: the whole row
+# not yet: Change(
+def retyped(before, after):
+    return compare(before, after).of("variables")[0]
+
+
+# %% 06.w3: columns first
+# why:  that would be so if the first index ran fastest. In a variable the last one does.
+# next: [0, 0], [0, 1], [0, 2], and then [1, 0].
+places = 2, 1
+
+
+# %% 06.w3: a transpose that moves
+# why:  a transpose moves nothing: its [0, 1] lies where [1, 0] of the variable lies.
+# next: count again for the second.
+places = 1, 1

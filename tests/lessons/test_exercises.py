@@ -61,10 +61,9 @@ def test_right_answers_of_other_kinds_pass(right: Right, names_of: NamesOf) -> N
 
 @pytest.mark.parametrize("name", [e.name for e in EXERCISES])
 def test_every_exercise_has_enough_of_both(name: str) -> None:
-    assert (
-        sum(wrong.exercise == name for wrong in WRONG) >= 6
-        and sum(right.exercise == name for right in RIGHT) >= 3
-    )
+    mistakes, rights = (2, 1) if ".w" in name else (6, 3)  # of a warm-up fewer
+    assert sum(wrong.exercise == name for wrong in WRONG) >= mistakes
+    assert sum(right.exercise == name for right in RIGHT) >= rights
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
