@@ -692,7 +692,7 @@ def _filled(answer: Callable[..., Any]) -> Passed:
 LESSON = Lesson(
     "05",
     "Matrix-vector and matmul optimisation",
-    60,
+    65,
     (
         Exercise(
             "05.w1",

@@ -1017,7 +1017,7 @@ def _order(answer: Any) -> Passed:
 LESSON = Lesson(
     "06",
     "Profiling",
-    60,
+    65,
     (
         Exercise(
             "06.w1",

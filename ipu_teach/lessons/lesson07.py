@@ -975,7 +975,7 @@ def _in_order(tried: str, seen: Array, batches: Array, clock: _Clock) -> None:
 LESSON = Lesson(
     "07",
     "MNIST logistic regression",
-    55,
+    60,
     (
         Exercise(
             "07.w1",

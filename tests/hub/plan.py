@@ -1,7 +1,7 @@
 """What people do in a lesson, and how long they take: steps of a scripted learner, from the lesson
 itself.
 
-Reading is 200 words a minute, an exercise eight minutes and a prediction one, as the lessons' own
+Reading is 200 words a minute, an exercise eight minutes, a warm-up two and a prediction one, as the lessons' own
 minutes are counted.
 """
 
@@ -18,7 +18,7 @@ from ipu_teach.lessons.mistakes import all_mistakes
 ROOT = Path(__file__).resolve().parents[2]
 
 WORDS = 200.0  # read in a minute
-EXERCISE, PREDICTION = 8.0, 1.0  # minutes
+EXERCISE, WARM_UP, PREDICTION = 8.0, 2.0, 1.0  # minutes
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
         exercise = gaps.get(number, "")
         if exercise:
             tries = wrongs(exercise)[:wrong_first]
-            thinking = EXERCISE / (1 + len(tries))
+            thinking = (WARM_UP if ".w" in exercise else EXERCISE) / (1 + len(tries))
             for code in tries:
                 yield Step(number, code, minutes + thinking, exercise, right=False)
                 yield Step(checks[exercise], sources[checks[exercise]], 0.0, exercise, right=False)
