@@ -307,8 +307,8 @@ def _beside_ours(answer: Callable[..., Any]) -> str:
     sizes = 40, 90, 5, 7
     try:
         hers, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
-        adds_up = sum(hers) == call(answer, *sizes, graphcores_guess, graphcores_guess)
-        if not adds_up or hers == ours:
+        together = call(answer, *sizes, graphcores_guess, graphcores_guess)
+        if abs(sum(hers) - together) > 1e-6 or hers == ours:
             return ""
         parts = ("the vector", "multiply", "pieces back", "add up")
         said = [
@@ -429,6 +429,12 @@ def _too_late(ran: Ran) -> tuple[str, str]:
             "nearly the whole vector: pieces of one row lie together, and they need all of it.",
             "let pieces of the same columns lie together: number them column by column, piece * "
             "rows + row.",
+        ),
+        (
+            first.cost.exchange[-1].total > 0,
+            "products of pieces are written to other tiles than those of their vertices, and have "
+            "to travel twice.",
+            "map partials[row, piece] to the tile of its vertex.",
         ),
         (
             adding < TILES // 2,
@@ -826,16 +832,16 @@ LESSON = Lesson(
             ("a function",),
             _frugal,
             (
-                "poplin.mat_mul takes available_memory_proportion: the share of a tile's memory, "
-                "from 0 to 1, that blocks and sums may take for a while. By default it is 0.6.",
-                "Print multiply(within(…)) for a few shares, and look at bytes and cycles: 0.2, "
-                "0.1, 0.05, 0.02, …",
-                "Neither as small as possible nor as large: what fits both budgets lies somewhere "
-                "between 0.02 and 0.1.",
+                "Which cut leaves the blocks as wide as they were, and needs less of both at a "
+                "time?",
+                "poplin.mat_mul for the first piece of what is inner, a[:, begin:end] times "
+                "b[begin:end]; poplin.mat_mul_acc for each further one, into the same c.",
+                "Four pieces do. The last one ends at a.shape[1], whatever that is: i * inner // 4 "
+                "are their ends.",
             ),
-            "the bytes fall and then rise again: every step brings code for its exchange. And a "
-            "product in pieces of your own, with mat_mul_acc over the inner dimension, passes as "
-            "well. Does yours beat the planner's?",
+            "the library does this by itself, given available_memory_proportion: print "
+            "multiply(within(0.05)), and compare. The bytes fall and then rise again, for every "
+            "step brings code for its exchange.",
         ),
         Question(
             "05.5",

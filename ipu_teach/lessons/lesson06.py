@@ -231,6 +231,10 @@ def _told(
         )
         return why, better or advice
 
+    for value, row, right in ((tile, "tile", first_tile), (step, "step", place)):
+        if plain(value) is None:
+            why = f"asked is the number of the {row}, and not its row or its name."
+            return f"{row} {quoted(value)}", f"{row} {right}", why, f"{row}.number"
     if tile != first_tile:
         advice = "let max go through report.compilation.tiles with a key of your own."
         return f"tile {quoted(tile)}", f"tile {first_tile}", *known(1, advice)

@@ -575,6 +575,10 @@ def _seen_nothing(run: _Trained) -> None:
     them."""
     if run.share <= LEAK:
         return
+    if abs(1 - run.share - run.tests_right / len(run.data.test_labels)) < 0.01:
+        why = "this is the share of those that were read wrong."
+        came, right = f"{run.share:.4g}", f"{1 - run.share:.4g}"
+        raise NotYet(run.tried, came, right, why, "count the hits, and not what is left.")
     why = (
         f"each test label had {TURNED} added, so that whoever never saw them reads next to none "
         "right."
@@ -616,6 +620,9 @@ def _counted(run: _Trained, shares: list[float]) -> None:
         advice = "divide by len(data.test_labels)."
     elif abs(run.share * EVERY - tests) < 1.5:
         why = f"the hits were divided by {EVERY}, and here there are {count} test images."
+        advice = "divide by len(data.test_labels)."
+    elif abs(run.share * len(run.data.train_labels) - tests) < 1.5:
+        why = "the hits were divided by the number of training images."
         advice = "divide by len(data.test_labels)."
     elif abs(run.share - max(shares[1 : run.ran + 1])) < 1.5 / count:
         why = (
@@ -808,7 +815,7 @@ class _Clock:
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
         self.batches, self.at_once, self.steps = batches, at_once, steps
-        self.now = self.waited = self.taken = self.there_at = 0
+        self.now = self.waited = self.taken = self.there_at = self.ahead = 0
         self.reader = Reader(at_once, steps, lambda: self.now >= self.there_at, self.next_batch)
 
     def next_batch(self) -> Array:
@@ -816,6 +823,7 @@ class _Clock:
         self.there_at = min(self.there_at, self.now)  # it was waited for
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
+        self.ahead = max(self.ahead, self.taken - self.now)
         if self.taken % self.at_once == 0:
             self.there_at = self.now + self.steps
         return batch
@@ -854,7 +862,7 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
         _in_order(tried, np.array(seen), batches, clock)
         share = clock.waited / (count + clock.waited)
         if share >= worst[0]:
-            worst = share, at_once, steps
+            worst, ahead = (share, at_once, steps), clock.ahead
             wide, was = stream.buffering_depth, tried
     bars = Bars(100 * EXPOSED, 100 * worst[0], "% of the time, waiting for the reader")
     if worst[0] <= EXPOSED:
@@ -870,6 +878,9 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             "the callback has no prefetch, so each batch is fetched when it is wanted.",
             "write prefetch.",
         )
+    elif ahead <= 1:
+        why = "prefetch never put a batch into its array, so that none was ready ahead."
+        advice = "if reader.ready(): fill the array, and return self.Result.SUCCESS."
     elif wide >= worst[2]:
         why = (
             "there is room for enough of them, and yet the reader was asked for batches that it "

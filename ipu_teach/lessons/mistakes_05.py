@@ -870,6 +870,14 @@ def planned(rows, cols, pieces, tiles, dot, add):
     return dealt * cols + multiply + summed * pieces + add_up
 
 
+# %% 05.2: divided, not rounded up
+# not yet: the vector 12.86, not 18
+def planned(rows, cols, pieces, tiles, dot, add):
+    dealt, longest, summed = rows * pieces / tiles, -(-cols // pieces), rows / tiles
+    vector_comes = dealt / rows * longest
+    return vector_comes + dealt * dot(longest) + summed * pieces + summed * add(pieces)
+
+
 # %% 05.3: tail dropped
 # why:  the last columns belong to no piece: dividing with // drops what does not come out even.
 # next: let piece p begin at p * cols // pieces; then the last one ends at cols.
@@ -1329,6 +1337,48 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
     return Sequence(Execute(multiply), Execute(add_up))
 
 
+# %% 05.3: pieces overlap
+# why:  neighbouring pieces share a column, which is counted twice.
+# next: a piece ends where the next one begins: (p + 1) * cols // pieces.
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces + 1)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: the products on tile 0
+# not yet: have to travel twice
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    graph.set_tile_mapping(partials, 0)
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
 # %% 05.4: half the inner dimension
 # why:  not all of the inner dimension was multiplied.
 # next: the last piece has to end at k.
@@ -1443,6 +1493,28 @@ def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, left, right, prog)
 
 
+# %% 05.4: a factor of 2
+# why:  all pieces but the first count twice.
+# next: the number in mat_mul_acc is a factor: 1.
+def frugal(graph, a, b, prog):
+    ends = [i * a.shape[1] // 4 for i in range(5)]
+    c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
+    for begin, end in zip(ends[1:], ends[2:], strict=False):
+        poplin.mat_mul_acc(graph, c, 2, a[:, begin:end], b[begin:end], prog)
+    return c
+
+
+# %% 05.4: taken away
+# why:  all pieces but the first are taken away.
+# next: the number in mat_mul_acc is a factor: 1.
+def frugal(graph, a, b, prog):
+    ends = [i * a.shape[1] // 4 for i in range(5)]
+    c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
+    for begin, end in zip(ends[1:], ends[2:], strict=False):
+        poplin.mat_mul_acc(graph, c, -1, a[:, begin:end], b[begin:end], prog)
+    return c
+
+
 # %% 05.5: one panel at most
 # why:  that is right while the weights fit into one panel. Larger ones take several, and of each
 #   all places.
@@ -1520,6 +1592,34 @@ def filled(k, n, deep, wide):
 # not yet: then rounded to 2 digits
 def filled(k, n, deep, wide):
     return round(k * n / (-(-k // deep) * -(-n // wide) * deep * wide), 2)
+
+
+# %% 05.5: panels added
+# why:  panels in depth and in width are added, and each of one row of them stands in each column.
+# next: multiply the two numbers of panels.
+def filled(k, n, deep, wide):
+    return k * n / ((-(-k // deep) + -(-n // wide)) * deep * wide)
+
+
+# %% 05.5: weights added
+# why:  k x n weights are a product, and here they were added.
+# next: k * n.
+def filled(k, n, deep, wide):
+    return (k + n) / (-(-k // deep) * -(-n // wide) * deep * wide)
+
+
+# %% 05.5: rounded to the nearest
+# why:  the number of panels was rounded to the nearest. One that is begun is a whole one.
+# next: round up: -(-k // deep).
+def filled(k, n, deep, wide):
+    return k * n / (max(1, round(k / deep)) * max(1, round(n / wide)) * deep * wide)
+
+
+# %% 05.5: upside down
+# why:  that is how many places there are for a weight. Asked is which share of them holds one.
+# next: weights divided by places.
+def filled(k, n, deep, wide):
+    return -(-k // deep) * -(-n // wide) * deep * wide / (k * n)
 
 
 # %% 05.w1: a round for each vertex

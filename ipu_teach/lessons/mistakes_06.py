@@ -182,6 +182,34 @@ def peak(report):
     return tile.number, step.number, [variable.name for variable in largest]
 
 
+# %% 06.1: live a step later
+# why:  these are live at the step after that one.
+# next: live_at(step.number).
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number + 1).largest("bytes", 3)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: a row for its number
+# not yet: asked is the number of the tile
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: the name of the step
+# not yet: asked is the number of the step
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number, step.name, [variable.name for variable in largest]
+
+
 # %% 06.2: all others added up
 # why:  The others are added up as if all were there at once. What is dead leaves its bytes to what
 #   is live.
@@ -289,6 +317,37 @@ def split(report):
 # error in the answer: TileMemory has no attribute 'bytes'
 def split(report):
     return sum(tile.memory.bytes for tile in report.compilation.tiles), 0
+
+
+# %% 06.2: all but the last place
+# why:  The last place was left out, and there most is live.
+# next: range(len(report.compilation.liveness_program_steps)), without taking 1 away.
+def split(report):
+    always, most = sum(v.bytes for v in report.variables if v.always_live), 0
+    for place in range(len(report.compilation.liveness_program_steps) - 1):
+        live = [v for v in report.variables.live_at(place) if not v.always_live]
+        most = max(most, sum(v.bytes for v in live))
+    return always, most
+
+
+# %% 06.2: how many there are
+# why:  That is how many variables are live, and asked is how many bytes they have.
+# next: add up variable.bytes.
+def split(report):
+    always, most = sum(v.bytes for v in report.variables if v.always_live), 0
+    for place in range(len(report.compilation.liveness_program_steps)):
+        most = max(most, sum(not v.always_live for v in report.variables.live_at(place)))
+    return always, most
+
+
+# %% 06.2: the mean
+# why:  That is the mean over the places. What has to fit is the largest.
+# next: max, and not sum over the number of places.
+def split(report):
+    always = sum(v.bytes for v in report.variables if v.always_live)
+    places = range(len(report.compilation.liveness_program_steps))
+    live = [sum(v.bytes for v in report.variables.live_at(place)) - always for place in places]
+    return always, sum(live) // len(live)
 
 
 # %% 06.3: in HALF

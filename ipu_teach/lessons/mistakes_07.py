@@ -233,6 +233,29 @@ def loss_slopes(images, labels, weights, bias):
     return images.T @ errors / len(labels), errors.mean(axis=0)
 
 
+# %% 07.1: divided by the largest
+# why:  powers were divided by the largest of their row, and do not add up to 1.
+# next: divide by the sum of the row.
+def loss_slopes(images, labels, weights, bias):
+    scores = images @ weights + bias
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    errors = powers / powers.max(axis=1, keepdims=True)
+    errors[np.arange(len(labels)), labels] -= 1
+    return images.T @ errors / len(labels), errors.mean(axis=0)
+
+
+# %% 07.1: the right digit alone turned round
+# why:  at the right digit the sign is turned round: there it is p - 1, which is below 0.
+# next: errors[range(n), labels] -= 1.
+def loss_slopes(images, labels, weights, bias):
+    scores = images @ weights + bias
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    errors = powers / powers.sum(axis=1, keepdims=True)
+    places = np.arange(len(labels)), labels
+    errors[places] = 1 - errors[places]
+    return images.T @ errors / len(labels), errors.mean(axis=0)
+
+
 # %% 07.2: learns twice
 # why:  learn ran twice in each round.
 # next: put it into the round once.
@@ -603,6 +626,26 @@ def train(engine, data, epochs):
         engine.run(0)
     engine.run(1)
     return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: what was read wrong
+# not yet: the share of those that were read wrong
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return 1 - engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: divided by the training images
+# not yet: divided by the number of training images
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.train_labels)
 
 
 # %% 07.4: not scaled
@@ -1053,6 +1096,20 @@ def read_ahead(graph, reader, size):
 
     depth = reader.steps - 1
     stream = graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=depth)
+    return stream, Ahead()
+
+
+# %% 07.5: never available
+# not yet: prefetch never put a batch into its array
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            return self.Result.NOT_AVAILABLE
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    stream = graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps)
     return stream, Ahead()
 
 

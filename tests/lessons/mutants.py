@@ -158,6 +158,16 @@ HARMLESS = {
             "after the last place nothing else is live"
         ),
     },
+    "05.4": {
+        "for begin, end in zip(ends[1:], ends[2:]):": "what is longer is cut off in any case",
+        "ends = [i * inner // 4 for i in range(6)]": "a piece beyond the end is empty",
+        "ends = [i * inner // 4 for i in range(5 + 1)]": "a piece beyond the end is empty",
+    },
+    "06.w2": {
+        "rows = compare(after, before).of('variables')": (
+            "what is different has the same name either way"
+        )
+    },
     "06.4": {
         "found = compare(after, before)": "what is different has the same name either way",
         "variable, step = (found.of('variables')[-1], found.of('cycles')[0])": (
