@@ -331,6 +331,52 @@ class PrefixMax(Vertex):
             self.out[i] = self.best
 
 
+# %% 04.1: a state far below all that one thinks of
+# not yet: it begins at -1,000,000,000, as if
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -1e9
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
+# %% 04.1: the state is in HALF
+# why:  best holds three digits of what it was given: HALF is too narrow for these numbers.
+# next: declare it as wide as x: best: FLOAT.
+from ipu_teach import HALF
+
+
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: HALF = -np.inf
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
+# %% 04.1: the first 31 numbers
+# not yet: from place 31 on nothing was stored
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(min(31, len(self.x))):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
 # %% 04.1: state without a dtype
 # not yet: a constant of the class, and no field
 class PrefixMax(Vertex):
@@ -818,10 +864,21 @@ def accepts(codelet):
     return True
 
 
+# %% 04.4: far below 0, but not far enough
+# not yet: begins at -1,000 instead of the first number
+def accepts(codelet):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+        after = run_one(codelet, row)
+        expected = [max(row[: i + 1]) for i in range(len(row))]
+        if list(after["out"]) != expected or list(after["x"]) != row:
+            return False
+    return True
+
+
 # %% 04.4: only whole numbers
 # not yet: fractions are cut off
 def accepts(codelet):
-    for row in ([3, 1, 4, 1, 5], [-7, -9, -3]):
+    for row in ([3, 1, 4, 1, 5], [-7000, -9000, -3000]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if list(after["out"]) != expected or list(after["x"]) != row:
@@ -832,7 +889,7 @@ def accepts(codelet):
 # %% 04.4: the largest in the middle
 # not yet: never looks at the last number
 def accepts(codelet):
-    for row in ([0.5, 2.25, 0.75, 1.25], [-7.5, -3.25, -9.5, -4.0]):
+    for row in ([0.5, 2.25, 0.75, 1.25], [-7500.5, -3250.25, -9500.5, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if list(after["out"]) != expected or list(after["x"]) != row:
@@ -843,7 +900,7 @@ def accepts(codelet):
 # %% 04.4: never looks at x
 # not yet: changes x on the way
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if list(after["out"]) != expected:
@@ -861,7 +918,7 @@ def accepts(codelet):
 # %% 04.4: no to everything
 # not yet: It says no to everything
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[i:]) for i in range(len(row))]
         if list(after["out"]) != expected or list(after["x"]) != row:
@@ -872,7 +929,7 @@ def accepts(codelet):
 # %% 04.4: the codelet must say Input
 # not yet: look at values alone
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if codelet.fields["x"].kind != "input" or list(after["out"]) != expected:
@@ -883,7 +940,7 @@ def accepts(codelet):
 # %% 04.4: no return
 # not yet: nothing: is there a `return`?
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if list(after["out"]) != expected or list(after["x"]) != row:
@@ -900,7 +957,7 @@ def accepts(codelet):
 # %% 04.4: compares lists of arrays
 # error in the answer: truth value
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if after["out"] != expected:
