@@ -18,7 +18,6 @@ from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Questio
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     MODELLED,
-    NOT_ROUNDED,
     ROUNDED,
     NotYet,
     Passed,
@@ -108,7 +107,7 @@ def _right(
             lambda: difference(_ran(trial, answer).result, right, tolerance)
         )
         advice = KEEP_WIDE if why == ROUNDED else advice
-        if special and why in ("", NOT_ROUNDED):
+        if special and not why:
             why = f"the ordinary numbers are right. What is special here: {special}."
         raise NotYet(tried, where, "", why, advice)
     return ran

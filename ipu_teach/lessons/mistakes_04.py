@@ -377,6 +377,63 @@ class PrefixMax(Vertex):
             self.out[i] = self.best
 
 
+# %% 04.1: a list that is returned
+# not yet: compute() returns its result, and nobody takes it
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        found = []
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            found.append(self.best)
+        return found
+
+
+# %% 04.1: never stored
+# not yet: nothing was stored in out
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+
+
+# %% 04.1: without self
+# not yet: x is a field of PrefixMax, and compute() speaks of another x
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(x)):  # noqa: F821
+            if x[i] > self.best:  # noqa: F821
+                self.best = x[i]  # noqa: F821
+            self.out[i] = self.best
+
+
+# %% 04.1: the output without self
+# not yet: out is a field of PrefixMax, and compute() speaks of another out
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            out[i] = self.best  # noqa: F821
+
+
 # %% 04.1: state without a dtype
 # not yet: a constant of the class, and no field
 class PrefixMax(Vertex):
@@ -671,6 +728,48 @@ def in_six(graph, x, out):
         b = graph.add_vertex(prefix, Slow, before=most[:k], x=x[piece], out=out[piece])
         graph.set_tile_mapping(a, 0)
         graph.set_tile_mapping(b, 0)
+    return Sequence(Execute(largest), Execute(prefix))
+
+
+# %% 04.2: all before, one number at a time
+# not yet: before its own a vertex reads up to 500 numbers once more
+def in_six(graph, x, out):
+    n, prefix = x.num_elements, graph.add_compute_set("prefix")
+    for k in range(6):
+        piece = slice(k * n // 6, (k + 1) * n // 6)
+        before = x[: k * n // 6]
+        vertex = graph.add_vertex(prefix, PrefixFrom, before=before, x=x[piece], out=out[piece])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(prefix)
+
+
+# %% 04.2: state that goes on
+# not yet: the first run is right, and the next goes on from it: state lives from run to run
+class Going(Vertex):
+    before: Input[Vector[FLOAT]]
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    top: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(self.before)):
+            self.top = np.maximum(self.top, self.before[i])
+        for i in range(len(self.x)):
+            self.top = np.maximum(self.top, self.x[i])
+            self.out[i] = self.top
+
+
+def in_six(graph, x, out):
+    n = x.num_elements
+    largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
+    most = graph.add_variable(FLOAT, (6,), "most")
+    graph.set_tile_mapping(most, 0)
+    for k in range(6):
+        piece = slice(k * n // 6, (k + 1) * n // 6)
+        first = graph.add_vertex(largest, Largest, x=x[piece], out=most[k])
+        second = graph.add_vertex(prefix, Going, before=most[:k], x=x[piece], out=out[piece])
+        graph.set_tile_mapping(first, 0)
+        graph.set_tile_mapping(second, 0)
     return Sequence(Execute(largest), Execute(prefix))
 
 
