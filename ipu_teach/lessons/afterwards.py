@@ -6,11 +6,9 @@ The words stand in `afterwards_NN.md`, a heading and two paragraphs for each exe
 
 from __future__ import annotations
 
-import inspect
 import re
 from functools import cache
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 from ipu_teach.errors import UnknownExerciseError
@@ -18,6 +16,7 @@ from ipu_teach.lessons import learner_calls
 from ipu_teach.lessons.exercise import find_exercise
 from ipu_teach.lessons.gaps import MARK, reference
 from ipu_teach.lessons.naming import EXERCISE, lesson_of
+from ipu_teach.lessons.shared import text_of
 from ipu_teach.lessons.state import learned
 from ipu_teach.lessons.verdict_panel import Panel
 
@@ -59,7 +58,7 @@ def _text(answer: Any) -> str:
     if not callable(answer):
         return repr(answer)
     try:
-        return dedent(inspect.getsource(answer)).rstrip()
+        return text_of(answer)
     except Exception:  # no file, or a function of C's
         return "its code cannot be read."
 

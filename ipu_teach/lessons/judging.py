@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import linecache
 import re
 import sysconfig
 import traceback
@@ -235,11 +236,48 @@ class Broken(Exception):
                 ("next", "leave it out."),
             )
         else:
-            found = (
-                ("line", line),
-                ("next", "mend that line, or call your answer by itself to see more."),
-            )
+            advice = "mend that line, or call your answer by itself to see more."
+            came, why, advice = _in_the_kits_words(error) or (said_by(error), "", advice)
+            found = (("line", line), ("why", why), ("next", advice))
+            return (("tried", self.tried), ("came", came), *found)
         return (("tried", self.tried), ("came", said_by(error)), *found)
+
+
+def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
+    """(What came, why, what next) where Python speaks of the kit in names that no learner knows: of
+    an argument that is missing, and of numpy's function of an expression."""
+    if not isinstance(error, TypeError):
+        return None
+    if found := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
+        name = found[1]
+        why = f"np.{name} computes now, in Python. This is worked out on the device, later."
+        came = f"TypeError: np.{name} was given an expression of popops"
+        return (
+            came,
+            why,
+            f"write expr.{name.capitalize()}( … ), which makes a part of the expression.",
+        )
+    found = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", str(error))
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))) if found else ():
+        names = frame.f_globals | frame.f_locals
+        if frame.f_code.co_filename.startswith(str(PACKAGE)):
+            continue
+        for text in re.findall(r"[\w.]+(?=\()", linecache.getline(frame.f_code.co_filename, line)):
+            first_name, *path = text.split(".")
+            called = names.get(first_name)
+            for part in path:
+                called = getattr(called, part, None)
+            made = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+            own = str(getattr(called, "__module__", "")).startswith("ipu_teach.")
+            if own and getattr(made, "__qualname__", "") == found[1]:
+                takes = [
+                    p.name
+                    for p in inspect.signature(called).parameters.values()
+                    if p.default is p.empty
+                ]
+                came = f"TypeError: {text}() was not given {found[2]}"
+                return came, "", f"call it as {text}({', '.join(takes)}), in this order."
+    return None
 
 
 def _counted(error: MissingPerfEstimateError) -> str:
@@ -632,7 +670,7 @@ def compare(
     ):
         why = rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
-    if why in ("", NOT_ROUNDED) and not any(name.startswith(ORDINARY) for name in wrong):
+    if not why and not any(name.startswith(ORDINARY) for name in wrong):
         why = f"the other cases are right. What is special here: {told}."
     raise NotYet(
         call_text(answer, case),
@@ -658,7 +696,6 @@ def _reasons(
 
 
 ROUNDED = "done once more in float64 it is right: the way is right, and what it loses is rounding."
-NOT_ROUNDED = "done once more in float64 it is wrong too: this is not rounding."
 KEEP_WIDE = (
     "where do the numbers become narrow, as in HALF or float16? Add up and divide in FLOAT, and "
     "round last."
@@ -666,8 +703,8 @@ KEEP_WIDE = (
 
 
 def rounding_or_logic(again: Callable[[], str]) -> str:
-    """ROUNDED or NOT_ROUNDED, of an answer that misses its tolerance; nothing where that cannot be
-    told, or not in time.
+    """ROUNDED, of an answer that misses its tolerance by that alone; nothing of others, and where
+    it cannot be told, or not in time.
 
     `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what
     differs then, in words.
@@ -676,7 +713,7 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
         return ""
     try:
         with in_float64():
-            return NOT_ROUNDED if again() else ROUNDED
+            return "" if again() else ROUNDED
     except Exception:  # what does not run in float64 stays unexplained
         return ""
 

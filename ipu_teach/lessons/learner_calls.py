@@ -189,7 +189,10 @@ def share(name: str) -> Panel:
     line = _shared.get(name)
     if line is None:
         rows = (
-            ("next", "write your answer with def, in a cell or a file: then its code can be read."),
+            (
+                "next",
+                "write your answer in a cell or a file, with def or class: then its code is read.",
+            ),
         )
         return Panel(f"{name} {exercise.title}: the code of your answer cannot be read", "○", rows)
     kept = {"line": str(line), "code": code_of(_passed[name])}

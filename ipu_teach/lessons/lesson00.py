@@ -57,16 +57,18 @@ def _spread(answer: Callable[..., Any]) -> Passed:
     sizes += [(26, TILES, "the elements come out even"), (53, 4, "there are 4 tiles")]
     sizes += [(5, TILES, "there are fewer elements than tiles"), (1, TILES, "there is one element")]
     wrong: list[tuple[NotYet, str]] = []
+    evidence = []
     for count, tiles, special in sizes:
         tried = f"{counted(count, 'element')} on {tiles} tiles"
         with answering(tried):
             tensor, held = _laid_out(answer, count, tiles)
+        evidence.append(tensor.graph.get_tile_mapping(tensor, require_complete=False))
         try:
             _even(tried, tensor, held)
         except NotYet as found:
             wrong.append((found, special))
     raise_first(wrong)
-    return Passed(f"{len(sizes)} arrays of several sizes, down to one element")
+    return Passed(f"{len(sizes)} arrays of several sizes, down to one element", evidence=evidence)
 
 
 def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tensor, list[int]]:
@@ -135,6 +137,7 @@ def _largest(answer: Callable[..., Any]) -> Passed:
     cases["two matrices fill it to the last byte"] = (25, 4 * 14**2)
     cases["a byte less than that"] = (1, 4 * 70**2 - 1)
     cases["not even one element fits twice"] = (1, 3)
+    cases["what is left over on each tile is room for more, taken together"] = (3, 7)
     return compare(
         answer,
         _side,

@@ -277,6 +277,7 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
                 why,
                 "call set_tile_mapping for parts of b only.",
             )
+        _whole_rows(graph, a, b, tried)
         graph.create_host_read("check of 02.3", b)
         values = draw.normal(size=(rows, columns)).astype(np.float32)
         graph.set_initial_value(a, values)
@@ -299,6 +300,34 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         reports,
         bound=least,
     )
+
+
+def _whole_rows(graph: Graph, a: Tensor, b: Tensor, tried: str) -> None:
+    """Raise `NotYet` where a column of b has no tile, and its row of a lies beside another one on
+    the same tile: then an interval was taken for a row."""
+    columns = a.shape[1]
+    mapping = graph.get_tile_mapping(a)
+    inner = {
+        row
+        for pieces in mapping
+        for begin, end in pieces
+        for row in range(begin // columns + 1, end // columns)
+    }
+    held = graph.get_tile_mapping(b.transpose(), require_complete=False)
+    there = {
+        place // columns for pieces in held for begin, end in pieces for place in range(begin, end)
+    }
+    if inner and there == set(range(len(a))) - inner:
+        row = min(inner)
+        raise NotYet(
+            tried,
+            f"b[:, {row}] is on no tile",
+            "",
+            f"neighbouring rows that lie on one tile are one interval: row {row} came with row "
+            f"{row - 1}.",
+            "an interval has (end - begin) // columns rows; or pass the whole mapping on as it is.",
+            draws=partial(show.tiles, a, b.transpose()),
+        )
 
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:

@@ -3,7 +3,7 @@ known mistakes by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -18,7 +18,6 @@ from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Questio
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     MODELLED,
-    NOT_ROUNDED,
     ROUNDED,
     NotYet,
     Passed,
@@ -108,7 +107,7 @@ def _right(
             lambda: difference(_ran(trial, answer).result, right, tolerance)
         )
         advice = KEEP_WIDE if why == ROUNDED else advice
-        if special and why in ("", NOT_ROUNDED):
+        if special and not why:
             why = f"the ordinary numbers are right. What is special here: {special}."
         raise NotYet(tried, where, "", why, advice)
     return ran
@@ -411,6 +410,7 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
 # --- 03.5 -----------------------------------------------------------------------------------------
 
 SEEDS = (7, 11), (2024, 5)
+HALF_A_ROW = "half a row further"
 
 
 def _dropout(answer: Callable[..., Any]) -> Passed:
@@ -423,6 +423,10 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
         runs = [*ran.came, *_ran(replace(trial, runs=1), answer).came]
         came = [run["result 0"] for run in runs]
         kept = [values != 0 for values in came]
+        if not all(np.isfinite(values).all() for values in came):
+            why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
+            advice = "multiply by the mask, and divide by keep."
+            raise NotYet(tried, "inf among the results", "numbers and 0", why, advice)
         large = x.size > 1000
         if large and np.array_equal(kept[0], kept[2]):
             why = (
@@ -500,10 +504,18 @@ def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
             tried, came, f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %", why, advice
         )
     alike = keep**2 + (1 - keep) ** 2  # of two numbers with chances of their own
-    same = float((kept[0][1:] == kept[0][:-1]).mean())
-    if abs(same - alike) > ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count)):
-        came = f"{number(100 * same)} % of the mask is as in the next row"
+    far = ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count))
+    for where, other in _elsewhere(kept[0]):
+        same = float((kept[0] == other).mean())
+        if abs(same - alike) <= far:
+            continue
+        came = f"{number(100 * same)} % of the mask is as {where}"
         why = "numbers share their fate: one draw was made for several of them."
+        if same == 1 and where == HALF_A_ROW:
+            why = (
+                "both halves of each row are the same: a call with the same seed and the same "
+                "number draws the same once more."
+            )
         raise NotYet(
             tried,
             came,
@@ -511,6 +523,20 @@ def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
             why,
             "draw for each number: let x be the reference.",
         )
+
+
+def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
+    """A mask as it is elsewhere: moved by rows and by columns, and mirrored."""
+    rows, columns = mask.shape
+    for k in range(1, rows // 2 + 1):
+        yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)
+    for k in sorted({1, 2, 3, *(columns // parts for parts in range(2, TILES + 1))}):
+        where = HALF_A_ROW if 2 * k == columns else f"{counted(k, 'column')} further"
+        yield where, np.roll(mask, -k, 1)
+    half = columns // 2
+    yield "in the mirrored row", mask[:, ::-1]
+    yield "in the mirrored column", mask[::-1]
+    yield "in the mirrored half", np.hstack([mask[:, half - 1 :: -1], mask[:, : half - 1 : -1]])
 
 
 LESSON = Lesson(

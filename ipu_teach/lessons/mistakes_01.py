@@ -206,6 +206,29 @@ def balance(jobs, tiles):
     return [i * tiles // len(jobs) for i in range(len(jobs))]
 
 
+# %% 01.2: longest first, in a snake
+# why:  longest first is right, and then they are dealt in a fixed order, there and back: nobody
+#   looks at what the tiles have by then.
+# next: give each job to the tile that has least so far.
+def balance(jobs, tiles):
+    placed = [0] * len(jobs)
+    for place, job in enumerate(sorted(range(len(jobs)), key=lambda job: -jobs[job])):
+        turn, tile = divmod(place, tiles)
+        placed[job] = tile if turn % 2 == 0 else tiles - 1 - tile
+    return placed
+
+
+# %% 01.2: longest first, in turn
+# why:  longest first is right, and then they are dealt round and round: the first tiles get the
+#   longer one every time.
+# next: give each job to the tile that has least so far.
+def balance(jobs, tiles):
+    placed = [0] * len(jobs)
+    for place, job in enumerate(sorted(range(len(jobs)), key=lambda job: -jobs[job])):
+        placed[job] = place % tiles
+    return placed
+
+
 # %% 01.2: shortest first
 # why:  the short jobs were placed first, and the long ones stick out.
 # next: which job is the hardest to place late? Place that one first.

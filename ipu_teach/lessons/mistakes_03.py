@@ -290,6 +290,13 @@ def lengths(graph, x, y, program):
     return out
 
 
+# %% 03.3: numpy's root
+# error in the answer: write expr.Sqrt( … )
+def lengths(graph, x, y, program):
+    length = np.sqrt(expr._1 * expr._1 + expr._2 * expr._2)
+    return popops.map(graph, length, [x, y], program)
+
+
 # %% 03.4: in HALF
 # why:  the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole
 #   numbers only, and the variance is the small difference of two of them.
@@ -521,3 +528,47 @@ def dropout(graph, x, seed, keep, program):
 # not yet: everything is dropped, whatever the seed
 def dropout(graph, x, seed, keep, program):
     return popops.mul(graph, x, 0.0, program)
+
+
+# %% 03.5: two halves with one draw
+# not yet: a call with the same seed and the same number draws the same once more
+def dropout(graph, x, seed, keep, program):
+    from ipu_teach import concat
+
+    half = x.shape[1] // 2
+    parts = [x[:, :half], x[:, half : 2 * half], x[:, 2 * half :]]
+    masks = [
+        poprand.bernoulli(graph, seed, 1, part, FLOAT, keep, program)
+        for part in parts
+        if part.num_elements
+    ]
+    mask = concat(masks, 1)
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: one draw for two columns
+# not yet: one draw was made for several of them
+def dropout(graph, x, seed, keep, program):
+    rows, half = x.shape[0], -(-x.shape[1] // 2)
+    mask = poprand.bernoulli(graph, seed, 1, x[:, :half], FLOAT, keep, program)
+    mask = mask.reshape((rows * half, 1)).broadcast(2, 1).reshape((rows, 2 * half))
+    mask = mask[:, : x.shape[1]]
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: half of the mask, mirrored
+# not yet: one draw was made for several of them
+def dropout(graph, x, seed, keep, program):
+    from ipu_teach import concat
+
+    half = -(-x.shape[1] // 2)
+    mask = poprand.bernoulli(graph, seed, 1, x[:, :half], FLOAT, keep, program)
+    mask = concat([mask, mask[:, : x.shape[1] - half].reverse(1)], 1)
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: divided by the mask
+# not yet: a mask has 0 where a number is dropped, and it divides
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
+    return popops.map(graph, expr._1 / expr._2 / keep, [x, mask], program)

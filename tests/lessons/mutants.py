@@ -118,7 +118,7 @@ HARMLESS = {
     },
     "04.3": {"graph.set_tile_mapping(vertex, i // TILES)": "any tile will do"},
     "04.4": {
-        f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7.5, {b}9.0, {c}3.25, {d}4.0]):": (
+        f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7500.5, {b}9000.0, {c}3250.25, {d}4000.0]):": (
             "these rows find all faults, too"
         )
         for a, b, c, d in (

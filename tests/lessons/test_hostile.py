@@ -458,3 +458,32 @@ def test_a_line_without_end_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
         print("few", flush=True)
         assert not sys.stdout.isatty()
     assert capsys.readouterr().out == "few\n"
+
+
+# --- what tells a mutant from a right codelet -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda codelet: codelet.__name__,
+        lambda codelet: codelet.__doc__,
+        lambda codelet: codelet.__mro__[1:],
+        lambda codelet: codelet.compute.__qualname__,
+        lambda codelet: list(vars(codelet)),
+        lambda codelet, seen=[0]: seen.append(0) or len(seen) % 8 < 3,
+    ],
+    ids=["name", "docstring", "classes", "compute", "attributes", "order"],
+)
+def test_a_mutant_is_found_by_running_it_and_by_nothing_else(tell: Any) -> None:
+    """A test that knows each of the eight codelets by such a mark does not pass: the marks are one,
+    or in another order each time."""
+    marks: list[Any] = []
+    check("04.4", lambda codelet: marks.append(tell(codelet)) or True)
+    assert len(marks) == 8
+    verdicts = [
+        bool(check("04.4", lambda codelet, mark=mark: tell(codelet) == mark))
+        for mark in (marks[0], True)
+        for _ in range(4)
+    ]
+    assert not all(verdicts) and len({repr(mark) for mark in marks}) <= 2
