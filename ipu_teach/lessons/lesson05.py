@@ -3,7 +3,6 @@ known mistakes by name."""
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -26,7 +25,7 @@ from ipu_teach.lessons.judging import (
     quoted,
     returned,
 )
-from ipu_teach.lessons.mistakes import Reason, suspects
+from ipu_teach.lessons.mistakes import suspects
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
 from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly, narrowed, refuse_fixed_tiles
 from ipu_teach.lessons.verdict_panel import Bars, number
@@ -86,26 +85,10 @@ def _refuse_wrong(ran: Ran, exercise: str) -> None:
         if not why:  # what goes wrong with a product goes wrong with one in pieces, too
             advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
             why, advice = replace(ran.trial, more=()).reason(ran, "05.1", advice=advice)
-        if ran.unwritten("result"):
-            why, advice = _unstored(ran) or (
-                "nothing was written into result.",
-                "give each vertex an element of result as its output.",
-            )
+        if not why and ran.unwritten("result"):
+            why = "nothing was written into result."
+            advice = "give each vertex an element of result as its output, and store: self.out = …"
         raise NotYet(ran.trial.tried, found.words, quoted(found.right), why, advice)
-
-
-def _unstored(ran: Ran) -> Reason | None:
-    """Why nothing was written, if a codelet stores into no field."""
-    for compute_set in ran.graph.compute_sets:
-        for table in compute_set.tables.values():
-            done = {step.opname for step in dis.get_instructions(table.codelet.compute)}
-            if not done & {"STORE_ATTR", "STORE_SUBSCR"}:
-                why = (
-                    f"compute() of {table.codelet.__name__} stores into no field: what it returns, "
-                    "or gives a name without `self.`, is gone when it ends."
-                )
-                return why, "store it in the Output: self.out = …"
-    return None
 
 
 # --- 05.1 -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -309,6 +309,12 @@ def _missplit(report: Report, came: tuple[Any, ...], right: tuple[int, int]) -> 
     return why, advice or "which variables are live at place 0, 1, 2, …?"
 
 
+def _comes_to(hers: Any, *case: Any) -> bool:
+    """Whether a known mistake, the last of the arguments, comes to hers on a case."""
+    *given, like = case
+    return bool(like(*given) == hers)
+
+
 def _copied(answer: Callable[..., Any]) -> Passed:
     for case, away in [(case, away) for special, case, away in _split_cases() if not special]:
         report = case.report(away)
@@ -319,9 +325,8 @@ def _copied(answer: Callable[..., Any]) -> Passed:
             came = call_made(answer, tried, report, place)
             if plain(came) != right:
                 live = "which variables are live there, and how many bytes have they?"
-                why, advice = first(
-                    suspects("06.w1"), lambda like, at=(report, place), hers=came: like(*at) == hers
-                )
+                known = partial(_comes_to, came, report, place)
+                why, advice = first(suspects("06.w1"), known)
                 said = returned(came) if plain(came) is None else number(came)
                 raise NotYet(tried, said, number(right), why, advice or live)
     return Passed("three reports, step by step, with vertices on their data's tile and beside it")
@@ -600,9 +605,8 @@ def _retyped(answer: Callable[..., Any]) -> Passed:
         came = call_made(answer, tried, pair.before, pair.after)
         if came != pair.changed[0]:
             advice = 'compare(before, after).of("variables")'
-            why, known = first(
-                suspects("06.w2"), lambda like, p=pair, hers=came: like(p.before, p.after) == hers
-            )
+            like = partial(_comes_to, came, pair.before, pair.after)
+            why, known = first(suspects("06.w2"), like)
             raise NotYet(tried, returned(came), quoted(pair.changed[0]), why, known or advice)
     return Passed("two pairs of reports")
 
@@ -674,14 +678,14 @@ class Disc:
     counts: nobody really waits. What is on it is had by reading alone."""
 
     def __init__(self, rows: Array) -> None:
-        log: list[int] = []  # how many rows each read gave
+        log = self._log = list[int]()  # how many rows each read gave
 
         def read(first: int, count: int) -> Array:
             found: Array = rows[first : first + min(count, AT_ONCE)].copy()
             log.append(len(found))
             return found
 
-        self._read, self._log, self._length = read, lambda: tuple(log), len(rows)
+        self._read, self._length = read, len(rows)
 
     def __len__(self) -> int:
         return self._length
@@ -693,17 +697,12 @@ class Disc:
     @property
     def reads(self) -> int:
         """How often it was read."""
-        return len(self._log())
-
-    @property
-    def given(self) -> int:
-        """How many rows all reads gave."""
-        return sum(self._log())
+        return len(self._log)
 
     @property
     def seconds(self) -> float:
         """How long all reads took."""
-        return EACH_READ * self.reads + EACH_ROW * self.given
+        return EACH_READ * self.reads + EACH_ROW * sum(self._log)
 
 
 def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
@@ -765,8 +764,8 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> _Fed:
         engine.run()
         more = next(rest, None) is not None
     report = engine.report
-    rows = np.array(seen).reshape(-1, ROW)
-    return _Fed(replace(report, host=_clocked(report, waits)), rows, waits[0], more)
+    came = np.array(seen).reshape(-1, ROW)
+    return _Fed(replace(report, host=_clocked(report, waits)), came, waits[0], more)
 
 
 def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
@@ -939,8 +938,8 @@ def _places(answer: Callable[..., Any]) -> Passed:
             lambda like: bool(ran.trial.of(like).report.total_cycles == ran.cycles),
             crossing=number(int(ran.report.exchange_bytes_per_tile[0].sum())),
         )
-        why = known if any(known) else _why_late(ran.report)
-        raise NotYet(tried, "the right sums, too late", "", *why, bars)
+        reason = known if any(known) else _why_late(ran.report)
+        raise NotYet(tried, "the right sums, too late", "", *reason, bars)
     bound = least_cycles(ran.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     return Passed(
         f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",

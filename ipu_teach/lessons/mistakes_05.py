@@ -485,7 +485,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: returned, not stored
-# not yet: compute() of DotProduct stores into no field
+# not yet: compute() returns its result, and nobody takes it
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
