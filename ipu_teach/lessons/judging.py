@@ -43,7 +43,7 @@ from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.mistakes import Mistake, Reason, first, given_to, suspects
 from ipu_teach.lessons.precision import in_float64
 from ipu_teach.lessons.shared import Shared, line_for
-from ipu_teach.lessons.time_limit import TooLong, as_it_was, put_back, within
+from ipu_teach.lessons.time_limit import Stopped, TooLong, as_it_was, put_back, within
 from ipu_teach.lessons.verdict_panel import Bars, number
 
 TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
@@ -295,7 +295,7 @@ def said_by(error: BaseException) -> str:
     """An error's class and message; its class alone where it cannot say its message."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
-    except Exception:
+    except BaseException:  # whatever its __str__ raises
         text = ""
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
@@ -315,6 +315,11 @@ def line_of(error: BaseException) -> str:
     return ""
 
 
+def _interrupts(error: BaseException | None) -> bool:
+    """Whether it is an interruption, the learner's or the clock's, and no class of an answer's."""
+    return type(error) in (KeyboardInterrupt, Stopped)
+
+
 class answering:
     """Around every call into the learner's code. What that rebinds of what checks use is put back
     at once."""
@@ -327,9 +332,8 @@ class answering:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         put_back()
         # SystemExit too
-        if error is not None and not isinstance(
-            error, (NotYet, NotAttempted, Broken, KeyboardInterrupt)
-        ):
+        ours = isinstance(error, (NotYet, NotAttempted, Broken)) or _interrupts(error)
+        if error is not None and not ours:
             raise Broken(self.tried, error) from error
 
 
@@ -361,9 +365,9 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
 def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
     try:
         return _in_words(judge, answers, name)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # an answer that is no plain value, or a mistake of ours
+        if _interrupts(error):
+            raise
         why = (
             "the answer is something that cannot be looked at, or the check itself has a fault. It "
             "was not judged."

@@ -281,10 +281,17 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
 
     The first prediction is locked and stays. It is marked for being made, never for being right.
     One that an earlier lesson asked comes back as `predict("01.0 again", …)`, with other numbers:
-    what is asked is shown until it is answered, and then the machine runs and answers too. Raises
-    `UnknownExerciseError`, and `AnswerKindError` for what is no prediction.
+    what is asked is shown until it is answered, and then the machine runs and answers too. What is
+    no prediction is not locked, and it is said what one is. Raises `UnknownExerciseError`.
     """
     question = find_question(name)
+    if value is not _MISSING and not is_blank(value) and actual is _MISSING:
+        try:
+            question.values(value)
+        except AnswerKindError as error:
+            rows = (("came", error.tried), ("next", error.next_step))
+            asked = (("asked", question.drawn().asks),) if isinstance(question, Later) else ()
+            return Panel(f"{name} {question.title}: no prediction yet", "○", (*asked, *rows))
     if isinstance(question, Later):
         return _asked_again(question, value, actual)
     locked = _locked(question)

@@ -425,7 +425,7 @@ def _merge(answer: Callable[..., Any]) -> Passed:
         runs.append(_two_supersteps(answer, values))
     reports = [ran.report for ran in runs]
     most = max(report.num_steps for report in reports)
-    tried = f"the values of 4 rows of readings, and {most} supersteps in each run"
+    tried = f"the values of 4 rows of readings, and {counted(most, 'superstep')} in each run"
     # Each tile needs a number of its right neighbour's, and has four numbers to read or write.
     bound = least_cycles(
         reports[0], supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES

@@ -6,6 +6,7 @@ from the page, light or dark, but for its left edge. Everything is escaped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -37,6 +38,11 @@ def number(value: float) -> str:
     """A number as a lesson prints it: whole ones with their thousands, others with 4 significant
     digits."""
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A number with its unit, of which there may be one."""
+    return f"{number(value)} {re.sub('s(?= |$)', '', unit, count=1) if value == 1 else unit}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -86,8 +92,7 @@ class Bars:
         return [
             (
                 label,
-                f"|{'#' * round(BAR * self._share(value)):{BAR}}| {number(value)} "
-                f"{self.unit}{over}",
+                f"|{'#' * round(BAR * self._share(value)):{BAR}}| {amount(value, self.unit)}{over}",
             )
             for label, value, over in self._lines()
         ]
@@ -115,7 +120,7 @@ class Bars:
                 '<div aria-hidden="true" style="width:16em;height:.8em;border:1px '
                 f'solid;margin:.2em 0">{bar}</div>'
             )
-            words = escape(f"{number(value)} {self.unit}{over}")
+            words = escape(f"{amount(value, self.unit)}{over}")
             rows.append(_row(label, box + words))
         return "".join(rows)
 
