@@ -125,7 +125,8 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
             )
     return Passed(
         f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone; and "
-        f"{LARGER} tiles"
+        f"{LARGER} tiles",
+        evidence=ran.report,
     )
 
 
@@ -369,7 +370,7 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
         draws = partial(show.tile, ran.report, int(np.argmax(_vertices(ran))))
         raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars, draws)
     bound = least_cycles(ran.report, 1, touched=FLOAT.size * ROWS * COLS)
-    return Passed(f"six shapes, each cut as asked; below, {tried}", bars, bound=bound)
+    return Passed(f"six shapes, each cut as asked; below, {tried}", bars, ran.report, bound=bound)
 
 
 def _too_late(ran: Ran) -> tuple[str, str]:
@@ -469,7 +470,7 @@ def _two_halves(answer: Callable[..., Any]) -> Passed:
             why = "two vertices of one compute set work at the same time, on a worker each."
             raise NotYet(trial.tried, came, "2", why, "one compute set, and both vertices in it.")
         ran.refuse_other_tiles([0], "that is where the row lies.", "map both vertices to tile 0.")
-    return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile")
+    return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile", evidence=ran.report)
 
 
 # --- 05.4 -----------------------------------------------------------------------------------------
@@ -560,7 +561,7 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
             bars,
         )
     within = f"{tried}; its fullest tile holds {number(held)} bytes of {number(limit)}"
-    return Passed(within, bars, bound=least_cycles(report, 1))
+    return Passed(within, bars, report, bound=least_cycles(report, 1))
 
 
 def _in_turn(cut: str) -> Callable[..., Any]:

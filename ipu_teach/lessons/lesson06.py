@@ -208,7 +208,8 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
     raise_first(wrong)
     return Passed(
         f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is live "
-        "there"
+        "there",
+        evidence=[_peak(case) for _, case in _peak_cases()],
     )
 
 
@@ -290,7 +291,8 @@ def _splits(answer: Callable[..., Any]) -> Passed:
     raise_first(wrong)
     return Passed(
         f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two with "
-        "variables used twice"
+        "variables used twice",
+        evidence=[case.bytes for _, case, _ in _split_cases()],
     )
 
 
@@ -329,7 +331,8 @@ def _copied(answer: Callable[..., Any]) -> Passed:
                 why, advice = first(suspects("06.w1"), known)
                 said = returned(came) if plain(came) is None else number(came)
                 raise NotYet(tried, said, number(right), why, advice or live)
-    return Passed("three reports, step by step, with vertices on their data's tile and beside it")
+    about = "three reports, step by step, with vertices on their data's tile and beside it"
+    return Passed(about, evidence=[case.bytes for _, case, away in _split_cases() if away])
 
 
 # --- 06.3 -----------------------------------------------------------------------------------------
@@ -596,7 +599,10 @@ def _changes(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 tried, ", ".join(came), ", ".join(pair.changed), *_change_mistake(pair, came)
             )
-    return Passed(f"{len(_pairs())} pairs of reports, two with each kind of change")
+    return Passed(
+        f"{len(_pairs())} pairs of reports, two with each kind of change",
+        evidence=[pair.changed for pair in _pairs()],
+    )
 
 
 def _retyped(answer: Callable[..., Any]) -> Passed:
@@ -608,7 +614,7 @@ def _retyped(answer: Callable[..., Any]) -> Passed:
             like = partial(_comes_to, came, pair.before, pair.after)
             why, known = first(suspects("06.w2"), like)
             raise NotYet(tried, returned(came), quoted(pair.changed[0]), why, known or advice)
-    return Passed("two pairs of reports")
+    return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
 def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:

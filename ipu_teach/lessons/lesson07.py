@@ -112,7 +112,9 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
         name: where for name, (_, right) in cases.items() if (where := _apart(results[name], right))
     }
     if not wrong:
-        return Passed(f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss")
+        found = [np.round(np.asarray(part, float), 5) + 0.0 for r in results.values() for part in r]
+        about = f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss"
+        return Passed(about, evidence=found)
     told = next(iter(wrong))
     batch, right = cases[told]
 
@@ -288,7 +290,8 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
     why = "a Python loop wrote every step down, and each would take memory for its code."
     refuse_growing(sizes, "batches", why, "write one step down, and say Repeat(steps, step).")
     return Passed(
-        "5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow"
+        "5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow",
+        evidence=losses,
     )
 
 
@@ -519,7 +522,9 @@ def _train(answer: Callable[..., Any]) -> Passed:
         advice = "connect the pixels as numbers from 0 to 1, each batch beside its labels."
         raise NotYet(whole.tried, f"{whole.share:.4g}", expected, why, advice)
     return Passed(
-        f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say nothing"
+        f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say "
+        "nothing",
+        evidence=[run.share for run in runs],
     )
 
 
@@ -750,7 +755,11 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             why = "more is sent than the pixels of one batch."
         advice = "send UNSIGNED_CHAR; turn it on the tile."
         raise NotYet(told, f"{number(worst)} B a pixel from the host", "", why, advice, bars)
-    return Passed("3 sizes of batches, two of each, every grey level", bars)
+    return Passed(
+        "3 sizes of batches, two of each, every grey level",
+        bars,
+        [np.rint(255 * c["images"]) for c in ran.came],
+    )
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
@@ -867,7 +876,11 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             wide, was = stream.buffering_depth, tried
     bars = Bars(100 * EXPOSED, 100 * worst[0], "% of the time, waiting for the reader")
     if worst[0] <= EXPOSED:
-        return Passed(f"{len(READERS)} readers, {count} steps each; below, the longest wait", bars)
+        return Passed(
+            f"{len(READERS)} readers, {count} steps each; below, the longest wait",
+            bars,
+            (worst, wide),
+        )
     asked = type(callback).prefetch is StreamCallback.prefetch
     why = (
         f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: they "
@@ -918,7 +931,7 @@ def _counting_up(answer: Any) -> Passed:
         elif firsts == list(range(rounds)):
             why, advice = "it begins at 0.", "count first, and fill then."
         raise NotYet(tried, quoted(firsts), quoted(list(range(1, rounds + 1))), why, advice)
-    return Passed(tried)
+    return Passed(tried, evidence=firsts)
 
 
 def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, StreamCallback]:

@@ -77,9 +77,12 @@ def _hashed(words: Iterable[str]) -> str:
 def text_of(answer: Any) -> str:
     """An answer as it was written. Raises what Python raises where there is no text of it.
 
-    Python finds a class by its module's file, which a notebook has not: here by its compute().
+    Python finds a class by its module's file, which a notebook has not: here by its compute(), or
+    by the first of its functions.
     """
-    compute = getattr(answer, "compute", None) if isinstance(answer, type) else None
+    own = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
+    compute = getattr(answer, "compute", None) if own else None
+    compute = compute or next(iter(own), None)
     if compute is None:
         return dedent(inspect.getsource(answer)).rstrip()
     code = inspect.unwrap(compute).__code__

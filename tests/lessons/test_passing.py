@@ -305,7 +305,7 @@ def test_bars_show_the_least() -> None:
 # --- evidence -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [e.name for e in EXERCISES if e.name < "05"])
+@pytest.mark.parametrize("name", [e.name for e in EXERCISES])
 def test_no_line_is_made_of_nothing(name: str, solution: Any) -> None:
     """The digest is that of something: an empty one would be the same for all that anybody does."""
     check(name, *solution(name))
