@@ -11,6 +11,7 @@ import numpy as np
 
 from ipu_teach import FLOAT, HALF, Tensor, show
 from ipu_teach.errors import counted
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import NotAttempted, NotYet, Passed, answering, compare, raise_first
 from ipu_teach.lessons.mistakes import first, suspects
@@ -152,6 +153,7 @@ LESSON = Lesson(
     "Meet the machine",
     35,
     (
+        *warmups.of_lesson("00"),
         Question(
             "00.0",
             "What one tile can read",

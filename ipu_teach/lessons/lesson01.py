@@ -33,6 +33,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
@@ -742,8 +743,9 @@ LATER = (
 LESSON = Lesson(
     "01",
     "Bulk synchronous parallel",
-    50,
+    60,
     (
+        *warmups.of_lesson("01"),
         Question(
             "01.0",
             "One slow tile",

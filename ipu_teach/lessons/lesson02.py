@@ -18,6 +18,7 @@ from ipu_teach.errors import (
     UninitialisedReadError,
     counted,
 )
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
@@ -602,8 +603,9 @@ LATER = (
 LESSON = Lesson(
     "02",
     "Variables, mapping, programs",
-    50,
+    75,
     (
+        *warmups.of_lesson("02"),
         Question(
             "02.0",
             "What a transpose moves",

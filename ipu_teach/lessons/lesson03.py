@@ -13,6 +13,7 @@ import numpy as np
 
 from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
 from ipu_teach.errors import counted
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
@@ -542,8 +543,9 @@ def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
 LESSON = Lesson(
     "03",
     "PopLibs: operations and views",
-    45,
+    70,
     (
+        *warmups.of_lesson("03"),
         Question(
             "03.0",
             "A matrix plus its transpose",

@@ -14,6 +14,7 @@ import numpy as np
 from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.traced import VERTEX_OVERHEAD
 from ipu_teach.errors import ComputeSetRaceError, counted
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import MEMORY_BYTES_PER_CYCLE, Bound
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
@@ -707,8 +708,9 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
 LESSON = Lesson(
     "04",
     "Vertices, codelets, compute sets",
-    55,
+    80,
     (
+        *warmups.of_lesson("04"),
         Question(
             "04.0",
             "Seven vertices on a tile",

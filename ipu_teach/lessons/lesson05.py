@@ -682,7 +682,7 @@ def _filled(answer: Callable[..., Any]) -> Passed:
 LESSON = Lesson(
     "05",
     "Matrix-vector and matmul optimisation",
-    65,
+    110,
     (
         Exercise(
             "05.w1",

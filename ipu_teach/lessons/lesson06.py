@@ -1026,7 +1026,7 @@ def _order(answer: Any) -> Passed:
 LESSON = Lesson(
     "06",
     "Profiling",
-    65,
+    95,
     (
         Exercise(
             "06.w1",

@@ -1000,7 +1000,7 @@ def _in_order(tried: str, seen: Array, batches: Array, clock: _Clock) -> None:
 LESSON = Lesson(
     "07",
     "MNIST logistic regression",
-    60,
+    80,
     (
         Exercise(
             "07.w1",

@@ -237,3 +237,17 @@ def largest_side(tiles, bytes_per_tile):
 # not yet: it gives the same whatever it is given
 def largest_side(tiles, bytes_per_tile):
     return 15334
+
+
+# %% 00.w1: divided instead of the rest
+# why:  this is how often all tiles had one before. Asked is what remains.
+# next: % gives the rest of a division.
+def tile_of(i, tiles):
+    return i // tiles
+
+
+# %% 00.w1: one too far
+# why:  the first element goes to tile 0, and this begins at tile 1.
+# next: tiles count from 0, and so does i.
+def tile_of(i, tiles):
+    return (i + 1) % tiles

@@ -697,3 +697,31 @@ culprit = ("thirds", 3, 3)
 # %% 01.5: vertices that are not there
 # not yet: thirds has the vertices 0 to 4
 culprit = ("thirds", 9, 10)
+
+
+# %% 01.w1: rounded down
+# why:  a cycle that has begun is paid in full, and this drops it.
+# next: round up: -(-size // 4), or math.ceil(size / 4).
+def message_cycles(size):
+    return size // 4
+
+
+# %% 01.w1: one cycle more
+# why:  a cycle was added in any case: 16 bytes are 4 cycles, and not 5.
+# next: round up only what does not come out even.
+def message_cycles(size):
+    return size // 4 + 1
+
+
+# %% 01.w2: how much it has
+# why:  this is what the emptiest tile has. Asked is which tile that is.
+# next: load.index( ) says where a number stands.
+def emptiest(load):
+    return min(load)
+
+
+# %% 01.w2: the fullest
+# why:  this is the fullest tile.
+# next: take the smallest of load.
+def emptiest(load):
+    return load.index(max(load))

@@ -699,3 +699,49 @@ def copying(graph, source, target, values, mapped, written):
     if written:
         graph.set_initial_value(source, values)
     return Copy(source, target)
+
+
+# %% 02.w1: without the last
+# why:  the last, short grain was left out.
+# next: round up: -(-count // grain).
+def grains_of(count, grain):
+    return count // grain
+
+
+# %% 02.w1: one more in any case
+# why:  where it comes out even, there is no short grain: 8 elements are 2 grains of 4.
+# next: round up only what does not come out even.
+def grains_of(count, grain):
+    return count // grain + 1
+
+
+# %% 02.w2: the row of b
+# why:  this is where row i of a lies. b[i, j] gets a[j, i], which is in row j.
+# next: which of the two is the row of a?
+def source_tile(rows, i, j):
+    return rows[i]
+
+
+# %% 02.w2: the row itself
+# why:  this is the number of the row, and not the tile on which it lies.
+# next: look it up in rows.
+def source_tile(rows, i, j):
+    return j
+
+
+# %% 02.w3: once
+# why:  it is done once, and not again and again.
+# next: put it into RepeatWhileTrue, as its body.
+def to_zero(graph, left):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    return body
+
+
+# %% 02.w3: three times
+# why:  it is done three times, whatever left holds.
+# next: let the device look: RepeatWhileTrue(Sequence(), left, body).
+def to_zero(graph, left):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    return Repeat(3, body)

@@ -572,3 +572,44 @@ def dropout(graph, x, seed, keep, program):
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
     return popops.map(graph, expr._1 / expr._2 / keep, [x, mask], program)
+
+
+# %% 03.w1: x itself
+# why:  this is x as it was: no call was made with it.
+# next: return what popops.exp gives back.
+def powers(graph, x, program):
+    return x
+
+
+# %% 03.w1: the root
+# why:  this is the square root.
+# next: call popops.exp.
+def powers(graph, x, program):
+    return popops.sqrt(graph, popops.mul(graph, x, x, program), program)
+
+
+# %% 03.w2: without the one
+# why:  this is twice x, and 1 is missing.
+# next: expressions take + as well: 2 * expr._1 + 1.
+def twice_and_one(graph, x, program):
+    return popops.map(graph, 2 * expr._1, [x], program)
+
+
+# %% 03.w2: the one first
+# why:  1 was added first, and then all of it was doubled.
+# next: times before plus, as in Python.
+def twice_and_one(graph, x, program):
+    return popops.map(graph, 2 * (expr._1 + 1), [x], program)
+
+
+# %% 03.w3: the largest
+# why:  this is the largest of each column.
+# next: leave the word out: without one it adds up.
+def column_sums(graph, x, program):
+    return popops.reduce(graph, x, [0], program, "MAX")
+
+
+# %% 03.w3: one for each row
+# not yet: a tensor of shape (13,)
+def column_sums(graph, x, program):
+    return popops.reduce(graph, x, [1], program)

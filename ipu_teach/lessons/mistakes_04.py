@@ -1128,3 +1128,57 @@ def estimate(length, new):
 # not yet: which is no number
 def estimate(length, new):
     return f"{7 + 4 * length + new} cycles"
+
+
+# %% 04.w1: doubled
+# why:  each number was doubled.
+# next: divide by 2.
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[i] = 2 * self.x[i]
+
+
+# %% 04.w1: as it came
+# why:  out is x as it came.
+# next: divide each by 2 on the way.
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[i] = self.x[i]
+
+
+# %% 04.w2: on tile 0
+# not yet: a vertex works where it is mapped to
+def one_vertex(graph, x, out):
+    largest = graph.add_compute_set("largest")
+    graph.set_tile_mapping(graph.add_vertex(largest, Largest, x=x, out=out), 0)
+    return Execute(largest)
+
+
+# %% 04.w2: without a tile
+# error in the answer: is on no tile
+def one_vertex(graph, x, out):
+    largest = graph.add_compute_set("largest")
+    graph.add_vertex(largest, Largest, x=x, out=out)
+    return Execute(largest)
+
+
+# %% 04.w3: equal pieces
+# why:  n // 6 for each drops what does not come out even: the last numbers are in no piece.
+# next: multiply first: k * n // 6.
+def piece(n, k):
+    return k * (n // 6), (k + 1) * (n // 6)
+
+
+# %% 04.w3: where it begins, and how many
+# why:  the second is how many numbers it has. Asked is where it ends.
+# next: the piece after it begins there: (k + 1) * n // 6.
+def piece(n, k):
+    return k * n // 6, (k + 1) * n // 6 - k * n // 6
