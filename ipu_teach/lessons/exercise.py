@@ -227,8 +227,9 @@ def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
     padded = exercise_meant(str(name)) if isinstance(name, (str, float)) else ""
     near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
     numbers = ", ".join(lesson.number for lesson in catalogue())
+    like = next(one for one in found if ".w" not in one)
     raise UnknownExerciseError(f"""There is no {what} {shown(name)}.
-        next:  {near}Names are text, as {next(iter(found))!r}; there are some for the lessons
+        next:  {near}Names are text, as {like!r}; there are some for the lessons
         {numbers}.""")
 
 

@@ -178,7 +178,8 @@ class NotYet(Exception):
         """The same with more of a reason."""
         said = dict(self.rows)
         said["why"] = f"{said['why']} {why}".strip()
-        return NotYet(*said.values(), self.bars, self.draws)
+        words = said["tried"], said["came"], said["expected"], said["why"], said["next"]
+        return NotYet(*words, self.bars, self.draws)
 
 
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
@@ -258,7 +259,9 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
             f"write expr.{name.capitalize()}( … ), which makes a part of the expression.",
         )
     found = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", str(error))
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))) if found else ():
+    if found is None:
+        return None
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         names = frame.f_globals | frame.f_locals
         if frame.f_code.co_filename.startswith(str(PACKAGE)):
             continue
@@ -269,7 +272,7 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
                 called = getattr(called, part, None)
             made = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
             own = str(getattr(called, "__module__", "")).startswith("ipu_teach.")
-            if own and getattr(made, "__qualname__", "") == found[1]:
+            if callable(called) and own and getattr(made, "__qualname__", "") == found[1]:
                 takes = [
                     p.name
                     for p in inspect.signature(called).parameters.values()

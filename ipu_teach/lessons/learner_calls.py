@@ -289,9 +289,9 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
         try:
             question.values(value)
         except AnswerKindError as error:
-            rows = (("came", error.tried), ("next", error.next_step))
+            told = (("came", error.tried), ("next", error.next_step))
             asked = (("asked", question.drawn().asks),) if isinstance(question, Later) else ()
-            return Panel(f"{name} {question.title}: no prediction yet", "○", (*asked, *rows))
+            return Panel(f"{name} {question.title}: no prediction yet", "○", (*asked, *told))
     if isinstance(question, Later):
         return _asked_again(question, value, actual)
     locked = _locked(question)

@@ -319,8 +319,8 @@ class Trial:
         `nearest`: of several that do, the one whose program has steps most like hers. `figures`:
         for the words.
         """
-        if any(found := lost(hers.graph, not hers.blank)):
-            return found
+        if any(words := lost(hers.graph, not hers.blank)):
+            return words
         few = replace(self, runs=runs or self.runs)
         last: list[Ran] = []
 

@@ -76,7 +76,7 @@ def _halves(answer: Any) -> Passed:
 
 LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}
 DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
-ROW = np.float32([3, -1.5, 0.25, 8, -6])
+ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW]), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
 ONE_VERTEX = Trial(
