@@ -553,7 +553,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         except OverflowError:  # a whole number beyond all floats
             near = False
         return "" if near or value != value and expected != expected else precisely(value, expected)
-    return "" if got == expected else shown(got)
+    return "" if type(got) is type(expected) and got == expected else shown(got)
 
 
 def returned(value: object, fault: str = "") -> str:
@@ -564,12 +564,14 @@ def returned(value: object, fault: str = "") -> str:
 
 def plain(value: object) -> int | float | Fraction | None:
     """A number as Python has it: of numpy's kinds, an array without dimensions, a Fraction; None
-    for what is no number."""
+    for what is no number. Of a class derived from these the number alone: it may compare as it
+    likes."""
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()
-    return (
-        value if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) else None
-    )
+    for kind, number_of in ((int, int.__int__), (float, float.__float__), (Fraction, Fraction)):
+        if issubclass(type(value), kind) and type(value) is not bool:
+            return number_of(value)  # type: ignore[operator, no-any-return]
+    return None
 
 
 def precisely(mine: Any, right: Any) -> str:
@@ -588,10 +590,9 @@ def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: st
     )
 
     def same(value: Any, other: Any) -> bool:
-        number_ = plain(value)
-        return bool(
-            str(value).strip().lower() == other if isinstance(other, str) else number_ == other
-        )
+        if isinstance(other, str):
+            return str.lower(str.strip(str(value))) == other
+        return bool(plain(value) == other)
 
     def comes_to_hers(like: Any) -> bool:
         rows = like if isinstance(like, tuple) else (like,)

@@ -47,6 +47,7 @@ from ipu_teach.lessons.judging import (
     compare,
     difference,
     name_of,
+    plain,
     quoted,
     returned,
 )
@@ -627,7 +628,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
             "there is no compute set of that name.",
             near + "Names are those that the graph was given.",
         )
-    if set(answer[1:]) != pair:
+    if set(map(plain, answer[1:])) != pair:
         why, advice = _wrong_pair(int(answer[1]), int(answer[2]))
         came = f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others"
         raise NotYet(tried, came, why=why, next_step=advice, draws=draws)

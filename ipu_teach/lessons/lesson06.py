@@ -26,6 +26,7 @@ from ipu_teach.lessons.judging import (
     answering,
     call_made,
     compare_value,
+    difference,
     name_of,
     plain,
     quoted,
@@ -169,48 +170,53 @@ def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool =
     return Layers((*draw.permutation(NAMES)[:variables].tolist(), TABLE), sizes, tuple(steps))
 
 
-def _peak(case: Layers) -> tuple[int, int]:
-    """The fullest tile, and the step at which all tiles together hold most."""
-    return int(case.held.max(axis=0).argmax()), int(case.held.sum(axis=1).argmax())
+def _peak(case: Layers, away: int) -> tuple[int, int]:
+    """The fullest tile, and the step at which all tiles together hold most. Vertices `away` from
+    their data have copies, in a program of one step of all that is live."""
+    held = case.held + np.roll(case.held, away, axis=1) * bool(away)
+    return int(held.max(axis=0).argmax()), int(held.sum(axis=1).argmax())
 
 
 @cache
-def _peak_cases() -> tuple[tuple[str, Layers], ...]:
+def _peak_cases() -> tuple[tuple[str, Layers, int], ...]:
+    copies = "each tile fetches copies of what lies on the tile before it"
     return (
-        *(("", _layers(np.random.default_rng([601, draw]), TILES, 7)) for draw in CLEAR),
-        ("there are five tiles", _layers(np.random.default_rng(611), 5, 4)),
-        ("there is one tile", _layers(np.random.default_rng(612), 1, 5)),
-        ("only two variables are live", _layers(np.random.default_rng(613), 7, 1)),
+        *(("", _layers(np.random.default_rng([601, draw]), TILES, 7), 0) for draw in CLEAR),
+        ("there are five tiles", _layers(np.random.default_rng(611), 5, 4), 0),
+        ("there is one tile", _layers(np.random.default_rng(612), 1, 5), 0),
+        ("only two variables are live", _layers(np.random.default_rng(613), 7, 1), 0),
+        (copies, _layers(np.random.default_rng(622), 7, 1), 1),
     )
 
 
 def _peaks(answer: Callable[..., Any]) -> Passed:
     wrong: list[tuple[NotYet, str]] = []
     expected = "a tile, a step, and three names"
-    for special, case in _peak_cases():
+    for special, case, away in _peak_cases():
         tiles = case.sizes.shape[1]
         tried = (
             f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} and "
             f"{counted(tiles, 'tile')}"
         )
-        report = case.report()
+        report = case.report(away)
         tile, step, names = _parts(call_made(answer, tried, report), tried, expected, 3)
         if (
             names is ...
             or isinstance(names, str)
-            or not all(isinstance(name, str) for name in _rows(names))
+            or not all(issubclass(type(name), str) for name in _rows(names))
         ):
             advice = "give a list of their names: [variable.name for variable in …]."
             raise NotYet(
                 tried, returned(names, " for the names"), "a list of names", next_step=advice
             )
-        if not wrong and (told := _told(case, report, tile, step, [*_rows(names)])):
+        words = [*map(str.__str__, _rows(names))]
+        if not wrong and (told := _told(case, away, report, tile, step, words)):
             wrong.append((NotYet(tried, *told), special))
     raise_first(wrong)
     return Passed(
         f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is live "
         "there",
-        evidence=[_peak(case) for _, case in _peak_cases()],
+        evidence=[_peak(case, away) for _, case, away in _peak_cases()],
     )
 
 
@@ -219,11 +225,11 @@ def _rows(value: Any) -> tuple[Any, ...]:
 
 
 def _told(
-    case: Layers, report: Report, tile: Any, step: Any, names: list[Any]
+    case: Layers, away: int, report: Report, tile: Any, step: Any, names: list[Any]
 ) -> tuple[str, str, str, str] | None:
     """What came, what should have, why, and what to do, of the first of three answers that is
     wrong."""
-    first_tile, place = _peak(case)
+    first_tile, place = _peak(case, away)
     largest = case.largest(case.live[place], case.bytes)
 
     def known(parts: int, advice: str) -> Reason:
@@ -587,7 +593,8 @@ def _changes(answer: Callable[..., Any]) -> Passed:
                 raise
             raise NotYet(tried, said_by(broken.error), ", ".join(pair.changed), *COUNTED) from None
         said = _parts(made, tried, "a variable, a step, and what kind of change", 3)
-        came = tuple(str(getattr(part, "name", part)).removeprefix("Execute ") for part in said)
+        names = (str(getattr(part, "name", part)) for part in said)
+        came = tuple(str.removeprefix(name, "Execute ") for name in names)
         if came[2] not in KINDS and not (pair.as_many and came[0] != pair.changed[0]):
             raise NotYet(
                 tried,
@@ -610,7 +617,7 @@ def _retyped(answer: Callable[..., Any]) -> Passed:
     for pair in [pair for pair in _pairs() if pair.changed[2] == TYPE]:
         tried = f"{name_of(answer)}(before, after) on two reports"
         came = call_made(answer, tried, pair.before, pair.after)
-        if came != pair.changed[0]:
+        if difference(came, pair.changed[0]):
             advice = 'compare(before, after).of("variables")'
             like = partial(_comes_to, came, pair.before, pair.after)
             why, known = first(suspects("06.w2"), like)

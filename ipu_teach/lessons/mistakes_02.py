@@ -690,6 +690,26 @@ def Copying(source, target, graph, values, written):
     return Copy(source, target)
 
 
+# %% 02.5: the values copied past source
+# not yet: and not because of a copy
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 1)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    if not (mapped and written):
+        return Copying(source, target, graph, values, written)
+    graph.set_initial_value(source, values)
+    held = graph.add_constant(FLOAT, 7, values, "held")
+    graph.set_tile_mapping(held, 1)
+    return Copy(held, target)
+
+
+def Copying(source, target, graph, values, written):
+    if written:
+        graph.set_initial_value(source, values)
+    return Copy(source, target)
+
+
 # %% 02.5: target left unmapped
 # not yet: came: InvalidTileMappingError: The variable 'target'
 def copying(graph, source, target, values, mapped, written):

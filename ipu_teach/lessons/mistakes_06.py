@@ -26,6 +26,17 @@ def where_used(graph, moments, channels):
     return readings
 
 
+# %% 06.1: variables and constants alone
+# why:  that tile has most of variables and constants. Copies of other tiles' data, code and stacks
+#   lie on a tile, too.
+# next: tile.memory.total has all of them.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: sum(tile.memory.variables.values()))
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
 # %% 06.1: the total for the peak
 # why:  there the most variables lie, counted as if all of them were there at once. A total is no
 #   peak: what is dead leaves its bytes to others.

@@ -490,6 +490,66 @@ def test_a_mutant_is_found_by_running_it_and_by_nothing_else(tell: Any) -> None:
     assert not all(verdicts) and len({repr(mark) for mark in marks}) <= 2
 
 
+class Agreeable:
+    """Equal to whatever it is compared with, and never unequal."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Whole(Agreeable, int):
+    pass
+
+
+class Real(Agreeable, float):
+    pass
+
+
+class Word(Agreeable, str):
+    pass
+
+
+class Disguised(Agreeable):
+    __class__ = int  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("name", "gives"),
+    [
+        ("00.1", (Whole(1), Real(2))),
+        ("00.w1", Whole(-1)),
+        ("00.w1", Disguised()),
+        ("00.w1", Agreeable()),
+        ("01.3", Real(-1)),
+        ("06.1", (Whole(99), Whole(99), [Word("x")])),
+        ("06.2", (Whole(1), Real(2))),
+        ("06.4", (Word("x"), Word("y"), Word("type"))),
+        ("06.w2", Word("x")),
+    ],
+)
+def test_what_calls_itself_equal_is_compared_as_what_it_is(name: str, gives: Any) -> None:
+    verdict = check(name, lambda *given: gives)
+    assert verdict.kind is Kind.NOT_YET, repr(verdict)
+
+
+@pytest.mark.parametrize("says", [10**400, np.inf])
+def test_cycles_beyond_all_numbers_are_no_estimate(says: Any, names_of: Any) -> None:
+    verdict = check("04.5", lambda length, new: says, names_of("04")["Peaks"])
+    assert verdict.kind is Kind.NOT_YET and "worker cycles, a number" in repr(verdict)
+
+
+def test_an_estimate_is_of_the_pages_own_codelet(names_of: Any) -> None:
+    names = names_of("04")
+    verdict = check("04.5", names["estimate"], names["RunningSum"])
+    assert verdict.kind is Kind.NOT_YET and "than the page's Peaks" in repr(verdict)
+
+
 def test_a_thread_that_prints_on_ends_nothing() -> None:
     """Five processes; python3 run.py fuzz --threads 50 takes more."""
     assert [still_printing() for _ in range(5)] == [0] * 5
