@@ -126,7 +126,7 @@ class Passed:
                 came,
                 "",
                 why,
-                "leave what things cost to the model: no set_perf_estimate, for one.",
+                "leave what things cost to the model. Does your answer say somewhere what they do?",
             )
 
     def rows(self) -> Rows:

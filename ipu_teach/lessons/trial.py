@@ -576,24 +576,24 @@ class Ran:
         ):
             cls, said = table.codelet, ""
             if table.estimates is not None and max(table.estimates, default=-1) >= 0:
-                said = f"graph.set_perf_estimate for a vertex of {cls.__name__}"
+                said = f"graph.set_perf_estimate says what a vertex of {cls.__name__} costs"
             elif cls in self.graph.codelets.estimators:
-                said = f"graph.register_perf_estimator for {cls.__name__}"
+                said = f"graph.register_perf_estimator says what {cls.__name__} costs"
             elif not str(
                 getattr(getattr(cls, "cycles", None), "__module__", "ipu_teach.")
             ).startswith("ipu_teach."):
                 said = f"{cls.__name__} has a cycles(self, target) of its own"
             if said:
                 why = (
-                    "here the cost decides, and it is what is counted from compute(), not what an "
-                    "answer says of itself."
+                    "here the cost decides. It is counted from compute(), and what an answer says "
+                    "of its own cost is not taken."
                 )
                 raise NotYet(
                     self.trial.tried,
                     said,
                     "cycles as they are counted",
                     why,
-                    "leave it out: the model counts.",
+                    "leave that out: the model counts.",
                 )
 
 

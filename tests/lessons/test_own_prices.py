@@ -62,7 +62,7 @@ def test_an_answer_does_not_say_itself_what_it_costs(
     verdict = check(name, faked, *more)
     rows = dict(verdict.rows)
     assert verdict.kind is Kind.NOT_YET, repr(verdict)
-    assert DOORS[door] in rows["came"] and rows["next"] == "leave it out: the model counts."
+    assert DOORS[door] in rows["came"] and rows["next"] == "leave that out: the model counts."
 
 
 def test_who_places_a_tensor_does_not_price_what_reads_it(
@@ -74,7 +74,7 @@ def test_who_places_a_tensor_does_not_price_what_reads_it(
         graph.register_perf_estimator(Total, lambda shapes, target: 1)
         return honest(graph, moments, channels)
 
-    assert "graph.register_perf_estimator for Total" in repr(check("06.6", faked))
+    assert "graph.register_perf_estimator says what Total costs" in repr(check("06.6", faked))
 
 
 class Priced(Vertex):
