@@ -562,16 +562,23 @@ def returned(value: object, fault: str = "") -> str:
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
 
-def plain(value: object) -> int | float | Fraction | None:
+Number = int | float | Fraction
+# by kind, how the number itself is had of whatever is derived from it
+NUMBERS: Mapping[type, Callable[[Any], Number]] = {
+    int: int.__int__,
+    float: float.__float__,
+    Fraction: Fraction,
+}
+
+
+def plain(value: object) -> Number | None:
     """A number as Python has it: of numpy's kinds, an array without dimensions, a Fraction; None
     for what is no number. Of a class derived from these the number alone: it may compare as it
     likes."""
     if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
         value = value.item()
-    for kind, number_of in ((int, int.__int__), (float, float.__float__), (Fraction, Fraction)):
-        if issubclass(type(value), kind) and type(value) is not bool:
-            return number_of(value)  # type: ignore[operator, no-any-return]
-    return None
+    same = next((same for kind, same in NUMBERS.items() if issubclass(type(value), kind)), None)
+    return same(value) if same is not None and type(value) is not bool else None
 
 
 def precisely(mine: Any, right: Any) -> str:

@@ -136,6 +136,10 @@ def _scores() -> dict[str, Any]:
     alone = _drawn(306, 4, 6)
     alone[:, 2] += 300
     cases["one number in each row is 300 above the others"] = alone
+    ends = np.array([[1], [-1]]) * [1, 0.875, 0.75, 0.625, 0.5]
+    cases["they reach the ends of FLOAT"] = np.float32(np.finfo(np.float32).max) * ends.astype(
+        np.float32
+    )
     cases["there is one row"] = _drawn(307, 1, 6)
     cases["there is one number in a row"] = _drawn(308, 7, 1)
     return cases

@@ -111,6 +111,16 @@ def softmax(graph, x, program):
     return popops.div(graph, powers, totals.reshape((x.shape[0], 1)), program)
 
 
+# %% 03.1: cut off below
+# not yet: What is special here: they reach the ends of FLOAT
+def softmax(graph, x, program):
+    x = popops.map(graph, expr.Max(expr._1, -1e30), [x], program)
+    largest = popops.reduce(graph, x, [1], program, "MAX").reshape((x.shape[0], 1))
+    powers = popops.exp(graph, popops.sub(graph, x, largest, program), program)
+    totals = popops.reduce(graph, powers, [1], program)
+    return popops.div(graph, powers, totals.reshape((x.shape[0], 1)), program)
+
+
 # %% 03.1: in place
 # not yet: is changed by the program
 def softmax(graph, x, program):
