@@ -1,0 +1,680 @@
+"""The exercises of lesson 08, Recomputation and liveness: what is right, and known mistakes by name.
+
+Orders of work are lists of (kind, layer). What is in memory when, and the least that suffices, is
+worked out here from where the kept layers are, and by going through a list with numbers in hand,
+and not from the answers' own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import (
+    FLOAT,
+    UNSIGNED_INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Report,
+    Tensor,
+    Vector,
+    Vertex,
+)
+from ipu_teach.errors import GraphMemoryAllocationError, counted
+from ipu_teach.lessons.bound import least_cycles
+from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.judging import (
+    MODELLED,
+    NotYet,
+    Pairs,
+    Passed,
+    answering,
+    call,
+    call_text,
+    compare,
+    name_of,
+    plain,
+    quoted,
+    returned,
+)
+from ipu_teach.lessons.mistakes import Reason, first, suspects
+from ipu_teach.lessons.programs import SYNC, TILES, graph_of
+from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
+from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.program import Execute, Program, Sequence as Steps
+from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
+from ipu_teach.types import Array
+
+KINDS = (FORWARD, RECOMPUTE, BACKWARD)
+Order = list[tuple[str, int]]
+
+
+def _listed(layers: int, keep: Sequence[int]) -> Order:
+    """The kit's own list, as plain tuples."""
+    return [(step.kind, step.layer) for step in recompute(layers, keep)]
+
+
+def most_alive(sizes: Sequence[int], keep: Sequence[int]) -> int:
+    """The most that inputs of these sizes take at once, if those of the layers in `keep` are kept
+    and the rest is computed again: from where the kept layers are, without a list of steps."""
+    starts = sorted({0, *keep})
+    ends = [*starts[1:], len(sizes)]
+    last, found = starts[-1], []
+    for layer in range(len(sizes) - 1):  # forward: the kept ones, what is read, what is made
+        here = {s for s in starts if s <= layer} | set(range(last, layer + 1)) | {layer, layer + 1}
+        found.append(sum(sizes[i] for i in here))
+    for place, end in enumerate(ends):  # backward: a segment is there whole
+        here = {*starts[: place + 1], *range(starts[place], end)}
+        found.append(sum(sizes[i] for i in here))
+    return max(found)
+
+
+def computed_again(layers: int, keep: Sequence[int]) -> int:
+    """How many layers are computed once more: all between two kept ones but the last, which makes
+    what is kept; none after the last kept one."""
+    starts = sorted({0, *keep})
+    return starts[-1] - len(starts) + 1
+
+
+# --- 08.w1 and 08.1 -------------------------------------------------------------------------------
+
+
+def _last_read(steps: Order, layer: int) -> int:
+    found = -1
+    for place, step in enumerate(steps):
+        if step[1] == layer:
+            found = place
+    return found
+
+
+def _last_reads(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(800)
+    cases: dict[str, tuple[Any, ...]] = {}
+    for layers, every in ((7, 3), (11, 4), (5, 2)):
+        layer = int(draw.integers(1, layers - 1))
+        cases[f"drawn, {layers} layers"] = _listed(layers, range(0, layers, every)), layer
+    cases["it is layer 0"] = _listed(5, [0, 2]), 0
+    cases["there is one layer"] = _listed(1, [0]), 0
+    return compare(answer, _last_read, cases, suspects("08.w1"))
+
+
+def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
+    """The bytes in memory while each step runs: an input is there from when it is made to its last
+    read before it is made anew; that of layer 0 from the start."""
+    there = np.zeros((len(steps), len(sizes)), bool)
+    for layer in range(len(sizes)):
+        made = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
+        read = [p for p, (_, i) in enumerate(steps) if i == layer]
+        made = [0] if not layer else made
+        for begin, end in zip(made, [*made[1:], len(steps)], strict=True):
+            uses = [p for p in read if begin <= p < end]
+            there[begin : max(uses, default=begin) + 1, layer] = True
+    found: list[int] = (there @ np.array(sizes)).tolist()
+    return found
+
+
+def _alive(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(801)
+    cases: dict[str, tuple[Any, ...]] = {}
+    for layers, keep in ((7, [0, 3, 5]), (11, [0, 4, 8]), (13, [0, 2, 7])):
+        sizes = draw.permutation(np.arange(3, 30))[:layers].tolist()
+        cases[f"drawn, {layers} layers"] = _listed(layers, keep), sizes
+    cases["all inputs are kept"] = _listed(5, range(5)), [7, 3, 6, 5, 9]
+    cases["only the input of layer 0 is kept"] = _listed(5, [0]), [7, 3, 6, 5, 9]
+    cases["there are two layers"] = _listed(2, [0, 1]), [4, 3]
+    cases["there is one layer"] = _listed(1, [0]), [4]
+    return compare(answer, alive_while, cases, suspects("08.1"))
+
+
+# --- 08.2 -----------------------------------------------------------------------------------------
+
+
+def _price(layers: int, every: int) -> tuple[int, int]:
+    keep = range(0, layers, every)
+    return most_alive([1] * layers, keep), computed_again(layers, keep)
+
+
+def _prices(answer: Callable[..., Any]) -> Passed:
+    cases: dict[str, tuple[Any, ...]] = {
+        f"drawn, {layers} layers": (layers, every)
+        for layers, every in ((12, 3), (35, 5), (28, 4), (64, 16), (30, 2))
+    }
+    cases |= {"all are kept": (7, 1), "only layer 0 is kept": (11, 11), "one layer": (1, 1)}
+
+    def halves(pairs: Pairs) -> Reason:
+        """A known mistake in one of two numbers, whatever the other is."""
+        came = [result for _, result in pairs]
+        if not all(isinstance(two, (tuple, list)) and len(two) == 2 for two in came):
+            return "", ""
+        wrong = [h for h in (0, 1) if any(r[h] != _price(*c)[h] for c, r in pairs)]
+        told = [
+            first(
+                suspects("08.2"),
+                lambda like, h=half: all(like(*case)[h] == two[h] for case, two in pairs),
+            )
+            for half in wrong
+        ]
+        why = " ".join(why for why, _ in told if why)
+        return why, next((advice for _, advice in told if advice), "")
+
+    return compare(answer, _price, cases, suspects("08.2"), otherwise=halves)
+
+
+# --- 08.3 -----------------------------------------------------------------------------------------
+
+
+class Broke(Exception):
+    """A list of steps that cannot be followed: what came, what should have, why, what next."""
+
+
+def _steps_of(made: Any, tried: str, layers: int) -> Order:
+    """A list of steps as plain tuples, if it is one."""
+    advice = 'a step is a pair, as ("forward", 0); return a list of them.'
+    if not isinstance(made, (list, tuple)):
+        raise NotYet(tried, returned(made, ", which is no list"), "a list", next_step=advice)
+    for place, step in enumerate(made):
+        if not isinstance(step, (list, tuple)) or len(step) != 2 or step[0] not in KINDS:
+            said = f"{quoted(step)} at place {place}"
+            raise NotYet(tried, said, f"a pair of {', '.join(KINDS)} and a layer", "", advice)
+        if not isinstance(plain(step[1]), int) or not 0 <= step[1] < layers:
+            why = f"layers are counted from 0, and the last of {layers} is {layers - 1}."
+            raise NotYet(tried, f"layer {quoted(step[1])} at place {place}", "", why, advice)
+    return [(step[0], int(step[1])) for step in made]
+
+
+def follow(steps: Order, layers: int, keep: Sequence[int]) -> tuple[dict[int, Any], int]:
+    """Goes through a list with numbers in hand: (the slope by each layer's weight, the most inputs
+    that were there at once).
+
+    After its layer's forward an input is dropped, unless it is kept or stands after the last kept
+    one; after its backward each is. A layer is y = tanh(x * w). Raises `Broke`.
+    """
+    draw = np.random.default_rng(803)
+    w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
+    inputs = {0: draw.standard_normal(16).astype(np.float32)}
+    kept, slopes, most = {0, *keep}, {}, 1
+    slope, forward = np.ones(16, np.float32), 0
+    for place, (kind, layer) in enumerate(steps):
+        what = f"{kind} {layer} at place {place}"
+        if layer not in inputs:
+            gone = "was dropped, and was not computed again since."
+            if layer in slopes:
+                gone = "was dropped after its backward: nobody needs it any more."
+            elif layer > forward:
+                gone = "was not made yet."
+            raise Broke(what, "", f"it reads the input of layer {layer}, which {gone}")
+        if kind != BACKWARD:
+            again = kind == FORWARD and layer < forward or kind == RECOMPUTE and forward < layers
+            if again:
+                why = f"forward goes through the {layers} layers once; then comes the rest."
+                raise Broke(what, f"forward {forward}" if forward < layers else "", why)
+            made = layer + 1
+            if kind == RECOMPUTE and (made in inputs or made >= layers or made in slopes):
+                why = "is there still." if made in inputs else "nobody needs any more."
+                why = f"it makes the input of layer {made}, which {why}"
+                raise Broke(what, "", why if made < layers else "nobody needs its output again.")
+            inputs[made] = np.tanh(inputs[layer] * w[layer])
+            most = max(most, len(inputs.keys() - {layers}))
+            if kind == FORWARD:
+                forward = made
+                if layer not in kept and layer < max(kept):
+                    del inputs[layer]
+            continue
+        if forward < layers:
+            raise Broke(what, f"forward {forward}", "no slope is there before the last forward.")
+        y = np.tanh(inputs[layer] * w[layer])
+        lost = slope * (1 - y * y)
+        slopes[layer], slope = (lost * inputs.pop(layer)).sum(), lost * w[layer]
+    return slopes, most
+
+
+def _schedules(answer: Callable[..., Any]) -> Passed:
+    cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
+    # a set of small numbers is in order whatever happens; a list need not be
+    for layers, kept in (*cases, (13, [9, 0, 4])):
+        tried = call_text(answer, (layers, kept))
+        steps = _steps_of(call(answer, layers, kept), tried, layers)
+        if told := _fault(steps, layers, [*kept]):
+            why, advice = first(
+                suspects("08.3"),
+                lambda like, c=(layers, kept), s=steps: _as_list(like(*c)) == s,
+            )
+            advice = advice or "follow the list by hand: which inputs are there at each step?"
+            raise NotYet(tried, told[0], told[1], why or told[2], advice)
+    words = (
+        "7 chains: each list was followed with numbers, and the slopes have the same bits as if "
+    )
+    return Passed(f"{words}all were kept", evidence=tuple(steps))
+
+
+def _as_list(steps: Any) -> Order:
+    return [(kind, int(layer)) for kind, layer in steps]
+
+
+def _fault(steps: Order, layers: int, keep: Sequence[int]) -> tuple[str, str, str] | None:
+    """What came, what should have, and why, of a list that is wrong."""
+    right, _ = follow(_listed(layers, range(layers)), layers, range(layers))
+    try:
+        slopes, most = follow(steps, layers, keep)
+    except Broke as broke:
+        came, expected, why = broke.args
+        return came, expected, why
+    for layer in reversed(range(layers)):
+        if layer not in slopes:
+            return f"no backward {layer}", "one for each layer", "its weight would never learn."
+        if slopes[layer] != right[layer]:
+            came = f"{quoted(slopes[layer])} for the slope by the weight of layer {layer}"
+            why = "the slope goes from the last layer to the first, one after another."
+            return came, quoted(right[layer]), why
+    least = most_alive([1] * layers, keep)
+    if most > least:
+        why = "what is computed again waits for its backward: do it just before."
+        return f"{counted(most, 'input')} in memory at once", f"at most {least}", why
+    return None
+
+
+# --- 08.4 -----------------------------------------------------------------------------------------
+
+HILLS = (8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8)
+
+
+@cache
+def _least(sizes: tuple[int, ...], k: int) -> int:
+    """The least peak of k kept inputs, that of layer 0 among them: all ways are tried."""
+    rest = range(1, len(sizes))
+    return min(most_alive(sizes, more) for more in combinations(rest, min(k, len(sizes)) - 1))
+
+
+def _placed_cases() -> Iterator[tuple[tuple[int, ...], int]]:
+    draw = np.random.default_rng(804)
+    yield HILLS, 3
+    for layers, k in ((11, 3), (9, 4), (10, 2)):
+        yield tuple(draw.permutation(np.arange(1, 2 * layers))[:layers].tolist()), k
+    yield from (((1,) * 16, 4), ((5, 2, 7), 1), ((4,), 1), ((3, 9), 2))
+
+
+def _places(answer: Callable[..., Any]) -> Passed:
+    bars = None
+    for sizes, k in _placed_cases():
+        tried = call_text(answer, ([*sizes], k))
+        kept = _kept_of(call(answer, [*sizes], k), tried, len(sizes))
+        if len({0, *kept}) > k:
+            why = "the input of layer 0 is one of them, whether it is named or not."
+            advice = f"choose {k - 1} besides layer 0."
+            raise NotYet(tried, f"{len({0, *kept})} layers", f"at most {k}", why, advice)
+        peak, least = most_alive(sizes, kept), _least(sizes, k)
+        here = Bars(least, peak, "is the most at once")
+        if peak > least:
+            why, advice = first(
+                suspects("08.4"), lambda like, c=(sizes, k): {0, *like([*c[0]], c[1])} == {0, *kept}
+            )
+            advice = advice or "there are few ways to choose: try them all, and keep the best."
+            raise NotYet(tried, f"{quoted(sorted({0, *kept}))}", "", why, advice, here)
+        bars = bars or here
+    return Passed("8 chains; below, the one with large layers at both ends", bars)
+
+
+def _kept_of(made: Any, tried: str, layers: int) -> list[int]:
+    """Layers whose inputs are kept, if these are any."""
+    advice = "return a list of layers: [0, 4, 9]."
+    if not isinstance(made, (list, tuple, set, frozenset, range, np.ndarray)):
+        raise NotYet(tried, returned(made, ", which names no layers"), "", "", advice)
+    for layer in made:
+        if not isinstance(plain(layer), int) or not 0 <= layer < layers:
+            why = f"there are {counted(layers, 'layer')}, from 0 to {layers - 1}."
+            raise NotYet(tried, f"layer {quoted(layer)}", "", why, advice)
+    return [int(layer) for layer in made]
+
+
+# --- 08.5 -----------------------------------------------------------------------------------------
+
+LAYERS, ROOM, NUMBERS = 24, 10, 1500  # of the chain that is to fit; numbers of an input on a tile
+BESIDES = 9000  # bytes of a tile for weights, code and stacks; with gaps, less than two inputs
+MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # of a tile: room for so many inputs and the slope
+
+
+class Forward(Vertex):
+    """y = tanh(x * w)."""
+
+    x: Input[Vector[FLOAT]]
+    w: Input[FLOAT]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.y = np.tanh(self.w * self.x)
+
+
+class Backward(Vertex):
+    """From the slope by y to that by x, in its place, and to that by w."""
+
+    x: Input[Vector[FLOAT]]
+    w: Input[FLOAT]
+    slope: InOut[Vector[FLOAT]]
+    dw: Output[FLOAT]
+
+    def compute(self) -> None:
+        y = np.tanh(self.w * self.x)
+        lost = self.slope * (1 - y * y)
+        self.dw = (lost * self.x).sum()
+        self.slope = lost * self.w
+
+
+def chain_cycles(layers: int, again: int, numbers: int) -> int:
+    """Modelled cycles of a chain with an even number of numbers on each tile.
+
+    By docs/model.md: a tile has one vertex, which takes a cycle of six. A tanh, a product and what
+    a loop takes are 7.5 cycles a number; backward has three products, two differences and a sum
+    besides.
+    """
+    forward, backward = SYNC + 72 + 45 * numbers, SYNC + 36 + 72 * numbers
+    return layers * (forward + backward) + again * forward
+
+
+def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
+    """The report of a chain on tiles of so many bytes."""
+    device = IPUModel("ipu2", tiles_per_ipu=TILES, memory_bytes_per_tile=memory).create_device()
+    graph, program = Graph(device), Steps()
+    w, dw = (graph.add_variable(FLOAT, (TILES, layers), name) for name in ("w", "dw"))
+    x = [graph.add_variable(FLOAT, (TILES, numbers), f"x{i}") for i in range(layers + 1)]
+    for tensor in (w, dw, *x):
+        by_rows(graph, tensor)
+    graph.set_initial_value(w, 1)
+    graph.set_initial_value(x[0], 1)
+    for kind, i in steps:
+        work = graph.add_compute_set(f"{kind} {i}")
+        for tile in range(TILES):
+            own = {"x": x[i][tile], "w": w[tile, i]}
+            if kind == BACKWARD:
+                codelet, own = Backward, own | {"slope": x[layers][tile], "dw": dw[tile, i]}
+            else:
+                codelet, own = Forward, own | {"y": x[i + 1][tile]}
+            graph.set_tile_mapping(graph.add_vertex(work, codelet, own), tile)
+        program.add(Execute(work))
+    engine = Engine(graph, program)
+    engine.load_and_run(device)
+    return engine.report
+
+
+def _best_even(layers: int, room: int) -> int:
+    """The fewest layers computed again by keeping every k-th input, where at most `room` are there
+    at once."""
+    evenly = (range(0, layers, k) for k in range(1, layers + 1))
+    fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
+    return min(computed_again(layers, keep) for keep in fitting)
+
+
+def _fits(answer: Callable[..., Any]) -> Passed:
+    cases = ((12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM))
+    for layers, room in cases:
+        tried = call_text(answer, (layers, room))
+        kept = _kept_of(call(answer, layers, room), tried, layers)
+        most, again = most_alive([1] * layers, kept), computed_again(layers, kept)
+        best, came = _best_even(layers, room), f"keeping {quoted(sorted({0, *kept}))}"
+        why, advice = "", "try every spacing: which fit, and which of those computes least again?"
+        if most > room or again > best:
+            found = first(
+                suspects("08.5"), lambda like, c=(layers, room): {0, *like(*c)} == {0, *kept}
+            )
+            why, advice = found[0], found[1] or advice
+        if most > room:
+            said = f"{came}: {counted(most, 'input')} at once" + _refused(layers, room, kept)
+            raise NotYet(tried, said, f"at most {room}", why, advice)
+        if again > best:
+            said = f"{came}: it fits, and computes {counted(again, 'layer')} again"
+            raise NotYet(tried, said, f"at most {best}", why, advice)
+    report = _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
+    bars = Bars(round(1.01 * chain_cycles(layers, best, NUMBERS)), report.total_cycles, MODELLED)
+    fullest = int(report.memory.held_per_tile.max())
+    words = (
+        f"{len(cases)} chains, the last on tiles of {number(MEMORY)} bytes, of which it needs "
+        f"{number(fullest)}"
+    )
+    bound = least_cycles(report, 2 * layers)
+    return Passed(words, bars, (report.total_cycles, fullest), bound=bound)
+
+
+def _refused(layers: int, room: int, kept: Sequence[int]) -> str:
+    """What the machine says to it, if it is the chain that is run."""
+    if (layers, room) != (LAYERS, ROOM):
+        return ""
+    try:
+        _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
+    except GraphMemoryAllocationError as error:
+        return f". {error.why().causes[0].text}" if error.report is not None else ""
+    return ""
+
+
+# --- 08.6 -----------------------------------------------------------------------------------------
+
+ORDER = ((FORWARD, 0), (FORWARD, 1), (FORWARD, 2), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1))
+ORDER = (*ORDER, (BACKWARD, 0))
+PER_TILE = 80
+
+
+def _drops(answer: Callable[..., Any]) -> Passed:
+    trial = _dropping(f"{name_of(answer)} for {len(ORDER)} steps of 3 layers, with two seeds")
+    ran = trial.of(answer)
+    ran.refuse_changed("draw with the seed as it is. What tells draws apart is the modifier.")
+    x = trial.tensors["x"].given[0]
+    runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in ran.came]
+    if told := _undropped(runs, x):
+        came, expected, why, advice = told
+        raise NotYet(trial.tried, came, expected, why, advice)
+    words = f"{trial.tried}: each layer drops the same numbers whenever it is asked"
+    return Passed(words, evidence=tuple(runs[0].values()))
+
+
+def _dropping(tried: str) -> Trial:
+    """answer(graph, x, seed, kind, layer, program) gives x with dropout, for one step after
+    another."""
+    x = np.random.default_rng(806).uniform(1, 2, (TILES, PER_TILE)).astype(np.float32)
+    seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8))]
+
+    def form(
+        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+    ) -> tuple[Program, list[Tensor]]:
+        program, results = Steps(), []
+        for kind, layer in ORDER:
+            with answering(f"{name_of(answer)}(graph, x, seed, {kind!r}, {layer}, program)"):
+                made = answer(graph, *parts, kind, layer, program)
+            if not isinstance(made, Tensor) or made.shape != x.shape:
+                came = returned(made, ", which is no tensor like x")
+                raise NotYet(trial.tried, came, "a tensor", next_step="return x with dropout.")
+            results.append(made)
+        return program, results
+
+    tensors = {
+        "x": Var(FLOAT, x.shape, by_rows, [x, x], kept=True),
+        "seed": Var(UNSIGNED_INT, 2, 0, seeds, kept=True),
+    }
+    return Trial(tried, tensors, form=form, runs=2)
+
+
+def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[str, str, str, str] | None:
+    """What came, what should have, why, and what to do, of what is no dropout of a layer."""
+    for (kind, layer), came in runs[0].items():
+        kept = came != 0
+        if kept.all():
+            return f"{kind} {layer} drops nothing", "about a half", "", "every kind of step drops."
+        if not np.array_equal(came[kept], 2 * x[kept]):
+            why = "half of the numbers are 0, so that the others count twice: then the mean stays."
+            place = tuple(int(i) for i in np.argwhere(kept)[0])
+            said = f"{quoted(came[place])} for a number that is kept, {quoted(x[place])}"
+            return said, quoted(2 * x[place]), why, "the scale is 1 / 0.5."
+        if abs(kept.mean() - 0.5) > 4 * 0.5 / kept.size**0.5:
+            said = f"{kind} {layer} keeps {100 * kept.mean():.0f} % of the numbers"
+            return said, "about 50 %", "", "the chance to be kept is 0.5."
+    mine = {step: came != 0 for step, came in runs[0].items()}
+    for kind, layer in ORDER:
+        if not np.array_equal(mine[kind, layer], mine[FORWARD, layer]):
+            turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
+            why = f"who {turns} drops other numbers: that is another layer, with another slope."
+            advice = "which of the arguments are the same whenever this layer is asked?"
+            return f"{kind} {layer} drops others than forward {layer}", "the same", why, advice
+    if np.array_equal(mine[FORWARD, 0], mine[FORWARD, 1]):
+        why = "layers 0 and 1 drop the same places: those would stay alone through all layers."
+        return "one mask for all layers", "one for each", why, "let the modifier be the layer's."
+    if np.array_equal(runs[0][FORWARD, 0], runs[1][FORWARD, 0]):
+        why = "with another seed the same numbers are dropped: chance must come from the seed."
+        return "the same mask in two runs", "another one", why, "draw on the device, with `seed`."
+    return None
+
+
+LESSON = Lesson(
+    "08",
+    "Recomputation and liveness",
+    55,
+    (
+        Exercise(
+            "08.w1",
+            "The last read",
+            ("a function",),
+            _last_reads,
+            (
+                "Every step (kind, i) reads the input of layer i, whatever kind it is.",
+                "enumerate(steps) gives each step with its place. Several places read the input of "
+                "a layer.",
+                "Of those places the largest: max(place for place, step in … if …).",
+            ),
+            "the last read of an input is always its backward. That is why a chain keeps so much.",
+        ),
+        Question(
+            "08.0",
+            "Every fourth of sixteen",
+            (
+                PredictedValue("most", "inputs at once", whole=True),
+                PredictedValue("again", "layers", whole=True),
+            ),
+            "at the end of the forward four inputs are kept, and the last segment's three others "
+            "are there still: seven. Those three need no second computation, so only three "
+            "segments are computed again, three layers each.",
+        ),
+        Exercise(
+            "08.1",
+            "What is in memory, step by step",
+            ("a function",),
+            _alive,
+            (
+                "Go through the list from its end. What must be there after a step? What the later "
+                "steps read.",
+                "Keep a set of what later steps need. While a step runs, this set and what the "
+                "step reads are there. Before it, what it makes need not be.",
+                "For each step of reversed(steps): here = needed | {layer}; its sizes are added "
+                "up; then what the step makes, layer + 1, is taken out, unless it is a backward.",
+            ),
+            "the same walk works for any program, and lesson 06's liveness is that: from the last "
+            "step to the first.",
+            decoys=(
+                ("here = needed | {layer}", "here = needed"),
+                ("return held[::-1]", "return held"),
+            ),
+        ),
+        Exercise(
+            "08.2",
+            "What every k-th costs",
+            ("a function",),
+            _prices,
+            (
+                "L layers, every k-th kept: there are L / k segments. How many inputs are there "
+                "when the forward is through?",
+                "One of each segment, and of the last one the others, too. Of how many segments "
+                "must the others be made again?",
+                "Of all but the last: k - 1 layers each. And layers // every is the number of "
+                "segments.",
+            ),
+            "L / k + k is least where both are equal: at k = √L. A chain of 10,000 layers needs "
+            "199 inputs, and a second forward.",
+            decoys=(
+                (
+                    "return segments + every - 1, (segments - 1) * (every - 1)",
+                    "return segments + every, (segments - 1) * (every - 1)",
+                ),
+                (
+                    "return segments + every - 1, (segments - 1) * (every - 1)",
+                    "return segments + every - 1, segments * (every - 1)",
+                ),
+            ),
+        ),
+        Exercise(
+            "08.3",
+            "The list with recomputation",
+            ("a function",),
+            _schedules,
+            (
+                "Forward is a list of its own. Then come the segments, from the last to the first, "
+                "each between a kept layer and the next kept one.",
+                "A segment from start to end computes again what it lost: the inputs of start + 1 "
+                "to end - 1. Which steps make those? And what of the last segment?",
+                "starts = sorted({0, *keep}), with their ends [*starts[1:], layers], as pairs in "
+                "reversed order. For each: recompute from start to below end - 1, unless end is "
+                "layers; then backward from end - 1 down to start.",
+            ),
+            "PyTorch calls it checkpointing, others rematerialisation. The gradient keeps its bits, "
+            "since the same numbers go through the same operations in the same order.",
+        ),
+        Exercise(
+            "08.4",
+            "Where layers differ",
+            ("a function",),
+            _places,
+            (
+                "Of twelve layers, three kept: how many ways are there? Layer 0 is one of them.",
+                "itertools.combinations(range(1, n), k - 1) gives every way to choose the others. "
+                "What does each of them need at most?",
+                "max(alive(schedule(n, keep), sizes)) says it. min(…, key=…) takes the best of all "
+                "ways.",
+            ),
+            "of sixteen equal layers four kept need 7 if evenly spaced, and 6 at 0, 4, 9 and 13: a "
+            "late segment has more kept inputs beside it, and may be shorter.",
+        ),
+        Exercise(
+            "08.5",
+            "Make a chain fit",
+            ("a function",),
+            _fits,
+            (
+                "Without any trick: which inputs could you keep? Every one, every second, every "
+                "third, …",
+                "For each spacing two questions: do its inputs fit into the room, and how many "
+                "layers does it compute again?",
+                "Of the spacings whose max(alive(…)) is at most room, take the one whose schedule "
+                'has the fewest "recompute" steps.',
+            ),
+            "what is there at the end of the forward need not be made again, so at least layers - "
+            "room must. Uneven spacing reaches that for any room that suffices.",
+        ),
+        Exercise(
+            "08.6",
+            "The same chance twice",
+            ("a function",),
+            _drops,
+            (
+                "What is drawn depends on the seed, on the modifier and on where x lies, and on "
+                "nothing else.",
+                "Which of the arguments is the same for forward 2, recompute 2 and backward 2, and "
+                "another for layer 1?",
+                "poprand.dropout(graph, seed, modifier, x, x, 0.5, 2.0, program), with the right "
+                "number for the modifier.",
+            ),
+            "so chance costs no memory: a seed and a number stand for a mask of any size.",
+            decoys=(
+                (
+                    "return poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)",
+                    "return poprand.dropout(graph, seed, 1, x, x, 0.5, 2.0, program)",
+                ),
+                (
+                    "return poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)",
+                    "return poprand.dropout(graph, None, layer, x, x, 0.5, 2.0, program)",
+                ),
+            ),
+        ),
+    ),
+)
