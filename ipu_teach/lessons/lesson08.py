@@ -1,4 +1,4 @@
-"""The exercises of lesson 08, Recomputation and liveness: what is right, and known mistakes by name.
+"""The exercises of lesson 08, Recomputation and liveness: what is right, and mistakes by name.
 
 Orders of work are lists of (kind, layer). What is in memory when, and the least that suffices, is
 worked out here from where the kept layers are, and by going through a list with numbers in hand,
@@ -29,7 +29,6 @@ from ipu_teach import (
     Vertex,
 )
 from ipu_teach.errors import GraphMemoryAllocationError, counted
-from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
     MODELLED,
@@ -165,6 +164,9 @@ def _prices(answer: Callable[..., Any]) -> Passed:
         why = " ".join(why for why, _ in told if why)
         return why, next((advice for _, advice in told if advice), "")
 
+    if (one := plain(call(answer, 12, 3))) is not None:
+        advice = "return both, with a comma between."
+        raise NotYet(call_text(answer, (12, 3)), f"one number, {quoted(one)}", "two", "", advice)
     return compare(answer, _price, cases, suspects("08.2"), otherwise=halves)
 
 
@@ -302,24 +304,36 @@ def _placed_cases() -> Iterator[tuple[tuple[int, ...], int]]:
 
 
 def _places(answer: Callable[..., Any]) -> Passed:
-    bars = None
-    for sizes, k in _placed_cases():
-        tried = call_text(answer, ([*sizes], k))
-        kept = _kept_of(call(answer, [*sizes], k), tried, len(sizes))
+    bars, (came, alike) = None, _kept_by(answer, [([*sizes], k) for sizes, k in _placed_cases()])
+    for (sizes, k), kept in came:
+        tried = call_text(answer, (sizes, k))
         if len({0, *kept}) > k:
             why = "the input of layer 0 is one of them, whether it is named or not."
             advice = f"choose {k - 1} besides layer 0."
             raise NotYet(tried, f"{len({0, *kept})} layers", f"at most {k}", why, advice)
-        peak, least = most_alive(sizes, kept), _least(sizes, k)
-        here = Bars(least, peak, "is the most at once")
+        peak, least = most_alive(sizes, kept), _least(tuple(sizes), k)
+        here = Bars(least, peak, "at once")
         if peak > least:
-            why, advice = first(
-                suspects("08.4"), lambda like, c=(sizes, k): {0, *like([*c[0]], c[1])} == {0, *kept}
-            )
+            why, advice = first(suspects("08.4"), alike)
             advice = advice or "there are few ways to choose: try them all, and keep the best."
-            raise NotYet(tried, f"{quoted(sorted({0, *kept}))}", "", why, advice, here)
+            raise NotYet(tried, quoted(sorted({0, *kept})), "", why, advice, here)
         bars = bars or here
     return Passed("8 chains; below, the one with large layers at both ends", bars)
+
+
+def _kept_by(
+    answer: Callable[..., Any], cases: Sequence[tuple[Any, int]]
+) -> tuple[list[tuple[tuple[Any, int], list[int]]], Callable[[Any], bool]]:
+    """Which layers an answer keeps in each case, and whether another keeps the same in all."""
+    came = []
+    for case in cases:
+        layers = case[0] if isinstance(case[0], int) else len(case[0])
+        came.append((case, _kept_of(call(answer, *case), call_text(answer, case), layers)))
+
+    def alike(like: Callable[..., Any]) -> bool:
+        return all({0, *like(*case)} == {0, *kept} for case, kept in came)
+
+    return came, alike
 
 
 def _kept_of(made: Any, tried: str, layers: int) -> list[int]:
@@ -412,24 +426,22 @@ def _best_even(layers: int, room: int) -> int:
 
 
 def _fits(answer: Callable[..., Any]) -> Passed:
-    cases = ((12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM))
-    for layers, room in cases:
-        tried = call_text(answer, (layers, room))
-        kept = _kept_of(call(answer, layers, room), tried, layers)
+    cases = [(12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM)]
+    came, alike = _kept_by(answer, cases)
+    for (layers, room), kept in came:
         most, again = most_alive([1] * layers, kept), computed_again(layers, kept)
-        best, came = _best_even(layers, room), f"keeping {quoted(sorted({0, *kept}))}"
-        why, advice = "", "try every spacing: which fit, and which of those computes least again?"
-        if most > room or again > best:
-            found = first(
-                suspects("08.5"), lambda like, c=(layers, room): {0, *like(*c)} == {0, *kept}
-            )
-            why, advice = found[0], found[1] or advice
-        if most > room:
-            said = f"{came}: {counted(most, 'input')} at once" + _refused(layers, room, kept)
-            raise NotYet(tried, said, f"at most {room}", why, advice)
-        if again > best:
-            said = f"{came}: it fits, and computes {counted(again, 'layer')} again"
-            raise NotYet(tried, said, f"at most {best}", why, advice)
+        best, said = _best_even(layers, room), f"keeping {quoted(sorted({0, *kept}))}: "
+        if most <= room and again <= best:
+            continue
+        why, advice = first(suspects("08.5"), alike)
+        advice = advice or "which spacings fit, and which of those computes least again?"
+        said += (
+            f"{counted(most, 'input')} at once{_refused(layers, room, kept)}"
+            if most > room
+            else f"it fits, and computes {counted(again, 'layer')} again"
+        )
+        expected = f"at most {room if most > room else best}"
+        raise NotYet(call_text(answer, (layers, room)), said, expected, why, advice)
     report = _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
     bars = Bars(round(1.01 * chain_cycles(layers, best, NUMBERS)), report.total_cycles, MODELLED)
     fullest = int(report.memory.held_per_tile.max())
@@ -437,8 +449,7 @@ def _fits(answer: Callable[..., Any]) -> Passed:
         f"{len(cases)} chains, the last on tiles of {number(MEMORY)} bytes, of which it needs "
         f"{number(fullest)}"
     )
-    bound = least_cycles(report, 2 * layers)
-    return Passed(words, bars, (report.total_cycles, fullest), bound=bound)
+    return Passed(words, bars, (report.total_cycles, fullest))
 
 
 def _refused(layers: int, room: int, kept: Sequence[int]) -> str:
@@ -476,7 +487,7 @@ def _dropping(tried: str) -> Trial:
     """answer(graph, x, seed, kind, layer, program) gives x with dropout, for one step after
     another."""
     x = np.random.default_rng(806).uniform(1, 2, (TILES, PER_TILE)).astype(np.float32)
-    seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8))]
+    seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
 
     def form(
         answer: Any, trial: Trial, graph: Graph, parts: list[Any]
@@ -492,10 +503,10 @@ def _dropping(tried: str) -> Trial:
         return program, results
 
     tensors = {
-        "x": Var(FLOAT, x.shape, by_rows, [x, x], kept=True),
+        "x": Var(FLOAT, x.shape, by_rows, [x] * 3, kept=True),
         "seed": Var(UNSIGNED_INT, 2, 0, seeds, kept=True),
     }
-    return Trial(tried, tensors, form=form, runs=2)
+    return Trial(tried, tensors, form=form, runs=3)
 
 
 def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[str, str, str, str] | None:
@@ -513,7 +524,10 @@ def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[str, str, str, s
             said = f"{kind} {layer} keeps {100 * kept.mean():.0f} % of the numbers"
             return said, "about 50 %", "", "the chance to be kept is 0.5."
     mine = {step: came != 0 for step, came in runs[0].items()}
-    for kind, layer in ORDER:
+    if not np.array_equal(runs[0][FORWARD, 0], runs[2][FORWARD, 0]):
+        why = "the same seed was written before both: nothing is drawn from it."
+        return "other masks in two runs with one seed", "the same", why, "give `seed` to each draw."
+    for kind, layer in sorted(ORDER, key=lambda step: step[0] != RECOMPUTE):
         if not np.array_equal(mine[kind, layer], mine[FORWARD, layer]):
             turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
             why = f"who {turns} drops other numbers: that is another layer, with another slope."
