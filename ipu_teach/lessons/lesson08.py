@@ -7,7 +7,7 @@ and not from the answers' own way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -28,12 +28,11 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.errors import GraphMemoryAllocationError, counted
+from ipu_teach.errors import counted
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
     MODELLED,
     NotYet,
-    Pairs,
     Passed,
     answering,
     call,
@@ -44,9 +43,9 @@ from ipu_teach.lessons.judging import (
     quoted,
     returned,
 )
-from ipu_teach.lessons.mistakes import Reason, first, suspects
-from ipu_teach.lessons.programs import SYNC, TILES, graph_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
+from ipu_teach.lessons.mistakes import first, suspects
+from ipu_teach.lessons.programs import SYNC, TILES
+from ipu_teach.lessons.trial import Trial, Var, by_rows
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.program import Execute, Program, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
@@ -56,27 +55,32 @@ KINDS = (FORWARD, RECOMPUTE, BACKWARD)
 Order = list[tuple[str, int]]
 
 
-def _listed(layers: int, keep: Sequence[int]) -> Order:
+def _listed(layers: int, keep: Collection[int]) -> Order:
     """The kit's own list, as plain tuples."""
     return [(step.kind, step.layer) for step in recompute(layers, keep)]
 
 
-def most_alive(sizes: Sequence[int], keep: Sequence[int]) -> int:
-    """The most that inputs of these sizes take at once, if those of the layers in `keep` are kept
-    and the rest is computed again: from where the kept layers are, without a list of steps."""
-    starts = sorted({0, *keep})
-    ends = [*starts[1:], len(sizes)]
-    last, found = starts[-1], []
-    for layer in range(len(sizes) - 1):  # forward: the kept ones, what is read, what is made
-        here = {s for s in starts if s <= layer} | set(range(last, layer + 1)) | {layer, layer + 1}
-        found.append(sum(sizes[i] for i in here))
-    for place, end in enumerate(ends):  # backward: a segment is there whole
-        here = {*starts[: place + 1], *range(starts[place], end)}
-        found.append(sum(sizes[i] for i in here))
-    return max(found)
+def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
+    """What is in memory while each step runs: an input from where it is made, layer 0's from the
+    start, to its last read before it is made anew."""
+    there = np.zeros((len(steps), len(sizes)), bool)
+    for layer in range(len(sizes)):
+        made = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
+        made = made if layer else [0]
+        for begin, end in zip(made, [*made[1:], len(steps)], strict=True):
+            uses = [p for p in range(begin, end) if steps[p][1] == layer]
+            there[begin : max(uses, default=begin) + 1, layer] = True
+    found: list[int] = (there @ np.array(sizes)).tolist()
+    return found
 
 
-def computed_again(layers: int, keep: Sequence[int]) -> int:
+def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
+    """The most that inputs of these sizes take at once if those of the layers in `keep` are
+    kept."""
+    return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
+
+
+def computed_again(keep: Collection[int]) -> int:
     """How many layers are computed once more: all between two kept ones but the last, which makes
     what is kept; none after the last kept one."""
     starts = sorted({0, *keep})
@@ -87,49 +91,29 @@ def computed_again(layers: int, keep: Sequence[int]) -> int:
 
 
 def _last_read(steps: Order, layer: int) -> int:
-    found = -1
-    for place, step in enumerate(steps):
-        if step[1] == layer:
-            found = place
-    return found
+    from_the_end = [i for _, i in reversed(steps)]
+    return len(steps) - 1 - from_the_end.index(layer)
 
 
 def _last_reads(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(800)
-    cases: dict[str, tuple[Any, ...]] = {}
-    for layers, every in ((7, 3), (11, 4), (5, 2)):
-        layer = int(draw.integers(1, layers - 1))
-        cases[f"drawn, {layers} layers"] = _listed(layers, range(0, layers, every)), layer
-    cases["it is layer 0"] = _listed(5, [0, 2]), 0
-    cases["there is one layer"] = _listed(1, [0]), 0
+    cases = {
+        f"drawn, {n} layers": (_listed(n, range(0, n, every)), int(draw.integers(1, n - 1)))
+        for n, every in ((7, 3), (11, 4), (5, 2))
+    }
+    cases |= {"it is layer 0": (_listed(5, [0, 2]), 0), "there is one layer": (_listed(1, [0]), 0)}
     return compare(answer, _last_read, cases, suspects("08.w1"))
-
-
-def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
-    """The bytes in memory while each step runs: an input is there from when it is made to its last
-    read before it is made anew; that of layer 0 from the start."""
-    there = np.zeros((len(steps), len(sizes)), bool)
-    for layer in range(len(sizes)):
-        made = [p for p, (k, i) in enumerate(steps) if k != BACKWARD and i + 1 == layer]
-        read = [p for p, (_, i) in enumerate(steps) if i == layer]
-        made = [0] if not layer else made
-        for begin, end in zip(made, [*made[1:], len(steps)], strict=True):
-            uses = [p for p in read if begin <= p < end]
-            there[begin : max(uses, default=begin) + 1, layer] = True
-    found: list[int] = (there @ np.array(sizes)).tolist()
-    return found
 
 
 def _alive(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(801)
-    cases: dict[str, tuple[Any, ...]] = {}
-    for layers, keep in ((7, [0, 3, 5]), (11, [0, 4, 8]), (13, [0, 2, 7])):
-        sizes = draw.permutation(np.arange(3, 30))[:layers].tolist()
-        cases[f"drawn, {layers} layers"] = _listed(layers, keep), sizes
-    cases["all inputs are kept"] = _listed(5, range(5)), [7, 3, 6, 5, 9]
-    cases["only the input of layer 0 is kept"] = _listed(5, [0]), [7, 3, 6, 5, 9]
-    cases["there are two layers"] = _listed(2, [0, 1]), [4, 3]
-    cases["there is one layer"] = _listed(1, [0]), [4]
+    chains = {f"drawn, {n} layers": (n, keep) for n, *keep in ((7, 3, 5), (11, 4, 8), (13, 2, 7))}
+    chains |= {"all inputs are kept": (5, [*range(5)]), "only layer 0's input is kept": (5, [0])}
+    chains |= {"there are two layers": (2, [1]), "there is one layer": (1, [0])}
+    cases = {
+        name: (_listed(n, keep), draw.permutation(np.arange(3, 30))[:n].tolist())
+        for name, (n, keep) in chains.items()
+    }
     return compare(answer, alive_while, cases, suspects("08.1"))
 
 
@@ -138,7 +122,7 @@ def _alive(answer: Callable[..., Any]) -> Passed:
 
 def _price(layers: int, every: int) -> tuple[int, int]:
     keep = range(0, layers, every)
-    return most_alive([1] * layers, keep), computed_again(layers, keep)
+    return most_alive([1] * layers, keep), computed_again(keep)
 
 
 def _prices(answer: Callable[..., Any]) -> Passed:
@@ -147,95 +131,66 @@ def _prices(answer: Callable[..., Any]) -> Passed:
         for layers, every in ((12, 3), (35, 5), (28, 4), (64, 16), (30, 2))
     }
     cases |= {"all are kept": (7, 1), "only layer 0 is kept": (11, 11), "one layer": (1, 1)}
-
-    def halves(pairs: Pairs) -> Reason:
-        """A known mistake in one of two numbers, whatever the other is."""
-        came = [result for _, result in pairs]
-        if not all(isinstance(two, (tuple, list)) and len(two) == 2 for two in came):
-            return "", ""
-        wrong = [h for h in (0, 1) if any(r[h] != _price(*c)[h] for c, r in pairs)]
-        told = [
-            first(
-                suspects("08.2"),
-                lambda like, h=half: all(like(*case)[h] == two[h] for case, two in pairs),
-            )
-            for half in wrong
-        ]
-        why = " ".join(why for why, _ in told if why)
-        return why, next((advice for _, advice in told if advice), "")
-
     if (one := plain(call(answer, 12, 3))) is not None:
         advice = "return both, with a comma between."
         raise NotYet(call_text(answer, (12, 3)), f"one number, {quoted(one)}", "two", "", advice)
-    return compare(answer, _price, cases, suspects("08.2"), otherwise=halves)
+    return compare(answer, _price, cases, suspects("08.2"))
 
 
 # --- 08.3 -----------------------------------------------------------------------------------------
 
 
-class Broke(Exception):
-    """A list of steps that cannot be followed: what came, what should have, why, what next."""
-
-
 def _steps_of(made: Any, tried: str, layers: int) -> Order:
     """A list of steps as plain tuples, if it is one."""
-    advice = 'a step is a pair, as ("forward", 0); return a list of them.'
+    found, advice = [], 'a step is a pair, as ("forward", 0); return a list of them.'
     if not isinstance(made, (list, tuple)):
         raise NotYet(tried, returned(made, ", which is no list"), "a list", next_step=advice)
     for place, step in enumerate(made):
-        if not isinstance(step, (list, tuple)) or len(step) != 2 or step[0] not in KINDS:
-            said = f"{quoted(step)} at place {place}"
-            raise NotYet(tried, said, f"a pair of {', '.join(KINDS)} and a layer", "", advice)
-        if not isinstance(plain(step[1]), int) or not 0 <= step[1] < layers:
-            why = f"layers are counted from 0, and the last of {layers} is {layers - 1}."
-            raise NotYet(tried, f"layer {quoted(step[1])} at place {place}", "", why, advice)
-    return [(step[0], int(step[1])) for step in made]
+        kind, layer = step if isinstance(step, (list, tuple)) and len(step) == 2 else (step, None)
+        if kind not in KINDS or not isinstance(plain(layer), int) or not 0 <= layer < layers:
+            expected = f"a pair of {', '.join(KINDS)} and a layer from 0 to {layers - 1}"
+            raise NotYet(tried, f"{quoted(step)} at place {place}", expected, "", advice)
+        found.append((kind, int(layer)))
+    return found
 
 
-def follow(steps: Order, layers: int, keep: Sequence[int]) -> tuple[dict[int, Any], int]:
+def follow(
+    steps: Order, layers: int, keep: Collection[int]
+) -> tuple[dict[int, Any], int, tuple[str, str]]:
     """Goes through a list with numbers in hand: (the slope by each layer's weight, the most inputs
-    that were there at once).
+    that were there at once, the step that cannot be done and why).
 
     After its layer's forward an input is dropped, unless it is kept or stands after the last kept
-    one; after its backward each is. A layer is y = tanh(x * w). Raises `Broke`.
+    one; after its backward each is. A layer is y = tanh(x * w).
     """
     draw = np.random.default_rng(803)
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
     inputs = {0: draw.standard_normal(16).astype(np.float32)}
-    kept, slopes, most = {0, *keep}, {}, 1
-    slope, forward = np.ones(16, np.float32), 0
+    slope, slopes, most, forward, why = np.ones(16, np.float32), {}, 1, 0, ""
     for place, (kind, layer) in enumerate(steps):
-        what = f"{kind} {layer} at place {place}"
+        made = layer + 1
         if layer not in inputs:
-            gone = "was dropped, and was not computed again since."
-            if layer in slopes:
-                gone = "was dropped after its backward: nobody needs it any more."
-            elif layer > forward:
-                gone = "was not made yet."
-            raise Broke(what, "", f"it reads the input of layer {layer}, which {gone}")
-        if kind != BACKWARD:
-            again = kind == FORWARD and layer < forward or kind == RECOMPUTE and forward < layers
-            if again:
-                why = f"forward goes through the {layers} layers once; then comes the rest."
-                raise Broke(what, f"forward {forward}" if forward < layers else "", why)
-            made = layer + 1
-            if kind == RECOMPUTE and (made in inputs or made >= layers or made in slopes):
-                why = "is there still." if made in inputs else "nobody needs any more."
-                why = f"it makes the input of layer {made}, which {why}"
-                raise Broke(what, "", why if made < layers else "nobody needs its output again.")
-            inputs[made] = np.tanh(inputs[layer] * w[layer])
-            most = max(most, len(inputs.keys() - {layers}))
-            if kind == FORWARD:
-                forward = made
-                if layer not in kept and layer < max(kept):
-                    del inputs[layer]
-            continue
-        if forward < layers:
-            raise Broke(what, f"forward {forward}", "no slope is there before the last forward.")
+            gone = "was not made yet" if layer > forward else "was dropped, and not made anew since"
+            why = f"it reads the input of layer {layer}, which {gone}."
+        elif kind == FORWARD and layer != forward:
+            why = f"forward goes through the {layers} layers once; then comes the rest."
+        elif kind == RECOMPUTE and (made in inputs or made in slopes or made == layers):
+            still = "is there still" if made in inputs else "nobody needs any more"
+            why = f"it makes the input of layer {made}, which {still}."
+        if why:
+            return slopes, most, (f"{kind} {layer} at place {place}", why)
         y = np.tanh(inputs[layer] * w[layer])
-        lost = slope * (1 - y * y)
-        slopes[layer], slope = (lost * inputs.pop(layer)).sum(), lost * w[layer]
-    return slopes, most
+        if kind == BACKWARD:
+            lost = slope * (1 - y * y)
+            slopes[layer], slope = (lost * inputs.pop(layer)).sum(), lost * w[layer]
+            continue
+        inputs[made] = y
+        most = max(most, len(inputs.keys() - {layers}))
+        if kind == FORWARD:
+            forward = made
+            if layer not in {0, *keep} and layer < max(keep):
+                del inputs[layer]
+    return slopes, most, ("", "")
 
 
 def _schedules(answer: Callable[..., Any]) -> Passed:
@@ -244,31 +199,24 @@ def _schedules(answer: Callable[..., Any]) -> Passed:
     for layers, kept in (*cases, (13, [9, 0, 4])):
         tried = call_text(answer, (layers, kept))
         steps = _steps_of(call(answer, layers, kept), tried, layers)
-        if told := _fault(steps, layers, [*kept]):
-            why, advice = first(
-                suspects("08.3"),
-                lambda like, c=(layers, kept), s=steps: _as_list(like(*c)) == s,
-            )
+        if told := _fault(steps, layers, kept):
+
+            def alike(like: Any, case: Any = (layers, kept), steps: Order = steps) -> bool:
+                return [(kind, layer) for kind, layer in like(*case)] == steps
+
+            why, advice = first(suspects("08.3"), alike)
             advice = advice or "follow the list by hand: which inputs are there at each step?"
             raise NotYet(tried, told[0], told[1], why or told[2], advice)
-    words = (
-        "7 chains: each list was followed with numbers, and the slopes have the same bits as if "
-    )
-    return Passed(f"{words}all were kept", evidence=tuple(steps))
+    words = "7 chains: each list was followed with numbers, and the slopes have the same bits as "
+    return Passed(f"{words}if all were kept", evidence=tuple(steps))
 
 
-def _as_list(steps: Any) -> Order:
-    return [(kind, int(layer)) for kind, layer in steps]
-
-
-def _fault(steps: Order, layers: int, keep: Sequence[int]) -> tuple[str, str, str] | None:
+def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
     """What came, what should have, and why, of a list that is wrong."""
-    right, _ = follow(_listed(layers, range(layers)), layers, range(layers))
-    try:
-        slopes, most = follow(steps, layers, keep)
-    except Broke as broke:
-        came, expected, why = broke.args
-        return came, expected, why
+    right = follow(_listed(layers, range(layers)), layers, range(layers))[0]
+    slopes, most, (stuck, why) = follow(steps, layers, keep)
+    if stuck:
+        return stuck, "", why
     for layer in reversed(range(layers)):
         if layer not in slopes:
             return f"no backward {layer}", "one for each layer", "its weight would never learn."
@@ -276,8 +224,7 @@ def _fault(steps: Order, layers: int, keep: Sequence[int]) -> tuple[str, str, st
             came = f"{quoted(slopes[layer])} for the slope by the weight of layer {layer}"
             why = "the slope goes from the last layer to the first, one after another."
             return came, quoted(right[layer]), why
-    least = most_alive([1] * layers, keep)
-    if most > least:
+    if most > (least := most_alive([1] * layers, keep)):
         why = "what is computed again waits for its backward: do it just before."
         return f"{counted(most, 'input')} in memory at once", f"at most {least}", why
     return None
@@ -285,7 +232,7 @@ def _fault(steps: Order, layers: int, keep: Sequence[int]) -> tuple[str, str, st
 
 # --- 08.4 -----------------------------------------------------------------------------------------
 
-HILLS = (8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8)
+HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 
 @cache
@@ -295,25 +242,19 @@ def _least(sizes: tuple[int, ...], k: int) -> int:
     return min(most_alive(sizes, more) for more in combinations(rest, min(k, len(sizes)) - 1))
 
 
-def _placed_cases() -> Iterator[tuple[tuple[int, ...], int]]:
-    draw = np.random.default_rng(804)
-    yield HILLS, 3
-    for layers, k in ((11, 3), (9, 4), (10, 2)):
-        yield tuple(draw.permutation(np.arange(1, 2 * layers))[:layers].tolist()), k
-    yield from (((1,) * 16, 4), ((5, 2, 7), 1), ((4,), 1), ((3, 9), 2))
-
-
 def _places(answer: Callable[..., Any]) -> Passed:
-    bars, (came, alike) = None, _kept_by(answer, [([*sizes], k) for sizes, k in _placed_cases()])
+    draw = np.random.default_rng(804).permutation
+    drawn = [(draw(np.arange(1, 2 * n))[:n].tolist(), k) for n, k in ((11, 3), (9, 4), (10, 2))]
+    cases = [(HILLS, 3), *drawn, ([1] * 16, 4), ([5, 2, 7], 1), ([4], 1), ([3, 9], 2)]
+    bars, (came, alike) = None, _kept_by(answer, cases)
     for (sizes, k), kept in came:
         tried = call_text(answer, (sizes, k))
         if len({0, *kept}) > k:
             why = "the input of layer 0 is one of them, whether it is named or not."
             advice = f"choose {k - 1} besides layer 0."
             raise NotYet(tried, f"{len({0, *kept})} layers", f"at most {k}", why, advice)
-        peak, least = most_alive(sizes, kept), _least(tuple(sizes), k)
-        here = Bars(least, peak, "at once")
-        if peak > least:
+        here = Bars(_least(tuple(sizes), k), most_alive(sizes, kept), "at once")
+        if here.yours > here.budget:
             why, advice = first(suspects("08.4"), alike)
             advice = advice or "there are few ways to choose: try them all, and keep the best."
             raise NotYet(tried, quoted(sorted({0, *kept})), "", why, advice, here)
@@ -321,9 +262,10 @@ def _places(answer: Callable[..., Any]) -> Passed:
     return Passed("8 chains; below, the one with large layers at both ends", bars)
 
 
-def _kept_by(
-    answer: Callable[..., Any], cases: Sequence[tuple[Any, int]]
-) -> tuple[list[tuple[tuple[Any, int], list[int]]], Callable[[Any], bool]]:
+Kept = list[tuple[tuple[Any, int], list[int]]]  # by case, the layers whose inputs are kept
+
+
+def _kept_by(answer: Any, cases: list[tuple[Any, int]]) -> tuple[Kept, Callable[[Any], bool]]:
     """Which layers an answer keeps in each case, and whether another keeps the same in all."""
     came = []
     for case in cases:
@@ -422,51 +364,33 @@ def _best_even(layers: int, room: int) -> int:
     at once."""
     evenly = (range(0, layers, k) for k in range(1, layers + 1))
     fitting = [keep for keep in evenly if most_alive([1] * layers, keep) <= room]
-    return min(computed_again(layers, keep) for keep in fitting)
+    return min(computed_again(keep) for keep in fitting)
 
 
 def _fits(answer: Callable[..., Any]) -> Passed:
     cases = [(12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM)]
     came, alike = _kept_by(answer, cases)
     for (layers, room), kept in came:
-        most, again = most_alive([1] * layers, kept), computed_again(layers, kept)
+        most, again = most_alive([1] * layers, kept), computed_again(kept)
         best, said = _best_even(layers, room), f"keeping {quoted(sorted({0, *kept}))}: "
         if most <= room and again <= best:
             continue
         why, advice = first(suspects("08.5"), alike)
         advice = advice or "which spacings fit, and which of those computes least again?"
-        said += (
-            f"{counted(most, 'input')} at once{_refused(layers, room, kept)}"
-            if most > room
-            else f"it fits, and computes {counted(again, 'layer')} again"
-        )
-        expected = f"at most {room if most > room else best}"
+        said += f"{counted(most, 'input')} at once, {counted(again, 'layer')} again"
+        expected = f"at most {room} at once and {best} again"
         raise NotYet(call_text(answer, (layers, room)), said, expected, why, advice)
     report = _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
     bars = Bars(round(1.01 * chain_cycles(layers, best, NUMBERS)), report.total_cycles, MODELLED)
     fullest = int(report.memory.held_per_tile.max())
-    words = (
-        f"{len(cases)} chains, the last on tiles of {number(MEMORY)} bytes, of which it needs "
-        f"{number(fullest)}"
-    )
+    words = f"{len(cases)} chains; below, one on tiles of {number(MEMORY)} bytes"
+    words = f"{words}, of which it needs {number(fullest)}"
     return Passed(words, bars, (report.total_cycles, fullest))
-
-
-def _refused(layers: int, room: int, kept: Sequence[int]) -> str:
-    """What the machine says to it, if it is the chain that is run."""
-    if (layers, room) != (LAYERS, ROOM):
-        return ""
-    try:
-        _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
-    except GraphMemoryAllocationError as error:
-        return f". {error.why().causes[0].text}" if error.report is not None else ""
-    return ""
 
 
 # --- 08.6 -----------------------------------------------------------------------------------------
 
-ORDER = ((FORWARD, 0), (FORWARD, 1), (FORWARD, 2), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1))
-ORDER = (*ORDER, (BACKWARD, 0))
+ORDER = [*((FORWARD, i) for i in range(3)), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
 PER_TILE = 80
 
 
@@ -477,8 +401,7 @@ def _drops(answer: Callable[..., Any]) -> Passed:
     x = trial.tensors["x"].given[0]
     runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in ran.came]
     if told := _undropped(runs, x):
-        came, expected, why, advice = told
-        raise NotYet(trial.tried, came, expected, why, advice)
+        raise NotYet(trial.tried, *told)
     words = f"{trial.tried}: each layer drops the same numbers whenever it is asked"
     return Passed(words, evidence=tuple(runs[0].values()))
 
@@ -554,11 +477,10 @@ LESSON = Lesson(
             _last_reads,
             (
                 "Every step (kind, i) reads the input of layer i, whatever kind it is.",
-                "enumerate(steps) gives each step with its place. Several places read the input of "
-                "a layer.",
+                "enumerate(steps) gives each step with its place. Several read the same input.",
                 "Of those places the largest: max(place for place, step in … if …).",
             ),
-            "the last read of an input is always its backward. That is why a chain keeps so much.",
+            "the last read of an input is always its backward. So a chain keeps that much.",
         ),
         Question(
             "08.0",
@@ -567,9 +489,8 @@ LESSON = Lesson(
                 PredictedValue("most", "inputs at once", whole=True),
                 PredictedValue("again", "layers", whole=True),
             ),
-            "at the end of the forward four inputs are kept, and the last segment's three others "
-            "are there still: seven. Those three need no second computation, so only three "
-            "segments are computed again, three layers each.",
+            "after forward four inputs are kept, and the last segment's three others are there, too: "
+            "seven. Those need no second computation; of the other segments three layers each do.",
         ),
         Exercise(
             "08.1",
@@ -577,19 +498,13 @@ LESSON = Lesson(
             ("a function",),
             _alive,
             (
-                "Go through the list from its end. What must be there after a step? What the later "
-                "steps read.",
+                "Go through the list from its end. What later steps read must be there.",
                 "Keep a set of what later steps need. While a step runs, this set and what the "
                 "step reads are there. Before it, what it makes need not be.",
-                "For each step of reversed(steps): here = needed | {layer}; its sizes are added "
-                "up; then what the step makes, layer + 1, is taken out, unless it is a backward.",
+                "For each step of reversed(steps): here = needed | {layer}; add up its sizes; then "
+                "take out what the step makes, layer + 1, unless it is a backward.",
             ),
-            "the same walk works for any program, and lesson 06's liveness is that: from the last "
-            "step to the first.",
-            decoys=(
-                ("here = needed | {layer}", "here = needed"),
-                ("return held[::-1]", "return held"),
-            ),
+            "the same walk, from the last step to the first, finds the liveness of any program.",
         ),
         Exercise(
             "08.2",
@@ -597,25 +512,13 @@ LESSON = Lesson(
             ("a function",),
             _prices,
             (
-                "L layers, every k-th kept: there are L / k segments. How many inputs are there "
-                "when the forward is through?",
+                "L layers, every k-th kept: L / k segments. How many inputs are left by forward?",
                 "One of each segment, and of the last one the others, too. Of how many segments "
                 "must the others be made again?",
-                "Of all but the last: k - 1 layers each. And layers // every is the number of "
-                "segments.",
+                "Of all but the last: k - 1 layers each. There are layers // every segments.",
             ),
             "L / k + k is least where both are equal: at k = √L. A chain of 10,000 layers needs "
-            "199 inputs, and a second forward.",
-            decoys=(
-                (
-                    "return segments + every - 1, (segments - 1) * (every - 1)",
-                    "return segments + every, (segments - 1) * (every - 1)",
-                ),
-                (
-                    "return segments + every - 1, (segments - 1) * (every - 1)",
-                    "return segments + every - 1, segments * (every - 1)",
-                ),
-            ),
+            "199 inputs, and not quite a second forward.",
         ),
         Exercise(
             "08.3",
@@ -625,14 +528,14 @@ LESSON = Lesson(
             (
                 "Forward is a list of its own. Then come the segments, from the last to the first, "
                 "each between a kept layer and the next kept one.",
-                "A segment from start to end computes again what it lost: the inputs of start + 1 "
-                "to end - 1. Which steps make those? And what of the last segment?",
-                "starts = sorted({0, *keep}), with their ends [*starts[1:], layers], as pairs in "
-                "reversed order. For each: recompute from start to below end - 1, unless end is "
-                "layers; then backward from end - 1 down to start.",
+                "A segment from start to end lost the inputs of start + 1 to end - 1. Which steps "
+                "make those? And what of the last segment?",
+                "pairwise of the sorted kept layers, 0 before them and layers behind, gives each start "
+                "with its end. In reversed order: recompute from start to below end - 1, unless end "
+                "is layers; then backward from end - 1 down to start.",
             ),
-            "PyTorch calls it checkpointing, others rematerialisation. The gradient keeps its bits, "
-            "since the same numbers go through the same operations in the same order.",
+            "PyTorch calls it checkpointing, others rematerialisation. No bit changes, since the "
+            "same numbers go through the same operations in the same order.",
         ),
         Exercise(
             "08.4",
@@ -641,13 +544,11 @@ LESSON = Lesson(
             _places,
             (
                 "Of twelve layers, three kept: how many ways are there? Layer 0 is one of them.",
-                "itertools.combinations(range(1, n), k - 1) gives every way to choose the others. "
-                "What does each of them need at most?",
-                "max(alive(schedule(n, keep), sizes)) says it. min(…, key=…) takes the best of all "
-                "ways.",
+                "combinations(range(1, n), k - 1) gives the others. What does each way need?",
+                "max(alive(schedule(n, keep), sizes)) says it. min(…, key=…) takes the best way.",
             ),
-            "of sixteen equal layers four kept need 7 if evenly spaced, and 6 at 0, 4, 9 and 13: a "
-            "late segment has more kept inputs beside it, and may be shorter.",
+            "of sixteen equal layers four kept need 7 if evenly spaced, and 6 at 0, 4, 9 and 13: "
+            "beside a late segment more is kept, so the early ones may be longer.",
         ),
         Exercise(
             "08.5",
@@ -655,15 +556,13 @@ LESSON = Lesson(
             ("a function",),
             _fits,
             (
-                "Without any trick: which inputs could you keep? Every one, every second, every "
-                "third, …",
-                "For each spacing two questions: do its inputs fit into the room, and how many "
-                "layers does it compute again?",
+                "Which inputs could you keep? Every one, every second, every third, …",
+                "Ask each spacing: do its inputs fit, and how many layers are computed again?",
                 "Of the spacings whose max(alive(…)) is at most room, take the one whose schedule "
                 'has the fewest "recompute" steps.',
             ),
-            "what is there at the end of the forward need not be made again, so at least layers - "
-            "room must. Uneven spacing reaches that for any room that suffices.",
+            "what is there after forward need not be made again, so layers - room must, at least. "
+            "Uneven spacing comes to just that, wherever anything fits.",
         ),
         Exercise(
             "08.6",
@@ -671,24 +570,12 @@ LESSON = Lesson(
             ("a function",),
             _drops,
             (
-                "What is drawn depends on the seed, on the modifier and on where x lies, and on "
-                "nothing else.",
-                "Which of the arguments is the same for forward 2, recompute 2 and backward 2, and "
-                "another for layer 1?",
+                "What is drawn depends on seed, modifier and where x lies, and on nothing else.",
+                "Which argument is the same for all three kinds of step, and another for layer 1?",
                 "poprand.dropout(graph, seed, modifier, x, x, 0.5, 2.0, program), with the right "
                 "number for the modifier.",
             ),
             "so chance costs no memory: a seed and a number stand for a mask of any size.",
-            decoys=(
-                (
-                    "return poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)",
-                    "return poprand.dropout(graph, seed, 1, x, x, 0.5, 2.0, program)",
-                ),
-                (
-                    "return poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)",
-                    "return poprand.dropout(graph, None, layer, x, x, 0.5, 2.0, program)",
-                ),
-            ),
         ),
     ),
 )

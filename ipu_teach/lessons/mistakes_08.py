@@ -1,7 +1,7 @@
 # %% given
 """Known mistakes of lesson 08; what this file is: mistakes.py."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -145,7 +145,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: before each step
-# why:  this is what is there before each step. While it runs, what it makes needs its place already.
+# why:  this is what is there before each step. While it runs, what it makes needs a place.
 # next: add up first, then take out what the step makes.
 def alive(steps, sizes):
     needed, held = set(), []
@@ -181,7 +181,7 @@ def price(layers, every):
 
 
 # %% 08.2: the last segment again
-# why:  the last segment is computed again here, too. Its inputs are there still when backward begins.
+# why:  the last segment is computed again here, too. Its inputs are there when backward begins.
 # next: how many segments are left without it?
 def price(layers, every):
     return layers // every + every - 1, layers - layers // every
@@ -234,7 +234,7 @@ def price(layers, every):
 
 
 # %% 08.2: one number
-# not yet: return both, with a comma between
+# not yet: one number, 6
 def price(layers, every):
     return layers // every + every - 1
 
@@ -254,7 +254,7 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
-    for start, end in reversed(list(zip(starts, [*starts[1:], layers]))):
+    for start, end in reversed(list(pairwise([*starts, layers]))):
         steps += [("recompute", i) for i in range(start, end - 1)]
         steps += [("backward", i) for i in reversed(range(start, end))]
     return steps
@@ -281,7 +281,7 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
-    for start, end in reversed(list(zip(starts, [*starts[1:], layers]))):
+    for start, end in reversed(list(pairwise([*starts, layers]))):
         if end < layers:
             steps += [("recompute", i) for i in range(end - 1)]
         steps += [("backward", i) for i in reversed(range(start, end))]
@@ -294,18 +294,18 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     starts = sorted({0, *keep})
     steps = [("forward", i) for i in range(layers)]
-    for start, end in reversed(list(zip(starts, starts[1:]))):
+    for start, end in reversed(list(pairwise(starts))):
         steps += [("recompute", i) for i in range(start, end - 1)]
     return steps + [("backward", i) for i in reversed(range(layers))]
 
 
 # %% 08.3: without layer 0
-# why:  what lies before the first of `keep` is a segment, too. The input of layer 0 is there always.
+# why:  what lies before the first of `keep` is a segment, too. The input of layer 0 is there.
 # next: let the first segment begin at 0, whether `keep` has it or not.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted(keep)
-    for start, end in reversed(list(zip(starts, [*starts[1:], layers]))):
+    for start, end in reversed(list(pairwise([*starts, layers]))):
         if end < layers:
             steps += [("recompute", i) for i in range(start, end - 1)]
         steps += [("backward", i) for i in reversed(range(start, end))]
@@ -318,7 +318,7 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
-    for start, end in reversed(list(zip(starts, [*starts[1:], layers]))):
+    for start, end in reversed(list(pairwise([*starts, layers]))):
         if end < layers:
             steps += [("recompute", i) for i in range(start, end - 1)]
         steps += [("backward", i) for i in range(start, end)]
@@ -332,7 +332,7 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
-    for start, end in zip(starts, [*starts[1:], layers]):
+    for start, end in pairwise([*starts, layers]):
         if end < layers:
             steps += [("recompute", i) for i in range(start, end - 1)]
         steps += [("backward", i) for i in reversed(range(start, end))]
@@ -345,7 +345,7 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = [0, *(i for i in keep if i)]
-    for start, end in reversed(list(zip(starts, [*starts[1:], layers]))):
+    for start, end in reversed(list(pairwise([*starts, layers]))):
         if end < layers:
             steps += [("recompute", i) for i in range(start, end - 1)]
         steps += [("backward", i) for i in reversed(range(start, end))]
@@ -359,7 +359,7 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
-    for start, end in reversed(list(zip(starts, [*starts[1:], layers]))):
+    for start, end in reversed(list(pairwise([*starts, layers]))):
         if end < layers:
             steps += [("recompute", i) for i in range(start, end)]
         steps += [("backward", i) for i in reversed(range(start, end))]
@@ -372,7 +372,7 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
-    for start, end in reversed(list(zip(starts, [*starts[1:], layers]))):
+    for start, end in reversed(list(pairwise([*starts, layers]))):
         if end < layers:
             steps += [("recompute", i) for i in range(start, end - 2)]
         steps += [("backward", i) for i in reversed(range(start, end))]
@@ -385,7 +385,7 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
-    for start, end in reversed(list(zip(starts, [*starts[1:], layers]))):
+    for start, end in reversed(list(pairwise([*starts, layers]))):
         if end < layers:
             steps += [("forward", i) for i in range(start, end - 1)]
         steps += [("backward", i) for i in reversed(range(start, end))]
@@ -401,7 +401,7 @@ def schedule(layers, keep):
 
 
 # %% 08.3: layers without a kind
-# not yet: a pair of forward, recompute, backward and a layer
+# not yet: a pair of forward, recompute, backward and a layer from 0 to 6
 def schedule(layers, keep):
     return list(range(layers)) + list(reversed(range(layers)))
 
@@ -470,21 +470,11 @@ def place(sizes, k):
 # next: go through the steps: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     def guess(keep):
-        ends = [*keep[1:], len(sizes)]
-        largest = max(sum(sizes[a + 1 : b]) for a, b in zip(keep, ends))
+        largest = max(sum(sizes[a + 1 : b]) for a, b in pairwise([*keep, len(sizes)]))
         return sum(sizes[i] for i in keep) + largest
 
     ways = [[0, *more] for more in combinations(range(1, len(sizes)), min(k, len(sizes)) - 1)]
     return min(ways, key=guess)
-
-
-# %% 08.4: the most, and not the least
-# why:  of all ways this is the one that needs most.
-# next: min, and not max, of the ways.
-def place(sizes, k):
-    n = len(sizes)
-    ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
-    return max(ways, key=lambda keep: max(alive(schedule(n, keep), sizes)))
 
 
 # %% 08.4: the sum over all steps
@@ -532,7 +522,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: as many as there is room for
-# why:  as many inputs are kept as there is room for. A segment that is computed again needs room, too.
+# why:  as many inputs are kept as there is room for. What is computed again needs room, too.
 # next: L / k + k - 1 have to fit, and not L / k.
 def keep_for(layers, room):
     return range(0, layers, -(-layers // room))
@@ -614,9 +604,12 @@ def keep_for(layers, room):
 
 # %% 08.6: a number for each call
 # not yet: recompute 0 drops others than forward 0
-def drop(graph, x, seed, kind, layer, program, numbers=[0]):
-    numbers[0] += 1
-    return poprand.dropout(graph, seed, numbers[0], x, x, 0.5, 2.0, program)
+calls = []
+
+
+def drop(graph, x, seed, kind, layer, program):
+    calls.append(kind)
+    return poprand.dropout(graph, seed, len(calls), x, x, 0.5, 2.0, program)
 
 
 # %% 08.6: one for all layers
