@@ -489,7 +489,7 @@ LESSON = Lesson(
                 PredictedValue("most", "inputs at once", whole=True),
                 PredictedValue("again", "layers", whole=True),
             ),
-            "after forward four inputs are kept, and the last segment's three others are there, too: "
+            "after forward four inputs are kept, and the last segment's three others are there: "
             "seven. Those need no second computation; of the other segments three layers each do.",
         ),
         Exercise(
@@ -530,9 +530,9 @@ LESSON = Lesson(
                 "each between a kept layer and the next kept one.",
                 "A segment from start to end lost the inputs of start + 1 to end - 1. Which steps "
                 "make those? And what of the last segment?",
-                "pairwise of the sorted kept layers, 0 before them and layers behind, gives each start "
-                "with its end. In reversed order: recompute from start to below end - 1, unless end "
-                "is layers; then backward from end - 1 down to start.",
+                "pairwise of 0, the kept layers in order and `layers` gives starts with their ends. "
+                "From the last pair on: recompute from start to below end - 1, unless end is "
+                "layers; then backward from end - 1 down to start.",
             ),
             "PyTorch calls it checkpointing, others rematerialisation. No bit changes, since the "
             "same numbers go through the same operations in the same order.",

@@ -1,8 +1,6 @@
 # %% given
 """Mistakes of lesson 08 written otherwise."""
 
-from itertools import combinations
-
 
 # %% 08.w1: place and one
 # like: counted from 1
