@@ -530,7 +530,7 @@ LESSON = Lesson(
                 "each between a kept layer and the next kept one.",
                 "A segment from start to end lost the inputs of start + 1 to end - 1. Which steps "
                 "make those? And what of the last segment?",
-                "pairwise of 0, the kept layers in order and `layers` gives starts with their ends. "
+                "pairwise of 0, the kept layers in order and `layers` gives starts and their ends. "
                 "From the last pair on: recompute from start to below end - 1, unless end is "
                 "layers; then backward from end - 1 down to start.",
             ),
