@@ -70,8 +70,7 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
         for begin, end in zip(made, [*made[1:], len(steps)], strict=True):
             uses = [p for p in range(begin, end) if steps[p][1] == layer]
             there[begin : max(uses, default=begin) + 1, layer] = True
-    found: list[int] = (there @ np.array(sizes)).tolist()
-    return found
+    return [int(size) for size in there @ np.array(sizes)]
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
@@ -91,8 +90,7 @@ def computed_again(keep: Collection[int]) -> int:
 
 
 def _last_read(steps: Order, layer: int) -> int:
-    from_the_end = [i for _, i in reversed(steps)]
-    return len(steps) - 1 - from_the_end.index(layer)
+    return int(np.flatnonzero([i == layer for _, i in steps])[-1])
 
 
 def _last_reads(answer: Callable[..., Any]) -> Passed:
@@ -174,6 +172,8 @@ def follow(
             why = f"it reads the input of layer {layer}, which {gone}."
         elif kind == FORWARD and layer != forward:
             why = f"forward goes through the {layers} layers once; then comes the rest."
+        elif kind == BACKWARD and forward < layers:
+            why = "the slope begins with the last layer's output, which was not made yet."
         elif kind == RECOMPUTE and (made in inputs or made in slopes or made == layers):
             still = "is there still" if made in inputs else "nobody needs any more"
             why = f"it makes the input of layer {made}, which {still}."
@@ -478,7 +478,7 @@ LESSON = Lesson(
             (
                 "Every step (kind, i) reads the input of layer i, whatever kind it is.",
                 "enumerate(steps) gives each step with its place. Several read the same input.",
-                "Of those places the largest: max(place for place, step in … if …).",
+                "[place for place, step in enumerate(steps) if …] has all places. Which is it?",
             ),
             "the last read of an input is always its backward. So a chain keeps that much.",
         ),

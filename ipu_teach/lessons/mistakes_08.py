@@ -32,7 +32,7 @@ def last_read(steps, layer):
 
 # %% 08.w1: counted from 1
 # why:  places are counted from 0.
-# next: enumerate(steps) does so.
+# next: enumerate(steps) does so by itself.
 def last_read(steps, layer):
     return max(place for place, (kind, i) in enumerate(steps, 1) if i == layer)
 
