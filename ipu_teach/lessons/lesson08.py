@@ -144,7 +144,7 @@ def _steps_of(made: Any, tried: str, layers: int) -> Order:
     if not isinstance(made, (list, tuple)):
         raise NotYet(tried, returned(made, ", which is no list"), "a list", next_step=advice)
     for place, step in enumerate(made):
-        kind, layer = step if isinstance(step, (list, tuple)) and len(step) == 2 else (step, None)
+        kind, layer = step if isinstance(step, (list, tuple)) and len(step) == 2 else (step, step)
         if kind not in KINDS or not isinstance(plain(layer), int) or not 0 <= layer < layers:
             expected = f"a pair of {', '.join(KINDS)} and a layer from 0 to {layers - 1}"
             raise NotYet(tried, f"{quoted(step)} at place {place}", expected, "", advice)
@@ -164,7 +164,8 @@ def follow(
     draw = np.random.default_rng(803)
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
     inputs = {0: draw.standard_normal(16).astype(np.float32)}
-    slope, slopes, most, forward, why = np.ones(16, np.float32), {}, 1, 0, ""
+    slopes: dict[int, Any] = {}
+    slope, most, forward, why = np.ones(16, np.float32), 1, 0, ""
     for place, (kind, layer) in enumerate(steps):
         made = layer + 1
         if layer not in inputs:
@@ -348,10 +349,9 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
         work = graph.add_compute_set(f"{kind} {i}")
         for tile in range(TILES):
             own = {"x": x[i][tile], "w": w[tile, i]}
-            if kind == BACKWARD:
-                codelet, own = Backward, own | {"slope": x[layers][tile], "dw": dw[tile, i]}
-            else:
-                codelet, own = Forward, own | {"y": x[i + 1][tile]}
+            back = {"slope": x[layers][tile], "dw": dw[tile, i]}
+            own |= back if kind == BACKWARD else {"y": x[i + 1][tile]}
+            codelet = Backward if kind == BACKWARD else Forward
             graph.set_tile_mapping(graph.add_vertex(work, codelet, own), tile)
         program.add(Execute(work))
     engine = Engine(graph, program)
@@ -391,7 +391,6 @@ def _fits(answer: Callable[..., Any]) -> Passed:
 # --- 08.6 -----------------------------------------------------------------------------------------
 
 ORDER = [*((FORWARD, i) for i in range(3)), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
-PER_TILE = 80
 
 
 def _drops(answer: Callable[..., Any]) -> Passed:
@@ -409,7 +408,7 @@ def _drops(answer: Callable[..., Any]) -> Passed:
 def _dropping(tried: str) -> Trial:
     """answer(graph, x, seed, kind, layer, program) gives x with dropout, for one step after
     another."""
-    x = np.random.default_rng(806).uniform(1, 2, (TILES, PER_TILE)).astype(np.float32)
+    x = np.random.default_rng(806).uniform(1, 2, (TILES, 80)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
 
     def form(
