@@ -46,7 +46,7 @@ from ipu_teach.lessons.judging import (
 from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import SYNC, TILES
 from ipu_teach.lessons.trial import Trial, Var, by_rows
-from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.program import Execute, Program, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
 from ipu_teach.types import Array
@@ -55,9 +55,24 @@ KINDS = (FORWARD, RECOMPUTE, BACKWARD)
 Order = list[tuple[str, int]]
 
 
-def _listed(layers: int, keep: Collection[int]) -> Order:
+class Listed(Order):
+    """A list of steps that a verdict quotes as the call that makes it. An answer gets a plain
+    one."""
+
+    said = ""
+
+    def __repr__(self) -> str:
+        return self.said
+
+    def __deepcopy__(self, memo: object) -> Order:
+        return [*self]
+
+
+def _listed(layers: int, keep: Collection[int]) -> Listed:
     """The kit's own list, as plain tuples."""
-    return [(step.kind, step.layer) for step in recompute(layers, keep)]
+    found = Listed((step.kind, step.layer) for step in recompute(layers, keep))
+    found.said = f"recompute({layers}, {sorted(keep)})"
+    return found
 
 
 def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
@@ -126,12 +141,12 @@ def _price(layers: int, every: int) -> tuple[int, int]:
 def _prices(answer: Callable[..., Any]) -> Passed:
     cases: dict[str, tuple[Any, ...]] = {
         f"drawn, {layers} layers": (layers, every)
-        for layers, every in ((12, 3), (35, 5), (28, 4), (64, 16), (30, 2))
+        for layers, every in ((20, 5), (12, 3), (28, 4), (64, 16), (30, 2))
     }
     cases |= {"all are kept": (7, 1), "only layer 0 is kept": (11, 11), "one layer": (1, 1)}
-    if (one := plain(call(answer, 12, 3))) is not None:
+    if (one := plain(call(answer, 20, 5))) is not None:
         advice = "return both, with a comma between."
-        raise NotYet(call_text(answer, (12, 3)), f"one number, {quoted(one)}", "two", "", advice)
+        raise NotYet(call_text(answer, (20, 5)), f"one number, {quoted(one)}", "two", "", advice)
     return compare(answer, _price, cases, suspects("08.2"))
 
 
@@ -208,8 +223,8 @@ def _schedules(answer: Callable[..., Any]) -> Passed:
             why, advice = first(suspects("08.3"), alike)
             advice = advice or "follow the list by hand: which inputs are there at each step?"
             raise NotYet(tried, told[0], told[1], why or told[2], advice)
-    words = "7 chains: each list was followed with numbers, and the slopes have the same bits as "
-    return Passed(f"{words}if all were kept", evidence=tuple(steps))
+    words = "7 chains, gone through with numbers: the slopes have the same bits as if all were kept"
+    return Passed(words, evidence=tuple(steps))
 
 
 def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
@@ -383,8 +398,7 @@ def _fits(answer: Callable[..., Any]) -> Passed:
     report = _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
     bars = Bars(round(1.01 * chain_cycles(layers, best, NUMBERS)), report.total_cycles, MODELLED)
     fullest = int(report.memory.held_per_tile.max())
-    words = f"{len(cases)} chains; below, one on tiles of {number(MEMORY)} bytes"
-    words = f"{words}, of which it needs {number(fullest)}"
+    words = f"{len(cases)} chains; the last needs {fullest:,} of {MEMORY:,} bytes of a tile"
     return Passed(words, bars, (report.total_cycles, fullest))
 
 
@@ -401,8 +415,8 @@ def _drops(answer: Callable[..., Any]) -> Passed:
     runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in ran.came]
     if told := _undropped(runs, x):
         raise NotYet(trial.tried, *told)
-    words = f"{trial.tried}: each layer drops the same numbers whenever it is asked"
-    return Passed(words, evidence=tuple(runs[0].values()))
+    words = ": each layer drops the same numbers whenever it is asked"
+    return Passed(trial.tried + words, evidence=tuple(runs[0].values()))
 
 
 def _dropping(tried: str) -> Trial:
@@ -512,12 +526,10 @@ LESSON = Lesson(
             _prices,
             (
                 "L layers, every k-th kept: L / k segments. How many inputs are left by forward?",
-                "One of each segment, and of the last one the others, too. Of how many segments "
-                "must the others be made again?",
+                "One of each segment, and all of the last. Of how many is the rest made again?",
                 "Of all but the last: k - 1 layers each. There are layers // every segments.",
             ),
-            "L / k + k is least where both are equal: at k = √L. A chain of 10,000 layers needs "
-            "199 inputs, and not quite a second forward.",
+            "L / k + k is least where both are equal, at k = √L: 199 inputs for 10,000 layers.",
         ),
         Exercise(
             "08.3",
@@ -533,8 +545,7 @@ LESSON = Lesson(
                 "From the last pair on: recompute from start to below end - 1, unless end is "
                 "layers; then backward from end - 1 down to start.",
             ),
-            "PyTorch calls it checkpointing, others rematerialisation. No bit changes, since the "
-            "same numbers go through the same operations in the same order.",
+            "PyTorch calls it checkpointing; others speak of rematerialisation.",
         ),
         Exercise(
             "08.4",
@@ -546,7 +557,6 @@ LESSON = Lesson(
                 "combinations(range(1, n), k - 1) gives the others. What does each way need?",
                 "max(alive(schedule(n, keep), sizes)) says it. min(…, key=…) takes the best way.",
             ),
-            "of sixteen equal layers four kept need 7 if evenly spaced, and 6 at 0, 4, 9 and 13: "
             "beside a late segment more is kept, so the early ones may be longer.",
         ),
         Exercise(
@@ -560,8 +570,7 @@ LESSON = Lesson(
                 "Of the spacings whose max(alive(…)) is at most room, take the one whose schedule "
                 'has the fewest "recompute" steps.',
             ),
-            "what is there after forward need not be made again, so layers - room must, at least. "
-            "Uneven spacing comes to just that, wherever anything fits.",
+            "at least layers - room are made again. Uneven spacing comes to just that.",
         ),
         Exercise(
             "08.6",
@@ -571,8 +580,7 @@ LESSON = Lesson(
             (
                 "What is drawn depends on seed, modifier and where x lies, and on nothing else.",
                 "Which argument is the same for all three kinds of step, and another for layer 1?",
-                "poprand.dropout(graph, seed, modifier, x, x, 0.5, 2.0, program), with the right "
-                "number for the modifier.",
+                "poprand.dropout does all of it, if it gets the right number for its modifier.",
             ),
             "so chance costs no memory: a seed and a number stand for a mask of any size.",
         ),

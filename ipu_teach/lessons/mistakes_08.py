@@ -234,7 +234,7 @@ def price(layers, every):
 
 
 # %% 08.2: one number
-# not yet: one number, 6
+# not yet: one number, 8
 def price(layers, every):
     return layers // every + every - 1
 
