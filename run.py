@@ -178,7 +178,8 @@ UNREACHED = (
         "after the network knows which)",
     ),
     (
-        "proxyerror|(connect to|in your|resolve) proxy|proxy auth|tunnel (error|connection|failed)",
+        "proxyerror|(connect to|in your|resolve) proxy|proxy auth|tunnel (error|connection|failed)|"
+        "proxy url had|socks",
         "the proxy does not let this through",
         "Set HTTPS_PROXY to its address, with the name and password that it asks for: "
         "http://NAME:PASSWORD@HOST:PORT",
@@ -187,18 +188,19 @@ UNREACHED = (
         "timed out|timeout was|timeouterror|server error|too many requests|end of file before|"
         "incompleteread",
         "the package index answers too late, or breaks off",
-        "Wait a minute (UV_HTTP_TIMEOUT=300 waits longer for each answer)",
+        "Wait a minute (UV_HTTP_TIMEOUT=300 waits longer for each answer), or set HTTPS_PROXY "
+        "where a proxy stands between",
     ),
     (
         "dns error|resolve host|name ?resolution|getaddrinfo|unreachable|no route to host|connect "
-        "to server|establish a new connection|tcp connect error|error sending request|connection ?"
-        "(refused|reset|failed|error|closed|aborted)",
+        "to server|establish a new connection|tcp connect error|connection ?(refused|reset|failed|"
+        "error|closed|aborted)|error sending request(?!(.|\n)*(InvalidContentType|handshake eof))",
         "there is no network",
         "Setting up needs one, once: connect, or set HTTPS_PROXY where a proxy stands between",
     ),
     (
         "403 forbidden|401 unauthorized|not found in the package registry|from versions: none|"
-        "there (is no version|are no versions) of",
+        "there (is no version|are no versions) of|error sending request",
         "the package index refuses, or has not what is asked for",
         "Open a browser: a page to log in at may stand between. If there is none, set "
         "PIP_INDEX_URL to the index that whoever looks after the network names",

@@ -158,6 +158,7 @@ if not TYPE_CHECKING:  # a type checker is to complain about unknown names
             {
                 "pvti": "tracepoint(label) and counter(name), seen in report.host.",
                 "DOUBLE": "FLOAT; no tile computes in 64 bits.",
+                "poplar": "import ipu_teach as poplar.",
             },
             __all__,
         )

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from ipu_teach import __version__
 from ipu_teach.classroom import command as class_command, preflight
-from ipu_teach.classroom.preflight import Row
+from ipu_teach.classroom.preflight import DoctorRow
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.lessons import learner
 from ipu_teach.lessons.headless import run
@@ -74,11 +74,11 @@ def _moved(name: str) -> Path:
     return work_path() / ".jupyter" / name.lower()
 
 
-def check_home() -> Row:
+def check_home() -> DoctorRow:
     """Whether what `lab` starts can keep its own, at home or in the work folder."""
     moved = [name for name, folder in homes() if folder == _moved(name)]
     if moved:
-        text = f"not all of it can be written: {', '.join(moved)} are in the work folder"
+        text = f"not all of it can be written: {', '.join(moved)} go into the work folder"
         return "note", "home", f"{os.path.expanduser('~')}, {text}"
     return "ok", "home", os.path.expanduser("~")
 
@@ -158,7 +158,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-def check_packages() -> Iterator[Row]:
+def check_packages() -> Iterator[DoctorRow]:
     """One row for each package that the lessons or the tests need."""
     try:
         wanted = importlib.metadata.requires("ipu_teach") or []
@@ -189,7 +189,7 @@ def check_packages() -> Iterator[Row]:
             yield "ok", name, version
 
 
-def check_gpu() -> Row:
+def check_gpu() -> DoctorRow:
     """Which engine runs, and why; a GPU that is seen and cannot be used is worth a note."""
     from ipu_teach.engine.backend import cuda_devices, cupy_module
 
@@ -204,7 +204,7 @@ def check_gpu() -> Row:
     )
 
 
-def check_data() -> Iterator[Row]:
+def check_data() -> Iterator[DoctorRow]:
     """The bundled digits, which must be there, and MNIST, which may be; both are read, not only
     found."""
     from ipu_teach import datasets
@@ -224,7 +224,7 @@ def check_data() -> Iterator[Row]:
                 yield "ok", name, "not here, which is fine: --data mnist fetches it once"
 
 
-def check_work() -> Row:
+def check_work() -> DoctorRow:
     """Whether the learner's copies can be kept."""
     try:
         return "ok", "work folder", str(kept_work())
@@ -232,7 +232,7 @@ def check_work() -> Row:
         return "FIX", "work folder", f"{error.tried} {error.where}: {error.next_step}"
 
 
-def check_memory() -> Row:
+def check_memory() -> DoctorRow:
     """How much memory is free, where Linux tells."""
     try:
         text = MEMINFO.read_text(encoding="ascii")
@@ -251,7 +251,7 @@ def check_memory() -> Row:
 def doctor() -> int:
     """Print what is here and what to do about the rest; 1 where something must be done."""
     version = sys.version.split()[0]
-    python: Row = ("ok", "Python", f"{version}, {sys.executable}")
+    python: DoctorRow = ("ok", "Python", f"{version}, {sys.executable}")
     if sys.version_info < (3, 10):  # noqa: UP036
         python = ("FIX", "Python", f"{version} is too old: 3.10 or newer is needed")
     rows = [python, *check_packages(), check_gpu(), *check_data()]
@@ -264,7 +264,7 @@ def doctor() -> int:
     return 1 if faults else 0
 
 
-PREFLIGHT: dict[str, Callable[[], Row | Iterable[Row]]] = {
+PREFLIGHT: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]] = {
     "Is everything installed?": lambda: [
         row for row in check_packages() if "only the tests" not in row[2]
     ],

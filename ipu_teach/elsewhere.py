@@ -28,8 +28,9 @@ def not_in(
     asking = sys._getframe(2)
     if asking.f_code.co_filename.startswith("<frozen importlib"):  # looks for a submodule next
         return AttributeError(name)
+    programs: Mapping[str, str] = vars(import_module("ipu_teach.program"))["NOT_HERE"]
     error: AttributeError | ImportError = missing(
-        module.removeprefix("ipu_teach.poplibs."), name, instead, known
+        module.removeprefix("ipu_teach.poplibs."), name, {**programs, **instead}, known
     )
     spelled = {_folded(k) for k in known}
     if (
@@ -52,7 +53,7 @@ def _line(module: str, name: str) -> str:
         public = names.get("__all__") or [
             n for n, value in names.items() if getattr(value, "__module__", "") == home
         ]
-        if own := {_folded(n): n for n in public}.get(_folded(name)):
+        if own := {_folded(n): n for n in public if n[0] != "_"}.get(_folded(name)):
             return f"from {home} import {own}"
     return ""
 

@@ -42,7 +42,7 @@ IDLE = 25  # looks without work after which the thread ends
 STILL = 3  # looks at what does not grow after which its line goes
 
 
-class Task:
+class TrackedWork:
     """Something under way: how many `unit`s of it are `done`, of `total` if that is known, and what
     is being done, in words.
 
@@ -73,7 +73,7 @@ class Task:
         """Whether it has gone on for long enough to be shown."""
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
-    def draw(self, inner: Task) -> None:
+    def draw(self, inner: TrackedWork) -> None:
         """Show how it stands."""
         done, total, words = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
@@ -100,7 +100,7 @@ class Task:
             self._bar = None
 
 
-class Growth(Task):
+class Growth(TrackedWork):
     """What somebody's own loop makes more of, as `of` counts it in one of its attributes."""
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
@@ -117,7 +117,7 @@ class Growth(Task):
             self._begun = time.perf_counter()
         return self.still == 0
 
-    def draw(self, inner: Task) -> None:
+    def draw(self, inner: TrackedWork) -> None:
         if self.within_a_line:  # which it would overwrite
             return
         if self._bar is None and type(self.screen) is _Screen:
@@ -170,7 +170,7 @@ class _Beside:
 
 _BESIDE = _Beside("stdout"), _Beside("stderr")
 _lock = threading.Lock()
-_under_way: list[Task] = []  # the outermost first
+_under_way: list[TrackedWork] = []  # the outermost first
 _grows: Growth | None = None
 _watcher: threading.Thread | None = None
 
@@ -181,9 +181,9 @@ def working(
     unit: str = "step",
     look: Callable[[], tuple[int, int, str]] | None = None,
     hidden: bool = False,
-) -> Iterator[Task]:
+) -> Iterator[TrackedWork]:
     """What happens in the block may take long. In threads beside the main one nothing is shown."""
-    work = Task(what, unit, look, hidden)
+    work = TrackedWork(what, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
         yield work
         return

@@ -5,10 +5,10 @@ A format is declared, not written. It is a `Format` (its name, version and error
 whose type hints say what stands in the file:
 
     class Lap:
-        name: str                                   # text tile: Annotated[int,
-        whole(below="tiles")]  # of what `told` has told before: a number, or what has a length
-        times: tuple[float, ...]                    # a list note: Annotated[str, since(2)] = ""
-        # files of version 1 have none
+        name: str                                   # text
+        tile: Annotated[int, whole(below="tiles")]  # of what `told` has told: a number, or a length
+        times: tuple[float, ...]                    # a list
+        note: Annotated[str, since(2)] = ""         # files of version 1 have none
 
 `row(Lap)` is a list of its fields, `keyed(Lap)` an object. `FORMAT.pack(codec.write(laps, out),
 out.arrays())` is the file of some, with `out = Columns()`, and `load(data, FORMAT, codec.read)`

@@ -4,6 +4,7 @@ every block of code runs."""
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import io
 import os
@@ -11,7 +12,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -34,7 +37,9 @@ from ipu_teach import (
 )
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelet_registry
+from ipu_teach.lessons import exercise, judging, mistakes, trial
 from ipu_teach.poplibs import graphfn, poplin, popnn, popops, poprand, poputil
+from ipu_teach.show import panels, scene, shapes
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -256,6 +261,31 @@ def blocks(path: Path) -> list[tuple[int, str]]:
 
 
 PAGES = [path for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))] if blocks(path)]
+
+
+def samples(path: Path) -> Iterator[ast.Module]:
+    """The indented blocks of a page that are Python."""
+    for block in re.findall(r"(?:^ {4,}\S.*\n|^\n(?= {4}))+", path.read_text("utf-8"), re.M):
+        with suppress(SyntaxError):  # a command, or the text of a list
+            yield ast.parse(dedent(block))
+
+
+def test_samples_call_what_there_is() -> None:
+    """What CONTRIBUTING shows of an exercise and of a view has the names and arguments of today."""
+    there = {
+        k: v for module in (exercise, judging, mistakes, trial) for k, v in vars(module).items()
+    }
+    there |= {k: v for module in (panels, scene, shapes) for k, v in vars(module).items()}
+    called = set()
+    for node in (n for block in samples(ROOT / "CONTRIBUTING.md") for n in ast.walk(block)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = node.func.id
+            if not name.startswith("_") and not hasattr(builtins, name):
+                taken = {word.arg: None for word in node.keywords if word.arg}
+                given = [None] * sum(not isinstance(a, ast.Starred) for a in node.args)
+                inspect.signature(there[name]).bind_partial(*given, **taken)
+                called.add(name)
+    assert {"Trial", "Var", "compare", "Painted", "Boxes", "Stroke", "Words", "Lanes"} <= called
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

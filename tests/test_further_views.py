@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ipu_teach import FLOAT, HALF, INT, Engine, Graph, IPUModel, Report, show
-from ipu_teach.program import Copy, Sequence
+from ipu_teach import FLOAT, HALF, INT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
+from ipu_teach.lessons import lesson06
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.show import palette
 from ipu_teach.show.machine import pipes, rate
@@ -85,7 +87,7 @@ def trend_of(view: show.View) -> Drawn:
         {
             int(next(x for x, y in middles if y - 11 == w.y) / pitch): w.text
             for w in words
-            if w.text.split(",")[0] in MARKED
+            if w.text.split(",")[0] in MARKED and not w.text.endswith(", cut")
         },
         next(w.text for w in words if w.y == mark.height + 29),
         mark.labels,
@@ -137,7 +139,7 @@ def test_a_sweep_of_figures_is_a_line() -> None:
     )
     assert (
         repr(view)
-        == "4 runs side by side: least tiles = 4, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
+        == "4 runs side by side: least tiles = 4 and 1 more, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
     )
     assert view.data[1] == {"run": "tiles = 2", "ms": "4"} and not view.scene.legend
     assert repr(show.sweep({"a": 0})) == "1 run side by side: each 0 modelled cycles."
@@ -154,6 +156,59 @@ def test_a_sweep_draws_its_line_through_its_figures() -> None:
             assert (trend.y + trend.height - y) / trend.height * 15 == pytest.approx(
                 (place - 2) ** 2 + 1
             )
+
+
+def pale(view: show.View) -> list[tuple[float, float]]:
+    """Where the ideal line of a sweep goes through its places, in the measure of its axis."""
+    (mark,), top = view.scene.marks, trend_of(view).top
+    shapes = mark.shown(view.scene.stills[0])
+    lines = [
+        s.points for s in shapes if isinstance(s, Stroke) and (s.width, s.role) == (1.5, "line")
+    ]
+    ends = [lines[0][0], *(line[1] for line in lines)] if lines else []
+    return [(x * mark.count / mark.width - 0.5, top * (1 - y / mark.height)) for x, y in ends]
+
+
+def test_a_sweep_over_tiles_has_the_line_of_what_is_ideal() -> None:
+    """As many times the tiles, that part of the time; of one machine there is none."""
+    found = {n: programs.uneven(tiles=n, rows=52) for n in (2, 4, 13, 26)}
+    view, took = show.sweep(found), [r.total_cycles for r in found.values()]
+    wanted = [took[0] * 2 / n for n in found]
+    assert trend_of(view).heights == pytest.approx(dict(enumerate(took)))
+    assert pale(view) == [pytest.approx(one, abs=1e-6) for one in enumerate(wanted)]
+    assert [row["ideal, 1/n"] for row in view.data] == [f"{round(w):,}" for w in wanted]
+    best = int(np.argmin(took))
+    assert repr(view).endswith(f"; ideal, 1/n from 2: {round(wanted[best]):,}.")
+    for plain in (show.sweep({1: 9, 2: 5}), show.sweep(dict.fromkeys((2, 4), found[4]))):
+        assert not pale(plain) and "ideal" not in repr(plain)
+
+
+def test_what_is_far_above_all_others_is_cut_and_says_so() -> None:
+    """The valley that a sweep is about is as high as without them."""
+    low = {n: 100 + 10 * abs(n - 5) for n in range(1, 9)}
+    view = show.sweep(low | {99: 5000, 100: 9000}, unit="ms")
+    drawn = trend_of(view)
+    assert drawn.top == 200 and drawn.heights == pytest.approx(
+        dict(enumerate(low.values())), rel=1e-4
+    )
+    (mark,) = view.scene.marks
+    words = [s.text for s in mark.shown(view.scene.stills[0]) if isinstance(s, Words)]
+    assert "most, 9,000, cut" in words and "to 200 ms, more is cut" in words
+    assert drawn.told[-1] == "100, most: 9,000 ms." and view.data[-1]["ms"] == "9,000"
+    shapes = mark.shown(view.scene.stills[0])
+    assert all(y >= 0 for s in shapes if isinstance(s, Stroke) for _, y in s.points)
+    tall = programs.uneven(rows=26 * 13)
+    bars = trend_of(show.sweep({i: programs.uneven() for i in range(6)} | {9: tall}))
+    cut = sum(row[-1] for row in bars.parts.values())
+    assert cut == pytest.approx(bars.top) and cut < tall.total_cycles
+
+
+def test_every_figure_stands_where_there_is_room() -> None:
+    for count, named in ((5, True), (40, False)):
+        view = show.sweep({n: 1000 + 100 * n for n in range(count)})
+        (mark,) = view.scene.marks
+        words = [s.text for s in mark.shown(view.scene.stills[0]) if isinstance(s, Words)]
+        assert ("1,200" in words) == named and "least, 1,000" in words
 
 
 def test_a_sweep_of_tiles_says_what_does_not_fit() -> None:
@@ -207,6 +262,15 @@ def test_machines_of_different_clocks_are_compared_in_time() -> None:
 # --- host -----------------------------------------------------------------------------------------
 
 
+class One(Vertex):
+    """Adds one; how long that takes is set."""
+
+    x: InOut[FLOAT]
+
+    def compute(self) -> None:
+        self.x = self.x + 1
+
+
 def test_the_host_stands_beside_the_device() -> None:
     report = programs.uneven()
     view = show.host(report)
@@ -247,6 +311,85 @@ def test_the_host_stands_beside_the_device() -> None:
         assert measured[code][lane] == pytest.approx(1e6 * events[name].duration, abs=1)
 
 
+def test_what_is_modelled_and_what_is_measured_say_so_where_they_share_a_width() -> None:
+    view = show.host(programs.uneven())
+    device, host = (m for m in view.scene.marks if isinstance(m, Lanes))
+    spans = [view.scene.drawings[i].span for i in (0, 1)]
+    longer = spans[1] / (1e6 * spans[0] / 1.33e9)
+    assert device.heading == "the device, if nothing kept it waiting"
+    said = re.fullmatch(r"the host, measured: ([\d,.]+) times as long", host.heading)
+    assert said and float(said[1].replace(",", "")) == pytest.approx(longer, rel=0.06)
+    assert any(note.endswith(f"measured, {said[1]} times as long.") for note in view.scene.notes)
+
+
+@pytest.mark.parametrize(("at_once", "share"), [(1, 0.799), (256, 0.147)])
+def test_a_device_that_starves_is_drawn_waiting(at_once: int, share: float) -> None:
+    """Where the host has the model's clock, all is on one axis, and nothing says that it was
+    measured."""
+
+    def feed(disc: lesson06.Disc) -> Iterator[Any]:
+        for first in range(0, len(disc), at_once):
+            yield from disc.read(first, at_once)
+
+    report = lesson06.on_the_clock(feed, lesson06.Disc(np.zeros((24, lesson06.ROW), np.float32)))
+    view = show.host(report)
+    (lanes,) = (m for m in view.scene.marks if isinstance(m, Lanes))
+    waits = lengths(view.scene, 0)["the device waits for a function"]
+    span = view.scene.drawings[0].span
+    assert lanes.labels == ("device", "rows: disc.read()", "to device: rows", "to host: settled")
+    assert waits[0] == waits[1] and waits[0] / span == pytest.approx(share, abs=0.001)
+    assert waits[0] / span == pytest.approx(report.host.starved_share, abs=1e-6)
+    assert span == pytest.approx(report.total_cycles + waits[0])
+    assert f"the device waits {100 * share:.1f} % of the modelled time" in view.scene.stills[0].note
+    said = " ".join([repr(view), lanes.heading, *view.scene.notes, report.host.events[0].name])
+    assert "modelled" in repr(view) and "measured" not in said
+    back = Report.deserialize(report.serialize())
+    assert repr(back.host) == repr(report.host) and back.host.modelled
+
+
+def test_of_several_ipus_each_has_its_own_clock() -> None:
+    device = IPUModel("ipu2", num_ipus=2, tiles_per_ipu=2).create_device()
+    graph, programs_ = Graph(device.target), list[Any]()
+    for tile, cycles in ((0, 600), (1, 240), (2, 900)):
+        compute_set = graph.add_compute_set(f"on tile {tile}")
+        x = graph.add_variable(FLOAT, (1,), f"x{tile}")
+        vertex = graph.add_vertex(compute_set, One, x=x[0])
+        for what in (x, vertex):
+            graph.set_tile_mapping(what, tile)
+        graph.set_perf_estimate(vertex, cycles)
+        stream = graph.add_host_to_device_fifo(f"s{tile}", FLOAT, 1)
+        programs_ += [*[Copy(stream, x)] * (tile == 0), Execute(compute_set)]
+        graph.set_initial_value(x, 0.0)
+    engine = Engine(graph, Repeat(2, Sequence(*programs_)))
+    engine.load(device)
+    engine.connect_stream("s0", np.ones(1, np.float32))
+    engine.run()
+    view = show.host(engine.report)
+    lanes = next(m for m in view.scene.marks if isinstance(m, Lanes))
+    assert lanes.labels == ("IPU 0", "IPU 1", "to device: s0")
+    assert view.scene.drawings[0].span == engine.report.total_cycles
+    costs = [engine.report.step_cost(n).compute_cycles for n in engine.report.step_numbers]
+    computed = [sum(int(cost[own : own + 2].max()) for cost in costs) for own in (0, 2)]
+    assert lengths(view.scene, 0)["compute"] == [*computed, 0] and min(computed) > 0
+
+
+def test_streaming_memory_is_no_host() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device.target)
+    x = graph.add_variable(FLOAT, (4,), "x")
+    graph.set_tile_mapping(x, 1)
+    buffer = graph.add_remote_buffer("layers", FLOAT, 4, 1)
+    engine = Engine(graph, Sequence(Copy(buffer, x), Copy(x, buffer)), strict=False)
+    engine.load(device)
+    engine.run()
+    lanes = next(m for m in show.host(engine.report).scene.marks if isinstance(m, Lanes))
+    assert lanes.labels == (
+        "device",
+        "from streaming memory: layers",
+        "to streaming memory: layers",
+    )
+
+
 def test_a_report_without_the_hosts_times_shows_the_device_alone() -> None:
     report = programs.uneven()
     scene = show.host(Report.deserialize(report.serialize(host=False))).scene
@@ -283,7 +426,9 @@ def test_a_number_line_has_the_numbers_that_there_are(
     half = wide * line.spacing(value)
     window = value - half, value + half
     inside = known[(known >= window[0]) & (known <= window[1])]
-    assert line.within(window, 99) == inside.tolist()
+    assert line.within(window, 99) == inside.tolist() and line.many(window) == len(inside)
+    wider = value - 40 * half, value + 30 * half
+    assert line.many(wider) == ((known >= wider[0]) & (known <= wider[1])).sum()
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
@@ -294,6 +439,21 @@ def test_the_spacing_of_singles_is_numpys(value: float) -> None:
         assert line.spacing(value) == float(np.nextafter(held, np.float32(np.inf))) - float(held)
 
 
+def rows_of(view: show.View, which: int) -> list[dict[str, Any]]:
+    """Of each row of a picture of number lines, what is said above it, and by the name of a code
+    the parts of the width that it has."""
+    mark = view.scene.marks[which]
+    assert isinstance(mark, Painted)
+    pitch = mark.height / mark.count
+    shapes = mark.shown(view.scene.stills[0])
+    said = [s.text for s in shapes if isinstance(s, Words) and s.y < mark.height]
+    found: list[dict[str, Any]] = [{"words": words} for words in said]
+    for shape in (s for s in shapes if isinstance(s, Boxes)):
+        row = found[int(shape.boxes[0, 1] / pitch)]
+        row[view.scene.codes[shape.code].name] = shape.boxes[:, ::2] / mark.width
+    return found
+
+
 def test_where_a_value_lands() -> None:
     view = show.numbers(FLOAT, HALF, F143, value=0.1)
     assert (
@@ -302,13 +462,30 @@ def test_where_a_value_lands() -> None:
     )
     assert "QUARTER[F143, 0] holds 0.1015625, off by 0.00156, 1.56 %" in repr(view)
     assert [row["lands"] for row in view.data] == ["0.100000001", "0.0999755859", "0.1015625"]
-    reach = lengths(view.scene, 0)
-    assert reach["evenly spaced, about zero"] == [23, 10, 3]  # mantissa bits
-    assert reach["spacing grows with the number"] == [
-        254,
-        30,
-        15,
-    ]  # in powers of two
+    reach, around = (rows_of(view, i) for i in (0, 1))
+    assert [row["words"] for row in reach] == [
+        "FLOAT: 2^-149 to 2^128; 8,388,608 numbers each",
+        "HALF: 2^-24 to 2^16; 1,024 numbers each",
+        "QUARTER[F143, 0]: 2^-10 to 2^8; 8 numbers each",
+    ]
+    for row, first, normal, last in zip(
+        reach, (-149, -24, -10), (-126, -14, -7), (128, 16, 8), strict=True
+    ):
+        even, growing = row["evenly spaced, about zero"], row["spacing grows with the number"]
+        assert even * 277 == pytest.approx(np.array([[first + 149, normal - first]]))
+        assert growing * 277 == pytest.approx(np.array([[normal + 149, last - normal]]))
+    # from 0.1 as far as the next number of F143, both ways, FLOAT's are 2^-27 apart
+    for row, dtype in zip(around[1:], (HALF, F143), strict=True):
+        count = int((np.abs(every(dtype) - 0.1) <= 2**-7).sum())
+        assert row["words"].endswith(f": {count} numbers")
+    assert around[0]["words"] == f"FLOAT: {2**21:,} numbers"
+    assert "a thousand times as many or more" in around[0]
+    assert "numbers too close to draw each" in around[1]
+    drawn = around[2]["a number that there is"]
+    inside = every(F143)[np.abs(every(F143) - 0.1) <= 2**-7]
+    assert drawn.sum(axis=1) - drawn[:, 1] / 2 == pytest.approx((inside - 0.1) * 2**6 + 0.5)
+    ticks = [s.text for s in view.scene.marks[0].pictures[0] if isinstance(s, Words)][3:]
+    assert ticks == [f"2^{power}" for power in range(-128, 129, 32)]
     assert "F143, 0] cannot hold it, its largest is 240" in repr(show.numbers(F143, value=1000))
     assert "FLOAT holds 0, exactly" in repr(show.numbers(FLOAT, value=0))
     assert "HALF holds -0.0999755859, off by 2.44e-05" in repr(show.numbers(HALF, value=-0.1))
@@ -324,7 +501,7 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
         4 * 1472 * 8 * 1_330_000_000,
         4 * 1472 * 4 * 1_330_000_000,
         round(4 * 61.2 * 1.33e9),
-        8_000_000_000,
+        32_000_000_000,
     ]
     view = show.machine(target)
     assert (
@@ -358,6 +535,24 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
         "tut6: its planner costs come out only with 4."
     )
     assert zoom.told[2] == "a tile, links: none."
+
+
+def test_the_link_to_the_host_is_as_wide_as_a_run_finds_it() -> None:
+    for ipus in (1, 4):
+        device = IPUModel("ipu2", num_ipus=ipus, tiles_per_ipu=4).create_device()
+        graph = Graph(device)
+        x = graph.add_variable(FLOAT, (ipus * 4, 32768), "x")
+        for tile in range(ipus * 4):
+            graph.set_tile_mapping(x[tile], tile)
+        stream = graph.add_host_to_device_fifo("in", FLOAT, x.num_elements)
+        engine = Engine(graph, Copy(stream, x))
+        engine.load(device)
+        engine.connect_stream("in", np.zeros(x.num_elements, np.float32))
+        engine.run()
+        seconds = engine.report.total_cycles / device.target.tile_clock_frequency
+        assert x.num_elements * 4 / seconds == pytest.approx(
+            pipes(device.target, ipus)[3], rel=0.02
+        )
 
 
 def test_a_machine_of_another_size_is_among_them() -> None:

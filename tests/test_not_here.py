@@ -161,6 +161,8 @@ def test_modules_of_the_package_are_still_found() -> None:
         ("ipu_teach", "popops", "write from ipu_teach.poplibs import popops."),
         ("ipu_teach", "Copy", "write from ipu_teach.program import Copy."),
         ("ipu_teach", "DOUBLE", "use instead: FLOAT; no tile computes in 64 bits."),
+        ("ipu_teach", "While", "use instead: Repeat, RepeatWhileTrue or RepeatWhileFalse."),
+        ("ipu_teach", "poplar", "use instead: import ipu_teach as poplar."),
         ("ipu_teach", "check", "write from ipu_teach.lessons import check."),
         ("ipu_teach", "nonsense", "help(ipu_teach) lists what it has."),
         (
@@ -176,6 +178,7 @@ def test_modules_of_the_package_are_still_found() -> None:
             "matMul",
             "write from ipu_teach.poplibs.poplin import mat_mul.",
         ),
+        ("ipu_teach", "stamp", "help(ipu_teach) lists what it has."),
         ("ipu_teach.poplibs.popops", "scan", "help(popops) lists what it has."),
         ("ipu_teach.poplibs.popops", "addInPlace", "did you mean 'add_in_place'?"),
         (

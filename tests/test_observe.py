@@ -212,6 +212,35 @@ def test_a_line_is_named_by_its_method_and_where_it_stands_there() -> None:
     assert found.turns == [] and found.cycles == 5 + 38
 
 
+class Branching(Vertex):
+    left: Input[FLOAT]
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+
+    def scaled(self, i: int) -> Any:
+        return self.x[i] * 0.5
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            near = self.left if i == 0 else self.x[i - 1]
+            here = self.x[i]
+            self.y[i] = (
+                0.25 * near  # a statement of several lines
+                + self.scaled(i)
+                + here
+            )
+        for value in self.x:
+            self.y[0] = value + 1
+
+
+def test_a_line_runs_as_often_whenever_one_asks() -> None:
+    # an interpreter learns of an instruction while a loop runs, and then stands elsewhere in it
+    values = {"left": 1, "x": np.ones(24), "y": 24}
+    told = {tuple((line.number, times) for line, times, _ in found.lines)
+            for found in (observe(Branching, **values) for _ in range(40))}  # fmt: skip
+    assert told == {((3, 24), (4, 24), (5, 24), (10, 24), (11, 24), (2, 24))}
+
+
 class Steps(Vertex):
     """Loops within loops, left in every way."""
 
@@ -312,6 +341,8 @@ LAST = [
     "0;",
     "stores",
     "total",
+    "=",
+    "4",
 ]
 
 
@@ -334,6 +365,10 @@ def test_elements_of_matrices_and_lists_have_indices() -> None:
     assert [turn.stored for turn in outer] == [
         {"rows": [(0, 1), (0, 2)], "m": [(0, 1), (0, 2)]},
         {"rows": [(1, 0)], "m": [(1, 1), (1, 2)]},
+    ]
+    assert [turn.held for turn in outer] == [
+        {"rows": [0, 0], "m": [0, 0]},
+        {"rows": [0], "m": [1, 1]},
     ]
     assert found.wrote("rows", 1, 0) == [outer[1], found.turns[-1]]
     assert outer[0].values["k"] == 0 and outer[0].values["row"].tolist()[1:] == [0, 0]

@@ -31,8 +31,9 @@ from ipu_teach.program import (
 )
 from ipu_teach.report import chrome_trace
 from ipu_teach.report.summary import summary_text
-from ipu_teach.show.paint import pieces as pieces_of
-from ipu_teach.show.scene import Flame, Tape
+from ipu_teach.show.paint import paint, pieces as pieces_of
+from ipu_teach.show.scene import Cells, Flame, Tape
+from ipu_teach.show.shapes import Words
 
 INSIDE, TOGETHER = 100, 700  # cycles of a sync: of one IPU, and of two
 
@@ -233,17 +234,17 @@ def test_under_other_patterns_an_ipu_talks_to_the_host_alone(pattern: str, remot
         else:
             copies.append(Copy(m.graph.add_host_to_device_fifo(f"in{ipu}", FLOAT, n), tensor))
             streams[f"in{ipu}"] = np.zeros(n, np.float32)
-    report = m.run(m.work("a", t0=10), copies[1], copies[0], m.work("b", t3=5), **streams)
+    report = m.run(m.work("a", t0=10), copies[1], m.work("b", t3=5), copies[0], **streams)
     assert times(report) == [
         ("a", (0, 0, 160)),
         ("in1", (1, 0, INSIDE + 256)),
-        ("in0", (0, 160, 160 + INSIDE + 128)),
         ("b", (1, 356, 356 + INSIDE + 30)),
+        ("in0", (0, 160, 160 + INSIDE + 128)),
     ]
     assert report.total_cycles == 486 and not report.profile.external.any()
     # Only the one that takes part has phases in it, and only its own bytes keep it.
-    (_, (host,)) = [[p.cycles for p in report.phases(2, ipu) if "host" in p.kind] for ipu in (1, 0)]
-    assert host == 128 and report.phases(2, 1) == ()
+    (_, (host,)) = [[p.cycles for p in report.phases(3, ipu) if "host" in p.kind] for ipu in (1, 0)]
+    assert host == 128 and report.phases(3, 1) == ()
     full = report.what_if(sync_pattern="FULL")
     assert full.total_cycles == 160 + 2 * TOGETHER + 256 + 128 + INSIDE + 30
     opened = Report.deserialize(report.serialize())
@@ -560,12 +561,19 @@ def test_the_timeline_has_a_row_for_each_ipu() -> None:
         )
     )
     assert [box for box in boxes if box[0] == 0][:4] == [
-        (0, "IPU 0: quick", 0, 160),
-        (0, "IPU 0 waits for IPU 1", 160, 400),
-        (0, "IPU 0: a view of 'numbers' to a view of 'number…", 400, 1173),
-        (0, "IPU 0: both", 1173, 1393),
+        (0, "quick", 0, 160),
+        (0, "waits for IPU 1", 160, 400),
+        (0, "a view of 'numbers' to a view of 'numbers'", 400, 1173),
+        (0, "both", 1173, 1393),
     ]
-    assert (1, "IPU 1 waits for IPU 0", 2606, 2696) in boxes and max(
+    assert (
+        flame.rows
+        == ("IPU 0", "IPU 1")
+        <= tuple(
+            s.text for s in paint(scene, 0) if isinstance(s, Words) and s.text.startswith("IPU")
+        )
+    )
+    assert (1, "waits for IPU 0", 2606, 2696) in boxes and max(
         box[3] for box in boxes
     ) == report.total_cycles
     # What is chosen are stretches, each as long as the IPU that takes longest in it.
@@ -636,25 +644,39 @@ def test_the_lanes_of_many_tiles_are_sorted_within_each_ipu() -> None:
     )
 
 
-def test_a_frame_of_the_animation_is_what_one_ipu_does() -> None:
+def test_a_frame_of_the_animation_is_what_all_ipus_do_meanwhile() -> None:
     report = uneven()
     view = show.bsp(report)
     rows = [
         (row["name"], row["runs"], row["compute cycles"], row["slowest tile"]) for row in view.data
     ]
     assert ("IPU 0: both", "2", "120", "1") in rows and ("IPU 1: both", "2", "30", "3") in rows
-    slow = next(s for s in view.scene.stills if s.label == "compute: IPU 1: slow")
-    code, until, then = slow.cells["tiles"]
-    assert isinstance(code, np.ndarray) and isinstance(until, np.ndarray)
-    assert (
-        len({*code[:2].tolist()}) == 1
-        and code[0] != code[2]
-        and until.tolist() == [300, 300, 300, 0]
+    scene = view.scene
+    assert scene.group == "stretch" and sum(scene.stills[i].first for i in scene.frames) == 5
+    slow = [s for s in scene.stills if s.label == "compute: IPU 1: slow"]
+    assert [s.cycles for s in slow[:2]] == [60, 240]  # until IPU 0 is done, and then
+    for still, letters, until in zip(
+        slow, ("CCCC", "WWCC"), ([60, 0, 60, 0], [0, 0, 240, 0]), strict=False
+    ):
+        code, busy, then = still.cells["tiles"]
+        assert "".join(scene.codes[c].letter for c in np.asarray(code).tolist()) == letters
+        assert np.asarray(busy).tolist() == until and scene.codes[then].name == "waiting"
+    assert slow[1].note == (
+        "IPU 0: waits, IPU 1: compute of slow; in IPU 1 tile 2 is the slowest, 300 modelled cycles; "
+        "50.0 % of the tiles' time in this phase is waiting"
     )
-    assert view.scene.codes[then].name == "waiting" and slow.note.startswith(
-        "tile 2 is the slowest, 300 modelled cycles; 50.0 %"
-    )
-    assert any("take more than the 2,696 cycles of the run" in note for note in view.scene.notes)
+    last = scene.stills[int(scene.frames[scene.poster])]
+    assert last.label == "compute: IPU 1: slow"  # the end of the longest stretch
+    assert {scene.codes[i].name for i in scene.legend} >= {"waiting", "compute", "sync"}
+    for place, step in enumerate(report.steps()):  # a step of the run stands in its stretch
+        at = show.bsp(report, at=place).scene
+        begin = sum(at.stills[i].cycles for i in at.frames[: at.poster])
+        end = begin + at.stills[int(at.frames[at.poster])].cycles
+        stretch = np.searchsorted(report.overlap.begins, step.start, "right")
+        first, last = report.overlap.begins[stretch - 1 : stretch + 1].tolist()
+        assert first <= begin < end <= last
+    names = scene.mark("tiles")
+    assert isinstance(names, Cells) and names.names == ("IPU 0", "IPU 1")
     two = show.bsp(report, report.what_if(global_sync_cycles=0)).scene
     assert [two.stills[i].cycles for i in two.frames] == [
         400,
@@ -668,8 +690,67 @@ def test_a_frame_of_the_animation_is_what_one_ipu_does() -> None:
         173,
         220,
     ]
-    for other in (show.balance(report), show.program(report)):
-        assert any("the run takes 2,696 modelled cycles" in note for note in other.scene.notes)
+    the_time_is_the_runs(report)
+
+
+def the_time_is_the_runs(report: Report) -> None:
+    """What three views draw and say of each tile and IPU, against the steps of the run one by
+    one."""
+    ipus, each, total = report.target.num_ipus, report.target.tiles_per_ipu, report.total_cycles
+    fixed = np.zeros(ipus, np.int64)  # when no tile of an IPU does anything by itself
+    work = np.zeros(ipus * each, np.int64)
+    for step in report.steps():
+        cost = step.cost
+        for k, one in enumerate(step.ipus):
+            fixed[k] += (cost.sync_cycles + cost.global_exchange_cycles + cost.host_cycles) * bool(
+                one.cycles
+            )
+            work[k * each : (k + 1) * each] += one.cycles_by_tile * bool(one.cycles)
+    waits = total - work - np.repeat(fixed, each)
+
+    scene = show.bsp(report).scene
+    spent = {code.name: np.zeros(ipus * each, np.int64) for code in scene.codes}
+    for i in scene.frames.tolist():
+        still = scene.stills[i]
+        code, until, then = (np.broadcast_to(v, ipus * each) for v in still.cells["tiles"])
+        for tile in range(ipus * each):
+            spent[scene.codes[code[tile]].name][tile] += until[tile]
+            spent[scene.codes[then[tile]].name][tile] += still.cycles - until[tile]
+    assert np.all(sum(spent.values()) == total) and not spent["not at work"].any()
+    assert spent["waiting"].tolist() == waits.tolist()
+    assert spent["compute"].tolist() == report.compute_cycles_per_tile.tolist()
+    codes, cycles = pieces_of(scene)
+    assert cycles.sum() == total and len(scene.frames) == len(codes)
+
+    made = show.balance(report)
+    share = waits.mean() / total
+    assert repr(made).startswith(f"{total:,} modelled cycles on ")
+    assert f": {100 * share:.1f} % of their time is waiting" in repr(made)
+    stills = [made.scene.stills[i] for i in made.scene.frames.tolist()]
+    assert sum(s.cycles for s in stills) == total
+    told = [s.about["tiles of run"][1] for s in stills]
+    assert sum(t["waits"] for t in told).tolist() == waits.tolist()
+    assert sum(t["work"] for t in told).tolist() == work.tolist()
+    tape = made.scene.mark("run")
+    assert isinstance(tape, Tape) and tape.count % ipus == 0
+    drawn = 0.0
+    for still in stills:
+        for bar in made.scene.drawings[still.lanes["run"][0]].bars:
+            begin, long = (np.broadcast_to(v, tape.count) for v in (bar.start, bar.length))
+            rest = made.scene.codes[bar.rest].name == "waiting" if bar.rest >= 0 else False
+            drawn += (bar.end - begin - long).mean() * rest
+            drawn += long.mean() * (made.scene.codes[int(np.max(bar.code))].name == "waiting")
+    assert drawn / total == pytest.approx(share, abs=0.5 * len(stills) / total)
+
+    rows = show.program(report).data
+    if ipus > 1 and rows:
+        busy = [row.busy_cycles for row in report.ipus]
+        assert [int(rows[0][f"IPU {k}"].replace(",", "")) for k in range(ipus)] == busy
+        assert rows[0]["modelled cycles"] == f"{max(busy):,}"
+        assert rows[0]["share"] == f"{100 * max(busy) / total:.1f} %"
+        most = [k for k in range(ipus) if busy[k] == max(busy)]
+        several = "all" if len(most) == ipus else f"{len(most)} of {ipus}"
+        assert rows[0]["longest on"] == (f"IPU {most[0]}" if len(most) == 1 else several)
 
 
 # --- random rows ----------------------------------------------------------------------------------
@@ -805,3 +886,5 @@ def test_a_run_lasts_between_its_longest_chain_and_its_sum(rng: Random) -> None:
     assert max(chain) <= report.total_cycles <= total
     if ipus == 1:
         assert report.total_cycles == total
+    if total:
+        the_time_is_the_runs(report)

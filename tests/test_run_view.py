@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ipu_teach import (
     Report,
     Vector,
     Vertex,
+    concat,
     show,
 )
 from ipu_teach.errors import InvalidOptionError
@@ -29,10 +31,13 @@ from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report import Recording
 from ipu_teach.show import board as drawn
 from ipu_teach.show.board import Places, short, value_codes
-from ipu_teach.show.pack import unpack
+from ipu_teach.show.pack import pack, unpack
+from ipu_teach.show.paint import paint, pieces
 from ipu_teach.show.scene import Board, Scene
+from ipu_teach.show.shapes import Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.types import Array
+from tests.test_overlap import Machine
 from tests.test_recording import CELLS, TILES, by_hand, smoothing
 
 
@@ -134,8 +139,6 @@ def halo() -> tuple[Recording, Report, dict[str, Any]]:
     graph.set_initial_value(made["count"], 7)
     stream = graph.add_host_to_device_fifo("in", FLOAT, 2)
     work = graph.add_compute_set("work")
-    from ipu_teach import concat
-
     both = concat(made["a"][1].expand([0]), made["b"][0].expand([0]))
     vertex = graph.add_vertex(work, Sums, values=both, out=made["sum"], count=made["count"])
     graph.set_tile_mapping(vertex, 2)
@@ -399,10 +402,12 @@ def test_digits_and_colours() -> None:
     ]
     assert short("False", 12) == "F"
     board = board_of(show.run(smoothed()).scene)
-    assert board.bounds == (0.75, 1.5, 2.25)
+    assert board.bounds == ((0.75, 1.5, 2.25), (0.375, 0.75, 1.125))  # of u and v
     texts = ["?", "nan", "0.0", "0.74", "0.75", "3.0", "inf", "-inf"]
+    texts += ["?"] * (board.count - len(texts) - 2) + ["0.74", "1.2"]
     first = board.steps
-    assert value_codes(board, texts).tolist() == [
+    assert value_codes(board, texts).tolist()[-2:] == [first + 1, first + 3]
+    assert value_codes(board, texts).tolist()[:8] == [
         board.unwritten,
         board.unwritten + 1,
         first,
@@ -412,6 +417,137 @@ def test_digits_and_colours() -> None:
         first + 3,
         first,
     ]
+
+
+def ring(ipus: int = 3, tiles: int = 6, repeats: int = 2) -> tuple[Recording, Report]:
+    """Each IPU counts by itself, a vertex a tile and on IPU 1 a slow one, before what it holds goes
+    on to the next IPU."""
+    device = IPUModel("ipu2", num_ipus=ipus, tiles_per_ipu=tiles).create_device()
+    graph = Graph(device)
+    a, b = (graph.add_variable(FLOAT, (ipus, tiles, 4), name) for name in "ab")
+    graph.set_initial_value(a, np.arange(a.num_elements) - 7.0)
+    graph.set_initial_value(b, 1e6)
+    steps = []
+    for ipu in range(ipus):
+        work = graph.add_compute_set(f"work {ipu}")
+        for tile in range(tiles):
+            at = ipu * tiles + tile
+            graph.set_tile_mapping(a[ipu, tile], at)
+            graph.set_tile_mapping(b[ipu, tile], at)
+            vertex = graph.add_vertex(work, Add, a=a[ipu, tile], b=b[ipu, tile])
+            graph.set_tile_mapping(vertex, at)
+            graph.set_perf_estimate(vertex, 500 if ipu == 1 else 50)
+        steps.append(Execute(work))
+    turned = Copy(a, concat([b[(ipu + 1) % ipus] for ipu in range(ipus)]).reshape(b.shape))
+    engine = Engine(graph, Repeat(repeats, Sequence(*steps, turned)))
+    recording = engine.record(a, b)
+    engine.load(device)
+    engine.run()
+    return recording, engine.report
+
+
+def test_of_several_ipus_the_run_lasts_as_long_as_the_run() -> None:
+    recording, report = ring()
+    scene = show.run(recording).scene
+    assert sum(s.cycles for s in (scene.stills[i] for i in scene.frames)) > report.total_cycles
+    assert scene.begins[-1] == report.total_cycles and np.all(np.diff(scene.begins) >= 0)
+    _, cycles = pieces(scene)
+    assert cycles.sum() == report.total_cycles
+    assert f" of 3 IPUs, {report.total_cycles:,} modelled cycles." in scene.sentence
+    assert json.loads(scene.json())["clock"] == pack(scene.begins)
+    # who has no part in a step neither computes in it nor waits
+    work = next(s for s in scene.stills if s.label == "compute: Execute work 1")
+    code, until, _ = work.cells["board"]
+    assert [scene.codes[c].name for c in np.asarray(code)[[0, 6, 12]]] == [
+        "not at work",
+        "compute",
+        "not at work",
+    ]
+    assert np.asarray(until).tolist() == [work.cycles] * 18 and "equally fast" in work.note
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_runs_of_several_ipus_last_as_long_as_their_reports(seed: int) -> None:
+    rng = Random(seed)
+    m = Machine(ipus := rng.choice([1, 2, 4]))
+
+    def some() -> Program:
+        tiles = rng.sample(range(2 * ipus), rng.randint(1, 2 * ipus))
+        if len(tiles) > 1 and rng.random() < 0.4:
+            return Copy(m.numbers[tiles[0]], m.numbers[tiles[-1]])
+        return m.work(f"w{rng.random()}", **{f"t{t}": rng.choice([1, 10, 90]) for t in tiles})
+
+    body = Repeat(rng.randint(1, 3), Sequence(*(some() for _ in range(rng.randint(1, 6)))))
+    engine = Engine(m.graph, Sequence(some(), body, some()))
+    recording = engine.record(m.numbers)
+    engine.load(m.device)
+    for _ in range(rng.randint(1, 2)):
+        engine.run()
+    report, scene = engine.report, show.run(recording).scene
+    assert scene.begins[-1] == show.timeline(report).scene.begins[-1] == report.total_cycles
+    assert f", {report.total_cycles:,} modelled cycles. " in scene.sentence
+    for still in scene.stills:  # what a step takes by itself is not changed
+        assert still.cycles >= 0 and (still.cycles or still.label.startswith("change"))
+    sent = sum(
+        m.size
+        for i in scene.frames
+        for m in scene.stills[i].flows.get("messages", ())
+        if board_of(scene).link(m)
+    )
+    per = report.target.tiles_per_ipu
+    assert sent == sum(
+        size
+        for step in report.step_numbers.tolist()
+        for moved in report.transfers(step)
+        for source, size, to in zip(moved.source, moved.size, moved.receivers, strict=True)
+        for receiver in to
+        if receiver // per != source // per
+    )
+
+
+def test_between_ipus_there_are_links_and_boxes_stand_ipu_by_ipu() -> None:
+    recording, _ = ring()
+    scene = show.run(recording).scene
+    board, copied = board_of(scene), [s for s in scene.stills if s.flows]
+    for still in copied:  # three links, each with the bytes of an IPU
+        assert still.label.startswith("exchange between IPUs: Copy")
+        links = still.flows["messages"]
+        assert [
+            (board.ipu(m.source), board.ipu(int(m.receivers[0])), m.size, m.count) for m in links
+        ] == [(0, 1, 96, 24), (1, 2, 96, 24), (2, 0, 96, 24)]
+        assert all(board.link(m) for m in links)
+    assert len(copied) == 1 and len(scene.frames) > scene.poster
+    words = [s.text for s in paint(scene, scene.poster) if isinstance(s, Words)]
+    assert words.count("96 B") == 3 and {"IPU 0", "IPU 1", "IPU 2"} <= set(words)
+    places = Places(board)
+    rows = [{places.corner(b)[1] for b in range(18) if board.ipu(b) == ipu} for ipu in range(3)]
+    assert max(rows[0]) < min(rows[1]) and max(rows[1]) < min(rows[2])
+    assert places.tall == board.height
+
+
+def test_rounds_are_those_of_a_repeat_and_each_tensor_has_a_scale() -> None:
+    recording, _ = ring()
+    scene = show.run(recording).scene
+    assert {scene.stills[i].label.split(": ")[1] for i in scene.data["rounds"]} == {
+        "Execute work 0",
+        "Execute work 1",
+        "Execute work 2",
+        "Copy 'a' to 'b'",
+    }
+    assert not show.run(halo()[0]).scene.data["rounds"]
+    board = board_of(scene)
+    assert [len(own) for own in board.bounds] == [6, 6]
+    names = [scene.codes[i].name for i in scene.legend]
+    assert any(re.fullmatch(r"a \(its rim\), -7 to [\d,.e+]+", name) for name in names)
+    assert "far below 0" in names
+
+
+def test_many_messages_are_arrows_and_of_very_many_those_of_the_tile_in_question() -> None:
+    for tiles, count, said in ((13, 13, "13 messages, 104 B"), (64, 64, "64 messages, 512 B")):
+        scene = show.run(large(tiles, 2 * tiles, 2)).scene
+        shapes = list(paint(scene, scene.poster))
+        assert sum(isinstance(s, Stroke) and s.arrow for s in shapes) == count
+        assert any(isinstance(s, Words) and s.text == said for s in shapes)
 
 
 def test_cells_stand_in_their_boxes() -> None:

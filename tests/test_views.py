@@ -27,6 +27,7 @@ from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
+from ipu_teach.show.measures import GAP
 from ipu_teach.show.pack import pack, unpack
 from ipu_teach.show.paint import cell_codes, paint
 from ipu_teach.show.png import indexed_png
@@ -128,6 +129,10 @@ def test_no_two_meanings_share_a_letter_or_both_colour_and_pattern() -> None:
     codes = [c for c in show.bsp(programs.uneven()).scene.codes if c.letter]
     assert len({c.letter for c in codes}) == len(codes)
     assert len({(c.light, c.pattern) for c in codes}) == len(codes) == len({c.light for c in codes})
+    blocks = show.timeline(programs.branching()[0], blocks=0).scene
+    nested = {blocks.codes[c] for c in blocks.mark("blocks").code.tolist()}  # type: ignore[union-attr]
+    assert nested and not {c.light for c in nested} & {c.light for c in palette.STATES}
+    assert len({c.light for c in palette.NESTED} | {c.light for c in palette.STATES}) == 13
 
 
 def test_the_player_has_the_inks_of_the_palette() -> None:
@@ -239,7 +244,7 @@ def test_an_arrow_is_a_message_that_was_sent(tiles: int) -> None:
 
 @pytest.mark.parametrize("tiles", [13, 64])
 def test_heads_of_arrows_are_outside_tiles_and_numbers_above_them(tiles: int) -> None:
-    scene = show.bsp(scattered(tiles)).scene
+    scene = show.bsp(scattered(tiles), at="exchange").scene
     cells = scene.marks[0]
     assert isinstance(cells, Cells)
     shapes = list(paint(scene, scene.poster))
@@ -254,9 +259,9 @@ def test_heads_of_arrows_are_outside_tiles_and_numbers_above_them(tiles: int) ->
 
 
 def test_an_exchange_is_seen_while_all_that_take_part_are_at_it() -> None:
-    scene = show.bsp(scattered(13)).scene
+    scene = show.bsp(scattered(13), at="exchange").scene
     still = scene.stills[int(scene.frames[scene.poster])]
-    assert still.flows  # the poster of a run with an exchange
+    assert still.flows
     assert 0 < still.at < 1
     cells = scene.marks[0]
     assert isinstance(cells, Cells)
@@ -269,6 +274,40 @@ def test_an_exchange_is_seen_while_all_that_take_part_are_at_it() -> None:
     assert all(s.at == 1 for s in scene.stills if not s.flows)
     assert svg(scene, int(np.flatnonzero(scene.frames == exchange)[0])).count("marker-end") == len(
         still.flows["messages"]
+    )
+
+
+def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> None:
+    report = programs.uneven()
+    steps = report.steps()
+
+    def rest(view: View) -> tuple[int, str]:
+        """The superstep at which it rests, and the words of that frame."""
+        scene = view.scene
+        stills = [scene.stills[i] for i in scene.frames[: scene.poster + 1].tolist()]
+        return sum(still.first for still in stills) - 1, stills[-1].label
+
+    phases = [(k, p) for k, s in enumerate(steps) for p in report.phases(s.step)]
+    long = max(p.cycles for _, p in phases if p.kind == "compute")
+    first = next(k for k, p in phases if p.cycles == long and p.kind == "compute")
+    assert rest(show.bsp(report)) == (first, f"compute: {steps[first].name}")
+    assert rest(show.bsp(report, at=4)) == (4, f"compute: {steps[4].name}")
+    place = next(k for k, step in enumerate(steps) if step.name == "everywhere")
+    assert rest(show.bsp(report, at="everywhere"))[0] == place
+    exchange = max((p.cycles, -k) for k, p in phases if p.kind == "exchange")
+    assert rest(show.bsp(report, at="exchange"))[0] == -exchange[1]
+    assert rest(show.balance(report, at=5))[0] == 5
+    wrong = [lambda: show.bsp(report, at=7), lambda: show.bsp(report, at=-1)]
+    wrong.append(lambda: show.bsp(report, at=[1]))  # type: ignore[arg-type]
+    for call, text in zip(wrong, ("7", "-1", "[1]"), strict=True):
+        assert told(call) == (
+            f"show.bsp() was given at={text}, which the picture does not show.\n  next:  give the "
+            'number of a superstep, from 0 on, the name of a step, or a kind of phase, say "exchange".'
+        )
+    assert "did you mean 'everywhere'? " in told(lambda: show.balance(report, at="evrywhere"))
+    assert told(lambda: show.bsp(report, report, at=1)) == (
+        "show.bsp() was given a step to rest at, and two runs, which are seen whole.\n  next:  leave "
+        "out at=."
     )
 
 
@@ -285,7 +324,7 @@ EVERY = [13, 64, 1472]
 
 
 def waiting_in_words(still: Still) -> float:
-    found = re.search(r"([\d.]+) % of the tiles' time is waiting", still.note)
+    found = re.search(r"([\d.]+) % of the tiles' time in this phase is waiting", still.note)
     return float(found[1]) / 100 if found else 0.0
 
 
@@ -419,7 +458,24 @@ def test_lanes_of_two_runs_stand_in_pairs(tiles: int, repeats: int) -> None:
         values["busy"][::2].tolist()
     ) == {-1}
     assert say.startswith("lane {label}: " if tiles > lanes else "tile {label}: ")
-    assert apart.table == paired.table and apart.sentence == paired.sentence
+    spent_by = [
+        {(s.kind, s.name): s.cycles for s in sorted(report.steps(), key=lambda s: s.name)}
+        for report in both
+    ]
+    more = {
+        name: repeats_of(name, both[0]) * (spent_by[1][name] - c) for name, c in spent_by[0].items()
+    }
+    most = " ".join(max(more, key=lambda name: abs(more[name])))
+    assert apart.table == paired.table
+    assert paired.sentence.startswith(f"{apart.sentence} {most} differs most: ")
+    rests = paired.stills[int(paired.frames[paired.poster])]
+    assert rests.label == f"second report: {most}" and paired.notes[0] in paired.sentence
+    words = [s.text for s in paint(paired, 0) if isinstance(s, Words) and s.y < first.y and s.text]
+    assert repeats > 1 or words[1:] == [s.name for report in both for s in report.steps()]
+
+
+def repeats_of(name: tuple[str, str], report: Report) -> int:
+    return sum((step.kind, step.name) == name for step in report.steps())
 
 
 def drawn_in_lanes(scene: Scene) -> list[list[dict[int, float]]]:
@@ -561,7 +617,9 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     shared_by = {
         "tree": ("program", "code", "turns", "tile"),
         "content": ("bsp", "exchange"),
+        "messages": ("run",),
         "board": ("run",),
+        "range": ("timeline",),
     }
     for also, views in {
         **shared_by,
@@ -616,7 +674,7 @@ def test_every_element_shows_its_tile() -> None:
     )
     assert first.same is not None and second.same is not None
     assert second.same.reshape(12, 8).T.tolist() == first.same.reshape(8, 12).tolist()
-    assert repr(view).endswith("384 bytes on 4 tiles, the most 96 on tile 0")
+    assert repr(view).endswith("384 bytes on 4 tiles, 96 each")
 
 
 def test_bytes_are_counted_once_however_often_they_are_shown() -> None:
@@ -690,6 +748,58 @@ def test_any_shape_is_drawn(shape: tuple[int, ...]) -> None:
     assert (tensor.num_elements > cells.count) == bool(view.scene.notes)
     lanes = view.scene.marks[-1]
     assert isinstance(lanes, Lanes) and len(view._repr_html_()) < 150_000
+
+
+# Of each shape: which dimension is the channels, which two a sheet, and how many are side by side.
+SHEETS = {
+    (2, 6, 6, 3): (3, (1, 2), 3),  # pictures, their colours last
+    (2, 4, 6, 5): (1, (2, 3), 4),
+    (6, 5, 7): (0, (1, 2), 3),  # in two rows there is more room
+    (4, 3, 3, 3): (1, (2, 3), 3),  # kernels: the last is no smaller than the one before
+    (5, 9, 8, 1): (3, (1, 2), 5),  # of one channel the pictures stand side by side
+}
+
+
+@pytest.mark.parametrize("shape", SHEETS)
+def test_three_and_four_dimensions_are_sheets_side_by_side(shape: tuple[int, ...]) -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
+    tensor = graph.add_variable(FLOAT, shape, "image")
+    for tile, part in enumerate(tensor.flatten()[i::13] for i in range(13)):
+        graph.set_tile_mapping(part, tile)
+    cells = show.tiles(tensor).scene.marks[0]
+    channels, (down, across), beside = SHEETS[shape]
+    assert isinstance(cells, Cells) and cells.across == beside
+    x, y = cells.place(np.arange(cells.count))
+    index = [cells.values[f"i{axis}"] for axis in range(len(shape))]
+    flat = np.ravel_multi_index(index, shape)
+    assert sorted(flat.tolist()) == [*range(tensor.num_elements)]
+    assert (cells.values["tile"] == flat % 13).all()
+    # within a sheet a step of either dimension is a cell; to the next channel it is a sheet
+    rest = [np.array(i) for a, i in enumerate(index) if a not in (down, across)]
+    for at in {*zip(*(i.tolist() for i in rest), strict=True)}:
+        own = np.logical_and.reduce([i == k for i, k in zip(rest, at, strict=True)])
+        left, top = x[own] - cells.side * index[across][own], y[own] - cells.side * index[down][own]
+        assert np.ptp(left) < 1e-6 and np.ptp(top) < 1e-6
+        if channels >= 0 and shape[channels] > 1:
+            place = at[[a for a in range(len(shape)) if a not in (down, across)].index(channels)]
+            wide = cells.side * (shape[across] + GAP)
+            assert (
+                left[0] == pytest.approx(16 + place % beside * wide)
+                and f"{shape[down]} x" in cells.heading
+            )
+
+
+def test_the_legend_has_what_is_used_and_no_more() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=64).create_device().target)
+    tensor = graph.add_variable(FLOAT, (16,), "tensor")
+    for tile in range(16):
+        graph.set_tile_mapping(tensor[tile], tile)
+    scene = show.tiles(tensor).scene
+    assert [scene.codes[c].name for c in scene.legend] == [
+        "tiles without any of it",
+        "tiles 0 to 7",
+        "tiles 8 to 15",
+    ]
 
 
 # --- the contract ---------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""Views of random reports: every number that one says in words or in its table, and every share
-that it draws, is the report's.
+"""Views of four programs as people write them, and of random ones on one, two and four IPUs: every
+number that one says in words or in its table, every length and share that it draws, is the report's.
 
 What the numbers may be is worked out here from the report's phases, transfers and ledger, by
 nothing of `show`.
@@ -8,8 +8,9 @@ nothing of `show`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from ipu_teach import FLOAT, Engine, Graph, InOut, IPUModel, Report, Vertex, sho
 from ipu_teach.cost.phases import Phase
 from ipu_teach.program import Block, Copy, Execute, Repeat, Sequence
 from ipu_teach.show.memory import parts
+from ipu_teach.show.paint import paint
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Painted, Scene, Tape, Tree
+from ipu_teach.show.shapes import Words
 from ipu_teach.show.view import View
+from tests.four_programs import PROGRAMS, Mean, Twice
 
-SEEDS = range(8)
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
 
@@ -36,27 +39,31 @@ class Work(Vertex):
 
 
 @cache
-def chance(seed: int) -> Report:
+def chance(seed: int, ipus: int = 1) -> Report:
     """A random program on a random machine: data from the host, compute sets of random work, copies
     to and fro, a loop."""
     rng = np.random.default_rng(seed)
     tiles = int(rng.choice([1, 2, 5, 13, 40, 64, 150]))
-    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
-    graph = Graph(device.target)
-    parts = []
+    device = IPUModel("ipu2", num_ipus=ipus, tiles_per_ipu=tiles).create_device()
+    graph, tiles = Graph(device.target), tiles * ipus
+    parts, homes = [], list[list[int]]()
     for name in NAMES[: int(rng.integers(2, 5))]:
         part = graph.add_variable(FLOAT, (int(rng.integers(1, 4)) * 60,), name)
         graph.set_initial_value(part, 1.0)
-        for first in range(0, part.num_elements, 20):
-            graph.set_tile_mapping(part[first : first + 20], int(rng.integers(tiles)))
+        homes.append([int(rng.integers(tiles)) for _ in range(part.num_elements // 20)])
+        for k, tile in enumerate(homes[-1]):
+            graph.set_tile_mapping(part[20 * k : 20 * k + 20], tile)
         parts.append(part)
     body: list[Any] = []
     for name in ("kappa", "lambda", "sigma")[: int(rng.integers(1, 4))]:
         work = graph.add_compute_set(name)
         for _ in range(int(rng.integers(1, 60))):
-            part = parts[int(rng.integers(len(parts)))]
-            vertex = graph.add_vertex(work, Work, value=part[int(rng.integers(part.num_elements))])
-            graph.set_tile_mapping(vertex, int(rng.integers(tiles)))
+            which = int(rng.integers(len(parts)))
+            element, tile = (int(rng.integers(n)) for n in (parts[which].num_elements, tiles))
+            if ipus > 1:  # where its number lies, so that IPUs go through steps of their own
+                tile = homes[which][element // 20]
+            vertex = graph.add_vertex(work, Work, value=parts[which][element])
+            graph.set_tile_mapping(vertex, tile)
             graph.set_perf_estimate(vertex, int(rng.integers(5, 500)))
         body.append(Execute(work))
     for _ in range(int(rng.integers(1, 4))):
@@ -75,8 +82,103 @@ def chance(seed: int) -> Report:
     return engine.report
 
 
-def busy_of(phase: Phase, tiles: int) -> Any:
-    return np.full(tiles, phase.cycles) if phase.busy is None else phase.busy
+RUNS: dict[str, Callable[[], Report]] = {
+    **{f"chance {seed}": partial(chance, seed) for seed in range(8)},
+    **{
+        f"chance {seed} on {ipus} IPUs": partial(chance, seed, ipus)
+        for ipus in (2, 4)
+        for seed in range(3)
+    },
+    **{name: lambda made=made: made().report for name, made in PROGRAMS.items()},
+}
+every_run = pytest.mark.parametrize("run", RUNS)
+
+
+@dataclass
+class Stretch:
+    """What the IPUs do between two moments at which all wait for each other: (compiled step, IPU or
+    None for all, when it begins), and when each IPU is done."""
+
+    parts: list[tuple[int, int | None, int]]
+    ends: list[int]
+
+    @property
+    def cycles(self) -> int:
+        return max(self.ends)
+
+
+@cache
+def stretches(report: Report) -> list[Stretch]:
+    """A run by the clocks of its IPUs."""
+    ipus, found, alone = report.target.num_ipus, list[Stretch](), False
+    for n in report.step_numbers.tolist():
+        if ipus == 1 or report.profile.external[n]:
+            long = sum(phase.cycles for phase in report.phases(n))
+            found.append(Stretch([(n, None, 0)], [long] * ipus))
+            alone = False
+            continue
+        found += [] if alone else [Stretch([], [0] * ipus)]
+        alone = True
+        for ipu in range(ipus):
+            if long := sum(phase.cycles for phase in report.phases(n, ipu)):
+                found[-1].parts.append((n, ipu, found[-1].ends[ipu]))
+                found[-1].ends[ipu] += long
+    return found
+
+
+def busy_of(phase: Phase, report: Report, ipu: int | None = None) -> Any:
+    """How long each tile of an IPU, or of all, is at work in a phase."""
+    each = report.target.tiles_per_ipu
+    own = slice(None) if ipu is None else slice(ipu * each, (ipu + 1) * each)
+    whole = np.full(report.target.num_tiles, phase.cycles) if phase.busy is None else phase.busy
+    return whole[own]
+
+
+def spent(report: Report, stretch: Stretch) -> dict[str, float]:
+    """By kind of phase, how much of a stretch the average tile is at work, and how long it
+    waits."""
+    found: dict[str, float] = {}
+    tiles, each = report.target.num_tiles, report.target.tiles_per_ipu
+    for n, ipu, _ in stretch.parts:
+        for phase in report.phases(n, ipu):
+            busy = busy_of(phase, report, ipu)
+            for kind, cycles in (
+                (phase.kind, busy.sum()),
+                ("waiting", (phase.cycles - busy).sum()),
+            ):
+                found[kind] = found.get(kind, 0) + float(cycles) / tiles
+    found["waiting"] += sum(stretch.cycles - end for end in stretch.ends) * each / tiles
+    return found
+
+
+def times_of(report: Report) -> tuple[set[float], set[float]]:
+    """(amounts, shares) that follow from the clocks."""
+    total = report.total_cycles
+    amounts, shares = set[float](), set[float]()
+    whole: dict[str, float] = {}
+    for stretch in stretches(report):
+        kinds, long = spent(report, stretch), stretch.cycles
+        for kind, cycles in kinds.items():
+            whole[kind] = whole.get(kind, 0) + cycles
+        amounts |= {long, *stretch.ends, round(long - kinds["waiting"]), len(stretch.parts)}
+        amounts |= {float(len({n for n, *_ in stretch.parts}))}
+        shares |= {kinds["waiting"] / long, long / total}
+    shares |= {part / total for part in whole.values()}
+    amounts.add(len(stretches(report)))
+    for row in report.ipus:
+        amounts |= {row.busy_cycles, row.waiting_cycles, row.held_cycles}
+        shares |= {row.busy, row.waiting_cycles / total}
+    return amounts, shares
+
+
+def shown_of(report: Report, n: int) -> Iterator[int | None]:
+    """Whose time a step is shown as: that of all IPUs, or of each that has a part in it."""
+    several = report.target.num_ipus > 1 and not report.profile.external[n]
+    yield from (
+        (ipu for ipu in range(report.target.num_ipus) if report.phases(n, ipu))
+        if (several)
+        else (None,)
+    )
 
 
 @cache
@@ -86,47 +188,43 @@ def facts(report: Report) -> set[float]:
     tiles, total = report.target.num_tiles, report.total_cycles
     steps = report.steps()
     ran = {n: int(times) for n, times in enumerate(report.executions.tolist()) if times}
-    amounts: set[float] = {
+    amounts, shares = times_of(report)
+    amounts |= {
         *range(max(tiles, 200) + 1),
         total,
         report.target.bytes_per_tile,
         report.host_bytes,
         len(steps),
+        report.host_exchange_cycles,
+        report.num_steps,
     }
-    amounts |= {report.host_exchange_cycles, report.num_steps}
-    shares: set[float] = set(report.proportions.values())
-    kinds: dict[str, float] = {}
-    waiting, moved = 0.0, 0
+    shares |= set(report.proportions.values())
+    moved = 0
     for n, times in ran.items():
-        cost, phases = report.step_cost(n), report.phases(n)
-        amounts |= {
-            cost.cycles,
-            times * cost.cycles,
-            cost.host_bytes,
-            cost.compute_duration,
-            times * cost.host_cycles,
-        }
-        shares.add(times * cost.cycles / total)
-        lost = 0.0
-        for phase in phases:
-            busy = busy_of(phase, tiles)
-            kinds[phase.kind] = kinds.get(phase.kind, 0) + times * phase.cycles
-            waits = phase.cycles - float(busy.mean())
-            lost += waits
-            amounts |= {phase.cycles, times * phase.cycles, float(np.median(busy)), *busy.tolist()}
-            shares |= {
-                phase.cycles / total,
-                times * phase.cycles / total,
-                waits / phase.cycles,
-                phase.cycles / cost.cycles,
-            }
-        together: dict[str, int] = {}
-        for phase in phases:
-            together[phase.kind] = together.get(phase.kind, 0) + phase.cycles
-        amounts |= {cycles * factor for cycles in together.values() for factor in (1, times)}
-        waiting += times * lost
-        amounts.add(round(cost.cycles - lost))
-        shares |= {lost / cost.cycles} if cost.cycles else set()
+        cost = report.step_cost(n)
+        amounts |= {cost.compute_duration, times * cost.host_cycles}
+        amounts |= {cost.host_bytes, times * cost.host_bytes}
+        for ipu in shown_of(report, n):
+            phases, lost = report.phases(n, ipu), 0.0
+            long = sum(phase.cycles for phase in phases)
+            amounts |= {long, times * long}
+            shares.add(times * long / total)
+            together: dict[str, int] = {}
+            for phase in phases:
+                busy = busy_of(phase, report, ipu)
+                together[phase.kind] = together.get(phase.kind, 0) + phase.cycles
+                waits = phase.cycles - float(busy.mean())
+                lost += waits
+                amounts |= {phase.cycles, times * phase.cycles, *busy.tolist()}
+                amounts |= {float(np.median(busy)), float((busy == busy.max()).sum() - 1)}
+                shares |= {
+                    part / whole
+                    for part in (phase.cycles, times * phase.cycles, waits)
+                    for whole in (total, phase.cycles, long)
+                }
+            amounts |= {cycles * factor for cycles in together.values() for factor in (1, times)}
+            amounts.add(round(long - lost))
+            shares |= {lost / long} if long else set()
         for traffic, sent in zip(cost.exchange, report.transfers(n), strict=True):
             heard = [len(to) for to in sent.receivers]
             moved += times * traffic.total
@@ -144,6 +242,10 @@ def facts(report: Report) -> set[float]:
                 for t in to
             }
             amounts |= {round(len(pairs) / len({s for s, _ in pairs}), 1)} if pairs else set()
+            ipu_of = np.arange(tiles) // report.target.tiles_per_ipu
+            links = zip(sent.source, sent.size, sent.receivers, strict=True)
+            far = sum(int(size) * (ipu_of[to] != ipu_of[s]).sum() for s, size, to in links)
+            amounts |= {len(pairs), int(far)}
             for array in (
                 traffic.received,
                 traffic.sent,
@@ -152,16 +254,16 @@ def facts(report: Report) -> set[float]:
                 sent.size,
             ):
                 amounts |= set(array.tolist())
-    shares |= {waiting / total, *(cycles / total for cycles in kinds.values())}
-    amounts |= {moved, *kinds.values()}
+    amounts.add(moved)
     amounts |= {
         share * total // 1 + more for share in report.proportions.values() for more in (-1, 0, 1)
     }  # rounded with others
     for block in report.execution.blocks(0):
         amounts |= {round(block.cycles), round(block.cycles_from), round(block.cycles_to)}
     amounts.add(round(sum(block.cycles for block in report.execution.blocks(0))))
-    amounts |= {size for sizes in parts_of_programs(report) for size in sizes}
-    shares |= {size / total for sizes in parts_of_programs(report) for size in sizes}
+    for sizes in parts_of_programs(report):
+        amounts |= {float(size) for size in sizes}
+        shares |= {size / whole for size in sizes for whole in (total, sizes[-1]) if whole}
     memory = report.memory
     by_category = memory.bytes_per_tile_by_category
     always, held = memory.always_live_bytes_per_tile, memory.held_per_tile
@@ -179,16 +281,18 @@ def facts(report: Report) -> set[float]:
 
 
 def parts_of_programs(report: Report) -> list[list[float]]:
-    """Cycles of every part of the program by kind of phase and in all: of the stream's copy, the
-    rest, and all together."""
+    """Cycles of every part of the programs by kind of phase and in all, as each IPU has them to
+    do."""
     found: list[list[float]] = []
-    steps = report.steps()
-    for chosen in (steps, steps[1:]):
-        kinds: dict[str, float] = {}
-        for step in chosen:
-            for phase in report.phases(step.step):
-                kinds[phase.kind] = kinds.get(phase.kind, 0) + phase.cycles
-        found.append([*kinds.values(), sum(kinds.values())])
+    runs = report.executions.tolist()
+    for program in report.profile.programs:
+        for _, node in program.walk():
+            for ipu in range(report.target.num_ipus):
+                kinds: dict[str, float] = {}
+                for step in {leaf.step for leaf in node.leaves()}:
+                    for phase in report.phases(step, ipu):
+                        kinds[phase.kind] = kinds.get(phase.kind, 0) + runs[step] * phase.cycles
+                found.append([*kinds.values(), sum(kinds.values())])
     return found
 
 
@@ -230,7 +334,9 @@ def numbers_in(text: str) -> list[float]:
 VIEWS: dict[str, Callable[[Report], View]] = {
     **{
         name: getattr(show, name)
-        for name in ("bsp", "timeline", "balance", "memory", "liveness", "program", "host")
+        for name in (
+            *("bsp", "timeline", "balance", "memory", "liveness", "program", "host", "exchange"),
+        )
     },
     "blocks": lambda report: show.timeline(report, blocks=0),
     "two balances": lambda report: show.balance(report, report),
@@ -238,20 +344,22 @@ VIEWS: dict[str, Callable[[Report], View]] = {
 }
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", [*VIEWS, "exchange"])
-def test_every_number_in_words_and_tables_is_the_reports(name: str, seed: int) -> None:
-    report = chance(seed)
+def fits(name: str, report: Report) -> bool:
+    """Whether a view has something to show of a report."""
+    numbers = set(report.step_numbers.tolist())
+    moves = any(len(sent) for n in numbers for sent in report.transfers(n))
+    blocks = len(report.execution.blocks(0)) > 0
+    return {"exchange": moves, "host": report.host_bytes > 0, "blocks": blocks}.get(name, True)
+
+
+@every_run
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_number_in_words_and_tables_is_the_reports(name: str, run: str) -> None:
+    report = RUNS[run]()
     known = facts(report)
-    if name == "exchange":
-        if not any(
-            len(sent) for n in set(report.step_numbers.tolist()) for sent in report.transfers(n)
-        ):
-            return
-        view = show.exchange(report)
-    else:
-        view = VIEWS[name](report)
-    scene = view.scene
+    if not fits(name, report):
+        return
+    scene = VIEWS[name](report).scene
     texts = [text for still in scene.stills for text in (still.label, still.note)]
     # whose seconds are no figures of the report
     sentence = scene.sentence.split(" of the host, measured")[0]
@@ -280,10 +388,10 @@ def shares_of(scene: Scene, drawing: int, lanes: int) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@every_run
 @pytest.mark.parametrize("name", ["bsp", "timeline", "balance"])
-def test_lanes_have_the_shares_of_the_phases(name: str, seed: int) -> None:
-    report = chance(seed)
+def test_lanes_have_the_shares_of_the_phases(name: str, run: str) -> None:
+    report = RUNS[run]()
     scene = VIEWS[name](report).scene
     mark = next(
         m
@@ -291,23 +399,76 @@ def test_lanes_have_the_shares_of_the_phases(name: str, seed: int) -> None:
         if isinstance(m, (Lanes, Tape)) and m.name in ("lanes", "tiles", "run")
     )
     firsts = [s for s in (scene.stills[i] for i in scene.frames.tolist()) if s.first]
-    assert len(firsts) == report.num_steps
-    for step, still in zip(report.steps(), firsts, strict=True):
-        truth: dict[str, float] = {}
-        for phase in report.phases(step.step):
-            busy = float(busy_of(phase, report.target.num_tiles).mean())
-            for kind, cycles in ((phase.kind, busy), ("waiting", phase.cycles - busy)):
-                truth[kind] = truth.get(kind, 0) + cycles / step.cycles
+    assert len(firsts) == len(stretches(report))
+    for stretch, still in zip(stretches(report), firsts, strict=True):
+        truth, long = spent(report, stretch), stretch.cycles
         drawn = shares_of(scene, still.lanes[mark.name][0], mark.count)
         for kind in {*truth, *drawn}:
-            assert drawn.get(kind, 0) == pytest.approx(truth.get(kind, 0), abs=3 / step.cycles), (
+            assert drawn.get(kind, 0) == pytest.approx(truth.get(kind, 0) / long, abs=3 / long), (
                 kind
             )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_matrix_has_the_bytes_of_the_messages(seed: int) -> None:
-    report = chance(seed)
+@every_run
+def test_every_picture_of_a_run_is_as_long_as_the_run(run: str) -> None:
+    """By the clocks: no IPU waits in it for a sum."""
+    report = RUNS[run]()
+    total = sum(stretch.cycles for stretch in stretches(report))
+    assert total == report.total_cycles
+    for name in ("bsp", "timeline", "balance"):
+        scene = VIEWS[name](report).scene
+        assert sum(scene.stills[i].cycles for i in scene.frames.tolist()) == total, name
+        assert f"{total:,} modelled cycles" in scene.sentence, name
+    host = show.host(report).scene if report.host_bytes else None
+    assert host is None or host.drawings[0].span == total
+    tree, table = show.program(report).scene, show.program(report).data
+    assert f" {max(int(row['modelled cycles'].replace(',', '')) for row in table):,} modelled" in (
+        tree.sentence
+    )
+    trend = show.sweep({"this": report}).scene.table[1][0]
+    parts = [int(cell.replace(",", "")) for cell in trend[1:]]
+    assert parts[0] == total == sum(parts[1:])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_pictures_of_values_tiles_and_code_are_as_long_as_the_run(name: str) -> None:
+    """What is about one tile, one codelet, or numbers: lengths, counts, and cycles."""
+    ran = PROGRAMS[name]()
+    report, scene = ran.report, show.run(ran.recording).scene
+    long = f"{report.total_cycles:,} modelled cycles"
+    assert long in scene.sentence
+    assert long in {w.text for w in paint(scene, scene.poster) if isinstance(w, Words)}
+    for tensor in ran.tensors.values():
+        mapping = ran.graph.get_tile_mapping(tensor)
+        rows = dict(row for row in show.tiles(tensor).scene.table[1])
+        for tile, intervals in enumerate(mapping):
+            held = sum(end - begin for begin, end in intervals)
+            assert rows.get(f"{tile}", "0") == f"{4 * held:,}"
+    for tile in (0, report.target.num_tiles - 1):
+        scene = show.tile(report, tile).scene
+        worked = [
+            int(report.step_cost(n).compute_cycles[tile])
+            for n in dict.fromkeys(report.step_numbers.tolist())
+        ]
+        told = [numbers_in(still.note.split("it takes ")[1])[0] for still in scene.stills]
+        assert told == [cycles for cycles in worked if cycles]
+    codelet = {"stencil": Mean, "pipeline and ring": Twice}.get(name)
+    if codelet is None:
+        return
+    runs = [  # these have one vertex on a tile, so that it has the tile's time but for its workers
+        report.step_cost(n).compute_cycles // 6
+        for n in report.step_numbers.tolist()
+        for part in report.profile.parts(n)
+        if report.profile.codelets[part.codelet].name == codelet.__name__
+    ]
+    row = show.code(report, codelet).data[0]
+    assert row["times"] == f"{sum((each > 0).sum() for each in runs):,}"
+    assert row["compiled"] == f"{sum(each.sum() for each in runs):,}"
+
+
+@every_run
+def test_the_matrix_has_the_bytes_of_the_messages(run: str) -> None:
+    report = RUNS[run]()
     moved = []
     for n in sorted(set(report.step_numbers.tolist())):
         for phase in report.phases(n):
@@ -327,9 +488,11 @@ def test_the_matrix_has_the_bytes_of_the_messages(seed: int) -> None:
         assert still.values["bytes"].tolist() == truth.reshape(-1).tolist()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_blocks_last_as_long_as_the_reports(seed: int) -> None:
-    report = chance(seed)
+@every_run
+def test_blocks_last_as_long_as_the_reports(run: str) -> None:
+    report = RUNS[run]()
+    if not fits("blocks", report):
+        return
     flame = VIEWS["blocks"](report).scene.marks[0]
     assert isinstance(flame, Flame) and flame.timed
     drawn = sorted(
@@ -341,9 +504,9 @@ def test_blocks_last_as_long_as_the_reports(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_curves_stacks_cells_and_trees_have_the_reports_bytes_and_cycles(seed: int) -> None:
-    report = chance(seed)
+@every_run
+def test_curves_stacks_cells_and_trees_have_the_reports_bytes_and_cycles(run: str) -> None:
+    report = RUNS[run]()
     held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
     curve = show.liveness(report).scene.marks[0]
     assert isinstance(curve, Curve)
@@ -360,12 +523,13 @@ def test_curves_stacks_cells_and_trees_have_the_reports_bytes_and_cycles(seed: i
     assert drawn.sum() / stack.count == pytest.approx(held.mean(), abs=len(found))
     cells = next(m for m in scene.marks if isinstance(m, Cells))
     code = np.broadcast_to(scene.stills[0].cells["tiles"][0], cells.count)
-    assert [scene.codes[int(c)].letter for c in code] == [
-        str(max(1, -(-5 * int(h) // limit))) for h in held.tolist()
-    ]
+    for number, here in zip(code.tolist(), held.tolist(), strict=True):
+        fifth, most = int(scene.codes[number].letter), numbers_in(scene.codes[number].name)[0]
+        assert (fifth - 1) / fifth * most < 100 * here / limit <= most
     tree = show.program(report).scene.marks[0]
     assert isinstance(tree, Tree)
     assert sum(part[0] for part in tree.parts.values()) == 1000  # of the whole program
     waits = show.balance(report).scene
-    histograms = [still.about["histogram"][1]["n"] for still in waits.stills]
-    assert histograms and all(many.sum() == report.target.num_tiles for many in histograms)
+    for still in waits.stills:  # of a step in which no tile waits there is none
+        many = still.about["histogram"][1]["n"].sum()
+        assert many == report.target.num_tiles or "no tile waits for another" in still.note

@@ -98,6 +98,20 @@ SAID = {
             f"ProxyError('Cannot connect to proxy.', NewConnectionError('{NEW}[Errno -2] Name or service not known'))"
         ),
     ),
+    "uv, a proxy of another kind that is not there": (
+        PROXY,
+        CONNECT
+        + "  cause: error connecting to socks proxy\n  cause: SOCKS error: failed to create underlying connection\n",
+    ),
+    "pip, a proxy of another kind": (
+        PROXY,
+        "ERROR: Could not install packages due to an OSError: Missing dependencies for SOCKS support.\n",
+    ),
+    "pip, a proxy whose address is none": (
+        PROXY,
+        "ERROR: Could not install packages due to an OSError: Proxy URL had unsupported scheme nonsense, should use "
+        "http:// or https://\n",
+    ),
     "uv, a time-out": (LATE, SENT + "  cause: operation timed out\n"),
     "pip, a time-out": (
         LATE,
@@ -157,4 +171,15 @@ SAID = {
         "hatchling>=1.27, we can conclude that your requirements are unsatisfiable.\n",
     ),
     "pip, an index that forbids": (REFUSED, NONE),
+    "uv, a page to log in at that speaks no TLS": (
+        REFUSED,
+        CONNECT + "  cause: received corrupt message of type InvalidContentType\n",
+    ),
+    "uv, one that ends the line": (REFUSED, CONNECT + "  cause: tls handshake eof\n"),
+    "pip, a page to log in at that speaks no TLS": (
+        REFUSED,
+        retry(
+            "SSLError(SSLError(1, '[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)'))"
+        ),
+    ),
 }

@@ -24,7 +24,7 @@ from ipu_teach.report.html import tabled
 HARDEST = 5  # exercises that are named
 WIDEST = 90  # characters of a reason in the table of text
 
-Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
+BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def hurdles(roster: Roster) -> list[Hurdle]:
     return [row for *_, row in sorted(found, key=lambda one: one[:3], reverse=True)]
 
 
-def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[Table]:
+def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[BoardTable]:
     """What is shown of a class: who is where, what stops most, and the ladder if one was asked
     for, be it empty."""
     begun = [
@@ -93,7 +93,7 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[Table]:
         f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} "
         "times, and open still)"
     )
-    found: list[Table] = [(caption, heads, rows)]
+    found: list[BoardTable] = [(caption, heads, rows)]
     hard = [
         (
             f"{row.exercise.name} {row.exercise.title}",
@@ -129,7 +129,7 @@ def tables(roster: Roster, ladder: Sequence[Rung] | None = None) -> list[Table]:
     return found
 
 
-def text(found: Iterable[Table]) -> str:
+def text(found: Iterable[BoardTable]) -> str:
     """The tables for a terminal."""
     parts = []
     for caption, heads, rows in found:
@@ -138,7 +138,7 @@ def text(found: Iterable[Table]) -> str:
     return "\n\n".join(parts)
 
 
-def html(found: Iterable[Table]) -> str:
+def html(found: Iterable[BoardTable]) -> str:
     """The tables as HTML, everything escaped."""
     parts = []
     for caption, heads, rows in found:

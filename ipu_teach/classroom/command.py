@@ -20,7 +20,12 @@ PORT = 8899
 
 def main(words: Sequence[str]) -> int:
     """Do what the words after `class` ask; the exit status. Raises `LessonError`."""
-    given = _parser().parse_args(words)
+    parser = _parser()
+    given = parser.parse_args(words)
+    if given.csv and Path(given.csv).is_dir():  # --csv stands before the folders
+        given.folders, given.csv = [given.csv, *given.folders], ""
+    if not given.folders:
+        parser.error("which FOLDER has the learners' folders?")
     if given.fresh:
         return begin_afresh(given.folders, given.yes)
 
@@ -80,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "folders",
-        nargs="+",
+        nargs="*",
         metavar="FOLDER",
         help="a folder with the learners' folders, or a progress file",
     )

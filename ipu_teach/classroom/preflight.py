@@ -33,7 +33,7 @@ from ipu_teach.errors import LessonError
 from ipu_teach.lessons.naming import lesson_of
 from ipu_teach.lessons.notebooks import find_lesson, install_line, work_folder
 
-Row = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
+DoctorRow = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
 # the command that opens a lesson, and its environment
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
@@ -57,7 +57,7 @@ class No(Exception):
         self.came, self.next_step = " ".join(came.split()), next_step
 
 
-def main(known: dict[str, Callable[[], Row | Iterable[Row]]], opening: Opening) -> int:
+def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
     """Ask every question, those whose answers are rows of the doctor first; 0 if all are yes, else
     1."""
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
@@ -100,7 +100,7 @@ def ask(question: str, answer: Callable[[], str]) -> bool:
     return False
 
 
-def _of_rows(found: Row | Iterable[Row]) -> str:
+def _of_rows(found: DoctorRow | Iterable[DoctorRow]) -> str:
     rows = [found] if isinstance(found, tuple) else list(found)
     faults = [f"{name} {text}" for mark, name, text in rows if mark == "FIX"]
     if faults:

@@ -59,7 +59,7 @@ def serve(body: Callable[[], str], port: int) -> int:
         server = ThreadingHTTPServer((HOST, port), _handler(body))
     except (OSError, OverflowError) as error:
         raise LessonError(f"""The page cannot be served at port {port}:
-            {getattr(error, "strerror", None) or error}.
+            {getattr(error, "strerror", None) or str(error).rstrip(".")}.
             next:  give another port, as --port 8900, or 0 for any that is free.""") from None
     with server:
         print(

@@ -22,7 +22,7 @@ from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.program import Program
 
-__all__ = ["Compiled", "Progress", "compile_programs"]
+__all__ = ["Compiled", "StepProgress", "compile_programs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Compiled:
     remote_buffers: dict[str, RemoteBuffer]
 
 
-Progress = Callable[[int, int], object]
+StepProgress = Callable[[int, int], object]
 
 
 def compile_programs(
@@ -49,7 +49,7 @@ def compile_programs(
     check_races: bool = True,
     check_fit: bool = True,
     merge_copies: bool = True,
-    progress: Progress = lambda step, total: None,
+    progress: StepProgress = lambda step, total: None,
 ) -> Compiled:
     """Check, merge copies, group and trace. Raises the errors of `checks`, `CodeletError`, and
     those of a malformed program.

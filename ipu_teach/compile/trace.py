@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from dis import get_instructions
 from functools import lru_cache, partial
 from types import CodeType
 from typing import Any, NoReturn
@@ -31,7 +33,8 @@ from ipu_teach.types import Array
 from ipu_teach.types.regions import no_size
 
 NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
-CodePosition = tuple[str, int, Hashable]  # file, line and instruction
+# file, line, and instruction: in which code, and where there
+CodePosition = tuple[str, int, tuple[str, int]]
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
 # Functions that never fail and whose result has a shape that depends on shapes alone; they run
@@ -300,20 +303,16 @@ def _site() -> CodePosition:
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:
         frame = frame.f_back
-    # From Python 3.12 on a loop is past its instruction once it knows what it goes through, which
-    # its text is not.
-    at: Hashable = (
-        _texts(frame.f_code)[frame.f_lasti // 2] if sys.version_info >= (3, 12) else frame.f_lasti
-    )
-    return frame.f_code.co_filename, frame.f_lineno, at
+    starts = _starts(frame.f_code)
+    at = starts[bisect_right(starts, frame.f_lasti) - 1]
+    return frame.f_code.co_filename, frame.f_lineno, (frame.f_code.co_name, at)
 
 
 @lru_cache(maxsize=1024)
-def _texts(code: CodeType) -> list[Hashable]:
-    """Where the text of each instruction stands: lines and columns."""
-    if sys.version_info < (3, 12):
-        return []
-    return list(code.co_positions())
+def _starts(code: CodeType) -> list[int]:
+    """Where each instruction begins. What follows it is room for what the interpreter learns of it
+    while it runs: once it has specialised an instruction, a frame may stand there."""
+    return [one.offset for one in get_instructions(code)]
 
 
 @dataclass(frozen=True)

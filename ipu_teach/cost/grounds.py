@@ -78,10 +78,10 @@ def step_grounds(
 
 # Of a step that ran: how often, its cost, whether all IPUs wait for each other, and cycles and
 # vertices by codelet.
-Ran = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
+StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 
 
-def shares(ran: Iterable[Ran], resting: Mapping[str, str], target: Target) -> dict[str, float]:
+def shares(ran: Iterable[StepRan], resting: Mapping[str, str], target: Target) -> dict[str, float]:
     """What share of the cycles of a run rests on what; and of the vertices that ran, what share has
     "no estimate"."""
     found: Counter[str] = Counter()

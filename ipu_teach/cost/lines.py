@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import floor
@@ -42,6 +42,7 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
 MOST_PRINTED = 20  # turns in a table
+MOST_TOLD = 3  # of the elements that a turn stored
 PARTS = 32  # of a cycle: what lines are counted in
 ROUNDED = "rounding"  # what the whole is rounded up by
 Charge = tuple[str, Spot, float]  # which counter, where, and how many cycles
@@ -84,7 +85,7 @@ class Turn:
 
     `cycles`: modelled, with those of loops within. `values`: the local variables at its end, but
     for large arrays. `stored`: by field the elements that were stored, also in turns of loops
-    within: numbers, or indices of several axes.
+    within: numbers, or indices of several axes. `held`: what the first three of them hold then.
     """
 
     line: Statement
@@ -93,6 +94,7 @@ class Turn:
     cycles: float = 0
     values: dict[str, Any] = field(default_factory=dict)
     stored: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,14 +174,26 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
     """The same from the trace of the one worker, or of each: the slowest says how long all take."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
-    sites = Counter(
-        (op.site, op.kind) for op in slowest.trace.ops if op.kind not in ("region", "view", "local")
-    )
-    times: dict[Spot, int] = {}
-    for ((file, line, _), _), number in sites.items():
-        times[file, line] = max(number, times.get((file, line), 0))
     found = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
-    return listed(codelet, found, times, slowest.cycles, target)
+    return listed(codelet, found, _gone_through(slowest.trace), slowest.cycles, target)
+
+
+def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
+    """How often each statement ran: it begins anew after another one, and where its instructions
+    go back or one comes again."""
+    naming, first = naming_of(trace.codelet), dict[tuple[Statement, str], Spot]()
+    times = Counter[tuple[Statement, str]]()
+    done = defaultdict[tuple[str, str], list[tuple[Statement, int, str]]](list)
+    for op in trace.ops:
+        if op.kind not in ("region", "view", "local"):
+            file, line, (code, at) = op.site
+            here, now = done[file, code], (naming((file, line)), at, op.kind)
+            if not here or here[-1][0] != now[0] or at < here[-1][1] or now in here:
+                times[now[0], code] += 1
+                here.clear()
+            here.append(now)
+            first.setdefault((now[0], code), (file, line))
+    return ((first[which], number) for which, number in times.items())
 
 
 def lines_of_pieces(
@@ -205,7 +219,7 @@ def lines_of_pieces(
         found.append(
             (STARTS if code.rates[rate][0] == LOOP else counter, code.rates[rate][2], amount / UNIT)
         )
-    return listed(code.codelet, found, dict(zip(code.lines, times, strict=True)), cycles, target)
+    return listed(code.codelet, found, zip(code.lines, times, strict=True), cycles, target)
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
@@ -223,7 +237,7 @@ def start_of(codelet: type[Vertex], target: Target) -> int:
 def listed(
     codelet: type[Vertex],
     found: Iterable[Charge],
-    times: Mapping[Spot, int],
+    times: Iterable[tuple[Spot, int]],
     cycles: int,
     target: Target,
 ) -> LineCosts:
@@ -245,7 +259,7 @@ def listed(
         Counter[Statement](),
         defaultdict[Statement, Counter[str]](Counter),
     )
-    for spot, number in times.items():
+    for spot, number in times:
         if number:
             ran[naming(spot)] = max(ran[naming(spot)], number)
     for name, share in counted.items():
@@ -269,13 +283,7 @@ def listed(
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
     """Finds the lines of a codelet by where they stand: its methods, and the functions of its
     module."""
-    functions = [
-        (v.__func__ if isinstance(v, staticmethod) else v)
-        for c in codelet.__mro__
-        for v in vars(c).values()
-    ]
-    functions += list(getattr(codelet.compute, "__globals__", {}).values())
-    known = [f for f in functions if isinstance(f, FunctionType)]
+    known = _functions(codelet)
 
     @lru_cache(None)
     def name(spot: Spot) -> Statement:
@@ -291,6 +299,24 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
         return Statement(function.__qualname__.split(".<locals>.")[-1], number, text)
 
     return name
+
+
+def _functions(codelet: type[Vertex]) -> list[FunctionType]:
+    """The methods of a codelet, and the functions of its module."""
+    found = [getattr(v, "__func__", v) for c in codelet.__mro__ for v in vars(c).values()]
+    found += getattr(codelet.compute, "__globals__", {}).values()
+    return [f for f in found if isinstance(f, FunctionType)]
+
+
+def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
+    """The statements beside those of `lines`, in the same methods."""
+    there, found = {one.line for one in lines}, list[Statement]()
+    for function in _functions(codelet):
+        method = function.__qualname__.split(".<locals>.")[-1]
+        if any(line.method == method for line in there):
+            starts = _statements(function).items()
+            found += (Statement(method, n, text) for n, (first, text) in starts if n == first)
+    return [one for one in dict.fromkeys(found) if one not in there and one.text[0] not in "\"'"]
 
 
 @lru_cache(1024)
@@ -326,8 +352,9 @@ def in_cycles(cycles: float) -> str:
 
 def told(turn: Turn) -> str:
     """A turn's variables and stores in words."""
-    parts = [f"{name} = {value}" for name, value in turn.values.items()]
+    parts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
-        shown = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
-        parts.append(f"stores {name}" + (f"[{shown}]" if places != [()] else ""))
+        some = zip(places, turn.held[name], strict=False)
+        shown = (f"[{place}]" * (place != ()) + f" = {value!s}" for place, value in some)
+        parts.append(f"stores {name}{', '.join(shown)}{', …' * (len(places) > MOST_TOLD)}")
     return "; ".join(parts)

@@ -41,8 +41,8 @@ from ipu_teach.compile.scalar.writer import (
     LOOP,
     OF_PRODUCT,
     PRODUCT,
-    Piece,
-    Rate,
+    PieceRate,
+    PricedPiece,
 )
 from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.cost.vertices.parts import COUNTERS, STARTS, SUPERVISOR_OVERHEAD, WORDS
@@ -352,7 +352,7 @@ def together(beside: Sequence[float], target: Target) -> float:
     )
 
 
-def piece_cycles(piece: Piece, target: Target) -> int:
+def piece_cycles(piece: PricedPiece, target: Target) -> int:
     """Cycles of a straight piece of a scalar loop, in units of `UNIT`."""
     by_hand = target.codelet_prices == BY_HAND
 
@@ -364,7 +364,7 @@ def piece_cycles(piece: Piece, target: Target) -> int:
     return sum(times * units(name, kind) for (name, kind, _), times in piece)
 
 
-def rate_cycles(rate: Rate, target: Target) -> list[tuple[int, int, int]]:
+def rate_cycles(rate: PieceRate, target: Target) -> list[tuple[int, int, int]]:
     """Cycles of an operation on a whole region of a scalar loop, in units of `UNIT`.
 
     Each entry: so many for every so many elements, beyond the first of these.
@@ -416,7 +416,7 @@ def depends_on_data(group: Group) -> bool:
     return bool(np.any(group.table.estimates[group.rows] < 0))
 
 
-def rate_text(rate: Rate, target: Target) -> str:
+def rate_text(rate: PieceRate, target: Target) -> str:
     """As a text: those cycles for `{n}` elements."""
 
     def part(cycles: int, width: int, kept: int) -> str:

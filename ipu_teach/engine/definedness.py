@@ -33,9 +33,9 @@ T = TypeVar("T")
 LONG = 64  # bytes from which on it is quicker to set the pieces of a region one by one
 
 Bytes = tuple[Array, Array]  # where pieces start, and where they stop
-Reader = tuple[str, str, Line]  # who reads, where that is, and the line of the program
+WhoReads = tuple[str, str, Line]  # who reads, where that is, and the line of the program
 # of what is read the pieces, and who reads each of them
-Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
+Blame = Callable[[], tuple[Array, Array, Callable[[int], WhoReads]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -180,13 +180,15 @@ class MemoryAccess:
         if step.out is not None:
             self._store(step.out)
 
-    def _edges(self, table: FrozenTable, name: str) -> tuple[Array, Array, Callable[[int], Reader]]:
+    def _edges(
+        self, table: FrozenTable, name: str
+    ) -> tuple[Array, Array, Callable[[int], WhoReads]]:
         edges, compute_set = (
             self.graph.intervals(table, name),
             self.graph.compute_sets[table.compute_set],
         )
 
-        def reader(piece: int) -> Reader:
+        def reader(piece: int) -> WhoReads:
             row = int(edges.row[piece])
             where = f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}"
             return f"{table.codelet.__name__} reads", where, table.line(row)

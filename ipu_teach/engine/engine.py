@@ -36,7 +36,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.host.options import Options, Value, control_bits, effective, parsed
 from ipu_teach.host.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.program import Program
-from ipu_teach.progress import Task, working
+from ipu_teach.progress import TrackedWork, working
 from ipu_teach.report import ProgramRun, Recording, Report, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host_times import ENGINE, TIMELINE
@@ -160,7 +160,7 @@ class Engine(WithoutSome):
         with tracepoint("load", ENGINE), working("load") as work:
             self._load(self._device if device is None else device, work)
 
-    def _load(self, device: Device | None, work: Task) -> None:
+    def _load(self, device: Device | None, work: TrackedWork) -> None:
         if not isinstance(device, Device):
             raise TensorIOStateError(f"""load() was given {shown(device)}, which is no device.
                 next:  give it IPUModel(…).create_device().""")

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import BinaryIO
 
 from ipu_teach.archive import read_whole, write_whole
-from ipu_teach.compile import Compiled, Progress, compile_programs
+from ipu_teach.compile import Compiled, StepProgress, compile_programs
 from ipu_teach.cost import CostModel
 from ipu_teach.errors import (
     ControlProgramError,
@@ -144,7 +144,7 @@ def compile_graph(
     graph: Graph,
     programs: Program | Sequence[Program],
     options: Mapping[str, Value] | None = None,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
     *,
     strict: bool | Mapping[str, bool] = True,
     merge_copies: bool | None = None,

@@ -33,7 +33,7 @@ from ipu_teach.graph.registers import Registers
 from ipu_teach.host.streams import Drain, Feed, noted
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.program import PrintTensorFmt
-from ipu_teach.progress import Task
+from ipu_teach.progress import TrackedWork
 from ipu_teach.report.log import StepLog
 from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
@@ -55,7 +55,7 @@ class Machine:
         drains: dict[str, Drain],
         backend: Backend,
         how: How,
-        work: Task,
+        work: TrackedWork,
     ) -> None:
         self.compiled, self._cost = compiled, cost
         self.log = StepLog(len(compiled.steps))

@@ -10,10 +10,12 @@ from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.tensor import Tensor
 
 Action = Callable[[], None]
-Reader = Callable[[], int]
+PredicateReader = Callable[[], int]
 
 
-def build(node: Node, leaf: Callable[[int], Action], predicate: Callable[[Node], Reader]) -> Action:
+def build(
+    node: Node, leaf: Callable[[int], Action], predicate: Callable[[Node], PredicateReader]
+) -> Action:
     """The function that runs `node`.
 
     `leaf(step)` gives the function that runs a numbered step, `predicate(node)` the one that reads
@@ -32,7 +34,7 @@ def build(node: Node, leaf: Callable[[int], Action], predicate: Callable[[Node],
     return _while(decide, node.kind == "RepeatWhileTrue", *parts)
 
 
-def single(memory: Memory, tensor: Tensor) -> Reader:
+def single(memory: Memory, tensor: Tensor) -> PredicateReader:
     """A function that reads a tensor of one element as a whole number."""
     place = memory.flat(tensor.dtype)
     position = int(tensor.positions().reshape(-1)[0])
@@ -50,7 +52,7 @@ def _repeat(count: int, parts: list[Action]) -> Action:
     return run
 
 
-def _while(predicate: Reader, wanted: bool, condition: Action, body: Action) -> Action:
+def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Action) -> Action:
     def run() -> None:
         condition()
         while bool(predicate()) is wanted:
@@ -60,7 +62,7 @@ def _while(predicate: Reader, wanted: bool, condition: Action, body: Action) -> 
     return run
 
 
-def _switch(node: Node, control: Reader, parts: list[Action]) -> Action:
+def _switch(node: Node, control: PredicateReader, parts: list[Action]) -> Action:
     cases = dict(zip(node.cases, parts, strict=False))
     default = parts[-1]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXTERNAL = -2  # the tile of what lies outside a virtual graph
 MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
 
-Intervals = list[tuple[int, int]]
+TileRanges = list[tuple[int, int]]
 
 
 class VariableMappingMethod(Enum):
@@ -194,7 +194,7 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Arr
     return first[run] + (low - begin[run]) // size, (high - low) // size, tile
 
 
-def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Intervals]:
+def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, TileRanges]:
     """By tile, ascending, the (begin, end) intervals of a tensor that lie there, without pieces on
     no tile, or on others."""
     if len(tile) == 1 and tile[0] >= 0:  # as small tensors are, of which there are many
@@ -212,7 +212,7 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Inte
     }
 
 
-def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[Intervals]:
+def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[TileRanges]:
     """For each tile, up to the last that gets any, the interval of `count` elements that it gets,
     in order.
 

@@ -39,6 +39,7 @@ from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.host_trace import (
     COPY,
     ENGINE,
+    ON_THE_CLOCK,
     STREAMS,
     TO_DEVICE,
     TO_HOST,
@@ -693,7 +694,7 @@ def _clocked(report: Report, waits: Iterable[float]) -> HostTrace:
         if wait:
             events.append(HostEvent(STREAMS, f"{step.name}: disc.read()", now, wait, 2, 0))
         now += wait + length
-    return HostTrace(events=[HostEvent(ENGINE, "run 0", 0.0, now, 0, 0), *events])
+    return HostTrace(events=[HostEvent(ENGINE, ON_THE_CLOCK, 0.0, now, 0, 0), *events])
 
 
 def _feeds(answer: Callable[..., Any]) -> Passed:

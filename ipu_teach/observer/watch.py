@@ -15,7 +15,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from functools import partial, reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.tracer import trace_codelet
 from ipu_teach.cost.lines import (
+    MOST_TOLD,
     LineCosts,
     Observed,
     Turn,
@@ -195,7 +197,9 @@ class Watch:
             turn.cycles = self.factor * (self._so_far(names) - begun) / UNIT
             turn.values = _values(names, self.heads[head][1])
             for name, places in turn.stored.items():
-                indices = (tuple(index_of(place, self.regions[name])) for place in sorted(places))
+                region = self.regions[name]
+                indices = [tuple(index_of(place, region)) for place in sorted(places)]
+                turn.held[name] = [reduce(getitem, (*i, ()), region) for i in indices[:MOST_TOLD]]
                 turn.stored[name] = [index[0] if len(index) == 1 else index for index in indices]
         return turn
 

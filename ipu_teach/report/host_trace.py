@@ -18,6 +18,7 @@ PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
 LONGEST = 1e12  # seconds, of any time in a file
 MOST_WRITTEN = 20_000  # events of each channel
+ON_THE_CLOCK = "run 0, modelled"  # the name of a run whose events have the model's times
 
 T = TypeVar("T")
 Noted = tuple[str, str, int, int, int, int, str]  # a `Raw`, as it is noted in a hurry
@@ -103,7 +104,8 @@ class HostTrace:
     """The host's events and values, each in the order of time. `dropped`: older ones that were not
     kept.
 
-    Times are seconds since the engine of the report was made. They are measured, not modelled.
+    Times are seconds since the engine of the report was made. They are measured, not modelled,
+    unless a run says that it is.
     """
 
     def __init__(
@@ -180,6 +182,11 @@ class HostTrace:
         """The part of all runs in which the device waited for the host's functions, 0 to 1."""
         return sum(row.share for row in self.waiting())
 
+    @property
+    def modelled(self) -> bool:
+        """Whether the times are the model's, on the clock of the device."""
+        return any(event.name == ON_THE_CLOCK for event in self.events if is_run(event))
+
     def series(self) -> dict[str, Table[Value]]:
         """The values of each series by its name: that of its graph, and after a colon that of the
         series, if it has one."""
@@ -195,7 +202,8 @@ class HostTrace:
         runs = [e.duration for e in self.events if is_run(e)]
         moved = self.streams()
         text = (
-            f"{counted(len(self.events), 'event')} of the host, measured: "
+            f"{counted(len(self.events), 'event')} of the host, "
+            f"{'modelled' if self.modelled else 'measured'}: "
             f"{counted(len(runs), 'run')} of {sum(runs):.3g} s"
         )
         if moved:

@@ -4,8 +4,8 @@ Above the whole run, in each phase with its tiles sorted by their time, so that 
 time that is lost. Below the chosen superstep the same way, how many tiles take how long, and where
 on the machine those are that wait.
 
-Of several IPUs each superstep is shown for itself, as if they all did it together; the view says
-so.
+Of several IPUs a row for each, and in place of supersteps the stretches at whose ends they wait for
+each other.
 """
 
 from __future__ import annotations
@@ -15,26 +15,23 @@ from functools import partial
 
 import numpy as np
 
-from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
-from ipu_teach.report.why import codelets_on, lost, lost_in
+from ipu_teach.report.why import codelets_on
 from ipu_teach.show import palette
 from ipu_teach.show.palette import STATE, STATES, Code
-from ipu_teach.show.panels import ENDS, Panels, grid
-from ipu_teach.show.report_facts import because, checked, linked, sorted_lanes, titled
-from ipu_teach.show.scene import (
-    Bar,
-    Drawing,
-    Lanes,
-    Painted,
-    Scene,
-    Still,
-    Tape,
-    label,
-    number,
-    quantiles,
+from ipu_teach.show.panels import Panels, grid
+from ipu_teach.show.report_facts import (
+    At,
+    because,
+    checked,
+    linked,
+    slowest,
+    sorted_lanes,
+    titled,
 )
+from ipu_teach.show.scene import Lanes, Painted, Scene, Still, Tape, label, number
+from ipu_teach.show.segments import LanesOf, Segment, Span, segments, spans
 from ipu_teach.show.stack import stack_places, stacks
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -50,22 +47,24 @@ MOST_LANES = 64
 BINS = 24
 BARS = 240.0, 84.0  # width and height of the bins
 SAY_BIN = "{n} {n|tile is|tiles are} at work for {label} of the slowest tile's time."
+SAY_LANE = "Lane {i} of the sorted tiles: at work {work} modelled cycles."
+SAY_TAPE = "Lane {i} of the whole run; grey is the time in which its tiles wait."
+MOST_IPUS = 16  # in words
 SIDE = 110.0
-TOGETHER = (
-    "Each superstep is drawn as if all IPUs did it together, one superstep after the other. They "
-    "do not wait for each other in every one, and the run takes {} modelled cycles: "
-    "show.timeline(report) has it by time, with what IPUs wait for."
-)
 
 
-def balance(report: Report, other: Report | None = None, *, why: Why | None = None) -> View:
+def balance(
+    report: Report, other: Report | None = None, *, why: Why | None = None, at: At = None
+) -> View:
     """Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis
     of time.
 
     Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB;
     the view says so. What even work would take is the mean of the tiles, phase by phase. `why`: a
-    chain of causes, `report.why(…)`, whose tiles get one colour. Raises `InvalidOptionError` for
-    something that is no report, or in which nothing has run that takes time.
+    chain of causes, `report.why(…)`, whose tiles get one colour. `at`: the superstep at which it
+    rests, as for `show.bsp`; left out, the one in which most is lost in all. Raises
+    `InvalidOptionError` for something that is no report, in which nothing has run that takes time,
+    or that does not show the step.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
@@ -78,112 +77,159 @@ def balance(report: Report, other: Report | None = None, *, why: Why | None = No
         if other
         else lambda most: linked(_scene(runs, most), report, ("tiles of run",))
     )
-    return because(fitting(scene_of, MOST_STEPS), report, why)
+    return because(fitting(scene_of, MOST_STEPS), report, why, at)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class _Lost:
+    """A stretch of a run, which comes `runs` times, and what a tile waits in it on average."""
+
+    stretch: Segment
+    runs: int
+    mean: float
+
+
 class _Run:
-    report: Report
-    name: str
+    def __init__(self, report: Report, name: str) -> None:
+        self.report, self.name = report, name
+        self.several, self.tiles = report.target.num_ipus > 1, report.target.num_tiles
+        self.group = "stretch" if self.several else "superstep"
+        found, self.which = segments(report, len(report.step_numbers))
+        runs = np.bincount(self.which, minlength=len(found)).tolist()
+        lost = (float(self.times(stretch)[1].mean()) for stretch in found)
+        self.all = [_Lost(*one) for one in zip(found, runs, lost, strict=True)]
+        self.cycles = sum(one.runs * one.stretch.cycles for one in self.all)
 
-    @property
-    def steps(self) -> list[tuple[int, int]]:
-        """(number, runs) of each compiled step that ran."""
-        numbers, runs = np.unique(self.report.step_numbers, return_counts=True)
-        return list(zip(numbers.tolist(), runs.tolist(), strict=True))
+    def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
+        """Those in which tiles do something one by one, and for how long each that takes part."""
+        found = spans(self.report, stretch)
+        return [(s, s.phase.busy[s.own]) for s in found if s.phase.busy is not None]
 
-    @property
-    def cycles(self) -> int:
-        """Cycles of all supersteps: those of the run, on one IPU."""
-        return sum(runs * self.report.step_cost(step).cycles for step, runs in self.steps)
+    def times(self, stretch: Segment) -> tuple[Array, Array]:
+        """(work, waits), int64[tiles]: how long each tile is at work, and how long it waits."""
+        idle = stretch.cycles - np.array(stretch.ends)
+        waits = np.repeat(idle, self.report.target.tiles_per_ipu)
+        work = np.zeros_like(waits)
+        for span, busy in self.phases(stretch):
+            work[span.own] += busy
+            waits[span.own] += span.phase.cycles - busy
+        return work, waits
 
     @property
     def waiting(self) -> float:
-        """The share of the tiles' time in all supersteps that is waiting."""
-        return sum(runs * lost_in(self.report, step) for step, runs in self.steps) / self.cycles
+        """The share of the tiles' time that is waiting."""
+        return sum(one.runs * one.mean for one in self.all) / self.cycles
 
-    def slowest(self, step: int) -> str:
-        """The tile for which most time is lost in a superstep, "" if none is."""
-        worst = max(self.report.phases(step), key=lost, default=None)
+    def named(self, stretch: Segment) -> tuple[str, str]:
+        """(kind, name) of what a stretch is."""
+        steps = {part.step for part in stretch.parts}
+        if len(steps) != 1:
+            return "", f"{counted(len(steps), 'step')}, each IPU by itself"
+        cost = self.report.step_cost(steps.pop())
+        return cost.kind, cost.name
+
+    def title(self, stretch: Segment) -> str:
+        """What a stretch is, in words."""
+        return " ".join(self.named(stretch)).strip()
+
+    def longest(self, one: _Lost) -> Span | None:
+        """The phase in which most is lost, if more is lost in it than by IPUs that wait for the
+        last."""
+        lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(one.stretch)]
+        most, span = max(lost, key=lambda pair: pair[0], default=(0, None))
+        between = one.mean * self.tiles - sum(cycles for cycles, _ in lost)
+        return span if most > between else None
+
+    def slowest(self, one: _Lost) -> str:
+        """For whom most time is lost, "" if none is."""
+        span = self.longest(one)
+        if span is None or span.phase.busy is None:
+            return f"IPU {one.stretch.last}" if one.mean else ""
+        return slowest(span.phase.busy)[0].removeprefix("tile ")
+
+    def told(self, one: _Lost) -> str:
+        """Whom the tiles wait for, why, and what it would take if all were as long at work as the
+        mean of them."""
+        stretch, cycles, span = one.stretch, one.stretch.cycles, self.longest(one)
+        if one.mean < 0.0005 * cycles:
+            return "no tile waits for another" if cycles else "takes no time"
+        if span is None or span.phase.busy is None:
+            last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
+            ends = [f"IPU {ipu} after {end:,}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS])]
+            most = (
+                f"for IPU {stretch.last}, longest with "
+                f"{label(self.report.step_cost(last.step).name, 40)}; done are {', '.join(ends)}"
+            )
+        else:
+            (who, many), ipu = slowest(span.phase.busy), span.part.ipu
+            most = (
+                f"in {span.phase.kind}{'' if ipu is None else f' of IPU {ipu}'}: {who} "
+                f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
+                f"{number(float(np.median(span.phase.busy[span.own])))}{self._cause(span)}"
+            )
         return (
-            f"{int(np.argmax(worst.busy))}"
-            if worst is not None and worst.busy is not None and lost(worst)
-            else ""
+            f"{100 * one.mean / cycles:.1f} % of the tiles' time in this {self.group} is waiting, "
+            f"most {most}; at the mean of all tiles it would take "
+            f"{number(round(cycles - one.mean))} instead of {number(cycles)}"
         )
 
-    def told(self, step: int) -> str:
-        """Whom the tiles of a superstep wait for, why, and what even work would take."""
-        cost, phases = self.report.step_cost(step), self.report.phases(step)
-        worst = max(phases, key=lost)
-        if worst.busy is None or lost(worst) < 0.0005 * cost.cycles:
-            return "no tile waits for another"
-        tile, middle = int(np.argmax(worst.busy)), float(np.median(worst.busy))
-        share = 100 * lost_in(self.report, step) / cost.cycles
-        return (
-            f"{share:.1f} % of the tiles' time is waiting, most in {worst.kind}: tile {tile} takes "
-            f"{number(worst.cycles)}, the median tile "
-            f"{number(middle)}{self._cause(step, worst, tile)}; shared evenly, the superstep would "
-            f"take {number(round(cost.cycles - lost_in(self.report, step)))} instead of "
-            f"{number(cost.cycles)}"
-        )
-
-    def _cause(self, step: int, phase: Phase, tile: int) -> str:
+    def _cause(self, span: Span) -> str:
         """What the figures show of why a tile is the slowest."""
-        if phase.exchange >= 0:
-            traffic = self.report.step_cost(step).exchange[phase.exchange]
+        assert span.phase.busy is not None
+        step, number_of, tile = span.part.step, span.phase.exchange, int(span.phase.busy.argmax())
+        if number_of >= 0:
+            traffic = self.report.step_cost(step).exchange[number_of]
             received, sent = (
-                f"{int(a[tile]):,} bytes, the median {int(np.median(a)):,}"
+                f"{int(a[tile]):,} bytes, the median {int(np.median(a[span.own])):,}"
                 for a in (traffic.received, traffic.sent)
             )
-            return f"; it receives {received}, and sends {sent}"
-        said = [f"{name} on {many:,}" for name, many in codelets_on(self.report, step, tile)[:2]]
+            return f"; tile {tile} receives {received}, and sends {sent}"
+        said = codelets_on(self.report, step, tile)[:2]
+        names = [f"{name} on {many:,}" for name, many in said]
         return (
-            f"; it executes {' and '.join(said)} of {self.report.target.num_tiles:,} tiles"
-            if said
-            else ""
+            f"; tile {tile} executes {' and '.join(names)} of {self.tiles:,} tiles" if said else ""
         )
 
 
 def _scene(runs: list[_Run], most: int) -> Scene:
-    span, count = (
-        max(run.cycles for run in runs),
-        min(MOST_LANES, *(run.report.target.num_tiles for run in runs)),
-    )
+    ipus = [run.report.target.num_ipus for run in runs]
+    span, rows_ = max(run.cycles for run in runs), int(np.lcm.reduce(ipus))
+    count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // rows_) * rows_
+    lanes_of = [LanesOf(run.report, count, count) for run in runs]
     stills: list[Still] = []
     frames: list[int] = []
-    panels, rows, histograms = Panels(), list[tuple[str, ...]](), list[Array]()
-    for run in runs:
-        report, tiles = run.report, run.report.target.num_tiles
+    panels, rows, lost = Panels(), list[tuple[str, ...]](), list[float]()
+    for run, lanes in zip(runs, lanes_of, strict=True):
+        report = run.report
         name = run.name if len(runs) > 1 else "run"
-        of = {}
-        for step, times in run.steps:
-            of[step] = len(stills)
-            histograms.append(_histogram(report.phases(step)))
-            stills.append(_still(run, step, name, histograms[-1], len(stills)))
-            panels.drawings.append(_drawing(report.phases(step), count))
-            cost = report.step_cost(step)
-            waits = 100 * lost_in(run.report, step) / cost.cycles if cost.cycles else 0.0
-            ran = f"{times:,}", number(cost.cycles), f"{waits:.1f} %", run.slowest(step)
-            rows.append((run.name, cost.kind, label(cost.name, 48), *ran))
-        taken = report.step_numbers[:most].tolist()
-        frames += [of[step] for step in taken]
-        panels.first(
-            len(taken), report.num_steps, "supersteps", f"Of the {run.name} the picture shows"
-        )
+        shown = _shown(run, most, panels)
+        of = dict.fromkeys(shown, 0)  # the still of each
+        for which, one in enumerate(run.all):
+            cycles, (kind, title) = one.stretch.cycles, run.named(one.stretch)
+            waits = 100 * one.mean / cycles if cycles else 0.0
+            ran = f"{one.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(one)
+            rows.append((run.name, kind, label(title, 48), *ran))
+            if which in of:
+                of[which] = len(stills)
+                stills.append(_still(run, one, name, lanes, len(stills)))
+                panels.drawings.append(lanes.drawing(report, one.stretch, STATE, WAIT))
+                lost.append(one.runs * one.mean)
+        frames += [of[which] for which in shown]
         heading = (
-            f"{counted(tiles, 'tile')}, {number(run.cycles)} modelled cycles, "
-            f"{100 * run.waiting:.1f} % waiting"
+            f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
+            f"{counted(run.tiles, 'tile')}{f' of {lanes.ipus} IPUs' * run.several}"
         )
-        if report.target.num_ipus > 1:
-            panels.notes.append(TOGETHER.format(number(report.total_cycles)))
         text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)
-        panels.put(Tape(name, text, count=count, span=span, ends=ENDS), left=64, high=100)
+        tape = Tape(name, text, count=count, span=span, ends=lanes.ends)
+        panels.put(tape, left=64, high=100)
         panels.below()
-        if count < tiles:
-            panels.notes.append(sorted_lanes(count, tiles))
-    lanes = Lanes("lanes", "the superstep, slowest first", count=count, ends=ENDS)
-    panels.put(lanes, left=64, right=424, high=240)
+        if count < run.tiles:
+            panels.notes.append(sorted_lanes(count, run.tiles, lanes.ipus))
+    heading = f"the {runs[0].group}, slowest first" + ", IPU by IPU" * runs[0].several
+    ends = lanes_of[0].ends if len(set(ipus)) == 1 else ()
+    panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
     ends, each = ("0", "the slowest"), 100 / BINS
+    histograms = [still.about["histogram"][1]["n"] for still in stills]
     pictures = tuple(
         stacks([(len(CODES) - 1, many)], *BARS, int(many.max()), "tiles", ends)
         for many in histograms
@@ -205,9 +251,13 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     for i, run in enumerate(runs):
         name, heading = (run.name, run.name) if len(runs) > 1 else ("run", "tiles that wait")
         panels.put(
-            grid(f"tiles of {name}", run.report.target, SIDE, heading), left=464 + 126 * i, down=130
+            grid(f"tiles of {name}", run.report.target, SIDE, heading),
+            left=464 + 126 * i,
+            down=130 + 10 * run.several,
         )
-    worst = [lost_in(run.report, s) for run in runs for s, _ in run.steps]
+    # of equal ones the first, and each still once
+    worst = sorted({still: f for f, still in reversed([*enumerate(frames)])}.values())
+    worst.sort(key=lambda f: -lost[frames[f]])
     return panels.scene(
         "balance",
         "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
@@ -216,7 +266,9 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         codes=CODES,
         stills=tuple(stills),
         frames=np.array(frames, np.int64),
-        poster=max(range(len(frames)), key=lambda f: worst[frames[f]]),
+        poster=worst[0],
+        group=runs[0].group,
+        data={"worst": worst},
         table=(
             ("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"),
             tuple(rows),
@@ -224,63 +276,63 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     )
 
 
-def _still(run: _Run, step: int, name: str, histogram: Array, number_of: int) -> Still:
-    report = run.report
-    cost, phases = report.step_cost(step), report.phases(step)
-    tiles = report.target.num_tiles
-    waits = np.sum([p.cycles - p.busy for p in phases if p.busy is not None], axis=0) + np.zeros(
-        tiles
-    )
-    work = np.sum([p.busy for p in phases if p.busy is not None], axis=0) + np.zeros(tiles)
-    code = len(STATES) + np.clip(np.ceil(5 * waits / (cost.cycles or 1)).astype(np.int64) - 1, 0, 4)
-    values = {"work": work.astype(np.int64), "waits": np.round(waits).astype(np.int64)}
+def _shown(run: _Run, most: int, panels: Panels) -> list[int]:
+    """The stretches that are shown, in order: those of the first `most` supersteps, at least
+    one."""
+    steps = len(run.report.step_numbers)
+    edges = np.append(run.report.overlap.cuts if run.several else np.arange(steps), steps)
+    count = max(1, int(np.searchsorted(edges, most, "right")) - 1)
+    whose = f"Of the {run.name} the picture shows"
+    panels.first(int(edges[: count + 1][-1]), run.report.num_steps, "supersteps", whose)
+    return list(map(int, run.which[:count]))
+
+
+def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
+    stretch, cycles, (work, waits) = one.stretch, one.stretch.cycles, run.times(one.stretch)
+    code = len(STATES) + np.clip(np.ceil(5 * waits / (cycles or 1)).astype(np.int64) - 1, 0, 4)
+    values = {"work": work, "waits": waits}
     where = "" if name == "run" else f"{name}: "
     grid = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
-    long = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+    own = [s.phase for s in spans(run.report, stretch) if stretch.lasts(s.part)]
+    busy: Array = np.zeros(lanes.count, np.int64)  # lane by lane, in each phase of its own order
+    for span, times in run.phases(stretch):
+        every: Array = np.zeros(run.tiles, np.int64)
+        every[span.own] = times
+        busy += lanes.of(every)
     return Still(
-        label(f"{where}{cost.kind} {cost.name}".strip(), 60),
-        run.told(step) if phases else "takes no time",
-        long,
-        cost.cycles,
+        label(f"{where}{run.title(stretch)}", 60),
+        run.told(one),
+        STATE[max(own, key=lambda p: p.cycles).kind] if own else 0,
+        cycles,
         True,
-        {grid: (code, cost.cycles or 1, len(STATES))},
-        dict.fromkeys((name, "lanes"), (number_of, 0, cost.cycles)),
+        {grid: (code, cycles or 1, len(STATES))},
+        dict.fromkeys((name, "lanes"), (number_of, 0, cycles)),
         pictures={"histogram": number_of},
         say="{label}",
-        about={grid: (say, values), "histogram": (SAY_BIN, {"n": histogram})},
+        about={
+            grid: (say, values),
+            "lanes": (SAY_LANE, {"work": busy}),
+            name: (SAY_TAPE, {}),
+            "histogram": (SAY_BIN, {"n": _histogram(work)}),
+        },
     )
 
 
-def _drawing(phases: tuple[Phase, ...], count: int) -> Drawing:
-    bars, start = [], 0.0
-    for phase in phases:
-        end = start + phase.cycles
-        length = phase.cycles if phase.busy is None else quantiles(phase.busy, count)
-        bars.append(Bar(STATE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
-        start = end
-    return Drawing(start, tuple(bars), "modelled cycles")
-
-
-def _histogram(phases: tuple[Phase, ...]) -> Array:
-    """int64[BINS]: how many tiles are at work how long in a superstep, in equal parts up to the
-    slowest."""
-    busy = [p.busy for p in phases if p.busy is not None]
-    work = np.sum(busy, axis=0) if busy else np.zeros(1)
+def _histogram(work: Array) -> Array:
+    """int64[BINS]: how many tiles are at work how long, in equal parts up to the slowest."""
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 
 def _sentence(runs: list[_Run]) -> str:
     said = []
     for run in runs:
-        worst = max(run.steps, key=lambda one: one[1] * lost_in(run.report, one[0]))[0]
-        cost = run.report.step_cost(worst)
+        worst = max(run.all, key=lambda one: one.runs * one.mean)
         head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
-        tiles = counted(run.report.target.num_tiles, "tile")
-        of = "in supersteps, each for itself, " if run.report.target.num_ipus > 1 else ""
+        ipus = f" of {run.report.target.num_ipus} IPUs" * run.several
         said.append(
-            f"{head}{number(run.cycles)} modelled cycles {of}on {tiles}: {100 * run.waiting:.1f} % "
-            "of their time is waiting. Most is lost in "
-            f"{label(f'{cost.kind} {cost.name}'.strip(), 48)}: {run.told(worst)}."
+            f"{head}{number(run.cycles)} modelled cycles on {counted(run.tiles, 'tile')}{ipus}: "
+            f"{100 * run.waiting:.1f} % of their time is waiting. Most is lost in "
+            f"{label(run.title(worst.stretch), 48)}: {run.told(worst)}."
         )
     return " ".join(said)

@@ -4,6 +4,7 @@ of the view `timeline`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, counted, shown
@@ -41,11 +42,7 @@ class Blocks:
                 next:  put Block around parts of the program, or name programs with program_filter:
                 {shown(".")} takes all.""")
         names = dict.fromkeys(one.name for one in self.all)
-        hues = dict(
-            zip(
-                names, (palette.HUES[i % len(palette.HUES)] for i in range(len(names))), strict=True
-            )
-        )
+        hues = dict(zip(names, cycle(palette.NESTED), strict=False))
         self._code = [hues[one.name] for one in self.all]
 
     @property

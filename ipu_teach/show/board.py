@@ -9,7 +9,19 @@ from decimal import ROUND_HALF_UP, Context
 
 import numpy as np
 
-from ipu_teach.show.measures import BETWEEN, BROADEST, CELL, DIGITS, HEAD, LINE, OF_LETTER, ROW
+from ipu_teach.show.measures import (
+    BETWEEN,
+    BROADEST,
+    CELL,
+    DIGITS,
+    GUTTER,
+    HEAD,
+    LINE,
+    MOST_ARROWS,
+    MOST_PACKETS,
+    OF_LETTER,
+    ROW,
+)
 from ipu_teach.show.scene import Board, Detail, Message, Scene, Trail
 from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words
 from ipu_teach.types import Array
@@ -48,16 +60,26 @@ class Places:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.wide = (board.width - (board.across - 1) * BETWEEN) / board.across
+        self.wide = (board.width - GUTTER * (board.block > 0) + BETWEEN) / board.across - BETWEEN
+        # of each box its column, its row, and how many names of IPUs stand above it
+        self.spots: list[tuple[int, int, int]] = []
+        self.heads: dict[int, int] = {}  # of each IPU its first box
+        down, along = -1, board.across
+        for box in range(len(board.tiles)):
+            if along + 1 >= board.across or board.ipu(box) not in self.heads:
+                down, along = down + 1, -1
+            self.heads.setdefault(board.ipu(box), box)
+            along += 1
+            self.spots.append((along, down, len(self.heads) * (board.block > 0)))
+        self.tall = (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * self.spots[-1][2]
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
         self.pitch = np.minimum(BROADEST, room / np.array(board.per))  # of the cells of each row
 
     def corner(self, box: int) -> tuple[float, float]:
         """The upper left corner of a box."""
-        down, along = divmod(box, self.board.across)
-        return self.board.x + along * (self.wide + BETWEEN), self.board.y + down * (
-            self.board.high + BETWEEN
-        )
+        along, down, heads = self.spots[box]
+        y = self.board.y + down * (self.board.high + BETWEEN) + HEAD * heads
+        return self.board.x + along * (self.wide + BETWEEN), y
 
     def cells(self) -> Array:
         """float[count, 4]: x, y, width and height of the cells."""
@@ -75,11 +97,8 @@ def value_codes(board: Board, texts: list[str]) -> Array:
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
     values = np.array([value(text) for text in texts if text != "?"])
-    steps = np.where(
-        np.isnan(values),
-        board.unwritten + 1,
-        board.steps + np.searchsorted(board.bounds, values, "right"),
-    )
+    above = values[:, None] >= np.array(board.bounds)[board.row[known]]
+    steps = np.where(np.isnan(values), board.unwritten + 1, board.steps + above.sum(axis=1))
     codes[known] = steps
     return codes
 
@@ -108,6 +127,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     busy = np.broadcast_to(np.asarray(until), len(board.tiles)) >= progress * still.cycles
     state = np.where(busy, np.broadcast_to(np.asarray(code), len(board.tiles)), then)
     corners = np.array([places.corner(box) for box in range(len(board.tiles))])
+    for ipu, box in places.heads.items() if board.block else ():
+        yield Words(board.x, float(corners[box, 1]) - 6, f"IPU {ipu}")
     for x, y in corners.tolist():
         yield from _rim(x, y, places.wide, board.high, 1, "line")
     for (x, y), tile in zip(corners.tolist(), board.tiles, strict=True):
@@ -185,6 +206,12 @@ def paint_packets(
     """The messages between the boxes of a board, each with the number that it carries, or with its
     bytes."""
     places, (messages, now) = Places(board), under_way(scene, frame, progress, name)
+    if any(board.link(message) for message in messages):
+        yield from _links(scene, places, messages)
+        return
+    if len(messages) > MOST_PACKETS:
+        yield from _arrows(places, messages)
+        return
     cells = places.cells()
     end = next(
         (
@@ -221,11 +248,45 @@ def paint_packets(
             ends.append((x, y))
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
         (x, y), (u, v) = ends
+        yield Stroke(((x, y), (u, v)), 1, "line")
         x, y, code = x + part * (u - x), y + part * (v - y), board.rims[int(board.row[cell])]
         boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
         words.append(Words(x, y + 4, text, 11, "middle", code))
     yield from (Boxes(code, np.array(some)) for code, some in boxes.items())
     yield from sorted(words, key=lambda w: w.ink)
+
+
+def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
+    """Arrows from box to box, those of the box in question the darkest; the host's are words."""
+    board = places.board
+    focus, size = int(board.box[board.focus]), sum(message.size for message in messages)
+    words = f"{len(messages)} messages, {size:,} B"
+    ends = [(m.source, int(m.receivers[0])) for m in messages]
+    pairs = sorted((focus in pair, *pair) for pair in ends if -1 not in pair)
+    if len(pairs) > MOST_ARROWS:
+        pairs = [pair for pair in pairs if pair[0]]
+        words += f"; arrows: tile {board.tiles[focus]}"
+    yield Words(board.x + board.width, board.y - 8, words, anchor="end", ink="soft")
+    for own, source, to in pairs:
+        (x, y), (u, v) = places.corner(source), places.corner(to)
+        start = (x + places.wide * 0.3, y + board.high - 8)
+        end = (u + places.wide * 0.7, v + board.high - 8)
+        yield Stroke((start, end), 1.5 if own else 1, "ink" if own else "line", True)
+
+
+def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
+    """An arrow beside the boxes for each two IPUs between which something is under way."""
+    code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
+    right = places.board.x + places.board.width
+    for link in links:
+        a, b = (places.corner(box)[1] for box in (link.source, int(link.receivers[0])))
+        a, b = a + places.board.high / 2 + 8, b + places.board.high / 2 - 8
+        y = a + (b - a) * 0.4
+        yield Stroke(
+            ((right - GUTTER + 6, a), (right - 8, y), (right - GUTTER + 8, b)), 2, arrow=True
+        )
+        yield Boxes(code, np.array([[right - 56, y - 9, 56.0, 16.0]]))
+        yield Words(right - 28, y + 3, f"{link.size:,} B", 11, "middle", code)
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:

@@ -6,32 +6,36 @@ superstep and how long it waits, below the whole run. Of more than 64 tiles the 
 in each phase the tiles are sorted by their time, so that shares of time are kept. An arrow is a
 message that was sent, or several of one sender to the same receivers.
 
-Of several IPUs a frame shows what one of them does in a superstep by itself, or what all do
-together.
+Of several IPUs a frame is a part of a stretch, from where one of them begins a phase to where the
+next does; together the frames last as long as the run. Between IPUs one arrow stands for all
+messages from one to another.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
-from ipu_teach.cost.exchange import Traffic
-from ipu_teach.cost.phases import COMPUTE, HOST, Phase
+from ipu_teach.cost.phases import COMPUTE, HOST, SYNC
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show import palette
 from ipu_teach.show.content import report_of, with_content
+from ipu_teach.show.measures import MOST_SPOKES, SMALLEST_LABEL
 from ipu_teach.show.pairs import paired as in_pairs
 from ipu_teach.show.palette import STATE, STATES
-from ipu_teach.show.panels import ENDS, Panels, grid
+from ipu_teach.show.panels import Panels, grid
 from ipu_teach.show.report_facts import (
+    At,
     because,
     checked,
     ipus_at_work,
     linked,
+    slowest,
     sorted_lanes,
     titled,
     waited_for,
@@ -49,26 +53,22 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.segments import IPUStep, LanesOf, Segment, parts, segments
+from ipu_teach.show.segments import IPUStep, LanesOf, Segment, Span, parts, segments, spans
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
-REST, WAIT = STATES.index(palette.REST), STATES.index(palette.WAIT)
+WAIT = STATES.index(palette.WAIT)
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
 MOST_OF_TWO = 500  # supersteps of each of two runs
 MOST_LANES = 64  # more tiles are sorted
-MOST_MESSAGES = 128  # of one exchange, drawn one by one
-MOST_TOLD = 16  # phases, or IPUs, in the words of one frame of two runs
+MOST_MESSAGES = 64  # of one exchange, drawn one by one
+MOST_TOLD = 16  # phases, or IPUs, in the words of one frame
 MOST_OF_ONE = 64  # of the messages of one tile, drawn where there are more
 SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
-OVERLAP = (
-    "IPUs work at the same time: between transfers of all each goes through its own supersteps, "
-    "which stand here one after the other, so that all of them together take more than the {:,} "
-    "cycles of the run. show.timeline(report) has them by time."
-)
+BETWEEN = "An arrow from one IPU to another stands for all messages between them."
 NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
 
@@ -80,6 +80,7 @@ def bsp(
     *,
     paired: bool = False,
     why: Why | None = None,
+    at: At = None,
 ) -> View:
     """The run in a report as an animation of its supersteps; with `other`, two runs above each
     other on one axis of time.
@@ -89,8 +90,11 @@ def bsp(
     each, is shown up to there, a machine of more than 4,096 tiles with several tiles to a cell, and
     so is one whose scene would be larger than 150 kB; the view says so. `paired`: of two runs each
     tile's two lanes stand below each other. `why`: a chain of causes, `report.why(…)`, whose tiles
-    get one colour. Raises `InvalidOptionError` for something that is no report or has no step in
-    it, and for pairs without a second run on as many tiles.
+    get one colour. `at`: where the picture of one run rests, the number of a superstep from 0 on,
+    the name of a step, or a kind of phase, say "exchange"; left out, it is the end of the phase
+    that computes longest, of several IPUs of the longest stretch. Raises `InvalidOptionError` for
+    something that is no report or has no step in it, for pairs without a second run on as many
+    tiles, and for a step that the picture does not show.
     """
     given, told = report_of(run)
     report = checked(given, "bsp")
@@ -100,6 +104,10 @@ def bsp(
         raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on
             as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
+    if other is not None and at is not None:
+        raise InvalidOptionError("""show.bsp() was given a step to rest at, and two runs, which are
+            seen whole.
+            next:  leave out at=.""")
     if other is not None:
         scene = _two([_made(report, 1), _made(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
@@ -115,19 +123,12 @@ def bsp(
             with_content(_made(report, each).scene(), told, frames), report, ("tiles", "lanes")
         )
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
-            return because(View(scene), report, why)
+            return because(View(scene), report, why, at)
         each *= 2
 
 
 def _made(report: Report, each: int) -> _Maker:
-    checked(report, "bsp")
-    numbers, runs = np.unique(report.step_numbers, return_counts=True)
-    steps = [
-        _step(report, part, r)
-        for n, r in zip(numbers.tolist(), runs.tolist(), strict=True)
-        for part in parts(report, n)
-    ]
-    return _Maker(report, steps, each)
+    return _Maker(checked(report, "bsp"), each)
 
 
 def _two(makers: list[_Maker]) -> Scene:
@@ -141,9 +142,7 @@ def _two(makers: list[_Maker]) -> Scene:
         first_still, run = len(stills), min(MOST_OF_TWO, len(report.step_numbers))
         found, which_stretch = segments(report, run)
         for stretch in found:
-            phases = [
-                phase for part in stretch.parts for phase in report.phases(part.step, part.ipu)
-            ]
+            phases = [span.phase for span in spans(report, stretch)]
             busy = [p.busy for p in phases if p.kind == COMPUTE and p.busy is not None]
             values = {"busy": maker.in_lanes(np.sum(busy, axis=0))} if busy else {}
             group = "superstep" if len(stretch.parts) == 1 else "stretch"
@@ -155,9 +154,8 @@ def _two(makers: list[_Maker]) -> Scene:
             lanes = {name: (len(panels.drawings), 0.0, stretch.cycles)}
             text = f"{counted(len(stretch.parts), 'part')}, each IPU by itself"
             if len(stretch.parts) == 1:
-                step = _step(report, stretch.parts[0], 1)
-                text = f"{step.kind} {step.name}"
-            elif len(phases) > MOST_TOLD:
+                text = " ".join(maker.named(stretch.parts[0]))
+            else:
                 note = ", ".join(
                     f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_TOLD])
                 )
@@ -173,12 +171,12 @@ def _two(makers: list[_Maker]) -> Scene:
             f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, "
             f"{number(report.total_cycles)} modelled cycles"
         )
-        labels, ends = (
-            ((), maker.ends) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
-        )
+        high = max(80.0, min(180.0, 14.0 * maker.lanes))
+        ends = maker.ends_of(high)
+        labels = () if ends else tuple(f"{t}" for t in range(maker.lanes))
         panels.below()
         tape = Tape(name, heading, count=maker.lanes, labels=labels, span=span, ends=ends)
-        panels.put(tape, left=64, high=max(80.0, min(180.0, 14.0 * maker.lanes)))
+        panels.put(tape, left=64, high=high)
         if maker.is_sorted:
             panels.notes.append(
                 sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus)
@@ -194,6 +192,7 @@ def _two(makers: list[_Maker]) -> Scene:
         if part
         else ""
     )
+    panels.notes.insert(0, change.strip() or "Both take equally long.")
     return panels.scene(
         "bsp",
         "Two runs on one axis of time",
@@ -203,70 +202,64 @@ def _two(makers: list[_Maker]) -> Scene:
         stills=tuple(stills),
         frames=np.array(frames, np.int64),
         poster=len(frames) - 1,
+        group="stretch" if any(maker.several for maker in makers) else "superstep",
         table=(("report", *makers[0].table(list(STATE))[0]), tuple(rows)),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """One compiled step that ran, as the IPU `ipu` did it, or (None) all together: its phases, its
-    exchanges and their messages, and how often it ran."""
-
-    part: IPUStep
-    name: str
-    kind: str
-    phases: tuple[Phase, ...]
-    exchange: tuple[Traffic, ...]
-    transfers: tuple[Transfers, ...]
-    cycles: float
-    runs: int
-
-
-def _step(report: Report, part: IPUStep, runs: int) -> _Step:
-    cost, phases = report.step_cost(part.step), report.phases(part.step, part.ipu)
-    name = label(cost.name if part.ipu is None else f"IPU {part.ipu}: {cost.name}", 48)
-    return _Step(
-        part, name, cost.kind, phases, cost.exchange, report.transfers(part.step), part.cycles, runs
     )
 
 
 class _Maker:
     """Makes the scene, with `each` tiles to a cell."""
 
-    def __init__(self, report: Report, steps: list[_Step], each: int) -> None:
-        self.report, self.steps, self.each = report, steps, each
+    def __init__(self, report: Report, each: int) -> None:
+        self.report, self.each = report, each
+        numbers, runs = np.unique(report.step_numbers, return_counts=True)
+        self.ran = [  # (what an IPU or all did, how often, its phases)
+            (part, times, report.phases(n, part.ipu))
+            for n, times in zip(numbers.tolist(), runs.tolist(), strict=True)
+            for part in parts(report, n)
+        ]
+        self.stretches, self.which = segments(report, min(MOST_FRAMES, len(report.step_numbers)))
         target = report.target
         self.several = target.num_ipus > 1
+        self.group = "stretch" if self.several else "superstep"
         self.by_tile = LanesOf(report, MOST_LANES)
         self.per_ipu = -(-target.tiles_per_ipu // each)
         self.count = self.per_ipu * target.num_ipus
-        tiles = np.arange(target.num_tiles)
-        self.cell = (
-            tiles // target.tiles_per_ipu * self.per_ipu + tiles % target.tiles_per_ipu // each
-        )
+        self.ipu, within = np.divmod(np.arange(target.num_tiles), target.tiles_per_ipu)
+        self.cell = self.ipu * self.per_ipu + within // each
         self.one = "tile" if each == 1 else f"group of {each} tiles"
         self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
-        self.ends = ("IPU 0", f"IPU {target.num_ipus - 1}") if self.several else ENDS
         self.lane_name = "lane" if self.is_sorted else "tile"
-        self.host = any(p.kind == HOST for s in steps for p in s.phases)
-        self.moved: dict[int, int] = {}  # by still: the bytes that its messages move
+        self.grid = grid("tiles", target, SIDE, each_ipu=self.per_ipu)
+        self.kinds = [k for k in STATE if any(p.kind == k for *_, own in self.ran for p in own)]
 
     def scene(self) -> Scene:
         stills: list[Still] = []
         panels = Panels()
-        stills_of: dict[int, list[int]] = {}
-        for step in self.steps:
-            if step.phases:
-                stills_of.setdefault(step.part.step, []).extend(
-                    range(len(stills), len(stills) + len(step.phases))
-                )
-                stills += self._stills(step, len(panels.drawings), len(stills))
-                panels.drawings.append(self.drawing(step))
-                if self.host:
-                    panels.drawings.append(_of_host(step))
+        of: list[range] = []  # by stretch, its stills
+        for stretch in self.stretches:
+            made = self._stills(stretch, len(panels.drawings))
+            of.append(range(len(stills), len(stills) + len(made)))
+            stills += made
+            panels.drawings.append(self.by_tile.drawing(self.report, stretch, STATE, WAIT))
+            if HOST in self.kinds:
+                panels.drawings.append(self._of_host(stretch))
         if not stills:
             raise InvalidOptionError(NO_TIME)
-        frames = self._frames(stills_of, panels)
+        frames = self._frames(of, panels)
+        # It rests in the phase that computes longest, or at the end of the longest stretch.
+        lasts = [
+            stretch.cycles if self.several else stills[i].cycles
+            for stretch, own in zip(self.stretches, of, strict=True)
+            for i in own
+        ]
+        codes = [still.code for still in stills]
+        chosen = max(
+            dict.fromkeys(frames.tolist()),
+            key=lambda i: (codes[i] == STATE[COMPUTE], codes[i] != STATE[SYNC], lasts[i]),
+        )
+        if self.several:
+            chosen = next(own[-1] for own in of if chosen in own)
         self._put(panels)
         if self.each > 1:
             panels.notes.append(
@@ -277,19 +270,11 @@ class _Maker:
             panels.notes.append(
                 sorted_lanes(self.lanes, self.report.target.num_tiles, self.report.target.num_ipus)
             )
-        if self.several:
-            panels.notes.append(OVERLAP.format(self.report.total_cycles))
+        if self.several and any(still.flows for still in stills):
+            panels.notes.append(BETWEEN)
         panels.notes.append(
-            "Each phase plays equally long, and lanes fill the width in each superstep; the strip "
-            "below is to scale."
-        )
-        poster = max(
-            set(frames.tolist()),
-            key=lambda i: (
-                self.moved.get(i, 0),
-                stills[i].code == STATE[COMPUTE],
-                stills[i].cycles,
-            ),
+            "Each phase plays equally long, and lanes fill the width in each "
+            f"{self.group}; the strip below is to scale."
         )
         steps, tiles = (
             counted(self.report.num_steps, "superstep"),
@@ -303,131 +288,152 @@ class _Maker:
             codes=STATES,
             stills=tuple(stills),
             frames=frames,
-            table=self.table(
-                [k for k in STATE if any(p.kind == k for s in self.steps for p in s.phases)]
-            ),
-            poster=int(np.flatnonzero(frames == poster)[0]),
+            table=self.table(self.kinds),
+            poster=int(np.flatnonzero(frames == chosen)[0]),
+            group=self.group,
         )
 
-    def _frames(self, stills_of: dict[int, list[int]], panels: Panels) -> Array:
-        """The still of every phase of the run, in order, up to the last superstep that is shown
+    def _frames(self, of: list[range], panels: Panels) -> Array:
+        """The still of every phase of the run, in order, up to the last stretch that is shown
         whole."""
         frames: list[int] = []
-        whole = 0
-        for which in self.report.step_numbers[:MOST_FRAMES].tolist():
-            if len(frames) + len(stills_of.get(which, ())) > MOST_FRAMES:
+        report, count = self.report, len(self.which)
+        starts = report.overlap.cuts if self.several else range(count)
+        shown = len(report.step_numbers[:MOST_FRAMES])
+        for place, which in enumerate(self.which.tolist()):
+            if len(frames) + len(of[which]) > MOST_FRAMES:
+                shown = int(starts[place])
                 break
-            frames += stills_of.get(which, ())
-            whole += 1
-        panels.first(whole, self.report.num_steps, "supersteps")
+            frames += of[which]
+        panels.first(shown, report.num_steps, "supersteps")
         return np.array(frames, np.int64)
+
+    def ends_of(self, high: float) -> tuple[str, ...]:
+        """The words beside lanes that are so high together, where no lane has its number."""
+        narrow = self.several and high / self.lanes < SMALLEST_LABEL * 0.7
+        return self.by_tile.ends if self.is_sorted or narrow else ()
 
     def _put(self, panels: Panels) -> None:
         """The tiles, what flies between them, their lanes and the strip."""
         cells, heading = (
             np.arange(self.count),
-            "the superstep, slowest first" + ", IPU by IPU" * self.several,
+            f"the {self.group}, slowest first" + ", IPU by IPU" * self.several,
         )
-        panels.put(grid("tiles", self.report.target, SIDE, each_ipu=self.per_ipu, key=cells))
+        panels.put(replace(self.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
         if self.is_sorted:
-            lanes = Lanes("lanes", heading, count=self.lanes, ends=self.ends)
+            lanes = Lanes("lanes", heading, count=self.lanes, ends=self.ends_of(SIDE))
         else:
-            lanes = Lanes("lanes", "the superstep, tile by tile", count=self.lanes, key=cells)
+            heading, ends = f"the {self.group}, tile by tile", self.ends_of(SIDE)
+            lanes = Lanes("lanes", heading, count=self.lanes, key=cells, ends=ends)
         panels.put(lanes, left=LANES_X, high=SIDE)
-        if self.host:
+        if HOST in self.kinds:
             panels.below(6)
             panels.put(
                 Lanes("host", count=1, labels=("host",), say="the host"), left=LANES_X, high=16
             )
-        panels.below(24 if self.host else 22)
+        panels.below(24 if HOST in self.kinds else 22)
         panels.put(Track(), high=22)
 
-    def _stills(self, step: _Step, drawing: int, first: int) -> list[Still]:
-        found, start = [], 0.0
-        own = self.own(step.part.ipu)
-        for place, phase in enumerate(step.phases):
-            code, values = STATE[phase.kind], dict[str, Array]()
-            messages: tuple[Message, ...] = ()
-            say, note = f"{self.one} {{i}}: {phase.kind}", ""
-            channel: tuple[int | Array, float | Array, int] = (code, phase.cycles, code)
-            about: dict[str, tuple[str, dict[str, Array]]] = {}
-            at = 1.0
-            if phase.busy is not None:
-                values["busy"] = self._longest(phase.busy)
-                told = ", {busy} modelled cycles" + (
-                    ", then waits {-busy}" if own.all() else f" in what IPU {step.part.ipu} does"
-                )
-                say += told
-                note = waited_for(phase, own)
-                channel = (code, values["busy"], WAIT)
-                if self.is_sorted:
-                    lane = "lane {i} of the sorted tiles: " + f"{phase.kind}{told}"
-                    about["lanes"] = (lane, {"busy": self.in_lanes(phase.busy)})
-            if phase.exchange >= 0:
-                traffic = step.exchange[phase.exchange]
-                values |= {
-                    "received": self._sum(traffic.received * own),
-                    "sent": self._sum(traffic.sent * own),
-                }
-                say += "; receives {received} bytes, sends {sent}"
-                messages, how = self._messages(step.transfers[phase.exchange], values["busy"], own)
-                total = int(values["received"].sum())
-                note = f"{total:,} bytes arrive; {how}; {note}"
-                if messages:  # a picture of it is taken while all that take part are at it
-                    at = int(values["busy"][values["busy"] > 0].min()) / 2 / phase.cycles
-                    self.moved[first + place] = total
-            if not own.all():  # other IPUs are at other things meanwhile
-                here = self._longest(own.astype(np.int64)) > 0
-                channel = (
-                    np.where(here, code, REST),
-                    np.where(here, channel[1], phase.cycles),
-                    WAIT,
-                )
-                say += f" of IPU {step.part.ipu}" * (phase.busy is None)
-            name, drawn = (
-                f"{phase.kind}: {step.name}" if step.name else phase.kind,
-                ("lanes", "host")[: 1 + self.host],
-            )
-            lanes = {
-                group: (drawing + k, start, start + phase.cycles) for k, group in enumerate(drawn)
-            }
-            flows = {"messages": messages} if messages else {}
-            still = Still(
-                name,
-                note,
-                code,
-                phase.cycles,
-                place == 0,
-                {"tiles": channel},
-                lanes,
-                flows,
-                values,
-                say,
-                at=at,
-                about=about,
-            )
-            found.append(still)
-            start += phase.cycles
-        return found
+    def _stills(self, stretch: Segment, drawing: int) -> list[Still]:
+        """A still for each part of a stretch in which no IPU begins or ends a phase: on one IPU, or
+        where all work together, for each phase."""
+        found, stills = spans(self.report, stretch), list[Still]()
+        edges = sorted({0, *(s.start + s.phase.cycles for s in found)})
+        for begin, end in pairwise(edges):
+            here = [s for s in found if s.start <= begin < s.start + s.phase.cycles]
+            stills.append(self._still(here, begin, end, stretch, drawing))
+        return stills
 
-    def own(self, ipu: int | None) -> Array:
-        """bool[tiles]: those of an IPU, or of all."""
-        target = self.report.target
-        return (
-            np.arange(target.num_tiles) // target.tiles_per_ipu == ipu
-            if ipu is not None
-            else np.ones(target.num_tiles, bool)
+    def _still(
+        self, here: list[Span], begin: int, end: int, stretch: Segment, drawing: int
+    ) -> Still:
+        """What some tiles do from cycle `begin` to `end` of a stretch; the others wait."""
+        main = next(span for span in here if stretch.lasts(span.part))
+        phase, cycles, apart = main.phase, end - begin, main.part.ipu is not None
+        done: Array = np.zeros(self.report.target.num_tiles, np.int64)
+        codes = np.full(len(done), WAIT)
+        for span in here:
+            busy = span.phase.cycles if span.phase.busy is None else span.phase.busy
+            done = np.where(span.own, np.clip(span.start + busy - begin, 0, cycles), done)
+            codes[span.own] = STATE[span.phase.kind]
+        code = STATE[phase.kind]
+        values: dict[str, Array] = {}
+        say = f"{self.one} {{i}}: {phase.kind}"
+        channel: tuple[int | Array, float | Array, int] = (code, cycles, code)
+        about: dict[str, tuple[str, dict[str, Array]]] = {}
+        note, at = "", 1.0
+        messages: list[Message] = []
+        if apart or phase.busy is not None:
+            values["busy"] = self._longest(done)
+            told = ", {busy} modelled cycles, then waits {-busy}"
+            kind = "at work" if apart else phase.kind
+            say = f"{self.one} {{i}}: {kind}{told}"
+            kept = codes[np.unique(self.cell, return_index=True)[1]] if apart else code
+            channel = (kept, values["busy"], WAIT)
+            if self.is_sorted:
+                lane = f"lane {{i}} of the sorted tiles: {kind}{told}"
+                about["lanes"] = (lane, {"busy": self.in_lanes(done)})
+        if phase.busy is not None:
+            note = f"in IPU {stretch.last} " * apart + waited_for(phase, main.own)
+        for span in (one for one in here if one.phase.exchange >= 0):
+            step, number = span.part.step, span.phase.exchange
+            traffic = self.report.step_cost(step).exchange[number]
+            for name, bytes_ in (("received", traffic.received), ("sent", traffic.sent)):
+                values[name] = values.get(name, 0) + self._sum(bytes_ * span.own)
+            drawn, how = self._messages(
+                self.report.transfers(step)[number], values["busy"], span.own
+            )
+            messages += drawn
+            if span is main:
+                note = f"{int(traffic.received[span.own].sum()):,} bytes arrive; {how}; {note}"
+        if "sent" in values:
+            say += "; receives {received} bytes, sends {sent}"
+        if messages:  # a picture of it is taken while all that take part are at it
+            at = int(values["busy"][values["busy"] > 0].min()) / 2 / cycles
+        if apart:
+            note = self._meanwhile(here) + f"; {note}" * bool(note)
+        _, name = self.named(main.part)
+        drawn_in = ("lanes", "host")[: 1 + (HOST in self.kinds)]
+        return Still(
+            f"{phase.kind}: {name}" if name else phase.kind,
+            note,
+            code,
+            cycles,
+            begin == 0,
+            {"tiles": channel},
+            {group: (drawing + k, begin, end) for k, group in enumerate(drawn_in)},
+            {"messages": tuple(messages)} if messages else {},
+            values,
+            say,
+            at=at,
+            about=about,
         )
 
-    def drawing(self, step: _Step) -> Drawing:
-        """The phases of a superstep, lane by lane."""
-        alone = Segment((step.part,), (step.part.cycles,) * self.report.target.num_ipus)
-        return self.by_tile.drawing(self.report, alone, STATE, WAIT)
+    def _meanwhile(self, here: list[Span]) -> str:
+        """What each IPU does at some time."""
+        does = {s.part.ipu: f"{s.phase.kind} of {self._name(s.part)}" for s in here}
+        ipus = range(self.report.target.num_ipus)
+        said = [f"IPU {ipu}: {does.get(ipu, 'waits')}" for ipu in ipus[:MOST_TOLD]]
+        more = [f"and {len(ipus) - MOST_TOLD} more IPUs"] * (len(ipus) > MOST_TOLD)
+        return ", ".join(said + more)
+
+    def named(self, part: IPUStep) -> tuple[str, str]:
+        """(kind, name) of a step, the name after that of the IPU that does it by itself."""
+        own = "" if part.ipu is None else f"IPU {part.ipu}: "
+        return self.report.step_cost(part.step).kind, label(own + self._name(part), 48)
+
+    def _name(self, part: IPUStep) -> str:
+        return label(self.report.step_cost(part.step).name, 48)
 
     def in_lanes(self, per_tile: Array) -> Array:
         """int64[lanes]: of each tile, or of many the quantiles."""
         return self.by_tile.of(per_tile)
+
+    def _middle(self, ipu: int) -> int:
+        """The cell in the middle of an IPU, from which its arrows go."""
+        columns = int(np.ceil(np.sqrt(self.per_ipu)))
+        return ipu * self.per_ipu + (self.per_ipu // columns // 2) * columns + columns // 2
 
     def _longest(self, per_tile: Array) -> Array:
         """int64[cells]: of each cell the longest time of its tiles."""
@@ -443,7 +449,7 @@ class _Maker:
     ) -> tuple[tuple[Message, ...], str]:
         """(the messages between cells, what they are in words), of the tiles that are `own`. Of too
         many, those of the slowest cell are drawn."""
-        if not own.all():
+        if not own.all():  # those of one IPU
             kept = np.flatnonzero(own[transfers.source])
             receivers = tuple(transfers.receivers[i] for i in kept.tolist())
             transfers = Transfers(transfers.source[kept], transfers.size[kept], receivers)
@@ -452,6 +458,12 @@ class _Maker:
             transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True
         ):
             here, there = int(self.cell[source]), np.unique(self.cell[to])
+            if self.several:
+                ipu, ipus = here // self.per_ipu, there // self.per_ipu
+                for other in np.unique(ipus[ipus != ipu]).tolist():
+                    key = (self._middle(ipu), np.array([self._middle(other)]).tobytes())
+                    sent[key] = sent.get(key, 0) + size
+                there = there[ipus == ipu]
             there = there[there != here]
             if len(there):
                 key = (here, there.tobytes())
@@ -467,10 +479,13 @@ class _Maker:
         )
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), how
-        slowest = int(np.argmax(busy))
-        its = [m for m in messages if slowest == m.source or slowest in m.receivers]
+        chosen = int(np.argmax(busy))
+        its = [m for m in messages if chosen == m.source or chosen in m.receivers]
         its = sorted(its, key=lambda m: -m.size)[:MOST_OF_ONE]
-        return tuple(its), f"{how}; drawn are {len(its):,} of {self.one} {slowest}"
+        how += f"; drawn are {len(its):,} of {self.one} {chosen}"
+        if len(its) > MOST_SPOKES and self.grid.side < SMALLEST_LABEL:
+            how += ", a frame for who sends, a dot for who receives"
+        return tuple(its), how
 
     def sentence(self) -> str:
         """What the run takes, phase by phase, and the tile that is waited for longest."""
@@ -483,16 +498,15 @@ class _Maker:
                 f"modelled cycles. {ipus_at_work(report)}"
             )
         spent: dict[str, float] = {}
-        for step in self.steps:
-            for phase in step.phases:
-                spent[phase.kind] = spent.get(phase.kind, 0.0) + step.runs * phase.cycles
+        for _, times, own in self.ran:
+            for phase in own:
+                spent[phase.kind] = spent.get(phase.kind, 0.0) + times * phase.cycles
         shares = ", ".join(f"{kind} {100 * cycles / total:.1f} %" for kind, cycles in spent.items())
-        computing = [s for s in self.steps if any(p.kind == COMPUTE for p in s.phases)]
+        found = [(p, part) for part, _, own in self.ran for p in own if p.kind == COMPUTE]
         worst = ""
-        if computing:
-            step = max(computing, key=lambda s: s.cycles)
-            phase = next(p for p in step.phases if p.kind == COMPUTE)
-            worst = f" The longest that computes is {step.name}: {waited_for(phase)}."
+        if found:
+            phase, part = max(found, key=lambda one: one[0].cycles)
+            worst = f" The longest that computes is {self.named(part)[1]}: {waited_for(phase)}."
         return (
             f"A run of {counted(report.num_steps, 'superstep')} on "
             f"{counted(target.num_tiles, 'tile')}, {number(total)} modelled cycles: "
@@ -502,25 +516,15 @@ class _Maker:
     def table(self, kinds: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """Every step, with its cycles in phases of these kinds."""
         rows = []
-        for step in self.steps:
-            cycles = [sum(p.cycles for p in step.phases if p.kind == k) for k in kinds]
-            compute = [p for p in step.phases if p.kind == COMPUTE]
-            slowest = (
-                f"{int(np.argmax(compute[0].busy))}"
-                if compute and compute[0].busy is not None
-                else ""
-            )
-            bytes_ = sum(int(t.received[self.own(step.part.ipu)].sum()) for t in step.exchange)
-            rows.append(
-                (
-                    step.kind,
-                    step.name,
-                    f"{step.runs:,}",
-                    *map(number, cycles),
-                    f"{bytes_:,}",
-                    slowest,
-                )
-            )
+        for part, times, own in self.ran:
+            cycles = [sum(p.cycles for p in own if p.kind == k) for k in kinds]
+            busy = next((p.busy for p in own if p.kind == COMPUTE), None)
+            who = "" if busy is None else slowest(busy)[0].removeprefix("tile ")
+            mine = (self.ipu == part.ipu) | (part.ipu is None)
+            exchanges = self.report.step_cost(part.step).exchange
+            arrived = sum(int(traffic.received[mine].sum()) for traffic in exchanges)
+            ran = f"{times:,}", *map(number, cycles), f"{arrived:,}", who
+            rows.append((*self.named(part), *ran))
         return (
             "kind",
             "name",
@@ -530,13 +534,11 @@ class _Maker:
             "slowest tile",
         ), tuple(rows)
 
-
-def _of_host(step: _Step) -> Drawing:
-    """What the host does in a superstep."""
-    ends = np.cumsum([p.cycles for p in step.phases])
-    bars = [
-        Bar(STATE[HOST], float(e - p.cycles), p.cycles, float(e))
-        for p, e in zip(step.phases, ends, strict=True)
-        if p.kind == HOST
-    ]
-    return Drawing(float(ends[-1]), tuple(bars), "modelled cycles")
+    def _of_host(self, stretch: Segment) -> Drawing:
+        """What the host does in a stretch."""
+        bars = [
+            Bar(STATE[HOST], span.start, span.phase.cycles, span.start + span.phase.cycles)
+            for span in spans(self.report, stretch)
+            if span.phase.kind == HOST
+        ]
+        return Drawing(stretch.cycles, tuple(bars), "modelled cycles")

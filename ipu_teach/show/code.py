@@ -18,6 +18,7 @@ from ipu_teach.cost.lines import (
     Statement,
     line_cycles,
     start_of,
+    without_cost,
 )
 from ipu_teach.cost.traced import of_library
 from ipu_teach.cost.vertices.parts import STARTS, WORDS
@@ -51,9 +52,9 @@ NAMED = {
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
 # how often a step ran, a group that it executes, cycles of its vertices
-Ran = list[tuple[int, Group, Array]]
+GroupsRun = list[tuple[int, Group, Array]]
 # how deep, its text and cells, its bar (0 to 1) and the code of that
-Row = tuple[int, str, tuple[str, ...], float, int]
+CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
@@ -70,12 +71,13 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     name, total = what.codelet.__name__, what.cycles
     if not what.lines:
         raise _uncounted(name, f"show.turns({name}, …) shows what its loops did.")
-    rows = [row(0, name, 1, total, total, PART), *line_rows(what.lines, what.start, total)]
+    lines = line_rows(what.codelet, what.lines, what.start, total)
+    rows = [row(0, name, 1, total, total, PART), *lines]
     return _view(name, f"One vertex of {name}, {number(total)} modelled cycles", COLUMNS, rows)
 
 
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
-    model, found = model_of(report, "code"), defaultdict[type[Vertex], Ran](list)
+    model, found = model_of(report, "code"), defaultdict[type[Vertex], GroupsRun](list)
     # the steps that execute a codelet: its first row is theirs
     shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
     # worker cycles of moving edges into and out of their places, in the steps that need it
@@ -128,7 +130,10 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         head += f" {target.codelet_prices}" + (
             "" if whole[0] is None else f", {number(whole[0])} {other}"
         )
-    rows = [row(0, name, runs, total, total, PART, *whole), *line_rows(lines, start, total, others)]
+    rows = [
+        row(0, name, runs, total, total, PART, *whole),
+        *line_rows(chosen, lines, start, total, others),
+    ]
     more = (
         (1, why(chosen), rest),
         (0, "besides: moving edges into place in its steps", moved[chosen]),
@@ -142,7 +147,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
 
 
-def _priced(ran: Ran, target: Target) -> tuple[int, LineCosts]:
+def _priced(ran: GroupsRun, target: Target) -> tuple[int, LineCosts]:
     """(cycles of the start of those vertices that were counted line by line, their lines
     together)."""
     start, times_of, cycles_of, parts = (
@@ -181,7 +186,7 @@ def _uncounted(name: str, advice: str) -> InvalidOptionError:
         next:  {advice}""")
 
 
-def _view(name: str, head: str, columns: tuple[str, ...], rows: list[Row]) -> View:
+def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -> View:
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
     most = (
         f", {rows[1][1]}"
@@ -214,7 +219,7 @@ def row(
     total: float,
     code: Code,
     *other: float | None,
-) -> Row:
+) -> CodeRow:
     """A row of `COLUMNS`. `total`: the cycles that are the whole; `other`: those at another price,
     for a column of its own."""
     more = ("" if o is None else number(o) for o in other)
@@ -233,39 +238,35 @@ def percent(share: float) -> str:
 
 
 def line_rows(
-    lines: LineCosts, start: float, total: float, others: tuple[float, LineCosts] | None = None
-) -> Iterator[Row]:
-    """A row for the start, one for each line, and below it its parts, if it has several."""
+    codelet: type[Vertex],
+    lines: LineCosts,
+    start: float,
+    total: float,
+    others: tuple[float, LineCosts] | None = None,
+) -> Iterator[CodeRow]:
+    """A row for the start, one for each line, and below it its parts, if it has several. Lines
+    that cost nothing keep their place."""
     if not lines:
         return
-    worst, main, there = (
-        max(cycles for *_, cycles in lines),
-        lines[0].line.method,
-        others[1] if others else LineCosts(),
-    )
+    worst, main = max(cycles for *_, cycles in lines), lines[0].line.method
+    there = others[1] if others else LineCosts()
     spent = {line: cycles for line, _, cycles in there}
     yield row(1, "start of vertices", None, start, total, START, *others[:1] if others else ())
-    for line, times, cycles in lines:
-        text = (
-            f"{line.number}: {line.text}"
-            if line.method == main
-            else f"{line.method} {line.number}: {line.text}"
-        )
-        yield row(
-            1,
-            text,
-            times,
-            cycles,
-            total,
-            WORST if cycles == worst else LINE,
-            *[spent.get(line, 0)] * bool(others),
-        )
+    idle = (LineCycles(line, 0, 0) for line in without_cost(codelet, lines))
+    for line, times, cycles in sorted([*lines, *idle], key=lambda o: (o.line.method != main, o)):
+        text = "" if line.method == main else f"{line.method} "
+        text += f"{line.number}: {line.text}"
+        if not times:
+            yield 1, text, ("",) * (3 + bool(others)), 0.0, CODES.index(LINE)
+            continue
+        code = WORST if cycles == worst else LINE
+        yield row(1, text, times, cycles, total, code, *[spent.get(line, 0)] * bool(others))
         for name, part in lines.parts[line].items() if len(lines.parts[line]) > 1 else ():
             again = [there.parts.get(line, {}).get(name, 0)] * bool(others)
             yield row(2, NAMED[name], None, part, total, PART, *again)
 
 
-def tree(heading: str, columns: tuple[str, ...], rows: list[Row]) -> Tree:
+def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
     """The rows as a mark, all unfolded."""
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner, share = (
@@ -284,7 +285,7 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[Row]) -> Tree:
         cells=tuple(cell for each in cells for cell in each),
         parts=parts,
         open=inner,
-        column=68,
+        column=max(68, 7.2 * max(len(cell) for each in cells for cell in each) + 8),
     )
 
 
@@ -295,5 +296,5 @@ def rows_scene(
     panels = Panels()
     panels.put(mark)
     panels.notes.append("Cycles are modelled.")
-    stills = (Still(title, sentence, 0, 0, True),)
+    stills = (Still(title, sentence, int(next(iter(mark.parts))), 0, True),)
     return panels.scene(view, title, sentence, foot=10, codes=codes, stills=stills, table=table)

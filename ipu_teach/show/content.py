@@ -22,9 +22,10 @@ MOST_PAIRS = 64  # of an exchange
 Carried = dict[tuple[int, int], list[str]]
 
 
-def carried(recording: Recording) -> Carried:
+def carried(recording: Recording, once: bool = False) -> Carried:
     """A line for each pair of tiles between which recorded elements cross, as far as there is
-    room."""
+    room. Of what the host sends and receives there is none. `once`: of each compiled step the
+    first time that it runs."""
     report, names, tracks = recording.report, Names(), recording.tracks
     assert report is not None
     address = np.concatenate([t.address for t in tracks])
@@ -57,14 +58,18 @@ def carried(recording: Recording) -> Carried:
             found.append(f"{source} to {to}: {', '.join(some)}{more}")
         return found
 
-    told, number, room = Carried(), recording.first - 1, MOST_LETTERS
+    told, number, room, seen = Carried(), recording.first - 1, MOST_LETTERS, {HOST}
     for place, step in enumerate(recording.steps):
         number += step != HOST
-        does = elements.step(step, report.profile.steps[step].compute_set) if step != HOST else None
-        here = [] if does is None or does.by_host else lines({} if does.after else does.comes)
+        does = None
+        if step not in seen:
+            does = elements.step(step, report.profile.steps[step].compute_set)
+            does = None if does.by_host else does
+            seen |= {step} if once else set()
+        here = lines(does.comes) if does and not does.after else []
         for cell, text in changes[place]:
             texts[cell] = text
-        if does is not None and not does.by_host:
+        if does:
             told[number, 0], told[number, 1] = (
                 here + lines(does.comes if does.after else does.copied),
                 lines(does.goes),
@@ -82,8 +87,8 @@ def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]
     return replace(scene, data={**scene.data, "content": found}) if told else scene
 
 
-def report_of(what: Report | Recording) -> tuple[Report | Recording, Carried]:
+def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:
     """(the report, what its messages carry) of what a view was given."""
     if isinstance(what, Recording) and what.report is not None:
-        return what.report, carried(what)
+        return what.report, carried(what, once)
     return what, {}

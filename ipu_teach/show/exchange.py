@@ -27,8 +27,10 @@ from ipu_teach.types import Array
 MOST_BINS = 64  # of the matrix each way; more tiles share them
 MOST_EXCHANGES = 40
 FILLED = 0.6  # of all pairs: beyond that everybody speaks to everybody
+USUAL = 0.95  # of the messages: beyond that the others are odd ones
 FEW = 0.25  # of the tiles of the other side: so few speak to all, or hear all
-NOTHING, MARGIN = 0, 6  # codes; between them five steps of bytes
+NOTHING, MARGIN, LINK = 0, 6, 7  # codes; between the first two five steps of bytes
+LINKS = Code("over a link between IPUs", "L", palette.LINKS.light, palette.LINKS.dark, "")
 SIDE = 272.0
 
 
@@ -42,7 +44,7 @@ def exchange(run: Report | Recording) -> View:
     says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
     crosses between tiles.
     """
-    given, told = report_of(run)
+    given, told = report_of(run, once=True)
     report = checked(given, "exchange")
     found = _exchanges(report)
     if not found:
@@ -62,7 +64,7 @@ class Exchange:
     step: int
     runs: int
     cycles: float
-    slowest: int
+    slowest: Array
     transfers: Transfers
     source: Array
     to: Array
@@ -81,66 +83,90 @@ def _exchanges(report: Report) -> list[Exchange]:
     for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
         cost, sent = report.step_cost(step), report.transfers(step)
         for phase in report.phases(step):
-            transfers = sent[phase.exchange] if phase.exchange >= 0 else ()
-            if len(transfers) and isinstance(transfers, Transfers) and phase.busy is not None:
-                heard = [len(to) for to in transfers.receivers]
-                source, size = np.repeat(transfers.source, heard), np.repeat(transfers.size, heard)
-                name, slowest = (
-                    label(f"{cost.kind} {cost.name}".strip(), 48),
-                    int(np.argmax(phase.busy)),
-                )
-                to = np.concatenate(transfers.receivers)
-                found.append(
-                    Exchange(
-                        name,
-                        step,
-                        times,
-                        phase.cycles,
-                        slowest,
-                        transfers,
-                        source,
-                        to,
-                        size,
-                        phase.exchange,
-                    )
-                )
+            sends = sent[phase.exchange] if phase.exchange >= 0 else ()
+            if len(sends) and isinstance(sends, Transfers) and phase.busy is not None:
+                heard = [len(to) for to in sends.receivers]
+                source, size = (np.repeat(some, heard) for some in (sends.source, sends.size))
+                name = label(f"{cost.kind} {cost.name}".strip(), 48)
+                slowest = np.flatnonzero(phase.busy == phase.busy.max())
+                ran = (name, step, times, phase.cycles, slowest)
+                to = np.concatenate(sends.receivers)
+                found.append(Exchange(*ran, sends, source, to, size, phase.exchange))
     return found
 
 
-def pattern(source: Array, to: Array) -> tuple[str, str]:
+def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]:
     """(the name of the pattern in which tiles `source[i]` send to tiles `to[i]`, what it means
-    here)."""
+    here). What one message in twenty does otherwise does not make it another. `tiles_per_ipu`: of
+    several IPUs."""
     pairs = np.unique(np.stack((source, to)), axis=1)
     senders, receivers = np.unique(pairs[0]), np.unique(pairs[1])
     many, heard = counted(len(senders), "tile"), counted(len(receivers), "tile")
-    away = np.unique(pairs[1] - pairs[0])
     if len(senders) == len(receivers) == 1:
         return "one message", f"tile {senders[0]} sends to tile {receivers[0]}"
     if len(senders) == 1:
         return "broadcast", f"tile {senders[0]} sends to {heard}"
     if len(receivers) == 1:
         return "gather", f"{many} send to tile {receivers[0]}"
-    if len(away) <= 2 and set(np.abs(away).tolist()) == {1}:
-        return "neighbours", f"{many} send to the tiles next to them"
-    if len(away) == 1:
-        return (
-            "shift",
-            f"{many} send to the tile {abs(away[0])} "
-            f"{'further on' if away[0] > 0 else 'further back'}",
-        )
     everybody = np.union1d(senders, receivers)
+    apart, n = np.diff(everybody), len(everybody)
+    away, odd = _usual(pairs[1] - pairs[0])
+    # as a circle of all that take part
+    turn, strange = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
+    if n > 2 and not strange and pairs.shape[1] == n * len(turn) and not np.ptp(apart):
+        on = [int(apart[0]) * (d if 2 * d <= n else d - n) for d in turn]
+        if sum(on) in (on[0], 0):
+            return "ring", f"{many} send to {_far(on, tiles_per_ipu)}, all round"
+    if away and set(away) == {-d for d in away}:
+        return "neighbours", f"{many} send to {_far(away, tiles_per_ipu)}{_but(odd)}"
+    if len(away) == 1:
+        return "shift", f"{many} send to {_far(away, tiles_per_ipu)}{_but(odd)}"
     if pairs.shape[1] > FILLED * len(everybody) * (len(everybody) - 1):
         return "all to all", f"{counted(len(everybody), 'tile')} send to nearly all others"
     if len(senders) <= FEW * len(receivers):
         return "several broadcasts", f"{many} send to {heard}"
     if len(receivers) <= FEW * len(senders):
         return "several gathers", f"{many} send to {heard}"
+    if pairs.shape[1] == len(senders) == len(receivers):
+        return "one to one", f"each of {many} sends to one, and none hears two"
+    if pairs.shape[1] == len(receivers):
+        return "spread", f"{many} send to {heard}, each of which hears from one"
+    if pairs.shape[1] == len(senders):
+        return "collected", f"each of {many} sends to one of {heard}"
     return "scattered", f"{many} send to {heard}, {pairs.shape[1] / len(senders):.1f} each"
+
+
+def _usual(away: Array) -> tuple[list[int], int]:
+    """(up to four distances that all but one in twenty have, none if there are no such; how many
+    have another)."""
+    found, often = np.unique(away, return_counts=True)
+    order = np.argsort(-often, kind="stable")[:4]
+    enough = np.flatnonzero(np.cumsum(often[order]) >= USUAL * len(away))
+    kept = order[: enough[0] + 1] if len(enough) else order[:0]
+    return sorted(found[kept].tolist()), len(away) - int(often[kept].sum())
+
+
+def _far(away: list[int], each: int) -> str:
+    """Tiles so far away, forward and back; `each`: the tiles of an IPU, of several."""
+    same = bool(each) and not any(d % each for d in away)
+    far = [f"{d // each if same else d}" for d in sorted({abs(d) for d in away})]
+    which = f"the {'same tile of the IPU' if same else 'tile'}{'s' * (len(away) > 1)} "
+    if far == ["1"] and len(away) > 1:
+        return which + "next to them"
+    way = "away" if len(away) > 1 else "further on" if away[0] > 0 else "further back"
+    return which + f"{' and '.join(far)} {way}"
+
+
+def _but(odd: int) -> str:
+    return f", but for {counted(odd, 'message')}" if odd else ""
 
 
 def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> Scene:
     tiles = report.target.num_tiles
+    per_ipu = report.target.tiles_per_ipu if report.target.num_ipus > 1 else 0
     each = -(-tiles // MOST_BINS)
+    while per_ipu % each:  # a row has tiles of one IPU
+        each += 1
     bins = -(-tiles // each)
     kept = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:most])
     shown = [one for i, one in enumerate(every) if i in kept]
@@ -168,54 +194,53 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
         bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
         panels.drawings.append(Drawing(int(max(sent.max(), received.max())), bars, "bytes"))
         code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
-        times = f", {one.runs:,} times" if one.runs > 1 else ""
-        still = Still(
-            f"{one.name}{times}",
-            _note(one),
-            MARGIN,
-            one.cycles,
-            True,
-            {"matrix": (code, 1, NOTHING)},
-            {"matrix": (which, 0, panels.drawings[-1].span)},
-            values={"bytes": sizes, "messages": messages},
-            say="{bytes} bytes in {messages} messages",
-        )
+        name = one.name + (f", {one.runs:,} times" if one.runs > 1 else "")
+        cells = {"matrix": (code, 1, NOTHING)}
+        lanes = {"matrix": (which, 0, panels.drawings[-1].span)}
+        said = {"bytes": sizes, "messages": messages}
+        note, say = _note(one, per_ipu), "{bytes} bytes in {messages} messages"
+        still = Still(name, note, MARGIN, one.cycles, True, cells, lanes, say=say, values=said)
         stills.append(still)
-    ticks = (
-        tuple(f"{each * (bins * i // 4):,}" for i in range(4))
-        if bins >= 8
-        else tuple(f"{i}" for i in range(bins))
-    )
+    if per_ipu:
+        ipus = report.target.num_ipus
+        ticks = tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
+    elif bins >= 8:
+        ticks = tuple(f"{each * (bins * i // 4):,}" for i in range(4))
+    else:
+        ticks = tuple(f"{i}" for i in range(bins))
     poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
     heading = "bytes from a tile to a tile"
     matrix = Matrix(
-        "matrix", heading, count=bins**2, bins=bins, tiles=tiles, each=each, ticks=ticks
+        "matrix",
+        heading,
+        count=bins**2,
+        bins=bins,
+        tiles=tiles,
+        each=each,
+        ticks=ticks,
+        ipu=per_ipu // each,
+        link=LINK if per_ipu else 0,
     )
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
     panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
+    many = counted(len(every), "exchange")
     scene = panels.scene(
         "exchange",
-        titled(
-            report,
-            f"Who sends to whom: {counted(len(every), 'exchange')} on {counted(tiles, 'tile')}",
-        ),
-        _sentence(every, tiles),
+        titled(report, f"Who sends to whom: {many} on {counted(tiles, 'tile')}"),
+        _sentence(every, tiles, per_ipu),
         foot=44,
-        codes=_codes(bounds),
+        codes=(*_codes(bounds), LINKS),
         stills=tuple(stills),
         frames=np.arange(len(stills)),
         table=_table(every),
         poster=poster,
         group="exchange",
     )
-    first = {
-        one: min(n for n, at in told if (at, report.step_numbers[n]) == (one.number, one.step))
-        for one in shown
-        if told
-    }
-    scene = with_content(
-        scene, told, {which: (first[one], one.number) for which, one in enumerate(shown) if told}
-    )
+    first = dict[tuple[int, int], tuple[int, int]]()
+    for n, at in told:
+        first.setdefault((int(report.step_numbers[n]), at), (n, at))
+    keys = ((which, (one.step, one.number)) for which, one in enumerate(shown))
+    scene = with_content(scene, told, {which: first[key] for which, key in keys if key in first})
     return linked(
         scene, report, parts={one.step: which for which, one in reversed(list(enumerate(shown)))}
     )
@@ -241,14 +266,22 @@ def _codes(bounds: Array) -> tuple[Code, ...]:
     return (palette.PAPER, *steps, *unused, margin)
 
 
-def _note(one: Exchange) -> str:
-    name, what = pattern(one.source, one.to)
+def _note(one: Exchange, per_ipu: int) -> str:
+    name, what = pattern(one.source, one.to, per_ipu)
+    pairs = len(np.unique(np.stack((one.source, one.to)), axis=1).T)
+    several = pairs != len(one.transfers) and name != "broadcast"
+    over = int(one.size[one.source // per_ipu != one.to // per_ipu].sum()) if per_ipu else 0
+    how_many = "all" if over == one.total else f"{over:,} of them"
+    last = one.slowest
+    who = f"tile {last[0]} is" if len(last) == 1 else f"{len(last):,} tiles are"
     sent = np.bincount(one.transfers.source, one.transfers.size).astype(np.int64)
     received = np.bincount(one.to, one.size).astype(np.int64)
     return (
         f"{name}, {what}: {one.total:,} bytes arrive from "
-        f"{counted(len(one.transfers), 'message')}; {_most(sent, 'send')}, and "
-        f"{_most(received, 'receive')}; tile {one.slowest} is the slowest"
+        f"{counted(len(one.transfers), 'message')}"
+        f"{f' between {pairs:,} pairs of tiles' * several}"
+        f"{f', {how_many} over links between IPUs' * bool(over)}; {_most(sent, 'send')}, and "
+        f"{_most(received, 'receive')}; {who} the slowest"
     )
 
 
@@ -260,9 +293,9 @@ def _most(sizes: Array, verb: str) -> str:
     return f"tile {first} {verb}s most, {sizes[first]:,}"
 
 
-def _sentence(every: list[Exchange], tiles: int) -> str:
+def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:
     worst = max(every, key=lambda one: one.cycles)
-    note = _note(worst)
+    note = _note(worst, per_ipu)
     others = "the only one" if len(every) == 1 else f"there are {len(every):,} different ones"
     total = sum(one.total * one.runs for one in every)
     return (

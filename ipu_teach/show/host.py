@@ -2,8 +2,9 @@
 host did meanwhile.
 
 Above, on the modelled axis of cycles, the device and a lane for each stream while its bytes cross;
-below, in seconds that were measured, the host's runs, transfers and functions. Measured times
-differ from run to run, and so does this picture.
+below, on an axis of its own, in seconds that were measured, the host's runs, transfers and
+functions. Measured times differ from run to run, and so does this picture. Where the host's times
+are modelled too, all of it is on the one axis, with what the device waits for.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import numpy as np
 from ipu_teach.cost.phases import HOST
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import HostEvent, Report
-from ipu_teach.report.host_trace import PREFETCH, is_copy, is_run
+from ipu_teach.report.host_trace import is_copy, is_run, is_wait
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import checked
 from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, label, number
+from ipu_teach.show.segments import segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -53,21 +55,25 @@ def host(report: Report) -> View:
 
 
 def _scene(report: Report, most: int) -> Scene:
-    device: dict[str, list[Piece]] = {"device": []}
-    start = 0
-    for step in report.steps_between(0, most):
-        for phase in report.phases(step.step):
-            device["device"].append((CODE[phase.kind], start, phase.cycles))
-            if phase.kind == HOST:
-                device.setdefault(_stream(report, step.step), []).append(
-                    (CODE[HOST], start, phase.cycles)
-                )
-            start += phase.cycles
+    device, start = _device(report, most)
+    trace, clock = report.host, report.target.tile_clock_frequency
     measured, seconds = _measured(report, most)
     panels = Panels()
     panels.first(most, report.num_steps, "supersteps")
-    panels.notes += [] if measured else ["The report has no times of the host."]
-    heads = "the device and its link", "the host, measured"
+    panels.notes += [] if trace.events else ["The report has no times of the host."]
+    heads = "all modelled: device, link, host", ""
+    if not trace.modelled:
+        longer = seconds * clock / (1e6 * start)
+        times = f"{longer:,.0f}" if longer >= 10 else f"{longer:.2g}"
+        heads = (
+            "the device, if nothing kept it waiting",
+            f"the host, measured: {times} times as long",
+        )
+        if measured:
+            panels.notes.append(
+                "Two axes: above what the device would take, modelled; below what this computer "
+                f"took to simulate it, measured, {times} times as long."
+            )
     for which, (rows, span, unit) in enumerate(
         ((device, start, "modelled cycles"), (measured, seconds, "measured us"))
     ):
@@ -92,15 +98,21 @@ def _scene(report: Report, most: int) -> Scene:
             panels.put(lanes, left=190, high=PITCH * len(rows), drawing=drawing)
     cycles, total = report.host_exchange_cycles, report.total_cycles
     moved = f"{counted(report.host_bytes, 'byte')} cross the link"
-    note = (
+    note = crossing = (
         f"{moved} in {number(cycles)} of {number(total)} modelled cycles, "
         f"{100 * cycles / total:.1f} %"
     )
+    told = [trace.sentence()] if trace.events else []
+    if trace.starved_share:
+        note += (
+            f"; the device waits {100 * trace.starved_share:.1f} % of the "
+            f"{'modelled' if trace.modelled else 'measured'} time for functions of the host"
+        )
     sums = tuple((name, *(f"{n:,}" for n in sums)) for name, sums in _sums(report).items())
     return panels.scene(
         "host",
         "The host beside the device",
-        f"The host beside the device: {note}. {report.host.sentence() if measured else ''}".strip(),
+        " ".join([f"The host beside the device: {crossing}.", *told]),
         foot=22,
         codes=CODES,
         stills=(Still("the whole run", note, CODE[HOST], 0, True, lanes=panels.lanes),),
@@ -108,9 +120,42 @@ def _scene(report: Report, most: int) -> Scene:
     )
 
 
+def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
+    """(by name what the device and its link do in the first `most` steps of the run, and for which
+    functions it waits where the host's times are modelled; how long it takes), in cycles."""
+    ipus = range(report.target.num_ipus)
+    names = ["device"] if len(ipus) == 1 else [f"IPU {ipu}" for ipu in ipus]
+    found: dict[str, list[Piece]] = {name: [] for name in names}
+    clock, trace, now = report.target.tile_clock_frequency, report.host, 0.0
+    waits = [event for event in trace.events if trace.modelled and is_wait(event)][::-1]
+
+    def add(rows: list[str], code: int, start: float, long: float) -> None:
+        for name in rows:
+            found.setdefault(name, []).append((code, round(start), round(long)))
+
+    stretches, order = segments(report, most)
+    for stretch in (stretches[i] for i in order.tolist()):
+        while waits and waits[-1].start * clock < now + 0.5:
+            wait = waits.pop()
+            add([*names, label(wait.name, 28)], WAITS, now, wait.duration * clock)
+            now += wait.duration * clock
+        for part in stretch.parts:
+            start = now + part.start
+            for phase in report.phases(part.step, part.ipu):
+                rows = names if part.ipu is None else [names[part.ipu]]
+                stream = [_stream(report, part.step)] * (phase.kind == HOST)
+                add([*rows, *stream], CODE[phase.kind], start, phase.cycles)
+                start += phase.cycles
+        now += stretch.cycles
+    return found, round(now)
+
+
 def _stream(report: Report, step: int) -> str:
-    way = "to device" if report.profile.steps[step].to_device else "to host"
-    return f"{way}: {label(report.step_cost(step).name, 24)}"
+    cost, loads = report.step_cost(step), report.profile.steps[step].to_device
+    way = "to device" if loads else "to host"
+    if cost.kind == "RemoteCopy":
+        way = "from streaming memory" if loads else "to streaming memory"
+    return f"{way}: {label(cost.name, 24)}"
 
 
 def _sums(report: Report) -> dict[str, tuple[int, int, int]]:
@@ -133,7 +178,7 @@ def _measured(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
     how long it took)."""
     events = list(report.host.events)
     runs = [event for event in events if is_run(event)]
-    if not runs:
+    if not runs or report.host.modelled:
         return {}, 0
     begin, end = runs[0].start, max(event.end for event in runs)
     rows: dict[str, list[Piece]] = {}
@@ -156,7 +201,7 @@ def _code(event: HostEvent) -> int:
         return RUN
     if is_copy(event):
         return CODE[HOST]
-    return WAITS if event.channel == "streams" and not event.name.endswith(PREFETCH) else OTHER
+    return WAITS if is_wait(event) else OTHER
 
 
 def _bars(rows: list[list[Piece]]) -> tuple[Bar, ...]:

@@ -14,10 +14,11 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from ipu_teach.cost.ledger import BUFFERS
+from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
+from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import checked, linked
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
@@ -37,6 +38,7 @@ ONE, TWO = 3, 4
 MOST_STEPS = 2000  # of the programs; more are shown several to a place
 MOST_LANES = 12  # variables
 MOST_LISTED = 40  # variables below the picture
+LISTED = ("Constants", "Vertex state")  # categories of what the list has as variables
 MOST_NAMED = 4  # variables in the words for a step
 LEFT = 150.0
 HIGH = 104.0  # of a curve
@@ -133,11 +135,7 @@ class _Run:
     @staticmethod
     def _named(found: list[tuple[str, int]]) -> str:
         named = ", ".join(f"{label(name, 24)} {size:,}" for name, size in found[:MOST_NAMED])
-        more = (
-            f" and {counted(len(found) - MOST_NAMED, 'smaller one')}"
-            if len(found) > MOST_NAMED
-            else ""
-        )
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
         return named + more or "none"
 
     def ranges(self, width: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
@@ -150,22 +148,32 @@ class _Run:
         order = [i for i in np.argsort(-size, kind="stable")[:width].tolist() if size[i]]
         return [(label(memory.names[i], 20), int(size[i]), _runs(live[:, i])) for i in order]
 
-    def listed(self, each: int) -> tuple[list[list[object]], dict[int, list[int]]]:
-        """([name, bytes, the places from .. up to which it is live] of the largest variables, how
-        many smaller ones are live at a place, with their bytes). `each` steps share a place."""
-        rows, less = list[list[object]](), dict[int, list[int]]()
+    def listed(self, each: int, count: int) -> tuple[object, dict[int, list[int]], object]:
+        """([name, bytes, the places from .. up to which it is live] of the largest variables and of
+        what else is always live, how many more variables are live at a place, with their bytes; the
+        buffers of each of `count` places). `each` steps share a place. All together are the bytes
+        of a step."""
+        rows, less = list[tuple[str, int, list[tuple[int, int]]]](), dict[int, list[int]]()
+        for name, here in self.report.memory.bytes_per_tile_by_category.items():
+            # constants and the state of vertices are variables by their names
+            if here.any() and name not in (VARIABLES, *LISTED, BUFFERS, LANDING):
+                always = f"{palette.MEMORY[name].name}, always"
+                rows.append((always, int(here.sum()), [(0, -(-self.places // each))]))
+        others = len(rows)
         for row in (
             v for v in self.report.variables.largest("bytes", len(self.report.variables)) if v.bytes
         ):
             parts = ((0, self.places),) if row.always_live else row.ranges
             places = [(first // each, -(-last // each)) for first, last in parts]
-            if parts and len(rows) < MOST_LISTED:
-                rows.append([label(row.name, 40) + ", always" * row.always_live, row.bytes, places])
+            if parts and len(rows) < MOST_LISTED + others:
+                rows.append((label(row.name, 40) + ", always" * row.always_live, row.bytes, places))
                 continue
             for place in {place for first, last in places for place in range(first, last)}:
                 few, size = less.get(place, (0, 0))
                 less[place] = [few + 1, size + row.bytes]
-        return rows, less
+        rows.sort(key=lambda row: -row[1])
+        buffers = _together(self.bytes[0][BUFFER], each, count).max(axis=1)
+        return rows, less, pack(buffers)
 
 
 def _runs(flags: Array) -> list[tuple[int, int]]:
@@ -187,11 +195,11 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         for which, run in enumerate(runs)
         for name, size, parts in run.ranges(MOST_LANES // len(runs))
     ]
-    lanes.sort(key=lambda lane: (-lane[1], lane[0]))
+    lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))  # by birth
     several = sum(int(run.report.memory.liveness.live.any(axis=0).sum()) for run in runs)
     if several > len(lanes):
         panels.notes.append(
-            f"{counted(several - len(lanes), 'smaller variable')} that come and go have no lane of "
+            f"{several - len(lanes):,} more that come and go, none of them larger, have no lane of "
             "their own."
         )
     for which, (name, heading) in enumerate(
@@ -229,7 +237,9 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         poster=int(np.argmax(whole)),
         group="step",
         data={
-            "live": [[title, *run.listed(each)] for title, run in zip(titles, runs, strict=True)]
+            "live": [
+                [title, *run.listed(each, count)] for title, run in zip(titles, runs, strict=True)
+            ]
         },
     )
     places = enumerate(runs[0].report.memory.liveness.places)

@@ -54,10 +54,8 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
         tiles * target.exchange_bytes_per_cycle * clock,
     )
     links = num_ipus * target.link_bytes_per_cycle * clock if num_ipus > 1 else 0.0
-    return [
-        round(rate)
-        for rate in (memory, exchange, links, target.host_bytes_per_second if num_ipus else 0.0)
-    ]
+    host = num_ipus * target.host_bytes_per_second
+    return [round(rate) for rate in (memory, exchange, links, host)]
 
 
 def rate(bytes_a_second: float) -> str:
@@ -139,8 +137,8 @@ def _scene(target: Target) -> Scene:
         table=(("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)),
         group="size",
         notes=(
-            "The model has one link to the host, however many IPUs there are. Pipes are as wide as "
-            "their bandwidth, size by size.",
+            "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size by "
+            "size, and at least a pixel.",
         ),
     )
 

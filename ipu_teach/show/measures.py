@@ -12,14 +12,19 @@ SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
 MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
 MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
 TICK = 92.0  # for the name of a step below a curve
+NAMED = 40.0  # a step narrower than this has no name above its lanes
 BAR = 90.0  # width of a tree's column of bars
-# height of the bars above a matrix, width of those beside it; tiles around another
-MARGIN, MOST_PARTNERS = 26.0, 12
+# height of the bars above a matrix, width of those beside it; tiles beside another; how wide a link
+# between IPUs is drawn
+MARGIN, MOST_PARTNERS, LINK = 26.0, 12, 16.0
 # of a zoom: its square; height of a pipe with its words; its most width
 SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 # Of a board's box: its name, the cells of a tensor, and between boxes; of a cell its height, its
 # most width, and the least that has digits; the height of a line of its list, and the width of a
 # digit.
+# Links between IPUs stand in its gutter. More messages than are packets become arrows; of more than
+# are arrows, those of the tile in question.
+GUTTER, MOST_PACKETS, MOST_ARROWS = 72.0, 12, 64
 HEAD, ROW, BETWEEN, CELL, BROADEST, DIGITS, LINE, OF_LETTER = (
     20.0,
     18.0,

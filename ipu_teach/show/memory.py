@@ -29,6 +29,7 @@ from ipu_teach.types import Array
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_STACKS = 172  # more tiles are sorted, and share them
 MOST_NAMED = 16  # variables of a tile, and fewer of a scene that would be larger than 150 kB
+TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)  # thousandths of the limit at which colours end
 SIDE = 246.0  # of the square that holds the tiles
 WIDE = 688.0  # of all stacks together, at most
 MIDDLE = 430.0  # where the lanes beside it begin
@@ -80,11 +81,13 @@ def _scene(report: Report, most_named: int) -> Scene:
     each = -(-target.num_tiles // MOST_CELLS)
     shown = _fullest_of(total, each, target.tiles_per_ipu)  # the tile that each cell shows
     count, most = len(shown), int(total.max())
-    fill = np.minimum(np.maximum(-(-5 * total[shown] // limit) - 1, 0), 4)
+    # fifths of the limit, or where all tiles are in the first of them, of a part of it
+    top = min(t for t in TOPS if min(most, limit) * 1000 <= t * limit)
+    fill = np.minimum(np.maximum(-(-5000 * total[shown] // (limit * top)) - 1, 0), 4)
     seen, fill = np.unique(
         np.where(total[shown] > limit, len(palette.FILL) - 1, fill), return_inverse=True
     )
-    codes = (*(code for code, _ in held), *(palette.FILL[i] for i in seen.tolist()))
+    codes = (*(code for code, _ in held), *(palette.filled(i, top) for i in seen.tolist()))
     fill += len(held)
     order = np.argsort(total, kind="stable")
     ends = {"fullest": int(np.argmax(total)), "emptiest": int(order[0])}
@@ -110,12 +113,14 @@ def _scene(report: Report, most_named: int) -> Scene:
     key, pitch = np.arange(count), int(WIDE / stacked)
     panels = Panels()
     panels.notes += _notes(each, stacked, target.num_tiles)
-    cells = grid("tiles", target, SIDE, each_ipu=count // target.num_ipus, key=key)
+    scale = "the limit" if top == 1000 else f"{top / 10:g} % of the limit"
+    heading = f"{counted(target.num_tiles, 'tile')}, in fifths of {scale}"
+    cells = grid("tiles", target, SIDE, heading, count // target.num_ipus, key=key)
     panels.put(replace(cells, side=float(int(cells.side))) if count <= MOST_RECTANGLES else cells)
     labels = f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}"
     gauges = Lanes(
         "gauge",
-        "a tile against its limit",
+        "the line: a tile's limit",
         count=3,
         labels=labels,
         say="{label}: {bytes} bytes",
@@ -140,14 +145,14 @@ def _scene(report: Report, most_named: int) -> Scene:
     )
     panels.below(46)
     wide, high, bars_ = pitch * stacked, 190.0, [(i, stacks[f"part{i}"]) for i in range(len(held))]
-    span, gaps = max(1, round(most * 1.05)), held[-1][0] is palette.GAPS
+    gaps = held[-1][0] is palette.GAPS
     below = ("tile 0", f"tile {shown[-1]:,}") if stacked == count else ("fullest", "emptiest")
     pictures = tuple(  # as the switches say: without gaps, to the height of all that a tile has
         stacks_of(
             bars_[: len(held) - less], wide, high, top, "bytes", below, limit, stacks["always"]
         )
         for less in range(1 + gaps)
-        for top in (span, max(span, limit * 1.02))
+        for top in (most, max(most, limit))
     )
     stack = Painted(
         "stack",
@@ -251,9 +256,10 @@ def _notes(each: int, columns: int, tiles: int) -> list[str]:
 def _note(report: Report, total: Array) -> str:
     fullest, limit = int(np.argmax(total)), report.target.bytes_per_tile
     always = int(report.memory.always_live_bytes_per_tile[fullest])
-    over = int((total > limit).sum())
+    over, equal = int((total > limit).sum()), int((total == total[fullest]).sum()) - 1
+    more = f", and {equal:,} more are as full" if equal else ""
     text = (
-        f"the fullest tile is {fullest}: {int(total[fullest]):,} of {limit:,} bytes "
+        f"the fullest tile is {fullest}{more}: {int(total[fullest]):,} of {limit:,} bytes "
         f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"
     )
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")

@@ -8,7 +8,7 @@ value, a mark for each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, frexp, isfinite, ldexp, log2
+from math import ceil, copysign, floor, frexp, isfinite, ldexp, log2
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,23 @@ import numpy as np
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still
+from ipu_teach.show.scene import Painted, Scene, Still
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
 from ipu_teach.show.view import View
-from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, from_quarter, to_quarter
+from ipu_teach.types import FLOAT, HALF, QUARTER, DType, from_quarter, to_quarter
 
 CODES = (
     Code("evenly spaced, about zero", "e", "#e69f00", "#e0a21f", "/"),
     Code("spacing grows with the number", "g", "#56b4e9", "#3b9ad3", ""),
     Code("a number that there is", "n", "#59636e", "#a4adb7", ""),
+    Code("numbers too close to draw each", "c", "#bfc5cb", "#4a525c", "|"),
+    Code("a thousand times as many or more", "m", "#59636e", "#a4adb7", "x"),
     Code("where the value lands", "L", "#d55e00", "#e8792b", ""),
 )
-EVEN, GROWING, THERE, LANDS = range(4)
-FINE = 10_000  # units of the window around the value
-MOST_NUMBERS = 120  # in it; closer ones are drawn as one bar
+EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
+MOST_NUMBERS = 120  # in the window around the value; closer ones are drawn as one bar
+MOST_TICKS = 9
+WIDE, PITCH, TALL, BELOW = 652.0, 36.0, 14.0, 18.0  # of a picture, a row, a bar; above it are words
 Window = tuple[float, float]
 
 
@@ -49,11 +53,28 @@ class NumberLine:
         held = min(max(abs(value), self.normal), self.largest)
         return ldexp(1.0, frexp(held)[1] - 1) / self.steps
 
+    def from_zero(self, number: float) -> int:
+        """The how manieth of its numbers it is, from zero up or down."""
+        held = abs(number)
+        doubled = frexp(max(held, self.normal))[1] - frexp(self.normal)[1]
+        return int(copysign(held / self.spacing(held) + doubled * self.steps, number))
+
+    def ends(self, window: Window) -> Window:
+        """The lowest and the highest of its numbers in the window: the first is higher if there is
+        none."""
+        low, high = (self.spacing(end) for end in window)
+        first, last = ceil(window[0] / low) * low, floor(window[1] / high) * high
+        return max(first, -self.largest), min(last, self.largest)
+
+    def many(self, window: Window) -> int:
+        """How many of its numbers are in the window."""
+        first, last = self.ends(window)
+        return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
+
     def within(self, window: Window, most: int) -> list[float]:
         """Its numbers from the first end of the window to the second, the lowest `most` of them."""
-        first = self.spacing(window[0])
-        here, found = max(ceil(window[0] / first) * first, -self.largest), list[float]()
-        while here <= min(window[1], self.largest) and len(found) < most:
+        (here, last), found = self.ends(window), list[float]()
+        while here <= last and len(found) < most:
             found.append(here)
             # below zero, the next one is nearer to it: half as far where a power of two begins
             step = self.spacing(here)
@@ -108,53 +129,41 @@ def _line(dtype: Any, value: float) -> NumberLine:
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:
-    names, said = (
-        tuple(line.name for line in lines),
-        "; ".join(_told(line, value) for line in lines),
-    )
+    names, said = (line.name for line in lines), "; ".join(_told(line, value) for line in lines)
     low = min(frexp(line.smallest)[1] for line in lines) - 1
     span = max(frexp(line.largest)[1] for line in lines) - low
-    begin, normal, end = (
-        np.array([round(log2(length)) - low for length in lengths])
-        for lengths in zip(
-            *((line.smallest, line.normal, line.largest) for line in lines), strict=True
-        )
-    )
     half = max(line.spacing(value) for line in lines)
-    window, high = (value - half, value + half), 26.0 * len(lines)
-    heads = f"from 2^{low} to 2^{low + span}", f"the line: {value:.6g}, +-{half:.2g}"
-    row = ("lands", "off", "spacing", "smallest", "normal", "largest")
-    reach = Drawing(
-        span,
-        (Bar(EVEN, begin, normal - begin, 0), Bar(GROWING, normal, end - normal, 0)),
-        "powers of two",
-    )
-    around = Drawing(FINE, _marks(lines, window), f"parts of {2 * half:.3g}")
+    window = (value - half, value + half)
+    row = ("lands", "off", "spacing", "smallest", "normal", "largest", "to a power of two")
+    each = next(2**k for k in range(12) if span / 2**k <= MOST_TICKS)
+    powers = [
+        ((p - low) / span, f"2^{p}") for p in range(-(-low // each) * each, low + span + 1, each)
+    ]
+    ends = [(part, f"{window[0] + 2 * half * part:.6g}") for part in (0.0, 0.5, 1.0)]
     panels = Panels()
-    for name, heading, limit, drawing in (
-        ("reach", heads[0], 0, reach),
-        ("around", heads[1], FINE // 2, around),
+    for name, heading, rows, ticks in (
+        (
+            "reach",
+            "powers of two; numbers from each to the next",
+            [_reach(line, low, span) for line in lines],
+            powers,
+        ),
+        ("around", f"around {value:.6g}", [_around(line, window) for line in lines], ends),
     ):
-        lanes = Lanes(
-            name, heading, count=len(lines), labels=names, say="{label}", limit=limit, whole=True
-        )
-        panels.below(40)
-        panels.put(lanes, left=150, high=high, drawing=drawing)
+        panels.below(54)
+        panels.put(_rows(name, heading, rows, ticks), left=34)
     return panels.scene(
         "numbers",
         f"Number lines of {', '.join(names)}",
         f"{value:.9g} on {counted(len(lines), 'number line')}: {said}.",
         foot=22,
         codes=CODES,
-        stills=(Still(f"where {value:.9g} lands", said, 0, 0, True, lanes=panels.lanes),),
+        stills=(Still(f"where {value:.9g} lands", said, 0, 0, True),),
         table=(
             ("dtype", *row),
             tuple((line.name, *(f"{v:.9g}" for v in _row(line, value))) for line in lines),
         ),
-        notes=(
-            "A whole bar is more numbers than the picture could tell apart. The negative numbers "
-            "are the same again.",
-        ),
+        notes=("The negative numbers are the same again.",),
     )
 
 
@@ -166,6 +175,7 @@ def _row(line: NumberLine, value: float) -> tuple[float, ...]:
         line.smallest,
         line.normal,
         line.largest,
+        line.steps,
     )
 
 
@@ -184,25 +194,57 @@ def _told(line: NumberLine, value: float) -> str:
     )
 
 
-def _marks(lines: list[NumberLine], window: Window) -> tuple[Bar, ...]:
-    """In every lane a mark for each number in the window, or one bar where they are too close; and
-    where the value lands."""
+# what is said of a row, and its boxes: code, begin, length as parts of the width
+DtypeRow = tuple[str, list[tuple[int, float, float]]]
 
-    def place(number: float) -> int:
-        return round(FINE * (number - window[0]) / (window[1] - window[0]))
 
-    found = [line.within(window, MOST_NUMBERS + 1) for line in lines]
-    rows = [
-        [(0, FINE)] if len(here) > MOST_NUMBERS else [(place(n) - 15, 30) for n in here]
-        for here in found
-    ]
-    most = max(map(len, rows))
-    pieces: Array = np.array([row + [(0, 0)] * (most - len(row)) for row in rows]).reshape(
-        len(lines), most, 2
+def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
+    """From which power of two to which."""
+    begin, normal, end = (round(log2(v)) - low for v in (line.smallest, line.normal, line.largest))
+    said = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
+    parts = ((EVEN, begin, normal - begin), (GROWING, normal, end - normal))
+    return said, [(code, first / span, long / span) for code, first, long in parts]
+
+
+def _around(line: NumberLine, window: Window) -> DtypeRow:
+    """A mark for each number in the window, or one bar where they are too close; and where the
+    value lands."""
+
+    def mark(code: int, number: float, wide: float) -> tuple[int, float, float]:
+        return code, (number - window[0]) / (window[1] - window[0]) - wide / 2, wide
+
+    many = line.many(window)
+    boxes = [(CLOSE if many < 1000 * MOST_NUMBERS else CLOSER, 0.0, 1.0)]
+    if many <= MOST_NUMBERS:
+        boxes = [mark(THERE, number, 0.003) for number in line.within(window, many)]
+    inside = window[0] <= line.lands <= window[1]
+    return f"{line.name}: {counted(many, 'number')}", boxes + [
+        mark(LANDS, line.lands, 0.012)
+    ] * inside
+
+
+def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float, str]]) -> Painted:
+    """A row of boxes for each dtype, with what is said of it above, over an axis."""
+    high = PITCH * len(rows)
+    shapes = list[Shape]()
+    for i, (said, boxes) in enumerate(rows):
+        top, foot = PITCH * i + BELOW, PITCH * (i + 1) + 2
+        shapes += [Stroke(((WIDE * x, top), (WIDE * x, foot)), 1, "line") for x, _ in ticks]
+        for code in sorted({code for code, *_ in boxes}):
+            found = [(WIDE * x, top, WIDE * wide, TALL) for c, x, wide in boxes if c == code]
+            shapes.append(Boxes(code, np.array(found)))
+        shapes.append(Words(0, top - 5, said, 11))
+    shapes += [Words(WIDE * x, high + 14, text, 11, "middle", "soft") for x, text in ticks]
+    places = np.array([(0, PITCH * i, WIDE, PITCH) for i in range(len(rows))])
+    told = tuple(said for said, _ in rows)
+    return Painted(
+        name,
+        heading,
+        width=WIDE,
+        height=high,
+        count=len(rows),
+        pictures=(tuple(shapes),),
+        places=places,
+        labels=told,
+        say="{label}.",
     )
-    inside = [window[0] <= line.lands <= window[1] for line in lines]
-    at = np.array(
-        [place(line.lands) - 100 if ok else 0 for line, ok in zip(lines, inside, strict=True)]
-    )
-    lands = Bar(LANDS, at, np.where(inside, 200, 0), 0)
-    return (*(Bar(THERE, pieces[:, i, 0], pieces[:, i, 1], 0) for i in range(most)), lands)

@@ -8,7 +8,15 @@ from textwrap import wrap
 import numpy as np
 
 from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail
-from ipu_teach.show.measures import BAR, MOST_RECTANGLES, MOST_SPOKES, NAME, SMALLEST_LABEL, TICK
+from ipu_teach.show.measures import (
+    BAR,
+    MOST_RECTANGLES,
+    MOST_SPOKES,
+    NAME,
+    NAMED,
+    SMALLEST_LABEL,
+    TICK,
+)
 from ipu_teach.show.partners import paint_matrix, paint_partners
 from ipu_teach.show.scene import (
     WIDTH,
@@ -112,7 +120,10 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
     if mark.name not in still.cells:  # those of another report
         return
     if mark.heading:
-        yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+        yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
+    for block, name in enumerate(mark.names):
+        left, top = (float(v) for v in mark.place(np.array(block * mark.block)))
+        yield Words(left, top - 4, name, 11, ink="soft")
     codes = cell_codes(mark, still, progress)
     if mark.count > MOST_RECTANGLES:
         rows = -(-mark.block // mark.columns)
@@ -180,8 +191,6 @@ def _lanes(
     scale = mark.width / drawing.span if drawing.span else 0.0
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
     yield from _lane_labels(mark)
-    for words, y in zip(mark.ends, (mark.y + 9, bottom - 1), strict=False):
-        yield Words(mark.x - 5, y, words, 11, "end", "soft")
     if mark.limit:
         yield Stroke(
             ((mark.x + mark.limit * scale, mark.y - 3), (mark.x + mark.limit * scale, bottom + 3)),
@@ -194,10 +203,13 @@ def _lanes(
 
 def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     pitch = mark.height / mark.count
-    if pitch >= SMALLEST_LABEL * 0.7 and not mark.ends:
-        for i in range(mark.count):
-            words = mark.labels[i] if mark.labels else f"{i}"
-            yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
+    every = next((n for n in (1, 2, 5, 10, 20, 50) if n * pitch >= 9), 0)
+    for i in range(0, mark.count, every) if every and not mark.ends else ():
+        words = mark.labels[i] if mark.labels else f"{i}"
+        yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
+    for k, words in enumerate(mark.ends):  # the first at the top, the last at the bottom
+        down = 9 + k * (mark.height - 10) / (len(mark.ends) - 1)
+        yield Words(mark.x - 5, mark.y + down, words, 11, "end", "soft")
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
@@ -248,15 +260,17 @@ def _flows(scene: Scene, mark: Flows, still: Still, frame: int, progress: float)
     messages = still.flows.get(mark.name, ())
     largest = max((m.size for m in messages), default=1)
     thin = min(1.0, max(0.4, cells.side / 30)) * min(1.0, max(0.4, 20 / max(1, len(messages))))
+    fan = len(messages) > MOST_SPOKES and cells.side < SMALLEST_LABEL
     for message in messages:
-        yield from _message(cells, message, (1 + 2.5 * (message.size / largest) ** 0.5) * thin)
+        width, many = (1 + 2.5 * (message.size / largest) ** 0.5) * thin, len(message.receivers)
+        yield from _message(cells, message, width, fan or many > MOST_SPOKES)
 
 
-def _message(cells: Cells, message: Message, width: float) -> Iterator[Shape]:
+def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iterator[Shape]:
     half = cells.side * 0.47
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
-    if len(message.receivers) > MOST_SPOKES:  # the sender has a frame, who hears it a dot
+    if folded:  # the sender has a frame, who hears it a dot
         corners = (
             (x - half, y - half),
             (x + half, y - half),
@@ -303,14 +317,15 @@ def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
 def track_edges(scene: Scene) -> Array:
     """float[frames + 1]: where each frame begins on the track, from 0 to 1. A frame without cycles
     has no width."""
-    cycles = np.array([s.cycles for s in scene.stills])[scene.frames]
-    edges = np.append(0.0, np.cumsum(cycles))
+    edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
     """(code, cycles) of every piece of the run: the phases of its frames where a tape has their
     drawings, else its frames."""
+    if scene.clock is not None:
+        return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
     found, tapes = [], [m for m in scene.marks if isinstance(m, Tape)]
     for still in scene.stills:
         drawn = [
@@ -366,26 +381,21 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     )
 
 
-def cycles_before(scene: Scene) -> Array:
-    """float[frames + 1]: modelled cycles before each frame, and at the end."""
-    return np.append(0.0, np.cumsum(np.array([s.cycles for s in scene.stills])[scene.frames]))
-
-
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
-    before = cycles_before(scene)
-    scale = mark.width / (before[-1] or 1)
+    before, begin = scene.begins, 0 if mark.timed else min(mark.first.tolist(), default=0)
+    begin, end = scene.data.get("window", (begin, len(scene.frames)))
+    span = mark.span or float(before[end] - before[begin]) or 1
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    start, stop = (
-        (mark.first, np.minimum(mark.last, before[-1]))
-        if mark.timed
-        else (before[mark.first], before[mark.last])
-    )
-    left, right = mark.x + start * scale, mark.x + stop * scale
+    for row, name in enumerate(mark.rows):
+        yield Words(mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, "end", "soft")
+    ends = (mark.first, mark.last) if mark.timed else (before[mark.first], before[mark.last])
+    shown = [np.clip((end - before[begin]) / span, 0, 1) for end in ends]
+    left, right = (mark.x + mark.width * part for part in shown)
     top = mark.y + mark.depth * mark.pitch
     gap = np.where(right - left > 4, 0.8, 0)  # between neighbours
     wide = np.maximum(right - left - gap, 0.3)
     for code in np.unique(mark.code):
-        at = mark.code == code
+        at = (mark.code == code) & ((right > left) | (ends[0] == ends[1]))
         yield Boxes(
             int(code),
             np.stack(
@@ -412,9 +422,20 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
 
 def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Shape]:
     frames = np.flatnonzero([mark.name in scene.stills[i].lanes for i in scene.frames.tolist()])
-    before = cycles_before(scene) - cycles_before(scene)[frames[0]]
-    scale = mark.width / (mark.span or before[-1] or 1)
-    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    frames = frames[slice(*scene.data.get("window", (0, None)))]
+    before = scene.begins - scene.begins[frames[0]]
+    scale = mark.width / (mark.span or before[frames[-1] + 1] or 1)
+    yield Words(mark.x, mark.y - 8 - 28 * (mark.named > 0), mark.heading, ink="soft")
+    if "window" in scene.data:
+        first, last = (number(scene.begins[at]) for at in scene.data["window"])
+        words = f"cycles {first} to {last}"
+        yield Words(mark.x + mark.width, mark.y - 8, words, anchor="end", ink="soft")
+    for f in frames.tolist() if mark.named else ():
+        name = scene.stills[int(scene.frames[f])].label.partition(": ")[2].partition(" ")[2]
+        wide = (before[f + 1] - before[f]) * scale - 4
+        if wide > NAMED:
+            at = float(mark.x + before[f] * scale) + 2
+            yield Words(at, mark.y - mark.named, label(name, int(wide / NAME)), 11)
     drawings = [
         scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None
         for s in scene.stills
@@ -425,8 +446,6 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     else:
         yield from _tape_raster(mark, run, before, scale, len(scene.codes))
     yield from _lane_labels(mark)
-    for words, y in zip(mark.ends, (mark.y + 9, mark.y + mark.height - 1), strict=False):
-        yield Words(mark.x - 5, y, words, 11, "end", "soft")
     if frame in frames:
         cursor = float(
             mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))
@@ -565,12 +584,13 @@ def _tree(mark: Tree) -> Iterator[Shape]:
     for x, words in zip(starts, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, "end", "soft")
     rows, inner = mark.visible(), mark.has_children()
+    first = max(54, NAME * max(map(len, mark.cells[:: len(starts)])))
     for row, i in enumerate(rows):
         top = mark.y + row * mark.pitch
         x = mark.x + 14 * int(mark.depth[i])
         if inner[i]:
             yield Words(x, top + mark.pitch * 0.7, "−" if mark.open[i] else "+", 13, ink="soft")
-        room = int((starts[0] - 70 - x) / NAME)
+        room = int((starts[0] - first - 16 - x) / NAME)
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
             yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")

@@ -1,14 +1,15 @@
 """Two runs with their lanes in pairs: what stands above each other, lane by lane, where tile k of
-both stands side by side."""
+both stands side by side, below the names of their steps. It rests on the step that differs most."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.show.scene import Drawing, Scene, Still, Tape, label
+from ipu_teach.show.scene import Drawing, Scene, Still, Tape, label, number
 from ipu_teach.types import Array
 
 
@@ -22,7 +23,8 @@ def paired(scene: Scene) -> Scene:
         "; ".join(f"{one}, {tape.heading}" for one, tape in zip("ab", tapes, strict=True)), 104
     )
     whole = replace(first, heading=heading, labels=labels, count=2 * lanes, height=2 * first.height)
-    marks = (whole, replace(whole, name=tapes[1].name, heading=""))
+    whole = replace(whole, y=first.y + 28, named=19.0)  # and the second below that
+    marks = (whole, replace(whole, name=tapes[1].name, heading="", named=5.0))
     names, drawings, stills = [tape.name for tape in tapes], list(scene.drawings), list[Still]()
     for still in scene.stills:
         (name, (number, *_)), which = (
@@ -36,8 +38,34 @@ def paired(scene: Scene) -> Scene:
             {key: _spread(v, which, lanes, -1) for key, v in values.items()},
         )
         stills.append(replace(still, about=dict.fromkeys(names, told)))
-    lower = scene.height - (tapes[1].y - first.y) - tapes[1].height + whole.height
-    return replace(scene, marks=marks, drawings=tuple(drawings), stills=tuple(stills), height=lower)
+    lower = scene.height - (tapes[1].y - whole.y) - tapes[1].height + whole.height
+    differs, poster = _differs(scene)
+    return replace(
+        scene,
+        sentence=f"{scene.sentence} {differs}",
+        marks=marks,
+        drawings=tuple(drawings),
+        stills=tuple(stills),
+        height=lower,
+        poster=poster,
+        notes=(differs, *scene.notes),
+    )
+
+
+def _differs(scene: Scene) -> tuple[str, int]:
+    """(which step takes another time in the second run, and by how much, a frame that shows it)."""
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    frames: dict[str, int] = {}  # by step the last run that has it
+    for frame, which in enumerate(scene.frames.tolist()):
+        still = scene.stills[which]
+        run, _, name = still.label.partition(": ")
+        frames[name] = frames[name] if spent[name][run != "first report"] else frame
+        spent[name][run != "first report"] += still.cycles
+    name = max(spent, key=lambda one: abs(spent[one][1] - spent[one][0]))
+    a, b = map(number, spent[name])
+    if a == b:
+        return "No step takes another time.", scene.poster
+    return f"{name} differs most: {a} cycles in the first, {b} in the second.", frames[name]
 
 
 def _spread(values: Any, which: int, lanes: int, other: Any) -> Array:

@@ -120,6 +120,14 @@ FILL = (
     Code("over the limit", "!", "#b3261e", "#ff8a80", "x"),
 )
 
+
+def filled(fifth: int, top: int) -> Code:
+    """The code of `FILL` with that number, where the last fifth ends at `top` thousandths of the
+    limit."""
+    name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
+    return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
+
+
 CHOSEN = Code("the one in question", "!", "#b3261e", "#ff8a80", "x")
 CAUSE = Code("a cause in the chain", "*", "#000000", "#ffffff", "")
 STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")
@@ -152,6 +160,9 @@ RIMS = tuple(  # of tensors: none of these colours means anything else where the
         ("#c2507f", "#e58fb3"),
         ("#7d6a55", "#b39f88"),
     )
+)
+NESTED = tuple(  # of blocks that stand above phases, which have none of these colours
+    replace(code, listed=False) for code in (*HUES[1:3], *RIMS[1:3], *RIMS[4:])
 )
 
 # Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on

@@ -37,6 +37,7 @@ from ipu_teach.types import Array
 # where panels begin and end; above the first there is room for its heading
 LEFT, RIGHT, TOP = 16.0, 704.0, 34.0
 ENDS = ("slowest", "fastest")  # of lanes that are sorted
+BROAD, NAMED = 52.0, 14.0  # an IPU with its number above it, and the room for that
 
 
 class Panels:
@@ -125,11 +126,14 @@ def grid(
     largest: float = np.inf,
     **more: Any,
 ) -> Cells:
-    """The tiles of a machine in a square of side `room`, IPU by IPU; of each `each_ipu` cells, left
-    out one for each tile."""
+    """The tiles of a machine in a square of side `room`, IPU by IPU, each under its number where
+    there is room; of each `each_ipu` cells, left out one for each tile."""
     ipus, cells = target.num_ipus, each_ipu or target.tiles_per_ipu
     across, columns = int(np.ceil(np.sqrt(ipus))), int(np.ceil(np.sqrt(cells)))
-    side = round(min(largest, room / (across * columns + GAP * (across - 1))), 3)
+    named = ipus > 1 and room / across >= BROAD
+    gap = NAMED * (across - 1) if named else 0.0
+    side = room / (across * columns + GAP * (across - 1))
+    side = round(min(largest, side, (room - gap) / (across * columns)), 3)
     heading = heading or counted(target.num_tiles, "tile") + f" on {ipus} IPUs" * (ipus > 1)
     return Cells(
         name,
@@ -139,6 +143,8 @@ def grid(
         count=cells * ipus,
         block=cells,
         across=across,
+        gap=round(max(GAP, NAMED / side * named), 3),
+        names=tuple(f"IPU {ipu}" for ipu in range(ipus)) if named else (),
         **more,
     )
 
@@ -149,6 +155,7 @@ def flame(
     pitch: float,
     boxes: Sequence[tuple[int, float, float, str, int]],
     timed: bool,
+    beside: tuple[str, ...] = (),
 ) -> Flame:
     """Nested boxes: of each its row, its begin and its end, what it is, and its code."""
     names: dict[str, int] = {}
@@ -169,6 +176,7 @@ def flame(
         names=tuple(names),
         code=code,
         timed=timed,
+        rows=beside,
     )
 
 
@@ -178,6 +186,6 @@ def tall(mark: Cells | Rows | Painted) -> float:
         return mark.height
     if isinstance(mark, Cells):
         blocks, rows = -(-mark.count // mark.block // mark.across), -(-mark.block // mark.columns)
-        return mark.side * (blocks * rows + GAP * (blocks - 1))
+        return mark.side * (blocks * rows + mark.gap * (blocks - 1))
     rows = len(mark.visible()) if isinstance(mark, Tree) else int(mark.depth.max(initial=0)) + 1
     return mark.pitch * rows

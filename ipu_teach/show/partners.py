@@ -4,13 +4,12 @@ that draw stills."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import cos, pi, sin
 
 import numpy as np
 
-from ipu_teach.show.measures import MARGIN, MOST_PARTNERS, MOST_RECTANGLES
+from ipu_teach.show.measures import LINK, MARGIN, MOST_PARTNERS, MOST_RECTANGLES, NAME
 from ipu_teach.show.scene import Drawing, Matrix, Partners, Scene, Still
-from ipu_teach.show.shapes import Boxes, Raster, Shape, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
 from ipu_teach.types import Array
 
 
@@ -47,12 +46,27 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
         yield Stroke((a, b), 1, "line")
     for a, b in (((right, mark.y), (right, bottom)), ((mark.x, bottom), (right, bottom))):
         yield Stroke((a, b), 1, "line")
+    block = mark.ipu * side
+    rim = block * np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
+    for to, source in links(mark, codes) if mark.ipu else ():
+        yield Outline(mark.link, (mark.x + source * block, mark.y + to * block) + rim, False)
     for text in mark.ticks:
         at = (int(text.replace(",", "")) // mark.each + 0.5) * side
-        yield Words(mark.x + at, bottom + 14, text, 11, "middle", "soft")
-        yield Words(mark.x - 5, mark.y + at + 4, text, 11, "end", "soft")
-    yield Words(right, bottom + 30, "senders, by tile", 12, "end", "soft")
+        name = text
+        if mark.ipu:
+            name, at = f"IPU {text}", (int(text) + 0.5) * block
+        yield Words(mark.x + at, bottom + 14, name, 11, "middle", "soft")
+        yield Words(mark.x - 5, mark.y + at + 4, name, 11, "end", "soft")
+    by = "IPU" if mark.ipu else "tile"
+    yield Words(right, bottom + 30, f"senders, by {by}", 12, "end", "soft")
     yield Words(mark.x - 5, mark.y - 8, "receivers", 11, "end", "soft")
+
+
+def links(mark: Matrix, codes: Array) -> Array:
+    """int[n, 2]: pairs of IPUs of which the first gets something from the other over a link."""
+    ipus = mark.bins // mark.ipu
+    found = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
+    return np.argwhere(found & ~np.eye(ipus, dtype=bool))
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
@@ -78,7 +92,7 @@ def bin_name(mark: Matrix, which: int) -> str:
 
 
 def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape]:
-    """The busiest tile in the middle, its partners around it."""
+    """The busiest tile in the middle, its partners in a column to each side."""
     matrix = scene.mark(mark.of)
     assert isinstance(matrix, Matrix)
     middle = busiest(scene.drawings[still.lanes[matrix.name][0]])
@@ -87,32 +101,41 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     )
     found = around(sizes, middle)
     tiles = "tile" if matrix.each == 1 else "tiles"
-    yield Words(
-        mark.x,
-        mark.y - 8,
-        f"bytes between {tiles} {bin_name(matrix, middle)} and others",
-        ink="soft",
-    )
+    own = bin_name(matrix, middle)
+    on = f"of IPU {middle // matrix.ipu} " if matrix.ipu else ""
+    yield Words(mark.x, mark.y - 8, f"bytes between {tiles} {own} {on}and others", ink="soft")
     most = max((max(a, b) for _, a, b in found), default=1)
     x, y = mark.x + mark.width / 2, mark.y + mark.height / 2
     shown = found[:MOST_PARTNERS]
-    for place, (which, received, sent) in enumerate(shown):
-        angle = 2 * pi * place / len(shown) - pi / 2
-        across, down = cos(angle), sin(angle)
-        u, v = x + (mark.width / 2 - 36) * across, y + (mark.height / 2 - 30) * down
+    told = [
+        [bin_name(matrix, i), *[f"{a:,} in"] * (a > 0), *[f"{b:,} out"] * (b > 0)]
+        + [f"IPU {i // (matrix.ipu or 1)}"] * bool(matrix.ipu)
+        for i, a, b in shown
+    ]
+    wide, half = NAME * max((len(t) for t in sum(told, [])), default=0) + 6, -(-len(shown) // 2)
+    for place, ((which, received, sent), lines) in enumerate(zip(shown, told, strict=True)):
+        way, k = (-1, place) if place < half else (1, place - half)  # on the right, on the left
+        rows = half if way < 0 else len(shown) - half
+        v = mark.y + (k + 0.5) / rows * mark.height
+        edge = x - way * mark.width / 2
+        far, near = (edge + way * wide, v), (x - way * (NAME * len(own) / 2 + 8), y + (v - y) / 4)
+        across, down = near[0] - far[0], near[1] - far[1]
         both = 4.0 if received and sent else 0.0  # beside each other
+        if matrix.ipu and which // matrix.ipu != middle // matrix.ipu:
+            yield Outline(matrix.link, np.array((far, near)), False, LINK)
         for size, inward, shift in ((received, True, both), (sent, False, -both)):
             if size:
-                near, far = (x + 34 * across, y + 26 * down), (u - 34 * across, v - 26 * down)
+                part = shift / (across**2 + down**2) ** 0.5
                 ends = [
-                    (p[0] - shift * down, p[1] + shift * across)
+                    (p[0] - part * down, p[1] + part * across)
                     for p in ((far, near) if inward else (near, far))
                 ]
                 yield Stroke((ends[0], ends[1]), 1 + 2.5 * (size / most) ** 0.5, arrow=True)
-        yield Words(u, v, bin_name(matrix, which), 12, "middle")
-        text = " ".join([f"{received:,} in"] * (received > 0) + [f"{sent:,} out"] * (sent > 0))
-        yield Words(u, v + 13, text, 11, "middle", "soft")
-    yield Words(x, y + 5, bin_name(matrix, middle), 14, "middle")
+        for line, text in enumerate(lines):
+            up = v + 4 + 13 * (line - (len(lines) - 1) / 2)
+            anchor = "end" if way < 0 else "start"
+            yield Words(edge, up, text, 11 if line else 12, anchor, "soft" if line else "ink")
+    yield Words(x, y + 5, own, 14, "middle")
     if len(found) > len(shown):
         yield Words(
             mark.x + mark.width,

@@ -2,12 +2,14 @@
 took.
 
 A part folds and unfolds; what is folded keeps the sums of what is under it. Every number of cycles
-is modelled.
+is modelled. Of several IPUs, which work at the same time, a part has the cycles of the one that has
+most to do in it, and its share of that IPU's clock; the table has them all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -50,20 +52,26 @@ def program(report: Report) -> View:
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     places = all_places[:MOST_ROWS]
-    total = sum(root.cycles for root in walk.roots)
-    share = [place.cycles / total if total else 0.0 for place in places]
+    several, clocks = report.target.num_ipus > 1, _kinds(report, walk)
+    spent = {
+        p: [own.total() for own in clocks[id(p)]] if several else [p.cycles] for p in all_places
+    }
+    own = {place: max(cycles) for place, cycles in spent.items()}
+    total = report.total_cycles if several else sum(own[root] for root in walk.roots)
     cells: list[str] = []
-    for place, part in zip(places, share, strict=True):
-        cells += [f"{place.runs:,}", number(place.cycles), f"{100 * part:.1f} %"]
+    for place in places:
+        cells += [f"{place.runs:,}", number(own[place]), f"{100 * own[place] / (total or 1):.1f} %"]
+        cells[-2:-2] = [_whose(spent[place])] * several
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
     titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else p.title for p in places]
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
-    kinds = _kinds(report, walk)
+    kinds = {key: max(found, key=Counter.total) for key, found in clocks.items()}
     named = [
         code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)
     ]
+    columns = ("runs", *["longest on"] * several, "modelled cycles", "share")
     panels = Panels()
     tree = Tree(
         "tree",
@@ -72,7 +80,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         count=len(places),
         depth=depth,
         labels=tuple(label(title, 60) for title in titles),
-        columns=("runs", "modelled cycles", "share"),
+        columns=columns,
         cells=tuple(cells),
         open=opened,
         parts=_pieces([kinds[id(place)] for place in places], total),
@@ -85,32 +93,40 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         panels.notes.append(
             f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled."
         )
-    if report.target.num_ipus > 1 and total:
-        took = number(report.total_cycles)
+    if several and total:
         panels.notes.append(
-            f"IPUs work at the same time: the run takes {took} modelled cycles, its parts together "
-            "more."
+            "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
+            "it, and what share they are of that IPU's clock."
         )
     programs = counted(len(walk.roots), "program")
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
+    ipus = [f"IPU {ipu}" for ipu in range(report.target.num_ipus)] * several
     rows = tuple(
         (
             label(t, 60),
             f"{p.depth}",
-            *cells[3 * i : 3 * i + 3],
+            *cells[len(columns) * i : len(columns) * (i + 1)],
             *(number(kinds[id(p)][name]) for name in named),
+            *map(number, spent[p] if several else ()),
         )
         for i, (t, p) in enumerate(zip(titles, places, strict=True))
     )
     return panels.scene(
         "program",
         titled(report, f"{programs}, part by part"),
-        _sentence(walk, all_places, total),
+        _sentence(walk, all_places, total, spent),
         foot=10,
         codes=palette.PHASES,
         stills=(Still(programs, note, 0, 0, True),),
-        table=(("part", "depth", "runs", "modelled cycles", "share", *named), rows),
+        table=(("part", "depth", *columns, *named, *ipus), rows),
     )
+
+
+def _whose(cycles: Sequence[float]) -> str:
+    """Which IPU has most to do, or how many have."""
+    most = [ipu for ipu, own in enumerate(cycles) if own == max(cycles) > 0]
+    several = "all" if len(most) == len(cycles) else f"{len(most)} of {len(cycles)}" * bool(most)
+    return f"IPU {most[0]}" if len(most) == 1 else several
 
 
 def _opened(depth: Array, counts: Array) -> Array:
@@ -122,24 +138,32 @@ def _opened(depth: Array, counts: Array) -> Array:
     return opened
 
 
-def _kinds(report: Report, walk: Walk) -> dict[int, Counter[str]]:
-    """By the id of a place: the cycles of each kind of phase in it. Where the cycles of a step
-    depend on data, and the step stands at several places, each gets of every kind what it has of
-    all."""
-    ran, steps = report.executions.tolist() if report.num_steps else [], dict[int, Counter[str]]()
-    for step, times in enumerate(ran):
-        for phase in report.phases(step) if times else ():
-            steps.setdefault(report.profile.leaf(step).step, Counter())[phase.kind] += (
-                times * phase.cycles
-            )
-    found: dict[int, Counter[str]] = {}
+def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
+    """By the id of a place: of each IPU the cycles of each kind of phase in it. Where the cycles of
+    a step depend on data, and the step stands at several places, each gets of every kind what it
+    has of all."""
+    ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_ipus
+    steps: dict[int, list[Counter[str]]] = {}
+    whole = Counter[int]()
+    idle = report.overlap.idle
+    for step, times in ((n, many) for n, many in enumerate(ran) if many):
+        leaf = report.profile.leaf(step).step
+        whole[leaf] += times * report.step_cost(step).cycles
+        for ipu, clock in enumerate(steps.setdefault(leaf, [Counter() for _ in range(ipus)])):
+            # of a step of all it has its cycles only if it has a part in it
+            for phase in report.phases(step, ipu) if not idle[step, ipu] else ():
+                clock[phase.kind] += times * phase.cycles
+    found: dict[int, list[Counter[str]]] = {}
     # those within come first
     for place in reversed([place for root in walk.roots for place in root.walk()]):
-        whole = steps.get(place.node.step, Counter())
-        part = place.cycles / (whole.total() or 1)
-        found[id(place)] = Counter({kind: round(part * cycles) for kind, cycles in whole.items()})
+        part = place.cycles / (whole[place.node.step] or 1)
+        found[id(place)] = [
+            Counter({kind: round(part * cycles) for kind, cycles in clock.items()})
+            for clock in steps.get(place.node.step, [Counter()] * ipus)
+        ]
         for child in place.children:
-            found[id(place)].update(found[id(child)])
+            for clock, below in zip(found[id(place)], found[id(child)], strict=True):
+                clock.update(below)
     return found
 
 
@@ -151,16 +175,22 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-def _sentence(walk: Walk, places: list[WalkPlace], total: float) -> str:
+def _sentence(
+    walk: Walk, places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
+) -> str:
+    """`spent`: of each place its cycles, on each of several IPUs."""
     leaves = [place for place in places if place.node.step >= 0]
+    clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
+    ipu, several = clocks.index(max(clocks)), len(clocks) > 1
     text = (
         f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} "
-        "modelled cycles"
+        f"modelled cycles{f' on {len(clocks)} IPUs' * several}"
     )
     if not total:
         return f"{text}: nothing that takes time has run."
-    worst = max(leaves, key=lambda place: place.cycles)
+    worst = max(leaves, key=lambda place: spent[place][ipu])
+    most = f"most of those of IPU {ipu}, which has most to do," if several else "most of them"
     return (
-        f"{text}; most of them in {label(worst.title, 48)}: {number(worst.cycles)} in "
-        f"{counted(worst.runs, 'run')}, {100 * worst.cycles / total:.1f} %."
+        f"{text}; {most} in {label(worst.title, 48)}: {number(spent[worst][ipu])} in "
+        f"{counted(worst.runs, 'run')}, {100 * spent[worst][ipu] / total:.1f} %."
     )

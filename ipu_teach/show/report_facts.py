@@ -10,11 +10,12 @@ import numpy as np
 
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.phases import Phase
-from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import Report, Why
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.show.pack import pack
-from ipu_teach.show.palette import CAUSE
+from ipu_teach.show.palette import CAUSE, STATE
 from ipu_teach.show.scene import Box, Cells, Scene, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -52,7 +53,10 @@ def linked(
     parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
     names = [
-        m.name for m in marks if m.count == report.target.num_tiles and not getattr(m, "ends", ())
+        m.name
+        for m in marks
+        if m.count == report.target.num_tiles
+        and (getattr(m, "key", None) is not None or not getattr(m, "ends", ()))
     ]
     link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
     if parts is not None:
@@ -76,11 +80,47 @@ def linked(
     )
 
 
-def because(view: View, report: Report, why: Why | None) -> View:
-    """The view with the tiles of a chain of causes in one colour, at the step that it is about.
-    Raises `InvalidOptionError`."""
+At = int | str | None  # a superstep of the run, the name of a step, a kind of phase
+
+
+def frames_at(scene: Scene, report: Report, at: At) -> Array:
+    """bool[frames]: those that show superstep `at` of the run, a step of that name, or a phase of
+    that kind, of a scene whose groups are the supersteps, or of several IPUs the stretches."""
+    order, stills = report.step_numbers, [scene.stills[i] for i in scene.frames.tolist()]
+    ran = np.arange(len(order))
+    cuts = report.overlap.cuts if report.target.num_ipus > 1 else ran
+    if isinstance(at, str) and at in STATE:
+        return np.array([still.code == STATE[at] for still in stills])
+    if is_whole(at):
+        ran = ran[at : at + 1] if at >= 0 else ran[:0]
+    else:
+        known = np.unique(order).tolist() if isinstance(at, str) else []
+        ran = ran[np.isin(order, [n for n in known if report.step_cost(n).name == at])]
+    group = np.cumsum([still.first for still in stills]) - 1
+    return np.isin(group, np.searchsorted(cuts, ran, "right") - 1)
+
+
+def rests(scene: Scene, report: Report, at: At) -> Scene:
+    """The scene at rest in the longest frame that shows `at`; as it is, if that is None. Raises
+    `InvalidOptionError` if no frame does."""
+    if at is None:
+        return scene
+    chosen = frames_at(scene, report, at)
+    if not chosen.any():
+        names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
+        raise InvalidOptionError(f"""show.{scene.view}() was given at={shown(at)}, which the picture
+            does not show.
+            next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on, the name of a
+            step, or a kind of phase, say "exchange".""")
+    cycles = [scene.stills[i].cycles for i in scene.frames.tolist()]
+    return replace(scene, poster=int(np.argmax(np.where(chosen, cycles, -1))))
+
+
+def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
+    """The view at rest `at` some step, or with the tiles of a chain of causes in one colour, at the
+    step that it is about. Raises `InvalidOptionError`."""
     if why is None:
-        return view
+        return view if at is None else View(rests(view.scene, report, at))
     if not isinstance(why, Why):
         raise InvalidOptionError(f"""show.{view.scene.view}() was given why={shown(why)}, which is
             no chain of causes.
@@ -99,25 +139,15 @@ def because(view: View, report: Report, why: Why | None) -> View:
                 then,
             )
         stills.append(replace(still, cells=cells))
-    poster = scene.poster
-    at = np.flatnonzero(report.step_numbers == why.step)
-    begins = np.append(
-        np.flatnonzero([scene.stills[i].first for i in scene.frames.tolist()]), len(scene.frames)
-    )
-    if len(at) and at[0] + 1 < len(begins):  # the longest frame of its first superstep
-        poster = max(
-            range(*begins[at[0] : at[0] + 2].tolist()),
-            key=lambda f: scene.stills[int(scene.frames[f])].cycles,
-        )
     said = " ".join(
         [why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))]
     )
     notes = (*scene.notes, label(said, 2000))
-    return View(
-        replace(
-            scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), poster=poster, notes=notes
-        )
-    )
+    scene = replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), notes=notes)
+    ran = np.flatnonzero(report.step_numbers == why.step)[:1].tolist()
+    if at is None and ran and frames_at(scene, report, ran[0]).any():
+        at = ran[0]
+    return View(rests(scene, report, at))
 
 
 def model_of(report: object, call: str) -> CostModel:
@@ -154,15 +184,25 @@ def sorted_lanes(lanes: int, tiles: int, ipus: int = 1) -> str:
     )
 
 
+def slowest(busy: Array) -> tuple[str, bool]:
+    """(the tiles that are at it longest, whether there are several): "tile 3 and 49 more"."""
+    most = np.flatnonzero(busy == busy.max())
+    more = f" and {len(most) - 1:,} more" if len(most) > 1 else ""
+    return f"tile {most[0]}{more}", len(most) > 1
+
+
 def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
-    """Which tile a phase waits for, and what share of the time of the tiles that take part is
+    """Which tiles a phase waits for, and what share of the time of the tiles that take part is
     waiting."""
     assert phase.busy is not None
-    tile, waiting = int(np.argmax(phase.busy)), 1 - float(phase.busy[own].mean()) / phase.cycles
+    waiting = 1 - float(phase.busy[own].mean()) / phase.cycles
     if waiting < 0.0005:
         return "all tiles are equally fast"
-    share = f"{100 * waiting:.1f} % of the tiles' time is waiting"
-    return f"tile {tile} is the slowest, {number(phase.cycles)} modelled cycles; {share}"
+    who, several = slowest(phase.busy)
+    return (
+        f"{who} {'are' if several else 'is'} the slowest, {number(phase.cycles)} modelled cycles; "
+        f"{100 * waiting:.1f} % of the tiles' time in this phase is waiting"
+    )
 
 
 def ipus_at_work(report: Report, most: int = 8) -> str:

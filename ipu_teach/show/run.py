@@ -9,23 +9,23 @@ recorded elements; when it arrives is modelled: when its receiver has all that i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST as BY_HOST, Track as Recorded
 from ipu_teach.show import palette
-from ipu_teach.show.board import FOOT, value
-from ipu_teach.show.measures import BETWEEN, HEAD, LINE, ROW
+from ipu_teach.show.board import FOOT, Places, value
+from ipu_teach.show.measures import GUTTER, HEAD, LINE, ROW
 from ipu_teach.show.origins import Elements, Names, Step
-from ipu_teach.show.palette import STATE, STATES
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.palette import REST, STATE, STATES
+from ipu_teach.show.panels import LEFT, Panels
 from ipu_teach.show.report_facts import model_of, numbered, sources, titled, waited_for
 from ipu_teach.show.scene import (
     Board,
@@ -41,6 +41,7 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
+from ipu_teach.show.segments import parts
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -100,8 +101,13 @@ class _Maker:
         tiles = [
             recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks
         ]
-        self.held = np.unique(np.concatenate(tiles))
-        self.tiles = self.held[self.held >= 0][:MOST_TILES]
+        self.ipus, self.per_ipu = self.report.target.num_ipus, self.report.target.tiles_per_ipu
+        held = np.unique(np.concatenate(tiles))
+        self.held = held[held >= 0]
+        ipu = self.held // self.per_ipu
+        rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # within the IPU
+        self.most = max(1, MOST_TILES // self.ipus)
+        self.tiles = self.held[rank < self.most][:MOST_TILES]
         # by box and row
         counts = np.array(
             [[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()]
@@ -142,13 +148,21 @@ class _Maker:
         self.sources: dict[str, int] = {}
         # by still: whether tiles send to tiles in it, and bytes of its messages
         self.moved: dict[int, tuple[bool, int]] = {}
+        # By still: which step it is, of those that a Repeat runs. And how much of the time of the
+        # run each recorded step is.
+        self.rounds: dict[int, int] = {}
+        profile = self.report.profile
+        nodes = [node for program in profile.programs for _, node in program.walk()]
+        loops = [node for node in nodes if node.kind.startswith("Repeat")]
+        self.repeated = {below.step for node in loops for _, below in node.walk()}
+        self.gains = self._gains()
         # What the host wrote before the first step stands there when it begins.
         self.begins = int(recording.steps[0] == BY_HOST)
 
     def scene(self, most: int) -> Scene:
-        frames, changed_in, whole = self._frames(most)
+        frames, changed_in, whole, clock = self._frames(most)
         numbers = self._numbers(changed_in)
-        bounds, ramp = _ramp(numbers.texts)
+        spans, bounds, ramp = self._ramp(numbers)
         middle = len(frames) // 2  # of beats that move as much, the one nearest to it
         poster = max(
             range(len(frames)),
@@ -159,21 +173,21 @@ class _Maker:
         across = min(
             len(self.tiles), 2 if len(self.tiles) <= 4 else 4 if len(self.tiles) <= 16 else 8
         )
-        high = HEAD + ROW * len(self.tracks) + FOOT
-        board_high = -(-len(self.tiles) // across) * (high + BETWEEN) - BETWEEN
         tensors = " and ".join(dict.fromkeys(self.titles))
         rims = tuple(
-            replace(rim, name=f"{label(name, 24)} (its rim)")
-            for name, rim in zip(self.titles, palette.RIMS, strict=False)
+            replace(rim, name=f"{label(name, 24)} (its rim), {span}")
+            for name, span, rim in zip(self.titles, spans, palette.RIMS, strict=False)
         )
         codes = (*BEATS, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
+        edge = 456 + GUTTER * (self.ipus > 1)
         board = Board(
             "board",
             counted(len(self.tiles), "tile"),
+            width=edge - LEFT,
             count=len(self.box),
             tiles=tuple(self.tiles.tolist()),
             across=across,
-            high=high,
+            high=HEAD + ROW * len(self.tracks) + FOOT,
             per=tuple(self.per.tolist()),
             box=self.box,
             row=self.row,
@@ -188,12 +202,14 @@ class _Maker:
             steps=STEPS,
             unwritten=UNWRITTEN,
             focus=focus,
+            block=self.per_ipu if self.ipus > 1 else 0,
         )
+        board_high = Places(board).tall
         panels, tall = Panels(), max(board_high, 200.0)
-        panels.put(board, right=456, high=board_high)
+        panels.put(board, right=edge, high=board_high)
         panels.put(
             Detail("detail", of="board"),
-            left=480,
+            left=edge + 24,
             high=min(tall, LINE * int(np.bincount(self.box).max()) + 4),
         )
         panels.marks.append(Flows("messages", "board"))
@@ -215,13 +231,29 @@ class _Maker:
             poster=poster,
             sources=tuple(self.sources),
             numbers={"board": numbers},
+            data={"rounds": self.rounds},
+            clock=clock if self.ipus > 1 else None,
         )
 
     # Frames
 
-    def _frames(self, most: int) -> tuple[Array, dict[int, int], int]:
+    def _gains(self) -> list[int]:
+        """By how much each recorded step makes the run longer: what an IPU does while another is at
+        work for longer does not."""
+        cuts, clocks = set(self.report.overlap.cuts.tolist()), [0] * self.ipus
+        found, at = [], self.recording.first
+        for step in self.recording.steps:
+            before = max(clocks)
+            if step != BY_HOST:
+                clocks = [before] * self.ipus if at in cuts else clocks
+                parts(self.report, step, clocks)
+                at += 1
+            found.append(max(clocks) - before)
+        return found
+
+    def _frames(self, most: int) -> tuple[Array, dict[int, int], int, Array]:
         """(the still of each beat, by the place of a step in the recording the frame of its change,
-        supersteps shown).
+        supersteps shown, when each beat begins and the end).
 
         As many supersteps as change at most so many cells.
         """
@@ -236,6 +268,7 @@ class _Maker:
                 changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
+        lasts: list[int] = []  # by frame; of a step that overlaps with others its last beats count
         changed_in: dict[int, int] = {}
         whole = 0
         for place, step in enumerate(self.recording.steps[self.begins :], self.begins):
@@ -246,11 +279,15 @@ class _Maker:
             if frames and (most < 0 or len(frames) + len(phases) + 1 > MOST_FRAMES):
                 break
             frames += phases
+            left = self.gains[place] - np.cumsum([self.stills[i].cycles for i in phases[::-1]])
+            left = np.append(self.gains[place], np.maximum(left, 0))
+            lasts += (-np.diff(left)[::-1]).tolist()
             if changing[place] or not phases:
                 changed_in[place] = len(frames)
                 frames.append(change)
+                lasts.append(0)
             whole += step != BY_HOST
-        return np.array(frames, np.int64), changed_in, whole
+        return np.array(frames), changed_in, whole, np.cumsum([0, *lasts])
 
     def _kind(self, step: int) -> tuple[list[int], int]:
         """The stills of a step: of its phases, and of the change after them."""
@@ -265,18 +302,23 @@ class _Maker:
             self.elements.step(step, self.report.profile.steps[step].compute_set),
         )
         name, source = label(f"{cost.kind} {cost.name}".strip(), 48), self._source(step)
+        leaf = self.report.profile.leaf(step).step
+        self.rounds |= {first: leaf} if leaf in self.repeated else {}
+        takes = self.report.overlap.lasts[step] > 0
+        own = np.repeat(takes | ~takes.any(), self.per_ipu)  # the tiles whose IPU takes part
         for phase in self.report.phases(step):
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:
-                note = waited_for(phase)
+                note = waited_for(phase, own)
             if phase.exchange >= 0:
                 note = f"{cost.exchange[phase.exchange].total:,} bytes arrive; {note}"
             messages = tuple(self._messages(phase, does))
             self.moved[len(self.stills)] = (
-                phase.kind == EXCHANGE and bool(messages),
+                phase.kind in (EXCHANGE, LINKS) and bool(messages),
                 sum(m.size for m in messages),
             )
-            busy = phase.cycles if phase.busy is None else phase.busy[self.tiles]
+            busy = np.where(own, phase.cycles if phase.busy is None else phase.busy, phase.cycles)
+            code = np.where(own, STATE[phase.kind], STATES.index(REST))
             self.stills.append(
                 Still(
                     f"{phase.kind}: {name}",
@@ -284,10 +326,10 @@ class _Maker:
                     STATE[phase.kind],
                     phase.cycles,
                     len(self.stills) == first,
-                    {"board": (STATE[phase.kind], busy, WAIT)},
+                    {"board": (code[self.tiles], busy[self.tiles], WAIT)},
                     flows={"messages": messages} if messages else {},
                     source=source,
-                    at=0.5 if messages else 1,
+                    at=0.9 if messages else 1,
                     touches={"board": (self._drawn(does.reads), self._drawn(does.writes))}
                     if phase.kind == COMPUTE
                     else {},
@@ -311,28 +353,31 @@ class _Maker:
 
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
         """What is under way in a phase: a message for each pair of tiles, with the cells that it
-        carries."""
+        carries; between IPUs one for each two of them, from first box to first box."""
         if phase.kind == HOST:
             under_way = [(does.comes or does.goes, does.after)]
-        elif phase.kind == EXCHANGE and not does.by_host:
-            under_way = (
-                [(does.goes, True)]
-                if phase.exchange
-                else [(does.comes, does.after), (does.copied, True)]
-            )
+        elif phase.kind in (EXCHANGE, LINKS) and not does.by_host:
+            first, last = [(does.comes, does.after), (does.copied, True)], [(does.goes, True)]
+            under_way = first + last if phase.kind == LINKS else last if phase.exchange else first
         else:
             return
-        boxes = {tile: box for box, tile in enumerate(self.tiles.tolist())} | {BY_HOST: BY_HOST}
-        for ((source, to), cells), after in (
-            (one, after) for crossing, after in under_way for one in crossing.items()
-        ):
-            seen = self._drawn(cells)
-            if source in boxes and to in boxes and len(seen):
-                end = phase.cycles if phase.busy is None else int(phase.busy[to])
-                size = int(self.size[cells].sum())
-                yield Message(
-                    boxes[source], np.array([boxes[to]]), size, 0, end, seen, len(cells), after
-                )
+        tiles = self.tiles.tolist()
+        boxes = {tile: box for box, tile in enumerate(tiles)} | {BY_HOST: BY_HOST}
+        firsts = {tile // self.per_ipu: boxes[tile] for tile in reversed(tiles)}
+        found: dict[tuple[int, int, bool], list[Array]] = defaultdict(list)
+        for crossing, after in under_way:
+            for ends, cells in crossing.items():
+                ipus = [tile // self.per_ipu for tile in ends]
+                links = min(ends) >= 0 and ipus[0] != ipus[1]
+                a, b = map(firsts.get, ipus) if links else map(boxes.get, ends)
+                if a is not None and b is not None and links == (phase.kind == LINKS):
+                    found[a, b, after].append(cells)
+        for (source, to, after), some in found.items():
+            cells = np.concatenate(some)
+            seen, size = self._drawn(cells), int(self.size[cells].sum())
+            if len(seen) or phase.kind == LINKS:
+                end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
+                yield Message(source, np.array([to]), size, 0, end, seen, len(cells), after)
 
     def _drawn(self, elements: Array) -> Array:
         """The cells of those elements that are drawn."""
@@ -392,6 +437,34 @@ class _Maker:
         frame, changed, value = found[np.lexsort((found[:, 1], found[:, 0]))].T
         return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value)
 
+    def _ramp(
+        self, numbers: CellTexts
+    ) -> tuple[list[str], tuple[tuple[float, ...], ...], tuple[palette.Code, ...]]:
+        """(from where to where the values of each tensor go, the bounds between its steps, a code
+        for each step). Each tensor has a scale of its own; with values below zero near it is white.
+        """
+        cells = np.append(np.arange(len(self.row)), numbers.cell)
+        values = np.array([value(text) for text in numbers.texts])
+        values = values[np.append(numbers.first, numbers.value)]
+        some = [
+            values[(self.row[cells] == row) & np.isfinite(values)] for row in range(len(self.own))
+        ]
+        ends = [(float(own.min()), float(own.max())) if len(own) else (0.0, 0.0) for own in some]
+        spans = [f"{low:,.6g} to {high:,.6g}" for low, high in ends]
+        if min(low for low, _ in ends) < 0:
+            sides = np.array([-5, -3, -1, 1, 3, 5]) / 7
+            edges = [(max(-low, high) or 1) * sides for low, high in ends]
+            colours = (*palette.BELOW, *palette.NEAR_ZERO, *palette.ABOVE)
+            words = ["far below 0", "below 0", "just below 0", "near 0"]
+            words += ["just above 0", "above 0", "far above 0"]
+        else:
+            edges = [low + (high - low or 1) * np.arange(1, 4) / 4 for low, high in ends]
+            colours = (*palette.NEAR_ZERO, *palette.ABOVE)
+            words = ["lowest quarter of its tensor", "second", "third", "highest quarter"]
+        bounds = tuple(tuple(float(f"{e:.6g}") for e in own.tolist()) for own in edges)
+        ramp = (replace(colour, name=name) for colour, name in zip(colours, words, strict=True))
+        return spans, bounds, tuple(ramp)
+
     # Words
 
     def _notes(self, whole: int) -> tuple[str, ...]:
@@ -415,14 +488,19 @@ class _Maker:
             notes.append(
                 f"{counted(self.recording.first, 'superstep')} ran before the recording began."
             )
-        drawn, tiles = len(self.box), int(np.count_nonzero(self.held >= 0))
+        if self.ipus > 1:
+            notes.append(
+                "The IPUs go through steps of their own at the same time. Here one plays after the "
+                "other; in the strip each has what it makes the run longer."
+            )
+        drawn, tiles, each = len(self.box), len(self.held), " of each IPU" * (self.ipus > 1)
         if self.left.any():
             notes.append(
                 f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn."
             )
         if tiles > len(self.tiles):
             notes.append(
-                f"Of {tiles:,} tiles that hold some of it the first {len(self.tiles):,} are drawn."
+                f"Of {tiles:,} tiles that hold some of it the first {self.most}{each} are drawn."
             )
         return tuple(notes)
 
@@ -431,13 +509,11 @@ class _Maker:
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
         ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
         changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
-        often = Counter(self.recording.steps)
-        cycles = sum(
-            n * self.report.step_cost(step).cycles for step, n in often.items() if step != BY_HOST
-        )
+        on = f" of {self.ipus} IPUs" * (self.ipus > 1)
         return (
             f"The numbers of {tensors} in {counted(ran, 'superstep')} on "
-            f"{counted(self.report.target.num_tiles, 'tile')}, {number(cycles)} modelled cycles. "
+            f"{counted(self.report.target.num_tiles, 'tile')}{on}, {number(sum(self.gains))} "
+            "modelled cycles. "
             f"The picture has {changes} of {elements}.{span}"
         )
 
@@ -455,32 +531,3 @@ class _Maker:
                 (f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}", element, old, now[cell])
             )
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)
-
-
-def _ramp(texts: tuple[str, ...]) -> tuple[tuple[float, ...], tuple[palette.Code, ...]]:
-    """(the bounds between the steps of values, a code for each step). With values on both sides of
-    zero it is near white."""
-    known = [found for found in map(value, texts) if np.isfinite(found)]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-    largest = max(-low, high)
-    if low < 0 < high:
-        edges, colours = (
-            largest * np.array([-5, -3, -1, 1, 3, 5]) / 7,
-            (*palette.BELOW, *palette.NEAR_ZERO, *palette.ABOVE),
-        )
-    else:
-        edges = low + (high - low) * np.arange(1, 4) / 4
-        colours = (
-            (*palette.NEAR_ZERO, *palette.ABOVE)
-            if low >= 0
-            else (*palette.BELOW, *palette.NEAR_ZERO)
-        )
-    bounds = (
-        tuple(dict.fromkeys(float(f"{edge:.3g}") for edge in edges.tolist())) if low < high else ()
-    )
-    words = [f"{bound:,.10g}" for bound in bounds]
-    names = [f"from {a} to {b}" for a, b in zip(words, words[1:], strict=False)]
-    names = [f"below {words[0]}", *names, f"{words[-1]} and more"] if words else [f"{low:.6g}"]
-    return bounds, tuple(
-        replace(colour, name=name) for colour, name in zip(colours, names, strict=False)
-    )

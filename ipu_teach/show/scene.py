@@ -71,7 +71,8 @@ class Rows(Placed):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cells(Placed):
-    """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row.
+    """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row and
+    `gap` cells apart; `names`, if given, stand above the blocks.
 
     `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second
     key, which marks the partner in another group, such as the same element in another view.
@@ -84,6 +85,8 @@ class Cells(Placed):
     count: int
     block: int
     across: int = 1
+    gap: float = GAP
+    names: tuple[str, ...] = ()
     key: Array | None = None
     same: Array | None = None
     labels: tuple[str, ...] = ()
@@ -94,8 +97,8 @@ class Cells(Placed):
         """(x, y) of the upper left corner of each cell."""
         block, within = numbers // self.block, numbers % self.block
         rows = -(-self.block // self.columns)
-        x = within % self.columns + block % self.across * (self.columns + GAP)
-        y = within // self.columns + block // self.across * (rows + GAP)
+        x = within % self.columns + block % self.across * (self.columns + self.gap)
+        y = within // self.columns + block // self.across * (rows + self.gap)
         return self.x + x * self.side, self.y + y * self.side
 
 
@@ -163,7 +166,7 @@ class Flame(Rows):
     `first[i]` until `last[i]` begins.
 
     With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`,
-    its colour `code[i]`. Rows are `pitch` high.
+    its colour `code[i]`. Rows are `pitch` high, and `rows` stand beside them. `span` as for `Tape`.
     """
 
     first: Array
@@ -172,6 +175,8 @@ class Flame(Rows):
     names: tuple[str, ...]
     code: Array
     timed: bool = False
+    rows: tuple[str, ...] = ()
+    span: float = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,12 +185,14 @@ class Tape(Box):
     width that it lasts.
 
     Frames without one are no part of it. `span`, if not 0, is the cycles that the width stands for;
-    `ends` as for `Lanes`.
+    `ends` as for `Lanes`. `named`, if not 0: so far above it stand the names of its steps, and the
+    heading above them.
     """
 
     labels: tuple[str, ...] = ()
     span: float = 0
     ends: tuple[str, ...] = ()
+    named: float = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,13 +311,16 @@ class Matrix(Box):
 
     `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every
     column sends, which is drawn above it, and the second what every row receives, beside it.
-    `ticks` are the first tiles at equal distances.
+    `ticks` are the first tiles at equal distances, or of several IPUs their numbers; then `ipu`
+    rows are those of one, and `link` is the code of what goes from one to another.
     """
 
     bins: int
     tiles: int
     each: int
     ticks: tuple[str, ...]
+    ipu: int = 0
+    link: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -330,9 +340,10 @@ class Board(Box):
     Box b is tile `tiles[b]`. Cell i stands in box `box[i]`, in its row `row[i]` (of one tensor,
     whose rim has the code `rims[row]`), at place `place[i]` of at most `per[row]`. It is element
     `index[i]` of `names[named[i]]`, flat in `shapes`. `left` (boxes x rows): elements of a row that
-    are not drawn. A value has the code `steps` + how many of `bounds` are not above it; what is not
-    written has the code `unwritten`, and NaN the one after. `focus`: the cell that is meant if none
-    is chosen.
+    are not drawn. A value has the code `steps` + how many of its row's `bounds` are not above it;
+    what is not written has the code `unwritten`, and NaN the one after. `focus`: the cell that is
+    meant if none is chosen. `block`: the tiles of an IPU, or 0 if there is but one; of several each
+    begins a row of boxes, below its name.
     """
 
     tiles: tuple[int, ...]
@@ -348,10 +359,20 @@ class Board(Box):
     shapes: tuple[tuple[int, ...], ...]
     rims: tuple[int, ...]
     left: Array
-    bounds: tuple[float, ...]
+    bounds: tuple[tuple[float, ...], ...]
     steps: int
     unwritten: int
     focus: int
+    block: int = 0
+
+    def ipu(self, box: int) -> int:
+        """On which IPU a box is; the host, box -1, is on none."""
+        return self.tiles[box] // self.block if self.block and box >= 0 else -1
+
+    def link(self, message: Message) -> bool:
+        """Whether a message goes from one IPU to another."""
+        ends = self.ipu(message.source), self.ipu(int(message.receivers[0]))
+        return -1 not in ends and ends[0] != ends[1]
 
     def element(self, name: int, index: int) -> str:
         """An element by its name: u[3, 4]."""
@@ -494,7 +515,9 @@ class Scene:
     `poster` is the frame that stands for the whole. `notes` say what was left out or put together.
     `group` is what a sequence of frames up to the next `first` one is called. `sources` are texts
     of several lines, shown below. `data` is what the scripts of a view need besides, by name:
-    "link" says by what views of one report follow each other.
+    "link" says by what views of one report follow each other, "window" from which frame to which a
+    part is shown of an axis of time. `clock`, where frames overlap in
+    time: when each begins, and the end.
     """
 
     view: str
@@ -514,6 +537,13 @@ class Scene:
     sources: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     numbers: Mapping[str, CellTexts] = field(default_factory=dict)
+    clock: Array | None = None
+
+    @cached_property
+    def begins(self) -> Array:
+        """float[frames + 1]: when each frame begins, and the end."""
+        cycles = np.array([still.cycles for still in self.stills])[self.frames]
+        return np.append(0.0, np.cumsum(cycles)) if self.clock is None else self.clock
 
     @cached_property
     def legend(self) -> list[int]:
@@ -532,11 +562,12 @@ class Scene:
             for picture in mark.pictures if isinstance(mark, Painted) else ():
                 found |= colours_of(picture)[0]
             found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
+            found |= {mark.link} if isinstance(mark, Matrix) else set()
             if isinstance(mark, Board):
                 found |= {
                     *mark.rims,
                     mark.unwritten,
-                    *range(mark.steps, mark.steps + len(mark.bounds) + 1),
+                    *range(mark.steps, mark.steps + max(map(len, mark.bounds)) + 1),
                 }
                 nan = any(text == "nan" for text in self.numbers[mark.name].texts)
                 found |= {mark.unwritten + 1} if nan else set()
@@ -565,6 +596,8 @@ class Scene:
         }
         if shapes.all:
             data["shapes"] = shapes.all
+        if self.clock is not None:
+            data["clock"] = pack(self.clock)
         if self.sources:
             data["sources"] = self.sources
         if self.numbers:

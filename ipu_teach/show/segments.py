@@ -13,8 +13,11 @@ import numpy as np
 
 from ipu_teach.cost.phases import Phase
 from ipu_teach.report import Report
+from ipu_teach.show.panels import ENDS
 from ipu_teach.show.scene import Bar, Drawing, quantiles
 from ipu_teach.types import Array
+
+MOST_ENDS = 8  # IPUs with their number beside their lanes
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,32 @@ class Segment:
     def last(self) -> int:
         """The IPU that the others wait for: of several the lowest."""
         return self.ends.index(self.cycles)
+
+    def lasts(self, part: IPUStep) -> bool:
+        """Whether a part of it is done by the last, or by all."""
+        return part.ipu in (None, self.last)
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """A phase of a stretch, which the tiles `own` (bool[tiles]) begin at `start`."""
+
+    part: IPUStep
+    phase: Phase
+    start: int
+    own: Array
+
+
+def spans(report: Report, stretch: Segment) -> list[Span]:
+    """The phases of a stretch."""
+    target, found = report.target, list[Span]()
+    ipu = np.arange(target.num_tiles) // target.tiles_per_ipu
+    for part in stretch.parts:
+        own, start = (ipu == part.ipu) | (part.ipu is None), part.start
+        for phase in report.phases(part.step, part.ipu):
+            found.append(Span(part, phase, start, own))
+            start += phase.cycles
+    return found
 
 
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
@@ -88,13 +117,17 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
 
 class LanesOf:
     """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
-    which share its tiles."""
+    which share its tiles; with `count` so many, a multiple of the IPUs, sorted all the same.
+    `ends` are words beside them: of several IPUs the number of each, as far as there is room."""
 
-    def __init__(self, report: Report, most: int) -> None:
+    def __init__(self, report: Report, most: int, count: int = 0) -> None:
         self.tiles, self.ipus = report.target.num_tiles, report.target.num_ipus
         self.per_ipu = min(report.target.tiles_per_ipu, max(1, most // self.ipus))
+        self.per_ipu = count // self.ipus if count else self.per_ipu
         self.count = self.per_ipu * self.ipus
-        self.is_sorted = self.count < self.tiles
+        self.is_sorted = self.count < self.tiles or count > 0
+        numbers = range(self.ipus) if self.ipus <= MOST_ENDS else (0, self.ipus - 1)
+        self.ends = tuple(f"IPU {ipu}" for ipu in numbers) if self.ipus > 1 else ENDS
         self._ipu = np.repeat(np.arange(self.ipus), self.per_ipu)
 
     def of(self, per_tile: Array) -> Array:
@@ -111,13 +144,8 @@ class LanesOf:
         """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is
         the whole of it."""
         bars: list[Bar] = []
-        for part in stretch.parts:
-            start = part.start
-            for phase in report.phases(part.step, part.ipu):
-                bars += self._bars(
-                    phase, part.ipu, start, codes, wait, part.ipu in (None, stretch.last)
-                )
-                start += phase.cycles
+        for span in spans(report, stretch):
+            bars += self._bars(span, codes, wait, stretch.lasts(span.part))
         for ipu, end in enumerate(stretch.ends if self.ipus > 1 else ()):
             if end < stretch.cycles:
                 bars.append(
@@ -125,15 +153,8 @@ class LanesOf:
                 )
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
-    def _bars(
-        self,
-        phase: Phase,
-        ipu: int | None,
-        start: int,
-        codes: dict[str, int],
-        wait: int,
-        whole: bool,
-    ) -> list[Bar]:
+    def _bars(self, span: Span, codes: dict[str, int], wait: int, whole: bool) -> list[Bar]:
+        phase, start, ipu = span.phase, span.start, span.part.ipu
         code, end = codes[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
         if ipu is None:

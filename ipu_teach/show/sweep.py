@@ -19,6 +19,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import checked
 from ipu_teach.show.scene import Painted, Scene, Still, label, number
+from ipu_teach.show.shapes import LETTER
 from ipu_teach.show.trend import trend
 from ipu_teach.show.view import View
 from ipu_teach.sweeps import Sweep
@@ -32,7 +33,7 @@ PARTS = {
     "host exchange": palette.HOST,
     "sync and waiting": palette.WAIT.lettered("W", "sync and waiting"),
 }
-MOST = 64
+MOST, FEW = 64, 6  # of fewer runs none is cut
 WIDE, HIGH = 652.0, 190.0  # of the picture
 
 # its value on the axis, its name, and what it took; None: it does not fit
@@ -128,22 +129,44 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
         told[i] = (
             f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
         )
-    quick, slow = (f"{runs[i][1]}, {rows[i][1]}" for i in (best, worst))
+    others = [(i, int((times == times[i]).sum()) - 1) for i in (best, worst)]  # that are equal
+    quick, slow = (runs[i][1] + f" and {n:,} more" * (n > 0) + f", {rows[i][1]}" for i, n in others)
     ratio = f", {times[worst] / times[best]:.2f} times as {verb}" if times[best] else ""
     note = (
         f"{least} {quick} {unit}; {most} {slow}{ratio}" if said else f"each {rows[best][1]} {unit}"
     )
     # Heights are whole numbers: those of reports their cycles, others ten thousandths of the
-    # largest.
+    # largest that is not cut.
     longest = float(times[worst])
-    top, scale = _above(longest), 1 if reports else 10_000 / (longest or 1)
+    # of several, those far above the others are cut, so that these can be told apart
+    near = times[times <= 3 * np.median(times[ran])].max()
+    tall = longest if longest <= 2 * near or len(ran) < FEW else float(near)
+    top, scale = _above(tall), 1 if reports else 10_000 / (tall or 1)
     heights = np.where(times < 0, -1, np.round(times * scale)).astype(np.int64)
-    marked = {i: f"{word}, {rows[i][1]}" for i, word in said.items()}
+    pitch, cut = WIDE / len(runs), {i for i in ran if times[i] > top}
+    # all figures, if there is room for them
+    every = pitch > LETTER * max(len(rows[i][1]) for i in ran)
+    marked = {
+        i: (f"{said[i]}, " if i in said else "") + rows[i][1] + ", cut" * (i in cut)
+        for i in dict.fromkeys((*said, *cut, *(ran if every else ())))
+    }
     bars, values = {i: parts[:, i] for i in some}, [value for value, *_ in runs]
-    head, axis = "the line: whole runs" if some else "", f"to {_figure(top)} {unit}"
-    panels, pitch = Panels(), WIDE / len(runs)
+    axis = f"to {_figure(top)} {unit}" + ", more is cut" * bool(cut)
+    head = "the line: whole runs" if some else ""
+    # what as many times the tiles should take
+    tiles = np.array([r.target.num_tiles for r in reports.values()])
+    ideal: Array | None = None
+    if len(reports) == len(ran) and len(set(tiles.tolist())) > 1:
+        ideal = np.zeros(len(runs))
+        ideal[ran] = times[ran[0]] * tiles[0] / tiles
+        notes += ("The pale line is the ideal: n times the tiles, 1/n of the time.",)
+        note += f"; ideal, 1/n from {runs[ran[0]][1]}: {_figure(round(ideal[best]))}"
+        rows = [(*row, _figure(round(ideal[i])) if i in ran else "") for i, row in enumerate(rows)]
+    panels = Panels()
     places = np.array([(i * pitch, 0, pitch, HIGH + 18) for i in range(len(runs))])
-    shapes = trend(heights, top * scale, bars, values, marked, WIDE, HIGH, axis, parameter)
+    shapes = trend(
+        heights, top * scale, bars, values, marked, WIDE, HIGH, axis, parameter, said, ideal
+    )
     panels.put(
         Painted(
             "runs",
@@ -158,10 +181,9 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
         ),
         left=34,
     )
-    columns, title = (
-        ("run", unit, *(PARTS if some else ())),
-        f"{counted(len(runs), 'run')} side by side",
-    )
+    columns = ("run", unit, *PARTS) if some else ("run", unit)
+    columns += ("ideal, 1/n",) * (ideal is not None)
+    title = f"{counted(len(runs), 'run')} side by side"
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, tuple(row[: len(columns)] for row in rows)
     still, codes = (

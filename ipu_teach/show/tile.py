@@ -21,7 +21,7 @@ from ipu_teach.cost.schedule import shared_out
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.code import CODES, COLUMNS, PART, Row, line_rows, row, tree, why
+from ipu_teach.show.code import CODES, COLUMNS, PART, CodeRow, line_rows, row, tree, why
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import linked, model_of, titled
@@ -43,7 +43,8 @@ BASE = (
     *palette.MEMORY.values(),
     palette.GAPS,
 )
-HUES = [palette.HUES[i] for i in (1, 3, 4, 0, 5)]  # of codelets, as far as they go
+# of codelets, as far as they go: none is that of a line or of a phase
+HUES = [palette.HUES[1], *(palette.RIMS[i] for i in (1, 2, 4, 5))]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
 )
@@ -323,19 +324,18 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     return texts, np.array([BASE.index(code) for code in codes]), np.array(sizes)
 
 
-def _code(model: CostModel, used: list[Any], held: list[Held]) -> list[Row]:
+def _code(model: CostModel, used: list[Any], held: list[Held]) -> list[CodeRow]:
     """The codelets of the tile that take longest, each by that of its vertices which does."""
     worst = [
         max((one for one in held if one.group.table.codelet is c), key=lambda one: one.cycles)
         for c in used
     ]
-    rows: list[Row] = []
+    rows: list[CodeRow] = []
     for one in sorted(worst, key=lambda one: -one.cycles)[:MOST_CODELETS]:
         codelet, lines = one.group.table.codelet, line_cycles(one.group, one.row, model.target)
         total = max(0, one.cycles) // (1 if one.worker < 0 else model.target.num_worker_contexts)
         rows.append(row(0, f"{codelet.__name__}, vertex {one.number}", 1, total, total, PART))
-        counted_ = [
-            each for each in line_rows(lines, start_of(codelet, model.target), total) if each[0] < 2
-        ]  # show.code has more
+        each = line_rows(codelet, lines, start_of(codelet, model.target), total)
+        counted_ = [one for one in each if one[0] < 2 and any(one[2])]  # show.code has more
         rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
     return rows

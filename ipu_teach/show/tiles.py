@@ -7,7 +7,9 @@ elements; in two views of one variable the same element lights in both.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
 from ipu_teach.graph.tile_map import union
 from ipu_teach.show import palette
+from ipu_teach.show.measures import GAP
 from ipu_teach.show.panels import Panels, grid
 from ipu_teach.show.scene import (
     WIDTH,
@@ -31,12 +34,15 @@ from ipu_teach.show.scene import (
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-REST, NOWHERE, BYTES = range(3)  # the codes before those of the tiles
-MOST_LANES = 64  # more tiles are sorted
+EMPTY, NOWHERE, BYTES = range(3)  # the codes before those of the tiles
+MOST_LANES, MOST_NAMED = 64, 20  # more tiles are sorted; have no room for their numbers
 MOST_ACROSS = 64  # cells in a row, and rows, of elements; beyond that one cell stands for several
+MOST_SHEETS = 1024
+FEW = 4  # elements at the most in a last dimension that is taken for channels
 LINE = 32  # elements of a one-dimensional tensor in a row of the picture
 LARGEST = 36.0  # side of a cell
 PANEL_HEIGHT = 230.0
+_NOTHING = replace(palette.REST, name="tiles without any of it", listed=True)
 TILES = 190.0  # side of the square that holds the tiles
 
 
@@ -44,10 +50,12 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     """Where the elements of `tensor` live, and beside it those of `other`, say another view of the
     same variable.
 
-    A tensor of several dimensions is drawn with its last one across and the others down, one of one
-    dimension in rows of 32. More than 64 by 64 elements are drawn several to a cell, which shows
-    the tile of the first. Raises `InvalidOptionError` for something that is no tensor, is empty, or
-    belongs to another graph than the first.
+    A tensor of one dimension is drawn in rows of 32, one of two with the last across. One of more
+    is sheets of its last two dimensions, those of the dimension before (channels) side by side; if
+    the last has at most 4 elements and fewer than each of the two before, it is the channels. More
+    than 64 by 64 elements are drawn several to a cell, which shows the tile of the first. Raises
+    `InvalidOptionError` for something that is no tensor, is empty, or belongs to another graph than
+    the first.
     """
     shown_ = [tensor] if other is None else [tensor, other]
     for one in shown_:
@@ -74,23 +82,23 @@ def _scene(tensors: list[Tensor]) -> Scene:
     for which, tensor in enumerate(tensors):
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
-        channels[cells.name] = (_code(where, each), 1, REST)
+        channels[cells.name] = _still(_code(where, each))
     panels.below(34)
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
-    held = np.where(sizes > 0, _code(numbers, each), REST)
+    held = np.where(sizes > 0, _code(numbers, each), EMPTY)
     say, values = "tile {i}: {bytes} bytes", {"bytes": sizes}
     panels.put(grid("tiles", target, TILES, largest=LARGEST, key=numbers, say=say, values=values))
     most, heading = int(sizes.max()), "bytes, tile by tile"
     if target.num_tiles <= MOST_LANES:
-        lanes = Lanes("bytes", heading, count=target.num_tiles, key=numbers)
-        drawing = Drawing(most, (Bar(_code(numbers, each), 0, sizes, most),), "bytes")
+        first_and_last = ("IPU 0", f"IPU {target.num_ipus - 1}")
+        ends = first_and_last * (target.num_ipus > 1 and target.num_tiles > MOST_NAMED)
+        lanes = Lanes("bytes", heading, count=target.num_tiles, key=numbers, ends=ends)
+        drawing = Drawing(most, (Bar(held, 0, sizes, most),), "bytes")
     else:
         ranked, ends = quantiles(sizes, MOST_LANES), ("fullest", "emptiest")
-        heading, ranks = (
-            "bytes of a tile, fullest first",
-            "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile",
-        )
+        heading = "bytes of a tile, fullest first"
+        ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
         lanes = Lanes(
             "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
         )
@@ -100,22 +108,11 @@ def _scene(tensors: list[Tensor]) -> Scene:
             f"{number(target.num_tiles / MOST_LANES)} to a lane."
         )
     panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
-    still = Still(
-        " and ".join(_words(t) for t in tensors),
-        _note(sizes),
-        REST,
-        0,
-        True,
-        {**channels, "tiles": (held, 1, REST)},
-        panels.lanes,
-        values=values,
-        say=say,
-    )
-    title = (
-        "Where "
-        + " and ".join(_name(t) for t in tensors)
-        + (" lives" if len(tensors) == 1 else " live")
-    )
+    words, cells_ = " and ".join(map(_words, tensors)), {**channels, "tiles": _still(held)}
+    shown_: dict[str, Any] = {"values": values, "say": say}
+    still = Still(words, _note(sizes), int(held[0]), 0, True, cells_, panels.lanes, **shown_)
+    names = " and ".join(map(_name, tensors))
+    title = f"Where {names} live{'s' * (len(tensors) == 1)}"
     return panels.scene(
         "tiles",
         title,
@@ -123,56 +120,77 @@ def _scene(tensors: list[Tensor]) -> Scene:
         foot=12,
         stills=(still,),
         table=_table(tensors),
-        codes=(palette.REST, palette.NOWHERE, palette.BYTES, *colours),
+        codes=(_NOTHING, palette.NOWHERE, palette.BYTES, *colours),
     )
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
     """(the cells of a tensor's elements, the tile of each, -1 for none)."""
-    shape = (
-        tensor.shape
-        if tensor.rank > 1
-        else (-(-tensor.num_elements // LINE), min(LINE, tensor.num_elements))
-    )
-    if tensor.num_elements > MOST_ACROSS**2 and tensor.rank <= 1:
-        shape = (1, tensor.num_elements)
-    rows, columns = prod(shape[:-1]), shape[-1]
-    wide, tall = -(-columns // MOST_ACROSS), -(-rows // MOST_ACROSS)
+    count, heading, shape = tensor.num_elements, _words(tensor), tensor.shape
+    if tensor.rank < 2:
+        shape = (-(-count // LINE), min(LINE, count)) if count <= MOST_ACROSS**2 else (1, count)
+    axes = [*range(len(shape))]
+    if tensor.rank > 2 and shape[-1] <= FEW and shape[-1] < min(shape[-3:-1]):
+        axes[-3:] = axes[-1], *axes[-3:-1]
+    sheets = prod(shape[axis] for axis in axes[:-2])
+    if sheets > MOST_SHEETS:
+        shape, axes, sheets = (prod(shape[:-1]), shape[-1]), [0, 1], 1
+    down, across = (shape[axis] for axis in axes[-2:])
+    tall, wide, channels = -(-down // MOST_ACROSS), -(-across // MOST_ACROSS), 1
+    if sheets > 1:
+        while sheets * -(-down // wide) * -(-across // wide) > MOST_ACROSS**2:
+            wide += 1
+        tall, channels = wide, shape[axes[-3]]
+        heading += f": sheets of {down:,} x {across:,}, by dimensions {axes[-2]} and {axes[-1]}"
     if wide * tall > 1:
         notes.append(
             f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows "
             "the tile of the first."
         )
-    chosen: Array = (
-        np.arange(0, rows, tall)[:, None] * columns + np.arange(0, columns, wide)
-    ).reshape(-1)
-    chosen = chosen[chosen < tensor.num_elements]
+    chosen: Array = np.zeros((), np.int64)
+    for axis, step in zip(axes, [1] * (len(axes) - 2) + [tall, wide], strict=True):
+        along = np.arange(0, shape[axis], step) * prod(shape[axis + 1 :])
+        chosen = chosen[..., None] + along
+    rows, columns = chosen.shape[-2:]
+    chosen = chosen.reshape(-1)
+    chosen = chosen[chosen < count]
     byte = (tensor.offset + _positions(tensor, chosen)) * tensor.dtype.size
     where = tensor.graph.tile_map().at(byte).astype(np.int64)
-    across = -(-columns // wide)
-    side = round(min(LARGEST, room / across, PANEL_HEIGHT / -(-len(chosen) // across)), 3)
+    block = min(len(chosen), rows * columns)
+    side, beside = max(
+        (_side(sheets, n, rows, columns, room), n)
+        for n in range(1, sheets + 1)
+        if channels == 1 or channels % n == 0
+    )
     starts = np.array([v.start for v in tensor.graph.variables], np.int64)
-    if tensor.rank > 1:
-        say, values = "{row}, {column}", {"row": chosen // columns, "column": chosen % columns}
-    else:
-        say, values = "{element}", {"element": chosen}
-    say = f"element [{say}] of {_name(tensor)}: byte {{byte}} of its variable, tile {{tile}}"
+    index = np.unravel_index(chosen, tensor.shape if tensor.rank > 1 else (count,))
+    values: dict[str, Array] = {f"i{axis}": each for axis, each in enumerate(index)}
+    say = f"element [{', '.join(f'{{{name}}}' for name in values)}] of {_name(tensor)}: "
+    say += "byte {byte} of its variable, tile {tile}"
     values |= {"byte": byte - starts[tensor.graph.variable_map().at(byte)], "tile": where}
     labels = tuple("?" if t < 0 else f"{t}" for t in where.tolist()) if side >= 13 else ()
-    count = len(chosen)
-    return Cells(
+    cells = Cells(
         name,
-        _words(tensor),
+        heading,
         side=side,
-        columns=across,
-        count=count,
-        block=count,
+        columns=columns,
+        count=len(chosen),
+        block=block,
+        across=beside,
         key=where,
         same=byte,
         labels=labels,
         say=say,
         values=values,
-    ), where
+    )
+    return cells, where
+
+
+def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> float:
+    """How large a cell can be where so many sheets stand side by side."""
+    down = -(-sheets // beside)
+    wide, high = beside * (columns + GAP) - GAP, down * (rows + GAP) - GAP
+    return round(min(LARGEST, room / wide, PANEL_HEIGHT / high), 3)
 
 
 def _positions(tensor: Tensor, chosen: Array) -> Array:
@@ -200,6 +218,11 @@ def bytes_by_tile(tensors: list[Tensor]) -> Array:
     return np.bincount(tile[mapped], (stop - start)[mapped], graph.target.num_tiles).astype(
         np.int64
     )
+
+
+def _still(codes: Array) -> tuple[Array, int, int]:
+    """The channel of cells that keep their codes."""
+    return codes, 1, int(codes[0])
 
 
 def _code(where: Array, each: int) -> Array:
@@ -248,13 +271,13 @@ def _note(sizes: Array) -> str:
     total, holding = int(sizes.sum()), int((sizes > 0).sum())
     if not holding:
         return "none of it is on a tile yet"
-    fullest = int(np.argmax(sizes))
-    text = (
-        f"{total:,} bytes on {counted(holding, 'tile')}, the most {sizes[fullest]:,} on tile "
-        f"{fullest}"
-    )
-    least = int(sizes[sizes > 0].min())
-    return text if least == sizes[fullest] else text + f", the least {least:,}"
+    most, least = int(sizes.max()), int(sizes[sizes > 0].min())
+    fullest = np.flatnonzero(sizes == most)
+    text = f"{total:,} bytes on {counted(holding, 'tile')}"
+    if least == most:
+        return text + f", {most:,} each" * (holding > 1)
+    where = f"tile {fullest[0]}" if len(fullest) == 1 else counted(len(fullest), "tile")
+    return text + f", the most {most:,} on {where}, the least {least:,}"
 
 
 def _table(tensors: list[Tensor]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

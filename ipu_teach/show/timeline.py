@@ -6,11 +6,16 @@ is, and show the codelet that it executes.
 
 On several IPUs a row for each has its steps and what it waits for. What is chosen then is a
 stretch: all that the IPUs do until they wait for each other.
+
+Where the whole run would be a bar code, one round of a Repeat is shown at first. Two runs stand
+below each other, on one scale.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +33,12 @@ from ipu_teach.show.report_facts import (
     ipus_at_work,
     linked,
     numbered,
+    slowest,
     sorted_lanes,
     sources,
     titled,
 )
-from ipu_teach.show.scene import Flame, Scene, Still, Tape, Track, label, number
+from ipu_teach.show.scene import Flame, Mark, Scene, Still, Tape, Track, label, number
 from ipu_teach.show.segments import LanesOf, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -43,13 +49,24 @@ MOST_STEPS = 3000  # of a run
 MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
 MOST_IPUS = 16  # with a row of their own
+MOST_READ = 100  # supersteps of a run that is shown as a whole at first
+MOST_PARTS = 5  # of a round, in words
 X, PITCH = 64.0, 17.0
 WHICH = ("block_filter", "program_filter")
 
 
-def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which: Any) -> View:
+def timeline(
+    report: Report,
+    other: Report | None = None,
+    *,
+    blocks: int | Sequence[int] | None = None,
+    **which: Any,
+) -> View:
     """The run in `report` on the axis of modelled time, with the programs above it and the tiles
-    below.
+    below; and below that the run in `other`, on the same scale.
+
+    A run of more than 100 supersteps is shown as a whole at a key or a button, and at first in one
+    round of its outermost Repeat that is not longer than that.
 
     `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight
     profiling has them. `which` picks them as in `report.execution.blocks`: `block_filter` and
@@ -63,13 +80,57 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
     mean; programs nested more than 12 deep are shown up to there. The view says so. Raises
     `InvalidOptionError` for something that is no report or has no step in it that takes time.
     """
-    checked(report, "timeline")
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
-    steps = min(MOST_STEPS, len(report.step_numbers))
-    return fitting(
-        lambda most: linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",)), steps
+    reports = [checked(one, "timeline") for one in (report, other or report)]
+    if blocks is not None and other is not None:
+        raise InvalidOptionError("""show.timeline() was given blocks of two reports.
+            next:  give it one report, or leave blocks out.""")
+
+    def scene(most: int) -> Scene:
+        if other is None:
+            return linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",))
+        return _below(*(_Maker(each, most, None, {}).scene(False) for each in reports))
+
+    return fitting(scene, min(MOST_STEPS, max(len(each.step_numbers) for each in reports)))
+
+
+def _below(first: Scene, second: Scene) -> Scene:
+    """Two runs, one below the other, on the scale of the longer one."""
+    stills, count, drawings = len(first.stills), len(first.frames), len(first.drawings)
+    one, two = float(first.begins[-1]), float(second.begins[-1])
+    marks, rows = list[Mark](), list[tuple[str, ...]]()
+    for which, (name, scene) in enumerate((("first", first), ("second", second))):
+        rows += [(name, *row) for row in scene.table[1]]
+        for mark in scene.marks:
+            if isinstance(mark, Flame | Tape):
+                more: dict[str, Any] = {"name": mark.name + " of the second" * which}
+                more |= {"heading": f"{name} run: {mark.heading}", "span": max(one, two)}
+                if isinstance(mark, Flame) and not mark.timed:
+                    more |= {"first": mark.first + which * count, "last": mark.last + which * count}
+                marks.append(replace(mark, y=mark.y + which * (first.height - 24), **more))
+    moved = []
+    for still in second.stills:
+        named = {f"{name} of the second": place for name, place in still.lanes.items()}
+        lanes = {name: (n + drawings, a, b) for name, (n, a, b) in named.items()}
+        source = still.source + len(first.sources) * (still.source >= 0)
+        moved.append(replace(still, lanes=lanes, source=source))
+    less = f"{abs(100 - 100 * two / one):.1f} % {'less' if two <= one else 'more'}"
+    return replace(
+        first,
+        title="Two runs on one axis of time",
+        sentence=f"Two runs on one axis of time: the second takes {less} than the first. First: "
+        f"{first.sentence} Second: {second.sentence}",
+        height=first.height + second.height - 24,
+        marks=tuple(marks),
+        stills=(*first.stills, *moved),
+        frames=np.concatenate((first.frames, second.frames + stills)),
+        table=(("run", *first.table[0]), tuple(rows)),
+        drawings=(*first.drawings, *second.drawings),
+        notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
+        sources=(*first.sources, *second.sources),
+        data={"second": count},
     )
 
 
@@ -82,16 +143,16 @@ class _Maker:
     """Makes the scene of the first `steps` supersteps."""
 
     def __init__(self, report: Report, steps: int, tiles: object, which: dict[str, Any]) -> None:
-        self.report, self.steps = report, steps
+        self.report, self.steps = report, min(steps, report.num_steps)
         self._tiles, self._which = tiles, which
         self.several = report.target.num_ipus > 1
         self.lanes = LanesOf(report, MOST_LANES)
-        self.numbers = np.unique(report.step_numbers[:steps])
-        self.stretches, self.which = segments(report, steps)
-        self.walk = Walk(report, steps)
+        self.numbers = np.unique(report.step_numbers[: self.steps])
+        self.stretches, self.which = segments(report, self.steps)
+        self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}
 
-    def scene(self) -> Scene:
+    def scene(self, alone: bool = True) -> Scene:
         cycles = np.array([stretch.cycles for stretch in self.stretches])
         if not cycles[self.which].any():
             raise InvalidOptionError("""show.timeline() was given a run that takes no modelled time.
@@ -111,6 +172,11 @@ class _Maker:
             nested = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
         else:
             nested = blocks.flame(codes, PITCH)
+        # where most of the time goes
+        spent = cycles * np.bincount(self.which, minlength=len(cycles))
+        poster = int(np.argmax(self.which == np.argmax(spent)))
+        alone = alone and blocks is None and not self.several
+        window = self._round(poster) if alone else None
         panels, count = Panels(), self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
         ends = ("IPU 0", f"IPU {self.report.target.num_ipus - 1}") if self.several else ENDS
@@ -129,22 +195,52 @@ class _Maker:
         panels.drawings += [
             self.lanes.drawing(self.report, stretch, STATE, WAIT) for stretch in self.stretches
         ]
-        panels.notes += self._notes(blocks)
-        computes = np.array([s.code == STATE[COMPUTE] for s in stills])[self.which]
+        round_ = "" if window is None else self._parts(*window)
+        panels.notes += [round_] * bool(round_) + self._notes(blocks)
         return panels.scene(
             "timeline",
             titled(
                 self.report, f"{counted(self.report.num_steps, 'superstep')} on the axis of time"
             ),
-            self._sentence() + (f" {blocks.sentence()}" if blocks is not None else ""),
+            self._sentence()
+            + (f" {blocks.sentence()}" if blocks is not None else "")
+            + f" {round_}" * bool(round_),
             foot=24,
             codes=codes,
             stills=stills,
             frames=self.which.astype(np.int64),
             table=self._table() if blocks is None else blocks.table(),
-            poster=int(np.argmax(total * (1 + computes * (1 + total.sum())))),
+            poster=poster,
             group="stretch" if self.several else "superstep",
             sources=tuple(texts),
+            data={} if window is None else {"window": window},
+        )
+
+    def _round(self, at: int) -> tuple[int, int] | None:
+        """The supersteps of a round of a Repeat in which one of them is, where all are too many to
+        read: of the outermost that are not."""
+        places = [place for root in self.walk.roots for place in root.walk()]
+        loops = {child for p in places if p.node.kind.startswith("Repeat") for child in p.children}
+        found = [
+            (span.first, span.last)
+            for span in self.walk.spans
+            if span.place in loops and span.first <= at < span.last <= span.first + MOST_READ
+        ]
+        return found[0] if found and len(self.which) > MOST_READ else None
+
+    def _parts(self, first: int, last: int) -> str:
+        """What some supersteps consist of, the longest first."""
+        spent: Counter[str] = Counter()
+        for which in self.which[first:last].tolist():
+            cost = self.report.step_cost(self.stretches[which].parts[0].step)
+            spent[label(cost.name or cost.kind, 40)] += self.stretches[which].cycles
+        whole = sum(spent.values())
+        said = [f"{name} {100 * c / whole:.1f} %" for name, c in spent.most_common(MOST_PARTS)]
+        rest = 100 * sum(c for _, c in spent.most_common()[MOST_PARTS:]) / whole
+        said += [f"all else {rest:.1f} %"] * (len(spent) > MOST_PARTS)
+        return (
+            f"Shown at first is one round, supersteps {first + 1:,} to {last:,}, {number(whole)} "
+            f"cycles: {', '.join(said)}."
         )
 
     def _flame(self, spans: list[Span]) -> Flame:
@@ -171,17 +267,17 @@ class _Maker:
                     begin + part.start,
                 )
                 for ipu in range(ipus) if part.ipu is None else (part.ipu,):
-                    boxes += [
-                        (ipu, at, at + part.cycles, f"IPU {ipu}: {cost.name or cost.kind}", code)
-                    ] * bool(part.cycles)
+                    boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
+                        part.cycles
+                    )
             for ipu, end in enumerate(stretch.ends):
                 if end < stretch.cycles:
-                    title = f"IPU {ipu} waits for IPU {stretch.last}"
+                    title = f"waits for IPU {stretch.last}"
                     boxes.append((ipu, begin + end, begin + stretch.cycles, title, WAIT))
         heading = "the IPUs, each with its steps"
-        return flame(
-            "programs", heading, PITCH, [box for box in boxes if box[0] < ipus], timed=True
-        )
+        boxes = [box for box in boxes if box[0] < ipus]
+        rows = tuple(f"IPU {ipu}" for ipu in range(ipus))
+        return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
         """The colour of a step: that of its longest phase."""
@@ -211,13 +307,10 @@ class _Maker:
         note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
-            tile, equal = (
-                int(np.argmax(compute.busy)),
-                not own and compute.busy.min() == compute.busy.max(),
-            )
-            note += (
-                "; all tiles compute equally long" if equal else f"; tile {tile} computes longest"
-            )
+            who, many = slowest(compute.busy)
+            equal = not own and compute.busy.min() == compute.busy.max()
+            longest = f"{who} {'compute' if many else 'computes'} longest"
+            note += "; all tiles compute equally long" if equal else f"; {longest}"
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
         return Still(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words
 from ipu_teach.types import Array
 
 DOT = 7.0  # side of a point of the line that is marked
+NARROWEST = 0.6  # of its width, to which a page may press the picture
 
 
 def trend(
@@ -22,37 +23,54 @@ def trend(
     height: float,
     axis: str,
     foot: str,
+    large: Collection[int] = (),
+    ideal: Array | None = None,
 ) -> tuple[Shape, ...]:
     """A line through the middles of places, one for each of `labels`, at `heights`, or where there
-    is none -1.
+    is none -1; and a pale one at `ideal`.
 
     Under it, from the bottom up, stand `parts`, by their code. `top` is the height of the box in
     words' and numbers' measure, and `axis` says so; `foot` says what `labels` are. `marked` are
-    words above places.
+    words above places, of which the first come first where room is short; `large` have a larger
+    dot. What is higher than the box is cut there.
     """
     count, scale, found = len(labels), height / top, list[Shape]()
     pitch = width / count
     middle, there = (np.arange(count) + 0.5) * pitch, heights >= 0
     found.append(Words(width, -8, axis, 12, "end", "soft"))
     below: Array = np.zeros(count)
-    wide = 0.7 * pitch
+    wide, cut = 0.7 * pitch, heights > top
     for code, part in parts.items():
-        high, below = part * scale, below + part * scale
-        boxes = np.stack((middle - wide / 2, height - below, np.full(count, wide), high), axis=1)
+        low, below = np.minimum(below, height), below + part * scale
+        high = np.minimum(below, height) - low
+        boxes = np.stack(
+            (middle - wide / 2, height - low - high, np.full(count, wide), high), axis=1
+        )
         found.append(Boxes(code, boxes[high > 0], upright=True))
+    for x in middle[cut].tolist():  # a gap in the bar
+        found.append(Stroke(((x - wide / 2 - 2, 10), (x + wide / 2 + 2, 4)), 3, "paper"))
+    for line, thick, role in ((ideal, 1.5, "line"), (heights, 2.0, "ink")):
+        if line is None:
+            continue
+        up, over = height - line * scale, line > top
+        for k in np.flatnonzero(there[1:] & there[:-1] & ~(over[1:] & over[:-1])).tolist():
+            ends = [(float(middle[i]), float(up[i])) for i in (k, k + 1)]
+            found.append(Stroke((_into(*ends), _into(*ends[::-1])), thick, role))
     points = list(zip(middle.tolist(), (height - heights * scale).tolist(), strict=True))
-    found += (
-        Stroke((points[k], points[k + 1]), 2)
-        for k in np.flatnonzero(there[1:] & there[:-1]).tolist()
-    )
     found.append(Stroke(((0, height), (width, height)), 1, "line"))
-    for k in np.flatnonzero(there).tolist():
+    for k in np.flatnonzero(there & ~cut).tolist():
         x, y = points[k]
-        side = DOT if k in marked else DOT / 2
+        side = DOT if k in large else DOT / 2
         found.append(Stroke(((x - side / 2, y), (x + side / 2, y)), side))
+    placed = list[tuple[float, float, float]]()
     for k, words in marked.items():
-        x, y = _within(width, points[k][0], words), points[k][1] - DOT - 4
+        x, y = _within(width, points[k][0], words), max(points[k][1] - DOT, 26.0 * cut[k]) - 4
         half = LETTER * len(words) / 2 + 2
+        if any(
+            abs(y - v) < 14 and abs(x - u) * NARROWEST < half + beside for u, v, beside in placed
+        ):
+            continue
+        placed.append((x, y, half))
         found += (
             Stroke(((x - half, y - 4), (x + half, y - 4)), 13, "paper"),
             Words(x, y, words, 11, "middle"),
@@ -70,6 +88,12 @@ def trend(
             )
         )
     return (*found, Words(width, height + 29, foot, 12, "end", "soft"))
+
+
+def _into(point: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """A point that is above the box, as far down towards the other as to be in it."""
+    (x, y), (u, v) = point, other
+    return (x + (u - x) * y / (y - v), 0.0) if y < 0 <= v else point
 
 
 def _within(width: float, x: float, words: str) -> float:

@@ -11,7 +11,7 @@ from ipu_teach.graph.vertex import Vertex, unknown_field
 from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.observer import observe
 from ipu_teach.report import Recording, Report
-from ipu_teach.show.code import Row, rows_scene, tree
+from ipu_teach.show.code import CodeRow, rows_scene, tree
 from ipu_teach.show.palette import CHOSEN, COMPUTE
 from ipu_teach.show.report_facts import linked
 from ipu_teach.show.scene import number
@@ -81,7 +81,7 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     first = next((i for i, turn in enumerate(seen.turns) if turn in wrote), 0)
     start = max(0, min(first - MOST_ROWS // 2, len(seen.turns) - MOST_ROWS))
     longest = max(turn.cycles for turn in seen.turns)
-    rows = list[Row]()
+    rows = list[CodeRow]()
     for turn in seen.turns[start : start + MOST_ROWS]:
         cells = (f"{turn.line.number}", number(turn.cycles))
         rows.append(

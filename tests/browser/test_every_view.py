@@ -20,6 +20,7 @@ from ipu_teach import FLOAT, HALF, IPUModel, show
 from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
+from tests.test_overlap import uneven
 from tests.test_run_view import handed_on
 from tests.test_tile_views import Mixed, kept, ran
 
@@ -30,8 +31,12 @@ from .test_views_more import press, reduce_motion, words
 VIEWS: dict[str, Callable[[], View]] = {
     "bsp": lambda: show.bsp(programs.uneven()),
     "bsp of the chip": lambda: show.bsp(programs.some_wait(1472)),
+    "bsp of two IPUs": lambda: show.bsp(uneven()),
+    "balance of two IPUs": lambda: show.balance(uneven()),
+    "program of two IPUs": lambda: show.program(uneven()),
     "bsp of two": lambda: show.bsp(programs.uneven(), programs.uneven(rows=39)),
     "timeline": lambda: show.timeline(programs.uneven()),
+    "timeline of two": lambda: show.timeline(programs.uneven(), programs.uneven(rows=39)),
     "timeline of blocks": lambda: show.timeline(programs.branching()[0], blocks=1),
     "balance": lambda: show.balance(programs.some_wait(64)),
     "balance with causes": lambda: show.balance(

@@ -138,6 +138,12 @@ def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     assert min(abs(place(page) - stop) for stop in stops) < 1e-4  # it goes from still to still
     page.emulate_media(reduced_motion="no-preference")
 
+    # The buttons stay in sight of a picture that is taller than the window.
+    page.set_viewport_size({"width": 1200, "height": 400})
+    box.evaluate("box => box.scrollIntoView()")
+    bar = page.locator(".ipu-live .bar").bounding_box()
+    assert bar["y"] + bar["height"] <= 400 < canvas.bounding_box()["y"] + track["y"]
+
 
 def test_the_numbers_on_screen_are_those_of_the_report(lab: Lab, page: Any) -> None:
     report = programs.uneven()
@@ -185,7 +191,7 @@ def test_pictures_have_the_shares_that_the_words_say(page: Any, tmp_path: Path, 
     page.goto(view.save(tmp_path / "view.html").as_uri())
     page.locator(".ipu-live").focus()
     page.keyboard.press("End")
-    said = re.search(r"([\d.]+) % of the tiles' time is waiting", status(page))
+    said = re.search(r"([\d.]+) % of the tiles' time in this phase is waiting", status(page))
     assert said and where.waiting == pytest.approx(float(said[1]) / 100, abs=0.003)
     live = seen(page.locator(".ipu-live > canvas").screenshot())
     assert programs.waiting_seen(live, scene, where, live.shape[1] / 720) == pytest.approx(

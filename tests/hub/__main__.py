@@ -1,5 +1,6 @@
-"""How a class fares on the hub: real JupyterHub, real proxy, scripted learners.    python3 run.py
-hub [--learners 30]
+"""How a class fares on the hub: real JupyterHub, real proxy, scripted learners.
+
+    python3 run.py hub [--learners 30]
 
 Each goes through lesson 01 over the kernels' own websocket protocol, at ten times the pace of
 people: she reads, answers each exercise wrong once and then right, and saves. Printed are kernels

@@ -1,5 +1,6 @@
-"""Half a day, rehearsed: three scripted learners of different speed on the hub.    python3 run.py
-rehearsal [--pace 20]
+"""Half a day, rehearsed: three scripted learners of different speed on the hub.
+
+    python3 run.py rehearsal [--pace 20]
 
 The minutes are those of the timetable in docs/workshop.md, the answers, wrong and right, those of
 tests/lessons. Where the timetable moves on, so does everybody, done or not. At each break, and at

@@ -362,6 +362,7 @@ def test_a_port_that_is_taken(page: int, homes: str, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     assert f"cannot be served at port {page}" in said and "give another port" in said
     assert cli.main(["class", homes, "--serve", "--port", "99999"]) == 2
+    assert ".." not in capsys.readouterr().err
 
 
 def test_a_long_reason_ends_at_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -459,9 +460,23 @@ def test_a_table_in_a_file_has_the_mark_that_excel_needs(
     assert file.read_bytes().startswith(b"\xef\xbb\xbflearner,") and "zoë" in file.read_text(
         "utf-8"
     )
-    for given, said in ((homes, "does not end in .csv"), (f"{homes}/no/x.csv", "could not be")):
+    ours = str(next(Path(homes).rglob(FILE)))
+    before = Path(ours).read_bytes()
+    for given, said in ((ours, "does not end in .csv"), (f"{homes}/no/x.csv", "could not be")):
         assert cli.main(["class", homes, "--csv", given]) == 2
         assert said in capsys.readouterr().err
+    assert Path(ours).read_bytes() == before
+
+
+def test_the_folder_may_stand_after_csv(homes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["class", homes, "--csv"]) == 0
+    rows = capsys.readouterr().out
+    assert cli.main(["class", "--csv", homes]) == 0
+    assert capsys.readouterr() == (rows, "") and rows.count("\n") > 1
+    for words in (["class"], ["class", "--csv", "day1.csv"]):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main(words)
+        assert "which FOLDER has the learners' folders?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [[], ["--ladder"], ["--csv"], ["--fresh"]], ids=str)

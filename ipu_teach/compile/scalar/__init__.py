@@ -29,7 +29,7 @@ from typing import Any
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
 from ipu_teach.compile.scalar.statements import Statements
 from ipu_teach.compile.scalar.values import ConstantTable, Num, Refused
-from ipu_teach.compile.scalar.writer import Piece, Rate, Spot
+from ipu_teach.compile.scalar.writer import PieceRate, PricedPiece, Spot
 from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
@@ -54,8 +54,8 @@ class ScalarCode:
     fields: Mapping[str, Field]
     python: tuple[str, ...]
     compiled: tuple[str, ...]
-    pieces: tuple[Piece, ...]
-    rates: tuple[Rate, ...]
+    pieces: tuple[PricedPiece, ...]
+    rates: tuple[PieceRate, ...]
     loops: tuple[tuple[Any, str], ...]
     tables: Mapping[str, ConstantTable]
     slots: Mapping[str, str]
@@ -84,8 +84,8 @@ class ScalarCode:
         )
 
 
-Known = tuple[ScalarCode | str, dict[tuple[Any, str], Any]]
-_known: dict[tuple[type[Vertex], frozenset[str]], Known] = {}
+WalkedCode = tuple[ScalarCode | str, dict[tuple[Any, str], Any]]
+_known: dict[tuple[type[Vertex], frozenset[str]], WalkedCode] = {}
 MOST_KNOWN = 1024  # codelets whose walk is remembered
 
 
@@ -117,7 +117,7 @@ def _holds(owner: Any, name: str, before: tuple[Any, tuple[Any, ...]]) -> bool:
     )
 
 
-def _walked(codelet: type[Vertex], lists: frozenset[str]) -> Known:
+def _walked(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
     """What a walk gives, and what it saw: by owner and name the value, and what a list holds."""
     compute, walk = codelet.compute, _Walk(codelet, lists)
     found = _code(codelet, compute, walk)

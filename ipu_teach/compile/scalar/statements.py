@@ -22,9 +22,9 @@ from ipu_teach.compile.scalar.values import (
     SMALL,
     Arr,
     Inner,
+    LoopSequence,
     Num,
     Refused,
-    Run,
     State,
     StaticValue,
     in_words,
@@ -457,7 +457,7 @@ class Statements(Expressions):
     def s_For(self, node: ast.For) -> None:
         self.over(self._sequence(node.iter), node)
 
-    def over(self, seq: Run, node: ast.For) -> None:
+    def over(self, seq: LoopSequence, node: ast.For) -> None:
         """The loop of a `for`."""
         counter = self.new("i")
 
@@ -605,7 +605,7 @@ class Statements(Expressions):
             return "(" + ", ".join(self._target(part) for part in node.elts) + ",)"
         self.refuse(node, "this loop variable")
 
-    def _sequence(self, node: ast.expr) -> Run:
+    def _sequence(self, node: ast.expr) -> LoopSequence:
         """What a `for` runs over."""
         if isinstance(node, ast.Call):
             f = self.value(node.func)
@@ -645,7 +645,7 @@ class Statements(Expressions):
                 )
         return self._items(self.array(node), node)
 
-    def _zip(self, node: ast.Call, strict: bool) -> Run:
+    def _zip(self, node: ast.Call, strict: bool) -> LoopSequence:
         inner = [self._sequence(a) for a in node.args]
         n = self.new("n")
         self.emit(
@@ -659,9 +659,9 @@ class Statements(Expressions):
             self.emit(None, f"assert {other.size} == {size}")
         text = f"zip({', '.join(i.py for i in inner)})"
         data, counted = any(i.data for i in inner), any(i.counted for i in inner)
-        return Run(n, lambda k: [i.item(k) for i in inner], text, size, data, counted)
+        return LoopSequence(n, lambda k: [i.item(k) for i in inner], text, size, data, counted)
 
-    def _range(self, node: ast.Call) -> Run:
+    def _range(self, node: ast.Call) -> LoopSequence:
         args, names = [self.present(a) for a in self.nums(node.args)], []
         py = f"range({', '.join(a.py for a in args)})"
         args = [self.constant(0)] * (len(args) == 1) + args + [self.constant(1)] * (len(args) < 3)
@@ -688,7 +688,7 @@ class Statements(Expressions):
             abs(x.const) <= SHORT if isinstance(x.const, int) else (x.bound or SMALL) <= 2 * LENGTH
             for x in args
         )
-        return Run(
+        return LoopSequence(
             count,
             item,
             py,
@@ -698,7 +698,7 @@ class Statements(Expressions):
             short=short,
         )
 
-    def _items(self, array: Any, node: ast.expr) -> Run:
+    def _items(self, array: Any, node: ast.expr) -> LoopSequence:
         """The elements of an array, or its rows."""
         if isinstance(array, list):
             array = self.list_of([self.single(x, node) for x in array], node)
@@ -728,7 +728,7 @@ class Statements(Expressions):
             )
 
         counted = bool(array.mark) and (len(array.dims) > 1 or self.multi)
-        return Run(n, item, array.py, size, counted=counted)
+        return LoopSequence(n, item, array.py, size, counted=counted)
 
 
 # What Python's functions of many are, as loops.
@@ -770,7 +770,7 @@ def placed(made: ast.AST, node: ast.AST) -> None:
             vars(part)["made"] = True
 
 
-def _numbered(inner: Run, start: str) -> Run:
+def _numbered(inner: LoopSequence, start: str) -> LoopSequence:
     """What enumerate makes of a sequence."""
 
     def item(k: str) -> list[Any]:

@@ -129,7 +129,7 @@ class Vec:
 
 
 @dataclass(frozen=True)
-class Run:
+class LoopSequence:
     """What a `for` runs over: how many items, `item(k)` for number k, and CPython's text.
 
     `size`: CPython's text for how many. `counted`: CPython's loop counts, too, and takes its items

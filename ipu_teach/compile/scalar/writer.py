@@ -33,8 +33,8 @@ Spot = tuple[str, int]  # file and line of a statement of the learner's
 # (numpy's name of an operation, its type by numpy's letters, where it stands). No name: an
 # instruction of one cycle.
 Price = tuple[str, str, Spot]
-Piece = tuple[tuple[Price, int], ...]
-Rate = tuple[str, str, Spot]  # an operation on whole regions; no name: one data path a cycle
+PricedPiece = tuple[tuple[Price, int], ...]
+PieceRate = tuple[str, str, Spot]  # an operation on whole regions; no name: one data path a cycle
 WORD = "word"  # in place of its type: an instruction of a store of less than a word
 # What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be
 # one with a product; the start of a loop over vectors; what is loaded once more in one loop, or
@@ -85,8 +85,8 @@ class Writer:
         self.known: set[str] = set()
         self.summed: set[str] = set()  # calls of sum() that CPython's text makes at once
         self.answers = False  # compute() returns whether it is done
-        self.pieces: dict[Piece, int] = {}
-        self.rates: dict[Rate, int] = {}
+        self.pieces: dict[PricedPiece, int] = {}
+        self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
         # of loops: where, their variables' prefix, a name
         self.heads: dict[tuple[Spot, str, str], int] = {}

@@ -21,7 +21,7 @@ from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch import batch_plan
 from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.last_use import last_uses, live_bytes
-from ipu_teach.engine.batch.placement import Placement
+from ipu_teach.engine.batch.placement import GroupPlacement
 from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import LEAST_RUN, Nest, Region
 from ipu_teach.types import Array
@@ -101,7 +101,7 @@ class _Pieces:
         if length not in self._plans:
             trace = _resized(self._site.group.trace, length)
             column = {i: number for number, i in enumerate(self._regions)}
-            placement = Placement(
+            placement = GroupPlacement(
                 trace, self._site.memory, self._regions, [], column, list(self._regions)
             )
             made = batch_plan.BatchPlan(

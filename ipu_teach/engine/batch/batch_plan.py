@@ -22,7 +22,7 @@ from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.buffers import Buffers
 from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.last_use import last_uses, live_bytes
-from ipu_teach.engine.batch.placement import Placement, placed
+from ipu_teach.engine.batch.placement import GroupPlacement, placed
 from ipu_teach.engine.batch.products import Products
 from ipu_teach.engine.fp.stochastic import RoundedStores
 from ipu_teach.engine.site import Site
@@ -64,7 +64,7 @@ class BatchPlan:
     """How the vertices of a group run as one batch: what all chunks of them have in common."""
 
     def __init__(
-        self, site: Site, placement: Placement, rounding: RoundedStores | None = None
+        self, site: Site, placement: GroupPlacement, rounding: RoundedStores | None = None
     ) -> None:
         group = site.group
         self.table, self.trace, self.returned, self.rounding = (

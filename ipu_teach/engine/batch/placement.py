@@ -20,7 +20,7 @@ PACK_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(eq=False)
-class Placement:
+class GroupPlacement:
     """Where the regions of a group's vertices are taken from, in the order in which the vertices
     run.
 
@@ -79,7 +79,7 @@ class Placement:
         return view
 
 
-def placed(site: Site) -> Placement:
+def placed(site: Site) -> GroupPlacement:
     """The placement of a group."""
     group, trace = site.group, site.group.trace
     regions = {
@@ -90,7 +90,7 @@ def placed(site: Site) -> Placement:
         for region in regions.values():
             region.put_in_order(running)
     nests, column = _nested(regions, trace, len(group.rows))
-    found = Placement(
+    found = GroupPlacement(
         trace,
         site.memory,
         regions,

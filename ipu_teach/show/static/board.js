@@ -58,21 +58,45 @@ EXTRA.board = (kit) => {
       : [4, 3, 2, 1].map((d) => brief(+value(t).toPrecision(d)));
     return tries.find((said) => said.length <= most) || "";
   }
-  function codeOf(t) {
+  function codeOf(t, row) {
     const v = value(t);
     if (t === "?") return board.unwritten;
     return Number.isNaN(v) ? board.unwritten + 1
-      : board.steps + (board.bounds || []).filter((bound) => bound <= v).length;
+      : board.steps + board.bounds[row].filter((bound) => bound <= v).length;
   }
 
   // --- places ---
-  const wide = () => (board.width - (board.across - 1) * BETWEEN) / board.across;
+  const wide = () =>
+    (board.width - (board.block ? GUTTER : 0) + BETWEEN) / board.across - BETWEEN;
+  const ipuOf = (b) => (board.block && b >= 0 ? Math.floor(board.tiles[b] / board.block) : -1);
+  const link = ([source, , to]) => Math.min(ipuOf(source), ipuOf(to)) >= 0
+    && ipuOf(source) !== ipuOf(to);
+  // Of each box its column, its row, and how many names of IPUs stand above it; of each IPU its
+  // first box.
+  let spots = [], heads = new Map(), laid = 0;
+  function spotOf(b) {
+    if (laid === board.across) return spots[b];
+    [spots, heads, laid] = [[], new Map(), board.across];
+    for (let i = 0, down = -1, along = laid; i < board.tiles.length; i++) {
+      along++;
+      if (along >= laid || !heads.has(ipuOf(i))) [down, along] = [down + 1, 0];
+      if (!heads.has(ipuOf(i))) heads.set(ipuOf(i), i);
+      spots.push([along, down, board.block ? heads.size : 0]);
+    }
+    return spots[b];
+  }
+  function tall() {
+    const [, down, names] = spotOf(board.tiles.length - 1);
+    return (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * names;
+  }
   // Of each row whether something is left out, and the distance of its cells.
   const some = board.per.map((_, r) => board.tiles.some((_, b) => of(left, b * rows + r)));
   const pitch = (r) => Math.min(BROADEST, (wide() - 8 - (some[r] ? 32 : 0)) / board.per[r]);
-  const corner = (b) =>
-    [board.x + b % board.across * (wide() + BETWEEN),
-      board.y + (b / board.across | 0) * (board.high + BETWEEN)];
+  const corner = (b) => {
+    const [along, down, names] = spotOf(b);
+    return [board.x + along * (wide() + BETWEEN),
+      board.y + down * (board.high + BETWEEN) + HEAD * names];
+  };
   function cellAt(i) {
     const [x, y] = corner(box(i)), w = pitch(row(i));
     return [x + 4 + place(i) * w, y + HEAD + row(i) * ROW, Math.max(w - 1, 0.5), CELL];
@@ -106,6 +130,8 @@ EXTRA.board = (kit) => {
       write(mark.heading, mark.x, mark.y - 8, 12, "left", soft);
       const [codes, until] = channel
         ? [0, 1].map((k) => array(channel, k, channel[k], mark.tiles.length)) : [0, 1];
+      for (const [ipu, b] of board.block ? heads : [])
+        write(`IPU ${ipu}`, mark.x, corner(b)[1] - 6, 12, "left", ink);
       mark.tiles.forEach((tile, b) => {
         const [x, y] = corner(b),
           code = of(until, b) >= progress * s.cycles ? of(codes, b) : channel ? channel[2] : 0;
@@ -121,7 +147,7 @@ EXTRA.board = (kit) => {
       });
       const ends = new Map();  // of each row in a box where its last cell ends
       for (let i = 0; i < n; i++) {
-        const [x, y, w, h] = cellAt(i), t = texts[now[i]], code = codeOf(t);
+        const [x, y, w, h] = cellAt(i), t = texts[now[i]], code = codeOf(t, row(i));
         pen.fillStyle = kit.brushes[code];
         pen.fillRect(x, y, w, h);
         if (w >= DIGITS)
@@ -147,36 +173,6 @@ EXTRA.board = (kit) => {
       pen.lineWidth = 3;
       const [x, y, u, v] = cellAt(focus());
       pen.strokeRect(x - 2, y - 2, u + 4, v + 4);
-    },
-
-    flows(mark, s, progress, frame) {
-      const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)),
-        then = at(lastOf(frame));
-      for (const [source, size, to, start, end, some, after, held] of messages) {
-        const [cell] = list(some), t = texts[(after ? then : here)[cell]];
-        const said = held === 1 ? short(t, 44) : `${words(size)} B`,
-          w = OF_LETTER * said.length + 8;
-        const [[x, y], [u, v]] = [source, to].map((b, k) => {
-          if (b < 0) return [board.x + board.width / 2, board.y - 12];
-          const [cx, cy, cw, ch] = cellAt(cell);
-          if (box(cell) === b) return [cx + cw / 2, cy + ch / 2];
-          const [bx, by] = corner(b), fit = Math.max(1, (wide() - 4) / 48 | 0),
-            slot = (landed[b] || 0) % fit;
-          if (k) landed[b] = (landed[b] || 0) + 1;
-          return [bx + 4 + w / 2 + (k ? 48 * slot : 0), by + board.high - 11];
-        });
-        const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1))),
-          code = board.rims[row(cell)];
-        const px = x + part * (u - x), py = y + part * (v - y);
-        pen.fillStyle = kit.colours[code];
-        pen.strokeStyle = kit.ink.paper;
-        pen.lineWidth = 1;
-        pen.beginPath();
-        pen.roundRect(px - w / 2, py - 8, w, 16, 4);
-        pen.fill();
-        pen.stroke();
-        write(said, px, py + 4, 11, "center", inkOn(kit.colours[code]));
-      }
     },
 
     detail(mark, s, progress, frame) {
@@ -240,8 +236,8 @@ EXTRA.board = (kit) => {
     return -1;
   }
   return {
-    draw, hit, board, texts, value, list, at, before, element, cellName, tileOf, box, focus, starts,
-      group, lastOf, underWay, changesOf,
-    whenOf, changes, frameOf, cellOf, textOf,
+    draw, hit, tall, link, ipuOf, corner, cellAt, wide, row, short, line, write, board, texts,
+    value, list, at, before, element, cellName, tileOf, box, focus, starts, group, lastOf,
+    underWay, changesOf, whenOf, changes, frameOf, cellOf, textOf,
   };
 };

@@ -13,19 +13,6 @@ EXTRA.bsp = (kit) => {
       part = Math.min(1, reach / (Math.max(...by.map(Math.abs)) || 1));
     return start.map((v, k) => v + part * by[k]);
   }
-  function arrow(start, bend, end, thick) {
-    pen.lineWidth = thick;
-    pen.beginPath();
-    pen.moveTo(...start);
-    pen.quadraticCurveTo(...bend, ...end);
-    pen.stroke();
-    const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;
-    pen.beginPath();
-    pen.moveTo(...end);
-    for (const turn of [2.7, -2.7])
-      pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
-    pen.fill();
-  }
 
   return {
     draw: {
@@ -40,6 +27,7 @@ EXTRA.bsp = (kit) => {
           Math.min(1, Math.max(0.4, cells.side / 30)) * Math.min(
             1, Math.max(0.4, 20 / messages.length));
         pen.strokeStyle = pen.fillStyle = kit.ink.ink;
+        const fan = messages.length > MOST_SPOKES && cells.side < SMALLEST_LABEL;
         for (const [source, size, to] of messages) {
           const receivers = typeof to === "number" ? [to] : Array.from(array(to, 1, to[1], to[0]));
           // With a tile chosen, the messages of others are pale.
@@ -49,7 +37,7 @@ EXTRA.bsp = (kit) => {
             one = receivers.length === 1;
           pen.setLineDash(kit.marching ? [7, 4] : []);
           pen.lineDashOffset = -progress * 66;
-          if (receivers.length > MOST_SPOKES) {
+          if (fan || receivers.length > MOST_SPOKES) {
             pen.lineWidth = 1.5;
             pen.strokeRect(start[0] - half, start[1] - half, 2 * half, 2 * half);
             const dot = cells.side * 0.15;
@@ -60,7 +48,7 @@ EXTRA.bsp = (kit) => {
           for (const end of receivers.map(middle)) {
             const [x, y] = start, [u, v] = end, bow = one ? 0.18 : 0;
             const bend = [(x + u) / 2 + bow * (v - y), (y + v) / 2 - bow * (u - x)];
-            arrow(toward(start, bend, 0.28 * cells.side), bend,
+            arrow(pen, toward(start, bend, 0.28 * cells.side), bend,
               toward(end, bend, half + Math.min(1, 0.03 * cells.side)), one ? thick : 0.8);
           }
         }

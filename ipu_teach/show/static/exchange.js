@@ -3,7 +3,7 @@ EXTRA.exchange = (kit) => {
   const { scene, pen, array, of } = kit;
   const matrix = scene.marks.find((m) => m.kind === "matrix"),
     partners = scene.marks.find((m) => m.kind === "partners");
-  const { bins, each, tiles } = matrix;
+  const { bins, each, tiles, ipu, link } = matrix, ipuOf = (i) => Math.floor(i / ipu);
   const now = () => kit.still(kit.frameAt());
   const bytes = (s, i) => of(array(s.values, "bytes", s.values.bytes, matrix.count), i);
   const bars = (s) => scene.drawings[s.lanes[matrix.name][0]][2]
@@ -44,7 +44,7 @@ EXTRA.exchange = (kit) => {
         pen.fillRect(mark.x + column(i) * side, mark.y + row(i) * side, side, side);
       }
       const [sent, received] = bars(s), wide = side * 0.92;
-      pen.fillStyle = kit.colours[scene.codes.length - 1];
+      pen.fillStyle = kit.colours[s.code];
       for (let i = 0; i < bins; i++) {
         const up = sent(i) / span * MARGIN, along = received(i) / span * MARGIN,
           start = (i + 0.04) * side;
@@ -55,12 +55,22 @@ EXTRA.exchange = (kit) => {
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
       line(mark.x, mark.y, right, bottom);
-      for (const tick of mark.ticks) {
-        const at = (Math.floor(+tick.replace(",", "") / each) + 0.5) * side;
-        kit.text(pen, tick, mark.x + at, bottom + 14, 11, "center", soft);
-        kit.text(pen, tick, mark.x - 5, mark.y + at + 4, 11, "right", soft);
+      const block = side * ipu, crossed = new Set();
+      for (let i = 0; i < mark.count && ipu; i++) {
+        const to = ipuOf(row(i)), from = ipuOf(column(i));
+        if (of(codes, i) && to !== from) crossed.add(to * bins + from);
       }
-      kit.text(pen, "senders, by tile", right, bottom + 30, 12, "right", soft);
+      pen.strokeStyle = kit.colours[link];
+      pen.lineWidth = 1.5;
+      for (const i of crossed)
+        pen.strokeRect(mark.x + column(i) * block, mark.y + row(i) * block, block, block);
+      for (const tick of mark.ticks) {
+        const at = ipu ? (+tick + 0.5) * block
+          : (Math.floor(+tick.replace(",", "") / each) + 0.5) * side, said = ipu ? `IPU ${tick}` : tick;
+        kit.text(pen, said, mark.x + at, bottom + 14, 11, "center", soft);
+        kit.text(pen, said, mark.x - 5, mark.y + at + 4, 11, "right", soft);
+      }
+      kit.text(pen, `senders, by ${ipu ? "IPU" : "tile"}`, right, bottom + 30, 12, "right", soft);
       kit.text(pen, "receivers", mark.x - 5, mark.y - 8, 11, "right", soft);
       if (!kit.chosen) return;
       const { i } = kit.chosen;
@@ -80,19 +90,33 @@ EXTRA.exchange = (kit) => {
       found.sort((a, b) => b[1] + b[2] - a[1] - a[2]);
       const most = Math.max(1, ...found.flatMap(([, a, b]) => [a, b])),
         shown = found.slice(0, MOST_PARTNERS);
-      const x = mark.x + mark.width / 2, y = mark.y + mark.height / 2;
-      kit.text(pen, `bytes between ${each > 1 ? "tiles" : "tile"} ${name(middle)} and others`,
-        mark.x, mark.y - 8, 12, "left", soft);
-      pen.strokeStyle = ink;
+      const x = mark.x + mark.width / 2, y = mark.y + mark.height / 2, own = name(middle),
+        half = Math.ceil(shown.length / 2);
+      const on = ipu ? ` of IPU ${ipuOf(middle)}` : "";
+      kit.text(pen, `bytes between ${each > 1 ? "tiles" : "tile"} ${own}${on} and others`, mark.x,
+        mark.y - 8, 12, "left", soft);
+      const told = shown.map(([which, received, sent]) => [
+        name(which), ...(received ? [`${words(received)} in`] : []),
+        ...(sent ? [`${words(sent)} out`] : []), ...(ipu ? [`IPU ${ipuOf(which)}`] : [])]);
+      const wide = NAME * Math.max(0, ...told.flat().map((said) => said.length)) + 6;
       shown.forEach(([which, received, sent], place) => {
-        const angle = 2 * Math.PI * place / shown.length - Math.PI / 2, across = Math.cos(angle),
-          down = Math.sin(angle);
-        const u = x + (mark.width / 2 - 36) * across, v = y + (mark.height / 2 - 30) * down,
-          both = received && sent ? 4 : 0;
+        // On the right those with most, on the left the others.
+        const way = place < half ? -1 : 1, k = way < 0 ? place : place - half,
+          rows = way < 0 ? half : shown.length - half;
+        const v = mark.y + (k + 0.5) / rows * mark.height, edge = x - way * mark.width / 2;
+        const far = [edge + way * wide, v],
+          near = [x - way * (NAME * own.length / 2 + 8), y + (v - y) / 4];
+        const across = near[0] - far[0], down = near[1] - far[1], both = received && sent ? 4 : 0;
+        if (ipu && ipuOf(which) !== ipuOf(middle)) {
+          pen.strokeStyle = kit.colours[link];
+          pen.lineWidth = LINK;
+          line(...far, ...near);
+        }
+        pen.strokeStyle = ink;
         for (const [size, inward, shift] of [[received, true, both], [sent, false, -both]]) {
           if (!size) continue;
-          const ends = [[u - 34 * across, v - 26 * down], [x + 34 * across, y + 26 * down]]
-            .map(([a, b]) => [a - shift * down, b + shift * across]);
+          const part = shift / Math.hypot(across, down),
+            ends = [far, near].map(([a, b]) => [a - part * down, b + part * across]);
           const [start, end] = inward ? ends : ends.reverse(),
             thick = 1 + 2.5 * Math.sqrt(size / most);
           pen.lineWidth = thick;
@@ -105,13 +129,11 @@ EXTRA.exchange = (kit) => {
             pen.lineTo(end[0] + head * Math.cos(turn + by), end[1] + head * Math.sin(turn + by));
           pen.fill();
         }
-        kit.text(pen, name(which), u, v, 12, "center", ink);
-        const said = [
-          ...(received ? [`${words(received)} in`] : []),
-          ...(sent ? [`${words(sent)} out`] : [])].join(" ");
-        kit.text(pen, said, u, v + 13, 11, "center", soft);
+        told[place].forEach((said, k) =>
+          kit.text(pen, said, edge, v + 4 + 13 * (k - (told[place].length - 1) / 2), k ? 11 : 12,
+            way < 0 ? "right" : "left", k ? soft : ink));
       });
-      kit.text(pen, name(middle), x, y + 5, 14, "center", ink);
+      kit.text(pen, own, x, y + 5, 14, "center", ink);
       const more = found.length - shown.length;
       if (more)
         kit.text(pen, `and ${words(more)} others`, mark.x + mark.width, mark.y + mark.height + 12,
@@ -137,7 +159,8 @@ EXTRA.exchange = (kit) => {
       n = of(array(s.values, "messages", s.values.messages, mark.count), i);
     const here = bytes(s, i)
       ? `${words(bytes(s, i))} bytes in ${words(n)} message${n === 1 ? "" : "s"}` : "nothing";
-    const from = name(column(i)), to = name(row(i)), s_ = each > 1 ? "" : "s";
+    const [from, to] = [column(i), row(i)]
+      .map((k) => name(k) + (ipu ? ` of IPU ${ipuOf(k)}` : "")), s_ = each > 1 ? "" : "s";
     return `From ${plural} ${from} to ${plural} ${to}: ${here}. `
       + `In all, ${from} send${s_} ${words(sent(column(i)))} `
       + `and ${to} receive${s_} ${words(received(row(i)))} bytes.`;

@@ -13,6 +13,20 @@ function headed(kit, mark, right) {
     ink.soft);
 }
 
+function arrow(pen, start, bend, end, thick) {
+  pen.lineWidth = thick;
+  pen.beginPath();
+  pen.moveTo(...start);
+  pen.quadraticCurveTo(...bend, ...end);
+  pen.stroke();
+  const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;
+  pen.beginPath();
+  pen.moveTo(...end);
+  for (const turn of [2.7, -2.7])
+    pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
+  pen.fill();
+}
+
 function layout(scene, room) {
   const [width, height] = scene.home = scene.home || scene.size,
     marks = scene.marks.filter((m) => "x" in m);
@@ -26,10 +40,10 @@ function layout(scene, room) {
     for (const m of marks) if (m.width && m.x + m.width > width - 60) m.width += wide - width;
     return scene.size;
   }
-  const across = (m) => m.across * m.columns + GAP * (m.across - 1);
+  const across = (m) => m.across * m.columns + m.gap * (m.across - 1);
   const bottom = (m) => {
     const blocks = Math.ceil(m.count / m.block / m.across), rows = Math.ceil(m.block / m.columns);
-    return m.kind === "cells" ? m.y + m.side * (blocks * rows + GAP * (blocks - 1))
+    return m.kind === "cells" ? m.y + m.side * (blocks * rows + m.gap * (blocks - 1))
       : m.y + (m.height || 0);
   };
   const bands = [];  // what stands beside each other
@@ -43,7 +57,7 @@ function layout(scene, room) {
   // What begins at one x goes on doing so: as far to the right as the longest name beside it needs.
   const inset = {};
   for (const m of marks) {
-    const beside = m.kind === "painted" ? [] : m.labels || m.ends || [];
+    const beside = m.kind === "painted" ? [] : m.ends || m.labels || m.rows || [];
     const names = m.kind === "curve" ? 84
       : Math.max(m.left || 0, ...beside.map((name) => 6 * name.length + 12));
     const needs = Math.max(names, m.kind === "lanes" || m.kind === "tape" ? 30 : 16);

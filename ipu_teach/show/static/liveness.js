@@ -95,11 +95,11 @@ EXTRA.liveness = (kit) => {
   list.setAttribute("aria-label", "Live variables");
   function say() {
     const at = kit.chosen && kit.chosen.mark.kind === "curve" ? kit.chosen.i : kit.frameAt();
-    list.textContent = scene.live.map(([title, rows, less]) => {
+    list.textContent = scene.live.map(([title, rows, less, buffers]) => {
       const here = rows.filter(([, , from]) => from.some(([a, b]) => a <= at && at < b));
-      const lines = here.map(([name, size]) => `${words(size).padStart(13)}  ${name}`),
-        [few, all] = less[at] || [0, 0];
-      if (few) lines.push(`${words(all).padStart(13)}  in ${few} smaller`);
+      const [few, all] = less[at] || [0, 0], passing = of(array(rows, 0, buffers, scene.frames[0]), at);
+      const lines = [...here, [`in ${few} more`, all], ["buffers of the step", passing]]
+        .filter(([, size]) => size).map(([name, size]) => `${words(size).padStart(13)}  ${name}`);
       return [`${title} at step ${at + 1}, bytes:`, ...lines].join("\n");
     }).join("\n");
   }

@@ -26,6 +26,8 @@ ALSO = {  # by file: who needs it
     PAINTED: ("balance.js", "memory.js"),
     "tape.js": ("bsp.js", "balance.js"),
     "board.js": ("run.js",),
+    "messages.js": ("run.js",),
+    "range.js": ("timeline.js",),
     "content.js": ("bsp.js", "exchange.js"),
     "tree.js": ("program.js", "code.js", "turns.js", "tile.js"),
 }

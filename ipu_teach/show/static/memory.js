@@ -16,7 +16,7 @@ EXTRA.memory = (kit) => {
     for (let k = 0; k < listed.length; k += 2) {
       const last = k + 2 === listed.length, [what, size] = listed.slice(k);
       if (!last || what)
-        text += `\n${words(size).padStart(13)}  ${last ? `in ${what} smaller` : names[what]}`;
+        text += `\n${words(size).padStart(13)}  ${last ? `in ${what} more` : names[what]}`;
     }
     held.textContent = text;
   }

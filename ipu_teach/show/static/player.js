@@ -16,17 +16,20 @@ const STYLE = `
 .ipu-live select:focus-visible,.ipu-live input:focus-visible
   {outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
-.ipu-live p{margin:4px 16px;min-height:2.8em;color:var(--ink)}
+.ipu-live p{margin:4px 16px;min-height:2.8em}
 .ipu-live .soft{color:var(--soft)}
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
+.ipu-live .bar{position:sticky;bottom:0;background:var(--paper);margin:0;padding:6px 16px}
+[class*=jp-OutputArea]:has(.ipu-live){overflow:visible}
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);
   background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
+.ipu-live button[aria-pressed=true]{color:var(--paper);background:var(--ink)}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
-  padding:0;color:var(--ink)}
+  padding:0}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
 .ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;
-  white-space:pre-wrap;color:var(--ink);border-left:3px solid var(--line)}
+  white-space:pre-wrap;overflow-wrap:anywhere;color:var(--ink);border-left:3px solid var(--line)}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
 
@@ -98,6 +101,7 @@ function live(root, scene) {
     }
     return low - 1;
   };
+  if (scene.clock) begin.splice(0, count + 1, ...unpack(scene.clock, count + 1));
   const total = begin[count] || 1;
   const moving = count > 1, phased = starts.length < count;
 
@@ -112,14 +116,12 @@ function live(root, scene) {
   const of = (value, i) => (typeof value === "number" ? value : value[i]);
   const nameOf = (mark, i) => (mark.labels ? mark.labels[i] : `${i}`);
   // NaN is no other's key
-  const keyOf = (mark, i) =>
-    ("key" in mark ? of(array(mark, "key", mark.key, mark.count), i) : NaN);
-  const sameOf = (mark, i) =>
-    ("same" in mark ? of(array(mark, "same", mark.same, mark.count), i) : NaN);
+  const [keyOf, sameOf] = ["key", "same"].map((name) => (mark, i) =>
+    (name in mark ? of(array(mark, name, mark[name], mark.count), i) : NaN));
 
   // --- elements ---
-  const reduced = matchMedia("(prefers-reduced-motion: reduce)");
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const [reduced, scheme] = ["reduced-motion: reduce", "color-scheme: dark"]
+    .map((what) => matchMedia(`(prefers-${what})`));
   const style = make("style", { textContent: STYLE });
   const box = make("div", { className: "ipu-live", tabIndex: 0 });
   box.setAttribute("role", "group");
@@ -143,7 +145,7 @@ function live(root, scene) {
   speed.value = 1;
   speed.setAttribute("aria-label", "Speed");
   const legend = make("ul", { className: "key" });
-  const controls = make("div", { className: "row" },
+  const controls = make("div", { className: "row bar" },
     scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
     ...(phased ? [
       button(`Previous ${scene.group}`, () => jump(-1)),
@@ -159,12 +161,11 @@ function live(root, scene) {
   const pen = canvas.getContext("2d");
   let ratio = 1, dark = false, ink, colours = [], brushes = [], cache = new Map();
   function theme() {
-    const lab = document.body.dataset.jpThemeLight;
-    dark = lab ? lab === "false" : scheme.matches
-      || document.body.classList.contains("vscode-dark");
+    const { body } = document, lab = body.dataset.jpThemeLight;
+    dark = lab ? lab === "false" : scheme.matches || body.classList.contains("vscode-dark");
     ink = INKS[+dark];
     for (const name in ink) box.style.setProperty(`--${name}`, ink[name]);
-    ratio = Math.min(3, window.devicePixelRatio || 1);
+    ratio = Math.min(3, devicePixelRatio || 1);
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     colours = scene.codes.map((c) => c[dark ? 3 : 2]);
@@ -181,10 +182,9 @@ function live(root, scene) {
     legend.replaceChildren(...scene.legend.map((i) => {
       const chip = make("canvas", { width: 32, height: 32 });
       const p = chip.getContext("2d");
-      for (let x = 0; x < 36; x += 6) for (let y = 0; y < 36; y += 6) {
-        p.setTransform(2, 0, 0, 2, 2 * x, 2 * y);
-        hatch(p, i);
-      }
+      p.scale(2, 2);
+      p.fillStyle = brushes[i];
+      p.fillRect(0, 0, 16, 16);
       chip.setAttribute("aria-hidden", "true");
       return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`.trim());
     }));
@@ -229,8 +229,8 @@ function live(root, scene) {
   function place(mark, i) {
     const block = Math.floor(i / mark.block), within = i % mark.block,
       rows = Math.ceil(mark.block / mark.columns);
-    const x = within % mark.columns + block % mark.across * (mark.columns + GAP);
-    const y = Math.floor(within / mark.columns) + Math.floor(block / mark.across) * (rows + GAP);
+    const x = within % mark.columns + block % mark.across * (mark.columns + mark.gap);
+    const y = Math.floor(within / mark.columns) + Math.floor(block / mark.across) * (rows + mark.gap);
     return [mark.x + x * mark.side, mark.y + y * mark.side];
   }
   function hit(mark, x, y) {
@@ -241,8 +241,8 @@ function live(root, scene) {
     }
     const rows = Math.ceil(mark.block / mark.columns), blocks = Math.ceil(mark.count / mark.block);
     const u = (x - mark.x) / mark.side, v = (y - mark.y) / mark.side;
-    const bx = Math.floor(u / (mark.columns + GAP)), by = Math.floor(v / (rows + GAP));
-    const cx = Math.floor(u - bx * (mark.columns + GAP)), cy = Math.floor(v - by * (rows + GAP));
+    const bx = Math.floor(u / (mark.columns + mark.gap)), by = Math.floor(v / (rows + mark.gap));
+    const cx = Math.floor(u - bx * (mark.columns + mark.gap)), cy = Math.floor(v - by * (rows + mark.gap));
     if (u < 0 || v < 0 || cx >= mark.columns || cy >= rows || bx >= mark.across) return -1;
     const block = by * mark.across + bx, within = cy * mark.columns + cx,
       i = block * mark.block + within;
@@ -268,9 +268,12 @@ function live(root, scene) {
 
   const DRAW = {
     cells(mark, s, progress) {
-      const channel = s.cells && s.cells[mark.name];
-      if (!channel) return;
-      text(pen, mark.heading || "", mark.x, mark.y - 8, 12, "left", ink.soft);
+      if (!s.cells?.[mark.name]) return;
+      text(pen, mark.heading || "", mark.x, mark.y - (mark.names ? 20 : 8), 12, "left", ink.soft);
+      mark.names?.forEach((name, k) => {
+        const [x, y] = place(mark, k * mark.block);
+        text(pen, name, x, y - 4, 11, "left", ink.soft);
+      });
       const byCode = new Map(), large = mark.side >= 8, codes = codesOf(mark, s, progress);
       const inset = mark.count > MOST_RECTANGLES ? (mark.side > 3 ? 0.9 : 1) : 0.94,
         side = mark.side * inset;
@@ -351,12 +354,13 @@ function live(root, scene) {
 
   function labels(mark) {
     const pitch = mark.height / mark.count;
-    (mark.ends || [])
-      .forEach((what, k) =>
-        text(pen, what, mark.x - 5, mark.y + (k ? mark.height - 1 : 9), 11, "right", ink.soft));
-    for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++) {
-      text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, 11, "right", ink.soft);
-    }
+    const put = (what, y) => text(pen, what, mark.x - 5, mark.y + y, 11, "right", ink.soft);
+    mark.ends?.forEach((what, k, { length }) =>
+      put(what, 9 + k * (mark.height - 10) / (length - 1)));
+    // where lanes are lower than words, every so many of them
+    const every = [1, 2, 5, 10, 20, 50].find((n) => n * pitch >= 9);
+    for (let i = 0; i < mark.count && every && !mark.ends; i += every)
+      put(nameOf(mark, i), (i + 0.72) * pitch);
   }
 
   // Lanes and track are drawn once and then copied.
@@ -405,16 +409,14 @@ function live(root, scene) {
   function pieces(f) {
     const s = still(f), lanes = tape && s.lanes && s.lanes[tape.name],
       top = (v) => (typeof v === "number" ? v : Math.max(...unpack(v, tape.count)));
-    return lanes ? scene.drawings[lanes[0]][2].map((bar) => [top(bar[0]), bar[3] - top(bar[1])])
-      : [[s.code, s.cycles]];
+    return lanes ? scene.drawings[lanes[0]][2].map((bar) => [top(bar[0]), (bar[3] || 0) - top(bar[1])])
+      : [[s.code, begin[f + 1] - begin[f]]];
   }
   // A long run column by column, each with its shares one above the other: paint.py does the same.
   const trackOf = (mark) => keep("track", mark.width, mark.height, (p) => {
-    const byStill = new Map(), parts = [];
-    for (let f = 0; f < count; f++) {
-      if (!byStill.has(frames[f])) byStill.set(frames[f], pieces(f));
-      parts.push(...byStill.get(frames[f]));
-    }
+    const parts = [];
+    for (let f = 0; f < count; f++)
+      parts.push(...(scene.clock ? pieces(f) : still(f).pieces ||= pieces(f)));
     const columns = parts.length > MOST_RECTANGLES ? 344 : 0, scale = mark.width / total,
       wide = mark.width / columns;
     const spent = Array.from({ length: columns }, () => new Float64Array(scene.codes.length));
@@ -433,9 +435,10 @@ function live(root, scene) {
     spent.forEach((column, c) => {
       let y = 0;
       column.forEach((part, code) => {
+        const high = part / wide * mark.height;
         p.fillStyle = colours[code];
-        p.fillRect(c * wide, y, wide + 0.4, part / wide * mark.height);
-        y += part / wide * mark.height;
+        p.fillRect(c * wide, y, wide + 0.4, high);
+        y += high;
       });
     });
   });
@@ -550,14 +553,14 @@ function live(root, scene) {
   function step(by) {
     pause();
     const begun = Math.ceil(at - 1e-9), here = stop(begun);
-    if (by > 0) go(at < here - 1e-9 ? here : begun < count ? stop(begun + 1) : at);
-    else go(at > here + 1e-9 ? here : stop(Math.max(0, begun - 1)));
+    go(by > 0 ? at < here - 1e-9 ? here : begun < count ? stop(begun + 1) : at
+      : at > here + 1e-9 ? here : stop(Math.max(0, begun - 1)));
   }
   function jump(by) {
     pause();
     const group = groupOf(frameAt()), end = starts[group + 1] ?? count;
-    if (by > 0) go(stop(at < stop(end) ? end : starts[group + 2] ?? count));
-    else go(stop(at > stop(starts[group] + 1) ? starts[group] + 1 : (starts[group - 1] ?? -1) + 1));
+    go(stop(by > 0 ? at < stop(end) ? end : starts[group + 2] ?? count
+      : at > stop(starts[group] + 1) ? starts[group] + 1 : (starts[group - 1] ?? -1) + 1));
   }
   function toggle() {
     if (playing) return pause();
@@ -581,7 +584,7 @@ function live(root, scene) {
     if (!playing) return;
     if (!box.isConnected) return destroy();
     const passed = Math.max(0, now - clock) / 1000 * speed.value / pace;
-    if (reduced.matches ? passed >= 1 : true) {
+    if (!reduced.matches || passed >= 1) {
       const before = frameAt();
       at = reduced.matches && frameAt() + 1 < count ? stop(Math.ceil(at - 1e-9) + 1)
         : Math.min(count, at + passed);
@@ -650,18 +653,17 @@ function live(root, scene) {
   canvas.addEventListener("pointermove", point);
   canvas.addEventListener("click", point);
   const retheme = () => { theme(); refresh(); };
-  const still_ = () => { if (reduced.matches) pause(); };
+  const ended = new AbortController();
   const watch = new MutationObserver(retheme);
   watch.observe(
     document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
-  scheme.addEventListener("change", retheme);
-  reduced.addEventListener("change", still_);
+  scheme.addEventListener("change", retheme, ended);
+  reduced.addEventListener("change", () => { if (reduced.matches) pause(); }, ended);
   function destroy() {
     playing = false;
     watch.disconnect();
     grown.disconnect();
-    scheme.removeEventListener("change", retheme);
-    reduced.removeEventListener("change", still_);
+    ended.abort();
     box.remove();
     style.remove();
   }

@@ -18,7 +18,7 @@ EXTRA.run = (kit) => {
     if (!how) return "";
     const k = cells.indexOf(i), [, , f] = underWay(frame - 1, 1),
       messages = !isElement && still(f).flows ? still(f).flows.messages : [];
-    const came = messages.filter((m) => m[2] === box(i) && !m[6]);
+    const came = messages.filter((m) => m[2] === box(i) && !m[6] && !shown.link(m));
     const read = came.flatMap(
       (m) => list(m[5])
       .map((c) => `${cellName(c)} = ${texts[at(f)[c]]} from tile ${board.tiles[m[0]]}`));
@@ -37,20 +37,22 @@ EXTRA.run = (kit) => {
       : `since superstep ${words(group(frameOf[k]) + 1)}${origin(i, frameOf[k])}`;
     return `${cellName(i)} on tile ${tileOf(i)}: ${t === "?" ? "not written" : t}, ${since}.`;
   }
+  // Which step a frame is of, of those that a Repeat runs.
+  const stepOf = (f) => scene.rounds[kit.frames[f]];
   function story(frame, s) {
-    const g = group(frame), key = still(starts[g]).label,
-      same = starts.filter((f) => still(f).label === key);
-    const round = same.length > 1
+    const g = group(frame), key = stepOf(starts[g]), same = starts.filter((f) => stepOf(f) === key);
+    const round = key !== undefined && same.length > 1
       ? `Round ${words(same.indexOf(starts[g]) + 1)} of ${words(same.length)} of this step. ` : "";
     const now = at(before(frame));
     if (s.flows) {
       const all = s.flows.messages, own = all.filter((m) => m[2] === box(focus())),
         told = (own.length ? own : all).slice(0, 2);
       const what = told.map((m) => {
-        const c = list(m[5]), t = texts[(m[6] ? at(lastOf(frame)) : now)[c[0]]],
-          to = m[2] < 0 ? "the host" : `tile ${board.tiles[m[2]]}`;
-        const from = m[0] < 0 ? "the host" : `tile ${board.tiles[m[0]]}`;
+        const c = list(m[5]), t = texts[(m[6] ? at(lastOf(frame)) : now)[c[0]]];
+        const [from, to] = [m[0], m[2]].map((b) => (b < 0 ? "the host"
+          : shown.link(m) ? `IPU ${shown.ipuOf(b)}` : `tile ${board.tiles[b]}`));
         const more = m[7] > 1 ? ` and ${words(m[7] - 1)} more` : "";
+        if (!c.length) return `${words(m[1])} bytes go from ${from} to ${to}`;
         return `${cellName(c[0])} = ${t}${more} ${m[6] ? "comes" : "goes"} from ${from} to ${to}`;
       });
       const left = all.length - told.length;
@@ -112,9 +114,9 @@ EXTRA.run = (kit) => {
     if (some.length) kit.go(frameOf[by > 0 ? some[0] : some[some.length - 1]] + 1);
   }
   function round(by) {
-    const here = group(kit.frameAt()), key = still(starts[here]).label;
+    const here = group(kit.frameAt()), key = stepOf(starts[here]);
     for (let g = here + by; g >= 0 && g < starts.length; g += by) {
-      if (still(starts[g]).label === key) { kit.pause(); return kit.go(starts[g] + 1); }
+      if (key !== undefined && stepOf(starts[g]) === key) { kit.pause(); return kit.go(starts[g] + 1); }
     }
   }
   function tile(by) {
@@ -146,9 +148,8 @@ EXTRA.run = (kit) => {
       Object.assign(detail, { x: detail.home.x + more, width: detail.home.width + more });
     board.width = narrow ? wide - 32 : home.width + more;
     board.across = Math.min(home.across, Math.max(1, Math.floor((board.width + 6) / one)));
-    const tall = Math.ceil(board.tiles.length / board.across) * (board.high + 6) - 6,
-      grown = tall - board.height;
-    board.height = tall;
+    const grown = shown.tall() - board.height;
+    board.height += grown;
     if (grown) for (const m of scene.marks) if (m.y > board.y + (narrow ? 0 : 99)) m.y += grown;
     // Room for the longest text, so that nothing moves.
     happens.style.minHeight = watched.style.minHeight = narrow ? "8.4em" : "2.8em";
@@ -164,7 +165,7 @@ EXTRA.run = (kit) => {
     make("div", { className: "row" }, when, limit, kit.button("Last change", () => seek(-1)),
       kit.button("Next change", () => seek(1)));
   return {
-    draw: shown.draw, hit: (mark, x, y) => (pointed = shown.hit(mark, x, y)), about, say, lay,
+    draw: { ...shown.draw, ...EXTRA.messages(kit, shown) }, hit: (mark, x, y) => (pointed = shown.hit(mark, x, y)), about, say, lay,
       nodes: [controls, watched, happens, source],
     help: "A click, or up and down, watches a cell; B and N go to its last and its next change, "
       + "R to the next round, brackets to another tile.",

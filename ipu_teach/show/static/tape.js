@@ -15,7 +15,13 @@ EXTRA.tape = (kit) => {
             mark.height / mark.count, mark.width);
         }
       });
-      headed(kit, mark, "");
+      headed(kit, { ...mark, y: mark.y - (mark.named ? 28 : 0) }, "");
+      for (let f = first; mark.named && f < last; f++) {
+        const wide = still(f).cycles * scale - 4, name = still(f).label.replace(/^.*?: \S+ /, "");
+        if (wide > NAMED)
+          kit.fitted(name, mark.x + (begin[f] - begin[first]) * scale + 2, mark.y - mark.named,
+            wide, 11, kit.ink.ink);
+      }
       pen.drawImage(picture, mark.x, mark.y, mark.width, mark.height);
       kit.labels(mark);
       pen.fillStyle = kit.ink.ink;

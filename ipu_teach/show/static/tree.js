@@ -13,9 +13,15 @@ EXTRA.tree = (kit) => {
   const inner = depth.map((d, i) => depth[i + 1] > d);
   const columns = tree.columns.length;
   let rows = [];
+  // A number that would run into the one beside it is in millions: who points at it is told all.
+  const fit = (cell) => (pen.measureText(cell).width < column() - 4 ? cell
+    : `${words(+cell.replace(/,/g, "") / 1e6)} M`);
   const longest = Math.max(...tree.labels.map((text, i) => NAME * text.length + 8 * depth[i] + 14));
+  const lead = Math.max(52, 30 + NAME * Math.max(
+    ...tree.cells.filter((_, i) => i % columns === 0).map((cell) => cell.length)));
   const small = () => tree.width < 560,
-    tight = () => small() && longest > tree.width - 94 - Math.min(66, tree.column) * (columns - 1);
+    column = () => (small() ? Math.min(tree.column, (tree.width - 42) / columns) : tree.column),
+    tight = () => small() && longest > tree.width - 42 - lead - column() * (columns - 1);
   const pitch = () => (tight() ? 38 : tree.pitch);  // numbers then stand below the words
 
   function unfolded() {
@@ -57,8 +63,7 @@ EXTRA.tree = (kit) => {
       const lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, two = tight(),
         high = pitch(), long = small() ? 30 : BAR, right = mark.x + mark.width,
         { soft, line } = kit.ink;
-      const place = (k) =>
-        right - long - 12 - (small() ? Math.min(66, mark.column) : mark.column) * (columns - 1 - k);
+      const place = (k) => right - long - 12 - column() * (columns - 1 - k);
       const name = (c) => (small() ? mark.columns[c].split(" ").pop() : mark.columns[c]);
       kit.fitted(mark.heading, mark.x, mark.y - (two ? 24 : 8),
         (two ? right : place(0) - (small() ? 50 : 70)) - mark.x, 12, soft);
@@ -74,10 +79,11 @@ EXTRA.tree = (kit) => {
           pen.globalAlpha = 1;
         }
         if (inner[i]) kit.text(pen, open[i] ? "\u2212" : "+", x, base, 13, "left", soft);
-        kit.fitted(mark.labels[i], x + 14, base, (two ? right - 14 : place(0) - 52) - x, 12,
+        kit.fitted(mark.labels[i], x + 14, base, (two ? right - 14 : place(0) - lead) - x, 12,
           kit.ink.ink);
         for (let c = 0; c < columns; c++)
-          kit.text(pen, mark.cells[i * columns + c], place(c), second, 12, "right", kit.ink.ink);
+          kit.text(pen, fit(mark.cells[i * columns + c]), place(c), second, 12, "right",
+            kit.ink.ink);
         let left = right - long;
         for (const [code, part] of parts) {
           pen.fillStyle = kit.brushes[code];
@@ -109,7 +115,7 @@ EXTRA.tree = (kit) => {
     while (i + below < mark.count && depth[i + below] > depth[i]) below++;
     const folded = inner[i] ? `; ${open[i] ? "unfolded" : "folded"}, ${words(below - 1)} below`
       : "";
-    return `${mark.labels[i]}, level ${depth[i] + 1}: ${cells}${split}${folded}.`;
+    return `${mark.labels[i]}, level ${depth[i] + 1}: ${cells || "no cycles"}${split}${folded}.`;
   }
   kit.canvas.addEventListener("click", () => { if (here()) toggle(); });
   return {

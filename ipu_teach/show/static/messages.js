@@ -1,0 +1,80 @@
+// What is under way between the boxes of a board: numbers, of many messages arrows, and links
+// between IPUs. board.py draws the same.
+EXTRA.messages = (kit, shown) => {
+  const { scene, pen } = kit, { board, texts, list, at, before, box, row, focus, lastOf } = shown,
+    { link, short, corner, cellAt, wide, line, write, underWay } = shown;
+
+  // Of many messages arrows from box to box, those of the chosen box the darkest; the host's are
+  // words.
+  function folded(messages) {
+    const own = box(focus()), has = (m) => m[0] === own || m[2] === own;
+    let pairs = messages.filter((m) => m[0] >= 0 && m[2] >= 0).sort((m, k) => has(m) - has(k)),
+      said = `${messages.length} messages, ${words(messages.reduce((sum, m) => sum + m[1], 0))} B`;
+    if (pairs.length > MOST_ARROWS) {
+      pairs = pairs.filter(has);
+      said += `; arrows: tile ${board.tiles[own]}`;
+    }
+    write(said, board.x + board.width, board.y - 8, 12, "right", kit.ink.soft);
+    for (const m of pairs) {
+      const [start, end] = [m[0], m[2]].map((b, k) => {
+        const [x, y] = corner(b);
+        return [x + wide() * (k ? 0.7 : 0.3), y + board.high - 8];
+      });
+      pen.strokeStyle = pen.fillStyle = has(m) ? kit.ink.ink : kit.ink.line;
+      arrow(pen, start, start, end, has(m) ? 1.5 : 1);
+    }
+  }
+  // An arrow beside the boxes for each two IPUs between which something is under way.
+  function between(links) {
+    const code = Math.max(0, scene.codes.findIndex((c) => c[1] === "L")),
+      right = board.x + board.width;
+    for (const [source, size, to] of links) {
+      const [a, b] = [source, to].map((b, k) => corner(b)[1] + board.high / 2 + (k ? -8 : 8)),
+        y = a + (b - a) * 0.4;
+      pen.strokeStyle = pen.fillStyle = kit.ink.ink;
+      arrow(pen, [right - GUTTER + 6, a], [right - 8, y], [right - GUTTER + 8, b], 2);
+      pen.fillStyle = kit.colours[code];
+      pen.fillRect(right - 56, y - 9, 56, 16);
+      write(`${words(size)} B`, right - 28, y + 3, 11, "center", inkOn(kit.colours[code]));
+    }
+  }
+
+  return {
+    flows(mark, s, progress, frame) {
+      const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)),
+        then = at(lastOf(frame));
+      if (messages.some(link)) return between(messages);
+      if (messages.length > MOST_PACKETS) return folded(messages);
+      const packets = [];  // above all lines
+      for (const [source, size, to, start, end, some, after, held] of messages) {
+        const [cell] = list(some), t = texts[(after ? then : here)[cell]];
+        const said = held === 1 ? short(t, 44) : `${words(size)} B`,
+          w = OF_LETTER * said.length + 8;
+        const [[x, y], [u, v]] = [source, to].map((b, k) => {
+          if (b < 0) return [board.x + board.width / 2, board.y - 12];
+          const [cx, cy, cw, ch] = cellAt(cell);
+          if (box(cell) === b) return [cx + cw / 2, cy + ch / 2];
+          const [bx, by] = corner(b), fit = Math.max(1, (wide() - 4) / 48 | 0),
+            slot = (landed[b] || 0) % fit;
+          if (k) landed[b] = (landed[b] || 0) + 1;
+          return [bx + 4 + w / 2 + (k ? 48 * slot : 0), by + board.high - 11];
+        });
+        const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1))),
+          code = board.rims[row(cell)];
+        pen.strokeStyle = kit.ink.line;
+        pen.lineWidth = 1;
+        line(x, y, u, v);
+        packets.push([said, w, x + part * (u - x), y + part * (v - y), code]);
+      }
+      for (const [said, w, px, py, code] of packets) {
+        pen.fillStyle = kit.colours[code];
+        pen.strokeStyle = kit.ink.paper;
+        pen.beginPath();
+        pen.roundRect(px - w / 2, py - 8, w, 16, 4);
+        pen.fill();
+        pen.stroke();
+        write(said, px, py + 4, 11, "center", inkOn(kit.colours[code]));
+      }
+    }
+  };
+};
