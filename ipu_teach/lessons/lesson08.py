@@ -545,7 +545,7 @@ LESSON = Lesson(
                 "From the last pair on: recompute from start to below end - 1, unless end is "
                 "layers; then backward from end - 1 down to start.",
             ),
-            "PyTorch calls it checkpointing, others rematerialisation. No bit of any slope changes.",
+            "PyTorch calls it checkpointing, others rematerialisation. No bit of a slope changes.",
         ),
         Exercise(
             "08.4",
