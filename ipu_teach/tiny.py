@@ -39,7 +39,10 @@ class Tensor:
         self.shape, self.num_elements = self.ids.shape, self.ids.size
 
     def __getitem__(self, key: Any) -> "Tensor":
-        return Tensor(self.graph, self.dtype, self.ids[key])
+        try:
+            return Tensor(self.graph, self.dtype, self.ids[key])
+        except IndexError:
+            raise MachineError(f"a tensor of shape {self.shape} has no place {key}") from None
 
     def reshape(self, shape: tuple[int, ...]) -> "Tensor":
         return Tensor(self.graph, self.dtype, self.ids.reshape(shape))
@@ -81,10 +84,23 @@ class Vertex:
         }
 
     def __getattr__(self, name: str) -> Any:
-        return vars(self)["places"][name][()]  # [()] makes a number of an array without dimensions
+        place = vars(self)["places"][self.known(name)]
+        self.refuse_read(name, place.ndim == 0)  # of more elements some may be filled: out[1] = 2
+        return place[()]  # [()] makes a number of an array without dimensions
 
     def __setattr__(self, name: str, value: Any) -> None:
-        vars(self)["places"][name][...] = value
+        place = vars(self)["places"][self.known(name)]
+        self.refuse_read(name, getattr(value, "base", None) is place)  # the second half of +=
+        place[...] = value
+
+    def known(self, name: str) -> str:
+        if name not in self.kinds:
+            raise MachineError(f"{type(self).__name__} has no field {name!r}: {list(self.kinds)}")
+        return name
+
+    def refuse_read(self, name: str, is_read: bool) -> None:
+        if is_read and self.kinds[name] is Output:
+            raise MachineError(f"{type(self).__name__} reads its Output {name!r}: make it an InOut")
 
 
 class Placed:
@@ -95,14 +111,11 @@ class Placed:
             fields = f"{list(codelet.kinds)} and was given {list(edges)}"
             raise MachineError(f"{codelet.__name__} has the fields {fields}")
         self.codelet, self.edges, self.tile = codelet, edges, -1
-        # a guess: one for each element
-        self.cycles = 5 + sum(tensor.num_elements for tensor in edges.values())
+        self.cycles = 5 + sum(tensor.num_elements for tensor in edges.values())  # a guess
 
     def fields(self, *kinds: Any) -> dict[str, Tensor]:
         """Those of these kinds."""
-        return {
-            name: self.edges[name] for name, kind in self.codelet.kinds.items() if kind in kinds
-        }
+        return {name: t for name, t in self.edges.items() if self.codelet.kinds[name] in kinds}
 
 
 class Graph:
@@ -192,24 +205,12 @@ class Engine:
             if isinstance(part, Program):
                 self.check(part)
             elif isinstance(node, Execute):
-                touched = Counter(
-                    e
-                    for vertex in part.vertices
-                    for tensor in vertex.edges.values()
-                    for e in tensor.elements()
-                )
-                written = [
-                    tensor
-                    for vertex in part.vertices
-                    for tensor in vertex.fields(Output, InOut).values()
-                ]
-                for element in (
-                    e for tensor in written for e in tensor.elements() if touched[e] > 1
-                ):
-                    raise MachineError(
-                        f"a race: {self.graph.name[element]} is written in {part.name!r}, and "
-                        "touched once more"
-                    )
+                edges = [t for vertex in part.vertices for t in vertex.edges.values()]
+                outs = [t for v in part.vertices for t in v.fields(Output, InOut).values()]
+                touched = Counter(e for tensor in edges for e in tensor.elements())
+                for e in (e for tensor in outs for e in tensor.elements() if touched[e] > 1):
+                    said = f"{self.graph.name[e]} is written in {part.name!r}"
+                    raise MachineError(f"a race: {said}, and touched once more")
 
     def load(self, device: IPUModel) -> None:
         # of 64 bits, which hold all our numbers exactly
@@ -222,6 +223,8 @@ class Engine:
         self.go(self.program)
 
     def read_tensor(self, handle: str) -> Any:
+        if handle not in self.graph.handles:
+            raise MachineError(f"no tensor is read as {handle!r}: {list(self.graph.handles)}")
         return self.read(self.graph.handles[handle])
 
     def go(self, node: Program) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from test_brute_force import RANDOMLY, cost_of, some_device, some_space
 from test_exchange import local_addresses
 
-from ipu_teach import FLOAT, Engine, IPUModel, Output, Vector, Vertex, compile_graph
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Output, Vector, Vertex, compile_graph
 from ipu_teach.cost.rearrange import IN_PLACE, copy_cycles
 from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.target import make_target
@@ -222,3 +222,22 @@ def test_an_output_in_pieces_needs_room_and_code() -> None:
     for copies, kinds in (([row, row], 1), ([column, column], 1), ([row, column, row], 2)):
         memory = compile_graph(space.graph, Sequence(*copies), merge_copies=False).report.memory
         assert memory.bytes_per_tile_by_category["Vertex code"][0] == 440 + 440 * kinds
+
+
+@pytest.mark.parametrize(("floats", "near", "far"), [(64, 516, 118), (1024, 996, 1078)])
+def test_within_a_tile_a_small_copy_is_dearer_than_to_the_next(
+    floats: int, near: int, far: int
+) -> None:
+    """What docs/model.md and lesson 02 say: 6 x 86 cycles, and the exchange's."""
+    costs = []
+    for tile in (0, 1):
+        device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
+        graph = Graph(device)
+        a, b = (graph.add_variable(FLOAT, (floats,), name) for name in "ab")
+        graph.set_tile_mapping(a, 0)
+        graph.set_tile_mapping(b, tile)
+        graph.set_initial_value(a, 1)
+        engine = Engine(graph, Copy(a, b))
+        engine.load_and_run(device)
+        costs.append(engine.report.step_cost(0))
+    assert [cost.cycles - cost.sync_cycles for cost in costs] == [near, far]

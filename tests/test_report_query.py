@@ -20,7 +20,7 @@ from test_report import small_engine
 
 import ipu_teach
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex
-from ipu_teach.errors import InvalidOptionError, NotOfferedError, PoplarIndexError
+from ipu_teach.errors import InvalidOptionError, NotOfferedError, PoplarIndexError, UnknownNameError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.settings import PoplarVersion
 
@@ -512,3 +512,20 @@ def test_a_dataframe_of_pandas() -> None:
         False,
         True,
     ]
+
+
+def test_what_a_table_and_a_tile_have_not() -> None:
+    report = chain()
+    none = report.variables.where(lambda row: False)
+    with pytest.raises(PoplarIndexError, match="There is no row 0") as caught:
+        none[0]
+    assert "this table has none" in caught.value.next_step
+    with pytest.raises(PoplarIndexError, match="There is no row 99"):
+        report.variables[99]
+    assert report.variables[0] is report.variables[-len(report.variables)]
+    unrun = Engine(Graph(IPUModel(tiles_per_ipu=4).create_device()), Sequence()).report
+    with pytest.raises(PoplarIndexError, match="There is no step 0") as caught:
+        unrun.execution.steps[0]
+    assert "run the engine first" in caught.value.next_step
+    with pytest.raises(UnknownNameError, match="TileMemory has no attribute 'bytes'"):
+        _ = report.compilation.tiles[0].memory.bytes

@@ -16,6 +16,7 @@ from ipu_teach import (
     BOOL,
     FLOAT,
     INT,
+    UNSIGNED_CHAR,
     Engine,
     Graph,
     InOut,
@@ -28,7 +29,12 @@ from ipu_teach import (
 )
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine.scalar.run import ScalarRun
-from ipu_teach.errors import CodeletError, ComputeSetRaceError, UninitialisedReadError
+from ipu_teach.errors import (
+    CodeletError,
+    ComputeSetRaceError,
+    MissingPerfEstimateError,
+    UninitialisedReadError,
+)
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import Array
 
@@ -441,3 +447,64 @@ def test_after_an_interruption_nothing_is_defined_that_was_not(
     monkeypatch.undo()
     engine.run(0)
     engine.run(1)
+
+
+class Constants(Vertex):
+    """Stores floats that a place for bytes does not hold."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[UNSIGNED_CHAR]]
+
+    def compute(self) -> None:
+        self.out = 300.7
+        self.out[0] = 1e30
+        self.out[1] = -1.5
+        self.out[self.x > 3] = 301.2
+
+
+class Inverted(Vertex):
+    """A constant expression that raises where data do not lead."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[UNSIGNED_CHAR]]
+
+    def compute(self) -> None:
+        self.out = 7.0
+        if self.x[0] > 100:
+            self.out = ~2.5  # type: ignore[operator]
+
+
+class Largest(Inverted):
+    """The same with a call that raises."""
+
+    def compute(self) -> None:
+        self.out = 7.0
+        if self.x[0] > 100:
+            self.out = max()  # type: ignore[call-overload]
+
+
+def in_an_engine(codelet: type[Vertex], **options: Any) -> Any:
+    device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    x, out = graph.add_variable(FLOAT, 4, "x"), graph.add_variable(UNSIGNED_CHAR, 4, "out")
+    work = graph.add_compute_set("work")
+    for part in (x, out, graph.add_vertex(work, codelet, x=x, out=out)):
+        graph.set_tile_mapping(part, 0)
+    graph.set_initial_value(x, [1, 2, 3, 4])
+    graph.create_host_read("out", out)
+    engine = Engine(graph, Execute(work), **options)
+    engine.load_and_run(device)
+    return engine.read_tensor("out").tolist()
+
+
+def test_a_constant_is_stored_as_anything_else_is() -> None:
+    """Cut towards 0, the lowest bits kept; what 64 bits do not hold is 0."""
+    called = Constants.call(x=np.array([1, 2, 3, 4], np.float32), out=4).tolist()
+    assert in_an_engine(Constants) == called == [0, 255, 300 % 256, 301 % 256]
+
+
+@pytest.mark.parametrize("codelet", [Inverted, Largest])
+def test_what_raises_where_nobody_comes_is_no_error_of_the_engine(codelet: type[Vertex]) -> None:
+    assert in_an_engine(codelet, strict=False) == 4 * [7]
+    with pytest.raises(MissingPerfEstimateError, match="which ends with (Type|Index)Error"):
+        in_an_engine(codelet)

@@ -427,6 +427,10 @@ def build_tiny(make: Any) -> Any:
             "element 0 of 'x' is read, and nothing",
         ),
         (
+            lambda g, x: tiny.Copy(x[9], x[0]),
+            "a tensor of shape (4,) has no place 9",
+        ),
+        (
             lambda g, x: tiny.If(x[3], tiny.Sequence(), tiny.Sequence()),
             "element 3 of 'x' is read, and nothing has written it",
         ),
@@ -436,6 +440,54 @@ def test_errors_say_what_and_where(make: Any, text: str) -> None:
     with pytest.raises(tiny.MachineError) as caught:
         build_tiny(make)
     assert text in str(caught.value)
+
+
+class Twice(tiny.Vertex):
+    """What adds to an Output, of one element or of several."""
+
+    x: tiny.Input[tiny.FLOAT]
+    out: tiny.Output[tiny.FLOAT]
+
+    def compute(self) -> None:
+        self.out = 0
+        self.out += self.x
+
+
+class Unknown(Twice):
+    """What stores into a field that is not there."""
+
+    x: tiny.Input[tiny.FLOAT]
+    out: tiny.Output[tiny.FLOAT]
+
+    def compute(self) -> None:
+        self.total = self.x
+
+
+@pytest.mark.parametrize(
+    ("codelet", "size", "text"),
+    [
+        (Twice, (), "Twice reads its Output 'out': make it an InOut"),
+        (Twice, (2,), "Twice reads its Output 'out': make it an InOut"),
+        (Unknown, (), "Unknown has no field 'total': ['x', 'out']"),
+    ],
+)
+def test_what_no_vertex_of_the_kit_may_do_none_may_here(
+    codelet: Any, size: tuple[int, ...], text: str
+) -> None:
+    device = tiny.IPUModel(tiles_per_ipu=1).create_device()
+    graph = tiny.Graph(device)
+    x, out = (graph.add_variable(tiny.FLOAT, size, name) for name in ("x", "out"))
+    work = graph.add_compute_set("work")
+    for part in (x, out, graph.add_vertex(work, codelet, x=x, out=out)):
+        graph.set_tile_mapping(part, 0)
+    graph.set_initial_value(x, 1)
+    engine = tiny.Engine(graph, tiny.Execute(work))
+    engine.load(device)
+    with pytest.raises(tiny.MachineError) as caught:
+        engine.run()
+    assert str(caught.value) == text
+    with pytest.raises(tiny.MachineError, match=r"no tensor is read as 'out': \[\]"):
+        engine.read_tensor("out")
 
 
 def test_an_input_cannot_be_written() -> None:

@@ -290,6 +290,8 @@ def parts_of_programs(report: Report) -> list[list[float]]:
             for ipu in range(report.target.num_ipus):
                 kinds: dict[str, float] = {}
                 for step in {leaf.step for leaf in node.leaves()}:
+                    if report.overlap.idle[step, ipu]:  # a step of all in which it has no part
+                        continue
                     for phase in report.phases(step, ipu):
                         kinds[phase.kind] = kinds.get(phase.kind, 0) + runs[step] * phase.cycles
                 found.append([*kinds.values(), sum(kinds.values())])

@@ -30,7 +30,7 @@ from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
-from ipu_teach.types.regions import no_size
+from ipu_teach.types.regions import no_size, to_unsigned
 
 NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
 # file, line, and instruction: in which code, and where there
@@ -363,6 +363,8 @@ def weak_of(value: Any) -> Weak:
 
 def settled(value: Any, dtype: Any) -> Any:
     """`value` where it is put into an element of type `dtype`."""
+    if not isinstance(value, (Traced, list, tuple)) and np.dtype(dtype).kind == "u":
+        return to_unsigned(value, dtype)
     if not weak_of(value) or not fits(value._weak, value.dtype, dtype):
         return value
     return Traced(value._trace, value._id)
@@ -477,6 +479,8 @@ class Traced(NDArrayOperatorsMixin):
             stacked([settled(v, self.dtype) for v in value])
             if isinstance(value, (list, tuple))
             else value
+            if isinstance(value, Traced)
+            else settled(value, self.dtype)
         )
         target = self._sample[key]
         if (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -52,12 +53,22 @@ class PredictedValue:
     low: float = 0
     high: float = float("inf")
 
+    @property
+    def share(self) -> bool:
+        """Whether it is a part of a whole, and may be said in per cent."""
+        return not self.whole and (self.low, self.high) == (0, 1)
+
     def value(self, given: object) -> str | int | float | None:
         """`given` as text or a number of Python's, if it is an answer at all; being right is
         another matter."""
         if self.choices:
             return str(given) if isinstance(given, str) and given in self.choices else None
         number_ = plain(given)
+        if self.share:  # per cent are told from a share by their size, or by their sign
+            if isinstance(given, str) and (said := re.fullmatch(r"([\d.]+) ?(%|per cent)", given)):
+                number_ = plain(float(said[1]) / 100) if said[1].count(".") < 2 else None
+            elif number_ is not None and 1 < number_ <= 100:
+                number_ = float(number_) / 100
         if (
             number_ is None
             or self.whole
@@ -74,7 +85,8 @@ class PredictedValue:
         bounds = f" from {number(self.low)}" + (
             f" to {number(self.high)}" if self.high < float("inf") else " on"
         )
-        return f"{'a whole number' if self.whole else 'a number'}{bounds}"
+        cent = ', or per cent, as "20 %"' if self.share else ""
+        return f"{'a whole number' if self.whole else 'a number'}{bounds}{cent}"
 
     def said(self, value: Any) -> str:
         """A value with its label and unit."""
@@ -216,8 +228,9 @@ def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
     padded = exercise_meant(str(name)) if isinstance(name, (str, float)) else ""
     near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
     numbers = ", ".join(lesson.number for lesson in catalogue())
+    like = next(one for one in found if ".w" not in one)
     raise UnknownExerciseError(f"""There is no {what} {shown(name)}.
-        next:  {near}Names are text, as {next(iter(found))!r}; there are some for the lessons
+        next:  {near}Names are text, as {like!r}; there are some for the lessons
         {numbers}.""")
 
 

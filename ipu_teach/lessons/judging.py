@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import dis
 import inspect
+import linecache
 import re
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -30,6 +32,7 @@ from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.errors import (
     LONGEST,
     AnswerKindError,
+    InvalidPerfEstimateError,
     IPUTeachError,
     MissingPerfEstimateError,
     counted,
@@ -37,16 +40,17 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.mistakes import Mistake, Reason, first
+from ipu_teach.lessons.mistakes import Mistake, Reason, first, given_to, suspects
 from ipu_teach.lessons.precision import in_float64
 from ipu_teach.lessons.shared import Shared, line_for
-from ipu_teach.lessons.time_limit import TooLong, as_it_was, put_back, within
+from ipu_teach.lessons.time_limit import Stopped, TooLong, as_it_was, put_back, within
 from ipu_teach.lessons.verdict_panel import Bars, number
 
 TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
 LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
 ORDINARY = "drawn"  # how the names of ordinary cases begin
 MODELLED = "modelled cycles"
+MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left out
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 BEGAN = ContextVar("when the check that is going on began", default=0.0)
 
@@ -67,17 +71,19 @@ class Kind(Enum):
 
 
 Rows = tuple[tuple[str, str], ...]
+Draws = Callable[[], Any]  # a view of the failing case, or None where none says more than the words
 
 
 @dataclass(frozen=True)
 class Found:
     """How a check ended, in words. `shared`: of one that passed, the line that anybody can replay,
-    if it can be made."""
+    if it can be made. `picture`: of a refusal, a view of the case that its words name."""
 
     kind: Kind
     rows: Rows = ()
     bars: Bars | None = None
     shared: Shared | None = None
+    picture: Any = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ class Passed:
 
 class NotYet(Exception):
     """An answer that is not right yet, in words: what was tried, what came, what should have come,
-    why, what next."""
+    why, what next. `draws` makes a picture of the case that the words name, once it is told."""
 
     def __init__(
         self,
@@ -143,6 +149,7 @@ class NotYet(Exception):
         why: str = "",
         next_step: str = "",
         bars: Bars | None = None,
+        draws: Draws | None = None,
     ) -> None:
         super().__init__(why or came)
         self.rows = (
@@ -153,14 +160,26 @@ class NotYet(Exception):
             ("next", next_step),
         )
         self.bars = bars
+        self.draws = draws
+
+    @property
+    def picture(self) -> Any:
+        """A view of the failing case; None where there is none, or none that is small and made in
+        time."""
+        if self.draws is None or perf_counter() - BEGAN.get() > LIMIT / 2:
+            return None
+        with suppress(Exception):  # what cannot be drawn is told in words alone
+            view = self.draws()
+            if view is not None and len(view._repr_html_().encode()) <= MOST_DRAWN:
+                return view
+        return None
 
     def with_more(self, why: str) -> NotYet:
         """The same with more of a reason."""
         said = dict(self.rows)
         said["why"] = f"{said['why']} {why}".strip()
-        return NotYet(
-            said["tried"], said["came"], said["expected"], said["why"], said["next"], self.bars
-        )
+        words = said["tried"], said["came"], said["expected"], said["why"], said["next"]
+        return NotYet(*words, self.bars, self.draws)
 
 
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
@@ -186,6 +205,14 @@ class Broken(Exception):
         self.tried = tried
         self.error = error
 
+    def rows_in(self, exercise: str) -> Rows:
+        """The same, where a name is missing that a cell of the exercise's lesson makes."""
+        name = getattr(self.error, "name", None)
+        if isinstance(self.error, NameError) and name in given_to(exercise):
+            advice = f"run the cells above: one of them makes {name}."
+            return (*self.rows[:-1], ("next", advice))
+        return self.rows
+
     @property
     def rows(self) -> Rows:
         """The error in a few lines, with the line of the learner's that raised it."""
@@ -210,11 +237,50 @@ class Broken(Exception):
                 ("next", "leave it out."),
             )
         else:
-            found = (
-                ("line", line),
-                ("next", "mend that line, or call your answer by itself to see more."),
-            )
+            advice = "mend that line, or call your answer by itself to see more."
+            came, why, advice = _in_the_kits_words(error) or (said_by(error), "", advice)
+            found = (("line", line), ("why", why), ("next", advice))
+            return (("tried", self.tried), ("came", came), *found)
         return (("tried", self.tried), ("came", said_by(error)), *found)
+
+
+def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
+    """(What came, why, what next) where Python speaks of the kit in names that no learner knows: of
+    an argument that is missing, and of numpy's function of an expression."""
+    if not isinstance(error, TypeError):
+        return None
+    if found := re.search(r"argument 0 of type \w+ which has no callable (\w+) method", str(error)):
+        name = found[1]
+        why = f"np.{name} computes now, in Python. This is worked out on the device, later."
+        came = f"TypeError: np.{name} was given an expression of popops"
+        return (
+            came,
+            why,
+            f"write expr.{name.capitalize()}( … ), which makes a part of the expression.",
+        )
+    found = re.match(r"([\w.]+)\(\) missing \d+ required positional arguments?: (.+)", str(error))
+    if found is None:
+        return None
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        names = frame.f_globals | frame.f_locals
+        if frame.f_code.co_filename.startswith(str(PACKAGE)):
+            continue
+        for text in re.findall(r"[\w.]+(?=\()", linecache.getline(frame.f_code.co_filename, line)):
+            first_name, *path = text.split(".")
+            called = names.get(first_name)
+            for part in path:
+                called = getattr(called, part, None)
+            made = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+            own = str(getattr(called, "__module__", "")).startswith("ipu_teach.")
+            if callable(called) and own and getattr(made, "__qualname__", "") == found[1]:
+                takes = [
+                    p.name
+                    for p in inspect.signature(called).parameters.values()
+                    if p.default is p.empty
+                ]
+                came = f"TypeError: {text}() was not given {found[2]}"
+                return came, "", f"call it as {text}({', '.join(takes)}), in this order."
+    return None
 
 
 def _counted(error: MissingPerfEstimateError) -> str:
@@ -232,7 +298,7 @@ def said_by(error: BaseException) -> str:
     """An error's class and message; its class alone where it cannot say its message."""
     try:
         text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
-    except Exception:
+    except BaseException:  # whatever its __str__ raises
         text = ""
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
@@ -252,6 +318,11 @@ def line_of(error: BaseException) -> str:
     return ""
 
 
+def _interrupts(error: BaseException | None) -> bool:
+    """Whether it is an interruption, the learner's or the clock's, and no class of an answer's."""
+    return type(error) in (KeyboardInterrupt, Stopped)
+
+
 class answering:
     """Around every call into the learner's code. What that rebinds of what checks use is put back
     at once."""
@@ -264,9 +335,8 @@ class answering:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         put_back()
         # SystemExit too
-        if error is not None and not isinstance(
-            error, (NotYet, NotAttempted, Broken, KeyboardInterrupt)
-        ):
+        ours = isinstance(error, (NotYet, NotAttempted, Broken)) or _interrupts(error)
+        if error is not None and not ours:
             raise Broken(self.tried, error) from error
 
 
@@ -298,9 +368,9 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
 def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
     try:
         return _in_words(judge, answers, name)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # an answer that is no plain value, or a mistake of ours
+        if _interrupts(error):
+            raise
         why = (
             "the answer is something that cannot be looked at, or the check itself has a fault. It "
             "was not judged."
@@ -324,14 +394,16 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -
     except NotAttempted:
         return Found(Kind.NOT_ATTEMPTED)
     except NotYet as found:
-        return Found(Kind.NOT_YET, found.rows, found.bars)
+        return Found(Kind.NOT_YET, found.rows, found.bars, picture=found.picture)
     except AnswerKindError as error:
         return Found(
             Kind.NOT_YET,
             (("tried", "nothing yet"), ("came", error.tried), ("next", error.next_step)),
         )
     except Broken as found:
-        return Found(Kind.ERROR, found.rows)
+        return Found(Kind.ERROR, found.rows_in(name))
+    except InvalidPerfEstimateError as error:  # cycles() of hers is asked when the report is
+        return Found(Kind.ERROR, Broken("what it costs", error).rows)
     bars = passed.bars
     if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:
         bars = replace(bars, least=passed.bound.least)
@@ -509,6 +581,38 @@ def precisely(mine: Any, right: Any) -> str:
     return repr(float(mine)) if text == quoted(right) and abs(mine) < 1e300 else text
 
 
+def compare_value(answer: Any, right: Any, exercise: str, about: str, advice: str) -> Passed:
+    """Compare an answer that is a value, or a row of values, with what is right."""
+    hers, expected = (
+        tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else (value,)
+        for value in (answer, right)
+    )
+
+    def same(value: Any, other: Any) -> bool:
+        number_ = plain(value)
+        return bool(
+            str(value).strip().lower() == other if isinstance(other, str) else number_ == other
+        )
+
+    def comes_to_hers(like: Any) -> bool:
+        rows = like if isinstance(like, tuple) else (like,)
+        return len(rows) == len(hers) and all(map(same, hers, rows))
+
+    if len(hers) == len(expected) and all(map(same, hers, expected)):
+        return Passed(about, evidence=expected)
+    why, known = first(suspects(exercise), comes_to_hers)
+    came = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, hers))
+    if len(hers) != len(expected):
+        why, known = (
+            f"{len(expected)} values are asked for.",
+            "put commas between them, in that order.",
+        )
+    elif not why:
+        place = next(k for k in range(len(hers)) if not same(hers[k], expected[k]))
+        why = f"number {place + 1} of them is not." if len(hers) > 1 else ""
+    raise NotYet(about, came, "", why, known or advice)
+
+
 Pairs = Sequence[tuple[tuple[Any, ...], Any]]  # the arguments of each call, and what came
 
 
@@ -574,7 +678,7 @@ def compare(
     ):
         why = rounding_or_logic(again)
         advice = KEEP_WIDE if why == ROUNDED else advice
-    if why in ("", NOT_ROUNDED) and not any(name.startswith(ORDINARY) for name in wrong):
+    if not why and not any(name.startswith(ORDINARY) for name in wrong):
         why = f"the other cases are right. What is special here: {told}."
     raise NotYet(
         call_text(answer, case),
@@ -600,7 +704,6 @@ def _reasons(
 
 
 ROUNDED = "done once more in float64 it is right: the way is right, and what it loses is rounding."
-NOT_ROUNDED = "done once more in float64 it is wrong too: this is not rounding."
 KEEP_WIDE = (
     "where do the numbers become narrow, as in HALF or float16? Add up and divide in FLOAT, and "
     "round last."
@@ -608,8 +711,8 @@ KEEP_WIDE = (
 
 
 def rounding_or_logic(again: Callable[[], str]) -> str:
-    """ROUNDED or NOT_ROUNDED, of an answer that misses its tolerance; nothing where that cannot be
-    told, or not in time.
+    """ROUNDED, of an answer that misses its tolerance by that alone; nothing of others, and where
+    it cannot be told, or not in time.
 
     `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what
     differs then, in words.
@@ -618,7 +721,7 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
         return ""
     try:
         with in_float64():
-            return NOT_ROUNDED if again() else ROUNDED
+            return "" if again() else ROUNDED
     except Exception:  # what does not run in float64 stays unexplained
         return ""
 

@@ -167,8 +167,9 @@ def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False
         SIGNS[kind],
         filled,
         found.bars,
-        kind,
-        found.shared,
+        found.picture,
+        kind=kind,
+        shared=found.shared,
     )
 
 
@@ -188,7 +189,10 @@ def share(name: str) -> Panel:
     line = _shared.get(name)
     if line is None:
         rows = (
-            ("next", "write your answer with def, in a cell or a file: then its code can be read."),
+            (
+                "next",
+                "write your answer in a cell or a file, with def or class: then its code is read.",
+            ),
         )
         return Panel(f"{name} {exercise.title}: the code of your answer cannot be read", "○", rows)
     kept = {"line": str(line), "code": code_of(_passed[name])}
@@ -277,10 +281,17 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
 
     The first prediction is locked and stays. It is marked for being made, never for being right.
     One that an earlier lesson asked comes back as `predict("01.0 again", …)`, with other numbers:
-    what is asked is shown until it is answered, and then the machine runs and answers too. Raises
-    `UnknownExerciseError`, and `AnswerKindError` for what is no prediction.
+    what is asked is shown until it is answered, and then the machine runs and answers too. What is
+    no prediction is not locked, and it is said what one is. Raises `UnknownExerciseError`.
     """
     question = find_question(name)
+    if value is not _MISSING and not is_blank(value) and actual is _MISSING:
+        try:
+            question.values(value)
+        except AnswerKindError as error:
+            told = (("came", error.tried), ("next", error.next_step))
+            asked = (("asked", question.drawn().asks),) if isinstance(question, Later) else ()
+            return Panel(f"{name} {question.title}: no prediction yet", "○", (*asked, *told))
     if isinstance(question, Later):
         return _asked_again(question, value, actual)
     locked = _locked(question)
@@ -367,6 +378,11 @@ def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
         ("why", question.why),
     )
     return Panel(f"{head}, {'as you guessed' if locked == came else 'compared'}", "=", rows)
+
+
+def passed_here(name: str) -> Any:
+    """The learner's answer that passed in this kernel; None if none did."""
+    return _passed.get(name)
 
 
 def given(name: str) -> Any:

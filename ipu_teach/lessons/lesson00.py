@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF
+from ipu_teach import FLOAT, HALF, Tensor, show
 from ipu_teach.errors import counted
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import NotAttempted, NotYet, Passed, answering, compare, raise_first
 from ipu_teach.lessons.mistakes import first, suspects
@@ -57,30 +58,35 @@ def _spread(answer: Callable[..., Any]) -> Passed:
     sizes += [(26, TILES, "the elements come out even"), (53, 4, "there are 4 tiles")]
     sizes += [(5, TILES, "there are fewer elements than tiles"), (1, TILES, "there is one element")]
     wrong: list[tuple[NotYet, str]] = []
+    evidence = []
     for count, tiles, special in sizes:
         tried = f"{counted(count, 'element')} on {tiles} tiles"
         with answering(tried):
-            held = _held(answer, count, tiles)
+            tensor, held = _laid_out(answer, count, tiles)
+        evidence.append(tensor.graph.get_tile_mapping(tensor, require_complete=False))
         try:
-            _even(tried, held, count)
+            _even(tried, tensor, held)
         except NotYet as found:
             wrong.append((found, special))
     raise_first(wrong)
-    return Passed(f"{len(sizes)} arrays of several sizes, down to one element")
+    return Passed(f"{len(sizes)} arrays of several sizes, down to one element", evidence=evidence)
 
 
-def _held(answer: Callable[..., Any], count: int, tiles: int) -> list[int]:
-    """How many elements each tile holds."""
+def _laid_out(answer: Callable[..., Any], count: int, tiles: int) -> tuple[Tensor, list[int]]:
+    """A tensor of so many elements as an answer lays it out, and how many of them each tile
+    holds."""
     graph = graph_of(tiles)
     tensor = graph.add_variable(FLOAT, (count,), "data")
     if answer(graph, tensor) is ...:
         raise NotAttempted
     mapping = graph.get_tile_mapping(tensor, require_complete=False)
-    return [sum(end - begin for begin, end in pieces) for pieces in mapping]
+    return tensor, [sum(end - begin for begin, end in pieces) for pieces in mapping]
 
 
-def _even(tried: str, held: list[int], count: int) -> None:
-    """Raise `NotYet` unless all elements have a tile, and no tile has two more than another."""
+def _even(tried: str, tensor: Tensor, held: list[int]) -> None:
+    """Raise `NotYet` unless all elements have a tile, and the fullest tile holds as few as can
+    be."""
+    count, least = tensor.num_elements, -(-tensor.num_elements // len(held))
     missing = count - sum(held)
     if missing:
         tail = max(held) == min(held) > 0
@@ -98,19 +104,21 @@ def _even(tried: str, held: list[int], count: int) -> None:
             next_step="give each of the elements that remain to another tile, one each."
             if tail
             else "go through all of tensor, and call graph.set_tile_mapping for every piece.",
+            draws=(lambda: show.tiles(tensor)) if missing < count else None,
         )
-    if max(held) - min(held) <= 1:
+    if max(held) <= least:
         return
     full, empty = held.index(max(held)), held.index(min(held))
-    why, advice = first(suspects("00.3"), lambda like: _held(like, count, len(held)) == held)
+    why, advice = first(suspects("00.3"), lambda like: _laid_out(like, count, len(held))[1] == held)
     if max(held) == count:
         why = "everything lies on one tile, and the others are empty."
     raise NotYet(
         tried,
         f"tile {full} holds {counted(held[full], 'element')}, and tile {empty} holds {held[empty]}",
-        "numbers that differ by 1 at most",
+        f"no tile with more than {least}",
         why or f"tile {full} would be full while there is room on tile {empty}.",
         advice or "deal the elements out one by one, as cards: element i to tile i % tiles.",
+        draws=lambda: show.tiles(tensor),
     )
 
 
@@ -130,6 +138,7 @@ def _largest(answer: Callable[..., Any]) -> Passed:
     cases["two matrices fill it to the last byte"] = (25, 4 * 14**2)
     cases["a byte less than that"] = (1, 4 * 70**2 - 1)
     cases["not even one element fits twice"] = (1, 3)
+    cases["what is left over on each tile is room for more, taken together"] = (3, 7)
     return compare(
         answer,
         _side,
@@ -144,6 +153,7 @@ LESSON = Lesson(
     "Meet the machine",
     35,
     (
+        *warmups.of_lesson("00"),
         Question(
             "00.0",
             "What one tile can read",
@@ -189,9 +199,10 @@ LESSON = Lesson(
                 "Count i from 0 to tensor.num_elements. i % tiles goes round: 0, 1, 2, …, and from "
                 "the last tile back to 0.",
             ),
-            "dealt out one by one, neighbours lie on different tiles. Would you rather have them "
-            "side by side? Tile t then gets the elements from n * t // tiles up to n * (t + 1) // "
-            "tiles.",
+            "dealt out one by one, no tile has two more than another, but neighbours lie on "
+            "different tiles. Rounded up, -(-n // tiles) to a tile, they lie side by side, and the "
+            "last tiles may get nothing. For both, tile t gets the elements from n * t // tiles up "
+            "to n * (t + 1) // tiles.",
             decoys=(
                 ("for i in range(graph.target.num_tiles):", "for i in range(tensor.num_elements):"),
                 (

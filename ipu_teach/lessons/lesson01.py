@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, Output, SupervisorVertex, Tensor, program
+from ipu_teach import (
+    FLOAT,
+    Engine,
+    Graph,
+    IPUModel,
+    Output,
+    SupervisorVertex,
+    Tensor,
+    program,
+    show,
+)
 from ipu_teach.errors import (
     ComputeSetRaceError,
     UninitialisedReadError,
@@ -23,6 +33,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
@@ -45,6 +56,7 @@ from ipu_teach.lessons.programs import TILES
 from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.report import Report
+from ipu_teach.show.touched import touched
 
 # each way and tile; derived from the tests of Graphcore's tutorial 6, see
 # Target.exchange_bytes_per_cycle
@@ -280,6 +292,7 @@ def _balance(answer: Callable[..., Any]) -> Passed:
             why,
             "give each tile its job's own place in the list: placed[job] = tile.",
             worst,
+            lambda: show.bsp(_worked(load.astype(int).tolist())),
         )
     made = list(zip(cases, map(list, results), strict=True))
     why, advice = first(
@@ -296,6 +309,7 @@ def _balance(answer: Callable[..., Any]) -> Passed:
         why,
         advice or "which job is the hardest to place late? Place that one first.",
         worst,
+        lambda: show.bsp(_worked(load.astype(int).tolist())),
     )
 
 
@@ -412,7 +426,7 @@ def _merge(answer: Callable[..., Any]) -> Passed:
         runs.append(_two_supersteps(answer, values))
     reports = [ran.report for ran in runs]
     most = max(report.num_steps for report in reports)
-    tried = f"the values of 4 rows of readings, and {most} supersteps in each run"
+    tried = f"the values of 4 rows of readings, and {counted(most, 'superstep')} in each run"
     # Each tile needs a number of its right neighbour's, and has four numbers to read or write.
     bound = least_cycles(
         reports[0], supersteps=2, crossing=FLOAT.size * TILES, touched=4 * FLOAT.size * TILES
@@ -587,6 +601,13 @@ def _culprit(answer: Any, graph: Any) -> Passed:
             next_step="run the cell that builds the graph again.",
         )
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
+
+    def draws() -> Any:
+        (chosen,) = (one for one in graph.compute_sets if one.name == answer[0])
+        pointed = [int(vertex) for vertex in answer[1:]]
+        known = answer[1] != answer[2] and all(0 <= k < chosen.num_vertices for k in pointed)
+        return touched(graph, chosen, pointed) if known else None
+
     if f"compute set {answer[0]!r}" not in str(race):
         came = f"{answer[0]!r}, and the detector names another"
         if answer[0] in INNOCENT:
@@ -596,6 +617,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
                 "",
                 INNOCENT[answer[0]],
                 "look for a compute set in which two ranges of outputs overlap.",
+                draws=draws,
             )
         near = did_you_mean(answer[0], (*INNOCENT, "thirds"))
         raise NotYet(
@@ -608,7 +630,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
     if set(answer[1:]) != pair:
         why, advice = _wrong_pair(int(answer[1]), int(answer[2]))
         came = f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others"
-        raise NotYet(tried, came, why=why, next_step=advice)
+        raise NotYet(tried, came, why=why, next_step=advice, draws=draws)
     return Passed(f"the detector says the same. {race.tried} {race.where}", evidence=race.where)
 
 
@@ -721,8 +743,9 @@ LATER = (
 LESSON = Lesson(
     "01",
     "Bulk synchronous parallel",
-    50,
+    60,
     (
+        *warmups.of_lesson("01"),
         Question(
             "01.0",
             "One slow tile",

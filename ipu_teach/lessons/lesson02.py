@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, Graph, Tensor
+from ipu_teach import FLOAT, INT, Graph, Tensor, show
 from ipu_teach.errors import (
     DeviceValueError,
     InvalidTileMappingError,
@@ -18,6 +18,7 @@ from ipu_teach.errors import (
     UninitialisedReadError,
     counted,
 )
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
@@ -76,6 +77,7 @@ def _linear(answer: Callable[..., Any]) -> Passed:
         try:
             _balanced_grains(tried, mappings[-1], tensor.num_elements, grain)
         except NotYet as found:
+            found.draws = partial(show.tiles, tensor) if any(mappings[-1]) else None
             wrong.append((found, special))
     raise_first(wrong)
     return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
@@ -276,6 +278,7 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
                 why,
                 "call set_tile_mapping for parts of b only.",
             )
+        _whole_rows(graph, a, b, tried)
         graph.create_host_read("check of 02.3", b)
         values = draw.normal(size=(rows, columns)).astype(np.float32)
         graph.set_initial_value(a, values)
@@ -288,7 +291,9 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         reports.append(engine.report)
         if crossing:
             came, why, advice = _why_crossing(graph, a, b)
-            raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
+            bars = Bars(0, crossing, "bytes exchanged")
+            draws = partial(show.tiles, a, b.transpose())
+            raise NotYet(tried, came, "", why, advice, bars, draws)
     least = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
         "5 matrices whose rows lie on tiles drawn at random",
@@ -296,6 +301,34 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         reports,
         bound=least,
     )
+
+
+def _whole_rows(graph: Graph, a: Tensor, b: Tensor, tried: str) -> None:
+    """Raise `NotYet` where a column of b has no tile, and its row of a lies beside another one on
+    the same tile: then an interval was taken for a row."""
+    columns = a.shape[1]
+    mapping = graph.get_tile_mapping(a)
+    inner = {
+        row
+        for pieces in mapping
+        for begin, end in pieces
+        for row in range(begin // columns + 1, end // columns)
+    }
+    held = graph.get_tile_mapping(b.transpose(), require_complete=False)
+    there = {
+        place // columns for pieces in held for begin, end in pieces for place in range(begin, end)
+    }
+    if inner and there == set(range(len(a))) - inner:
+        row = min(inner)
+        raise NotYet(
+            tried,
+            f"b[:, {row}] is on no tile",
+            "",
+            f"neighbouring rows that lie on one tile are one interval: row {row} came with row "
+            f"{row - 1}.",
+            "an interval has (end - begin) // columns rows; or pass the whole mapping on as it is.",
+            draws=partial(show.tiles, a, b.transpose()),
+        )
 
 
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
@@ -570,8 +603,9 @@ LATER = (
 LESSON = Lesson(
     "02",
     "Variables, mapping, programs",
-    50,
+    75,
     (
+        *warmups.of_lesson("02"),
         Question(
             "02.0",
             "What a transpose moves",

@@ -3,21 +3,22 @@ known mistakes by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor
+from ipu_teach import FLOAT, HALF, UNSIGNED_INT, Graph, Report, Tensor, show
 from ipu_teach.errors import counted
+from ipu_teach.lessons import warmups
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     MODELLED,
-    NOT_ROUNDED,
     ROUNDED,
     NotYet,
     Passed,
@@ -107,7 +108,7 @@ def _right(
             lambda: difference(_ran(trial, answer).result, right, tolerance)
         )
         advice = KEEP_WIDE if why == ROUNDED else advice
-        if special and why in ("", NOT_ROUNDED):
+        if special and not why:
             why = f"the ordinary numbers are right. What is special here: {special}."
         raise NotYet(tried, where, "", why, advice)
     return ran
@@ -207,7 +208,8 @@ def _layout(answer: Callable[..., Any]) -> Passed:
         graph, a = ran.graph, ran.tensors["a"]
         if crossing := _crossing(ran.report):
             came, why, advice = _apart(tiles_of(graph, a))
-            raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
+            bars = Bars(0, crossing, "bytes exchanged")
+            raise NotYet(tried, came, "", why, advice, bars, partial(show.tiles, a))
         share, held = -(-n * n // TILES), _held(graph, a)
         if max(held) > 2 * share:
             full = held.index(max(held))
@@ -226,6 +228,7 @@ def _layout(answer: Callable[..., Any]) -> Passed:
                 why,
                 "which pairs go together? Deal out the pairs.",
                 bars,
+                partial(show.tiles, a),
             )
         reports.append(ran.report)
     least = Bound(0, "bytes exchanged", "nothing is less than nothing")
@@ -408,6 +411,7 @@ def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
 # --- 03.5 -----------------------------------------------------------------------------------------
 
 SEEDS = (7, 11), (2024, 5)
+HALF_A_ROW = "half a row further"
 
 
 def _dropout(answer: Callable[..., Any]) -> Passed:
@@ -420,6 +424,10 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
         runs = [*ran.came, *_ran(replace(trial, runs=1), answer).came]
         came = [run["result 0"] for run in runs]
         kept = [values != 0 for values in came]
+        if not all(np.isfinite(values).all() for values in came):
+            why = "numbers became infinite: a mask has 0 where a number is dropped, and it divides."
+            advice = "multiply by the mask, and divide by keep."
+            raise NotYet(tried, "inf among the results", "numbers and 0", why, advice)
         large = x.size > 1000
         if large and np.array_equal(kept[0], kept[2]):
             why = (
@@ -497,10 +505,18 @@ def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
             tried, came, f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %", why, advice
         )
     alike = keep**2 + (1 - keep) ** 2  # of two numbers with chances of their own
-    same = float((kept[0][1:] == kept[0][:-1]).mean())
-    if abs(same - alike) > ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count)):
-        came = f"{number(100 * same)} % of the mask is as in the next row"
+    far = ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count))
+    for where, other in _elsewhere(kept[0]):
+        same = float((kept[0] == other).mean())
+        if abs(same - alike) <= far:
+            continue
+        came = f"{number(100 * same)} % of the mask is as {where}"
         why = "numbers share their fate: one draw was made for several of them."
+        if same == 1 and where == HALF_A_ROW:
+            why = (
+                "both halves of each row are the same: a call with the same seed and the same "
+                "number draws the same once more."
+            )
         raise NotYet(
             tried,
             came,
@@ -510,11 +526,26 @@ def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
         )
 
 
+def _elsewhere(mask: Any) -> Iterator[tuple[str, Any]]:
+    """A mask as it is elsewhere: moved by rows and by columns, and mirrored."""
+    rows, columns = mask.shape
+    for k in range(1, rows // 2 + 1):
+        yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)
+    for k in sorted({1, 2, 3, *(columns // parts for parts in range(2, TILES + 1))}):
+        where = HALF_A_ROW if 2 * k == columns else f"{counted(k, 'column')} further"
+        yield where, np.roll(mask, -k, 1)
+    half = columns // 2
+    yield "in the mirrored row", mask[:, ::-1]
+    yield "in the mirrored column", mask[::-1]
+    yield "in the mirrored half", np.hstack([mask[:, half - 1 :: -1], mask[:, : half - 1 : -1]])
+
+
 LESSON = Lesson(
     "03",
     "PopLibs: operations and views",
-    45,
+    70,
     (
+        *warmups.of_lesson("03"),
         Question(
             "03.0",
             "A matrix plus its transpose",

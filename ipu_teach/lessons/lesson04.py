@@ -3,18 +3,22 @@ known mistakes by name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, InOut, Input, Output, Report, Vector, Vertex
+from ipu_teach import FLOAT, Graph, InOut, Input, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.traced import VERTEX_OVERHEAD
 from ipu_teach.errors import ComputeSetRaceError, counted
+from ipu_teach.lessons import warmups
+from ipu_teach.lessons.bound import MEMORY_BYTES_PER_CYCLE, Bound
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
+    MODELLED,
     Broken,
     NotAttempted,
     NotYet,
@@ -31,10 +35,13 @@ from ipu_teach.lessons.mistakes import same
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS
 from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, codelet, codelet_of
 from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.show.touched import touched
 
 SLACK = 1.15  # of what six workers need
 MANY = 600  # numbers in the row whose cycles count
 NEAR = 0.1  # of the engine's cycles
+
+LOWEST = np.finfo(np.float32).min
 
 accumulate = np.maximum.accumulate
 
@@ -65,10 +72,14 @@ def _rows_of_readings() -> dict[str, Any]:
     """Three rows for each case, one for each run. The ordinary cases come first, and begin far
     below 0."""
     draw = np.random.default_rng(401)
-    cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 31)}
+    cases = {f"of {length}": _drawn(draw, 3, length) for length in (TILES, 7, 97)}
     for rows in cases.values():
         rows[:, 0] = -99.5, -100.25, -101.75
     cases["all of them are below 0"] = -np.abs(_drawn(draw, 3, 5))
+    cases["they have more digits than HALF"] = 1000 + _drawn(draw, 3, 5) / 64
+    far = -np.abs(_drawn(draw, 3, 5)) * np.float32(2) ** 110
+    far[:, 0] = LOWEST * np.array([1, 0.75, 0.5])
+    cases["they reach down to the lowest number of FLOAT"] = far
     cases["there is one number in a row"] = _drawn(draw, 3, 1)
     cases["they rise all the time"] = np.sort(_drawn(draw, 27)).reshape(3, 9)
     cases["they fall all the time"] = -cases["they rise all the time"]
@@ -118,7 +129,7 @@ def _prefix_max(answer: Any) -> Passed:
                 why,
                 advice,
             )
-    cases = _rows_of_readings()
+    cases, reports = _rows_of_readings(), []
     for special, rows in cases.items():
         tried = (
             f"{len(rows)} rows of {counted(rows.shape[1], 'number')}, a run for each; the first "
@@ -126,20 +137,25 @@ def _prefix_max(answer: Any) -> Passed:
         )
         trial = _row(rows.shape[1], rows, _one_long(rows), tried, form=codelet, tiles=1)
         ran = trial.of(cls)
+        reports.append(ran.report)
         if (found := ran.wrong("out")) is None:
             continue
         run, right = found.run, found.right
         came = ran.came[run]["out"]
         why, advice = trial.reason(ran, "04.1")
-        if not why:
+        empty = np.flatnonzero(np.isnan(came))
+        if not why and ran.unwritten("out"):
+            why, advice = "nothing was stored in out.", "write self.out[i] = … in the loop."
+        elif not why and run == 0 and 1 < len(empty) == len(came) - empty[0]:
+            why = f"from place {empty[0]} on nothing was stored."
+            advice = "where does the loop end? range(len(self.x)) goes through all of x."
+        elif not why:
             why, advice = _began(ran, rows)
         if not why and run == 0 and np.array_equal(came[:-1], right[:-1]):
             why, advice = (
                 "the last place is wrong, and only that one.",
                 "where does the loop end? range(n) ends at n - 1.",
             )
-        elif not why and ran.unwritten("out"):
-            why, advice = "nothing was stored in out.", "write self.out[i] = … in the loop."
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
         place = int(np.argmax(came != right))
@@ -148,7 +164,8 @@ def _prefix_max(answer: Any) -> Passed:
             given = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
             advice = f"show.turns({cls.__name__}, {given}) opens the turn that wrote it."
         raise NotYet(tried, f"in run {run + 1}, {found.words}", quoted(right), why, advice)
-    return Passed(f"{len(cases)} times three rows of numbers, an engine run for each row")
+    tried = f"{len(cases)} times three rows of numbers, an engine run for each row"
+    return Passed(tried, evidence=reports)
 
 
 # --- 04.2 -----------------------------------------------------------------------------------------
@@ -175,9 +192,10 @@ EVEN = 30
 
 def _six(length: int, draw: np.random.Generator, tried: str = "") -> Trial:
     """Two rows of numbers, the second far below the first, so that what is left of the first run
-    shows."""
+    shows, and from the lowest of FLOAT on."""
     rows = _drawn(draw, 2, length)
-    rows[1] -= np.float32(2 * np.abs(rows).max())
+    rows[1] = (rows[1] - np.float32(2 * np.abs(rows).max())) * np.float32(2) ** 110
+    rows[1, 0] = LOWEST
     words = (
         f"{counted(length, 'number')}, and then {length} others"
         if length > 1
@@ -189,9 +207,10 @@ def _six(length: int, draw: np.random.Generator, tried: str = "") -> Trial:
 def _in_six(answer: Callable[..., Any]) -> Passed:
     # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
     draw = np.random.default_rng(4591)
-    lengths = (97, 30, 7, 6, 5, 1)
+    lengths, reports = (97, 30, 7, 6, 5, 1), []
     for length in lengths:
         ran = _through(answer, trial := _six(length, draw))
+        reports.append(ran.report)
         if found := ran.wrong("out"):
             run = found.run
             why, advice = trial.reason(ran, "04.2", runs=run + 1)
@@ -217,11 +236,23 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
     )
     bars = Bars(round(SLACK * six_workers_cycles(MANY)), ran.cycles, "modelled cycles")
     if bars.yours > bars.budget:
-        why, advice = _idle_workers(ran.report)
-        raise NotYet(tried, "the right numbers, too late", "", why, advice, bars)
+        why, advice = _idle_workers(ran.graph, ran.report)
+        draws = partial(show.tile, ran.report, 0)
+        raise NotYet(tried, "the right numbers, too late", "", why, advice, bars, draws)
     return Passed(
-        f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers", bars
+        f"{', '.join(map(str, lengths))} numbers, two runs each; below, {MANY} numbers",
+        bars,
+        [*reports, ran.report],
+        bound=_least_on_one_tile(MANY),
     )
+
+
+def _least_on_one_tile(length: int) -> Bound:
+    """What it takes to read and to write `length` numbers on a tile at the least."""
+    touched = 2 * FLOAT.size * length
+    memory = -(-touched // MEMORY_BYTES_PER_CYCLE)
+    why = f"1 sync ({SYNC}), {number(touched)} bytes of memory of one tile ({memory})"
+    return Bound(SYNC + memory, MODELLED, why)
 
 
 def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
@@ -234,7 +265,25 @@ def _through(answer: Callable[..., Any], trial: Trial) -> Ran:
     return ran
 
 
-def _idle_workers(report: Report) -> tuple[str, str]:
+def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
+    """The reason of a compute set whose vertices write equally many numbers and read ever more."""
+    sizes: dict[str, list[int]] = {"input": [], "output": []}
+    for table in (t for one in graph.compute_sets if one.name == name for t in one.tables.values()):
+        for field, declared in table.edges.items():
+            for layout in table.layouts[field] if declared.kind in sizes else ():
+                parts = graph.layouts[layout].parts
+                sizes[declared.kind].append(sum(part.size for _, part in parts))
+    read, wrote = sizes["input"], sizes["output"]
+    if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
+        return None
+    why = (
+        f"the pieces are equally long, but before its own a vertex reads up to {max(read)} numbers "
+        "once more, and the last one most."
+    )
+    return why, "let six workers find the largest of each piece first: then six numbers say it all."
+
+
+def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
     """Why a right program takes too long on its tile, and what to do."""
     sets = report.compute_sets
     most = max(profile.num_vertices for profile in sets)
@@ -251,6 +300,9 @@ def _idle_workers(report: Report) -> tuple[str, str]:
         )
     cost = max((profile.cost for profile in sets), key=lambda cost: cost.compute_duration)
     busy = float(cost.active_cycles[0] / cost.compute_duration)
+    longest = max(sets, key=lambda profile: profile.cost.compute_duration)
+    if busy < 0.8 and (words := _reads_ahead(graph, longest.name)):
+        return words
     if busy < 0.8:
         return (
             f"in the longest step the workers work for {100 * busy:.0f} % of the time.",
@@ -273,7 +325,7 @@ def _smoothed(row: Any) -> Any:
 
 
 def _repaired(answer: Callable[..., Any]) -> Passed:
-    draw = np.random.default_rng(403)
+    draw, reports = np.random.default_rng(403), []
     for count in (TILES, 7, 29, 1):
         row = np.float32(draw.permutation(16 * count)[:count] * 4)
         right = [_smoothed(row), _smoothed(_smoothed(row))]
@@ -304,6 +356,7 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                     why,
                     advice,
                 )
+            reports.append(ran.report)
             steps = len(ran.report.steps())
             if steps > STEPS:
                 why = (
@@ -320,7 +373,8 @@ def _repaired(answer: Callable[..., Any]) -> Passed:
                 )
     return Passed(
         "13, 7, 29 and 1 numbers, two runs each, with the vertices in three orders; the detector "
-        "is silent"
+        "is silent",
+        evidence=reports,
     )
 
 
@@ -344,113 +398,128 @@ def _raced(trial: Trial, answer: Callable[..., Any], broken: Broken) -> Exceptio
     )
     if "twice" in error.tried:
         why, advice = "two vertices write the same number.", "give each number to one vertex."
-    return NotYet(trial.tried, f"ComputeSetRaceError: {error.tried} {error.where}", "", why, advice)
+    said = f"ComputeSetRaceError: {error.tried} {error.where}"
+    return NotYet(
+        trial.tried, said, "", why, advice, draws=partial(_who_raced, trial, answer, error)
+    )
+
+
+def _who_raced(trial: Trial, answer: Callable[..., Any], error: ComputeSetRaceError) -> Any:
+    """What the two vertices touch that an error names; None where it names one."""
+    pair = [int(number) for number in re.findall(r"vertex (\d+)", error.where)]
+    name = re.search(r"compute set '(.*?)'", str(error))
+    graph = trial.build(answer).graph
+    named = [one for one in graph.compute_sets if name and one.name == name[1]]
+    return touched(graph, named[0], pair) if named and len(pair) == 2 else None
 
 
 # --- 04.4 -----------------------------------------------------------------------------------------
 
 
-class RightLoop(Vertex):
-    """Right: a loop that reads each number once."""
-
-    x: Input[Vector[FLOAT]]
-    out: Output[Vector[FLOAT]]
-
-    def compute(self) -> None:
-        best = self.x[0]
-        for i in range(len(self.x)):
-            best = np.maximum(best, self.x[i])
-            self.out[i] = best
+# Two of these are right, and the others were until somebody changed one thing in each. The codelets
+# are alike in name, fields and docstring, and come in an order drawn anew for each check.
 
 
-class RightBackwards(Vertex):
-    """Right: for each place, from the last one on, it looks at all before it; and x is an InOut
-    that it leaves alone."""
-
-    x: InOut[Vector[FLOAT]]
-    out: Output[Vector[FLOAT]]
-
-    def compute(self) -> None:
-        for i in range(len(self.x) - 1, -1, -1):
-            self.out[i] = max(self.x[: i + 1])
+def _right_loop(self: Any) -> None:
+    best = self.x[0]
+    for i in range(len(self.x)):
+        best = np.maximum(best, self.x[i])
+        self.out[i] = best
 
 
-class OffByOne(RightLoop):
-    """Faulty: each place lacks its own number."""
-
-    def compute(self) -> None:
-        best = self.x[0]
-        for i in range(len(self.x)):
-            self.out[i] = best
-            if self.x[i] > best:
-                best = self.x[i]
+def _right_backwards(self: Any) -> None:
+    for i in range(len(self.x) - 1, -1, -1):
+        self.out[i] = max(self.x[: i + 1])
 
 
-class LastIgnored(RightLoop):
-    """Faulty: the last number is never looked at."""
-
-    def compute(self) -> None:
-        best = self.x[0]
-        for i in range(len(self.x)):
-            if i < len(self.x) - 1 and self.x[i] > best:
-                best = self.x[i]
-            self.out[i] = best
+def _off_by_one(self: Any) -> None:
+    best = self.x[0]
+    for i in range(len(self.x)):
+        self.out[i] = best
+        if self.x[i] > best:
+            best = self.x[i]
 
 
-class FromZero(RightLoop):
-    """Faulty: begins at 0."""
-
-    def compute(self) -> None:
-        best = np.float32(0)
-        for i in range(len(self.x)):
-            best = np.maximum(best, self.x[i])
-            self.out[i] = best
+def _last_ignored(self: Any) -> None:
+    best = self.x[0]
+    for i in range(len(self.x)):
+        if i < len(self.x) - 1 and self.x[i] > best:
+            best = self.x[i]
+        self.out[i] = best
 
 
-class InPlace(RightBackwards):
-    """Faulty: uses x as its scratch paper."""
-
-    def compute(self) -> None:
-        for i in range(1, len(self.x)):
-            self.x[i] = np.maximum(self.x[i - 1], self.x[i])
-        self.out = self.x
+def _from_zero(self: Any) -> None:
+    best = np.float32(0)
+    for i in range(len(self.x)):
+        best = np.maximum(best, self.x[i])
+        self.out[i] = best
 
 
-class WholeNumbers(RightLoop):
-    """Faulty: holds the largest so far in a whole number."""
-
-    def compute(self) -> None:
-        best = np.int32(self.x[0])
-        for i in range(len(self.x)):
-            best = np.maximum(best, np.int32(self.x[i]))
-            self.out[i] = best
+def _from_far_below(self: Any) -> None:
+    best = np.float32(-1000)
+    for i in range(len(self.x)):
+        best = np.maximum(best, self.x[i])
+        self.out[i] = best
 
 
-MUTANTS: tuple[tuple[type[Vertex], str, str], ...] = (
+def _in_place(self: Any) -> None:
+    for i in range(1, len(self.x)):
+        self.x[i] = np.maximum(self.x[i - 1], self.x[i])
+    self.out = self.x
+
+
+def _whole_numbers(self: Any) -> None:
+    best = np.int32(self.x[0])
+    for i in range(len(self.x)):
+        best = np.maximum(best, np.int32(self.x[i]))
+        self.out[i] = best
+
+
+def _codelet(compute: Callable[[Any], None]) -> type[Vertex]:
+    """A codelet that does so, and says nothing of it; of right ones and of others some have x as
+    InOut."""
+    free = (_right_backwards, _in_place, _from_zero, _last_ignored)
+    edge: Any = InOut if compute in free else Input
+    fields = {"x": edge[Vector[FLOAT]], "out": Output[Vector[FLOAT]]}
+    compute.__name__ = compute.__qualname__ = "compute"
+    return type(
+        "Candidate",
+        (Vertex,),
+        {"__annotations__": fields, "compute": compute, "__module__": __name__},
+    )
+
+
+RIGHT = (_right_loop, _right_backwards)
+MUTANTS: tuple[tuple[Callable[[Any], None], str, str], ...] = (
     (
-        FromZero,
+        _from_zero,
         "begins at 0 instead of the first number.",
         "is there a row among yours in which every number is below 0?",
     ),
     (
-        WholeNumbers,
+        _from_far_below,
+        "begins at -1,000 instead of the first number: somebody thought that low enough.",
+        "is there a row among yours in which every number is below that? FLOAT goes down to -3e38.",
+    ),
+    (
+        _whole_numbers,
         "holds its largest in a whole number, so that fractions are cut off.",
         "use numbers with fractions.",
     ),
     (
-        LastIgnored,
+        _last_ignored,
         "never looks at the last number.",
         "that shows only where the last number is the largest.",
     ),
     (
-        OffByOne,
+        _off_by_one,
         "is one place late: each place lacks its own number.",
         "compare every place, in a row that rises somewhere in the middle.",
     ),
     (
-        InPlace,
+        _in_place,
         "gives the right out, and changes x on the way.",
-        'x is an input, and others read it too: look at what run_one gives back as "x".',
+        'who reads x after it gets other numbers: look at what run_one gives back as "x".',
     ),
 )
 
@@ -477,9 +546,13 @@ def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
 
 
 def _kills(answer: Callable[..., Any]) -> Passed:
-    tried = "your test on two codelets that are right, and on five with a fault each"
-    right = [_accepts(answer, codelet) for codelet in (RightLoop, RightBackwards)]
-    alive = [(fault, advice) for codelet, fault, advice in MUTANTS if _survives(answer, codelet)]
+    tried = "your test on two codelets that are right, and on six with a fault each"
+    told, candidates = {}, [*RIGHT, *(compute for compute, *_ in MUTANTS)]
+    for place in np.random.default_rng().permutation(len(candidates)).tolist():
+        of, compute = _survives if place >= len(RIGHT) else _accepts, candidates[place]
+        told[compute] = of(answer, _codelet(compute))
+    right = [told[compute] for compute in RIGHT]
+    alive = [(fault, advice) for compute, fault, advice in MUTANTS if told[compute]]
     if not any(right):
         why = "it says no to a codelet that is right." + (
             "" if alive else " It says no to everything."
@@ -507,16 +580,17 @@ def _kills(answer: Callable[..., Any]) -> Passed:
         why = "it says yes to everything."
         raise NotYet(
             tried,
-            "True for all five faulty ones",
+            "True for all six faulty ones",
             "False",
             why,
             "run the codelet, and compare what came.",
         )
     if alive:
         fault, advice = alive[0]
-        came = f"{counted(len(alive), 'faulty codelet')} of 5 got through"
+        came = f"{counted(len(alive), 'faulty codelet')} of {len(MUTANTS)} got through"
         raise NotYet(tried, came, "none", f"the first of them {fault}".replace("..", "."), advice)
-    return Passed(f"{tried}: all five were found")
+    evidence = [bool(told[compute]) for compute in candidates]
+    return Passed(f"{tried}: all six were found", evidence=evidence)
 
 
 def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
@@ -566,7 +640,8 @@ def _estimate(answer: Callable[..., Any], given: Any) -> Passed:
         farthest = counted(LENGTHS[worst][0], "number")
         return Passed(
             f"{len(LENGTHS)} lengths; the farthest off is {number(round(100 * off[worst], 1))} %, "
-            f"for {farthest}"
+            f"for {farthest}",
+            evidence=came,
         )
     first = next(i for i, far in enumerate(off) if far > NEAR)
     why, advice = _misjudged(np.array(came), np.array(right))
@@ -633,8 +708,9 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
 LESSON = Lesson(
     "04",
     "Vertices, codelets, compute sets",
-    55,
+    80,
     (
+        *warmups.of_lesson("04"),
         Question(
             "04.0",
             "Seven vertices on a tile",
@@ -729,7 +805,7 @@ LESSON = Lesson(
                 "What should have come: for place i, max(row[: i + 1]). And whatever the codelet "
                 "does, x should be as it was.",
                 "One row is not enough. Think of rows with fractions; with numbers that are all "
-                "below 0; whose last number is "
+                "below 0, and far below; whose last number is "
                 'the largest. run_one gives a dict, and list(after["out"]) == … compares all '
                 "places at once.",
             ),

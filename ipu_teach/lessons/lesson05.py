@@ -5,24 +5,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Report
+from ipu_teach import FLOAT, Report, concat, show
 from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
-from ipu_teach.lessons.judging import MODELLED, NotYet, Passed, compare, quoted, returned
+from ipu_teach.lessons.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    call,
+    compare,
+    compare_value,
+    quoted,
+    returned,
+)
 from ipu_teach.lessons.mistakes import suspects
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly
+from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly, narrowed, refuse_fixed_tiles
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
 
+OTHER, LARGER = 7, 17  # tiles of further machines, so that nothing is right on 13 alone
 LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
 
 
@@ -48,18 +58,22 @@ def _product(rows: int, cols: int, tried: str, *more: Any) -> Trial:
     )
 
 
+def _by_step(ran: Ran) -> list[Any]:
+    """The vertices of each step that has some, by tile."""
+    profile, steps = ran.report.profile, np.unique(ran.report.step_numbers).tolist()
+    return [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
+
+
 def _vertices(ran: Ran) -> Any:
     """By tile, the vertices of all steps."""
-    profile, steps = ran.report.profile, np.unique(ran.report.step_numbers).tolist()
-    found = [on[0] for step in steps if (on := profile.vertices_on(step)) is not None]
-    return np.sum([np.zeros(TILES, np.int64), *found], axis=0)
+    return np.sum([np.zeros(ran.trial.tiles, np.int64), *_by_step(ran)], axis=0)
 
 
 def _foreign(ran: Ran) -> Any:
     """By tile, the bytes of the vector that it does not hold."""
     vector = ran.tensors["vector"]
     return FLOAT.size * (
-        vector.num_elements - np.bincount(tiles_of(ran.graph, vector), minlength=TILES)
+        vector.num_elements - np.bincount(tiles_of(ran.graph, vector), minlength=ran.trial.tiles)
     )
 
 
@@ -71,11 +85,9 @@ def _refuse_wrong(ran: Ran, exercise: str) -> None:
         if not why:  # what goes wrong with a product goes wrong with one in pieces, too
             advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
             why, advice = replace(ran.trial, more=()).reason(ran, "05.1", advice=advice)
-        if ran.unwritten("result"):
-            why, advice = (
-                "nothing was written into result.",
-                "give each vertex an element of result as its output.",
-            )
+        if not why and ran.unwritten("result"):
+            why = "nothing was written into result."
+            advice = "give each vertex an element of result as its output, and store: self.out = …"
         raise NotYet(ran.trial.tried, found.words, quoted(found.right), why, advice)
 
 
@@ -83,14 +95,19 @@ def _refuse_wrong(ran: Ran, exercise: str) -> None:
 
 
 def _one_per_row(answer: Callable[..., Any]) -> Passed:
-    shapes = ((26, 64), (29, 12), (TILES, 20), (7, 5), (1, 3))
+    shapes = ((26, 64), (29, 12), (TILES, 20), (7, 5), (1, 3), (40, 6))
     for rows, cols in shapes:
-        tried = f"a matrix of {counted(rows, 'row')} and {cols} columns, on {TILES} tiles"
-        ran = _product(rows, cols, tried).of(answer)
+        trial = _product(rows, cols, f"a matrix of {counted(rows, 'row')} and {cols} columns")
+        if rows == shapes[-1][0]:
+            refuse_fixed_tiles(trial, answer, OTHER, "result")
+        trial = trial.elsewhere(LARGER if rows == shapes[-1][0] else TILES)
+        tried = trial.tried
+        ran = trial.of(answer)
         _refuse_wrong(ran, "05.1")
+        ran.refuse_moved()
         on = _vertices(ran)
         _refuse_unasked(ran, int(on.sum()), tried)
-        _refuse_uneven(on, tried)
+        _refuse_uneven(ran, on)
         came, needs = np.asarray(ran.report.exchange_bytes_per_tile[0]), _foreign(ran) * (on > 0)
         much = int(np.argmax(came - needs))
         if came[much] > needs[much]:
@@ -104,8 +121,13 @@ def _one_per_row(answer: Callable[..., Any]) -> Passed:
                 "nothing but the vector",
                 why,
                 "map matrix[row] and result[row] to the tile of their vertex.",
+                draws=partial(show.tiles, ran.tensors["matrix"]),
             )
-    return Passed(f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone")
+    return Passed(
+        f"{len(shapes)} shapes, among them 29 rows on 13 tiles, 7, and one row alone; and "
+        f"{LARGER} tiles",
+        evidence=ran.report,
+    )
 
 
 def _refuse_unasked(ran: Ran, vertices: int, tried: str) -> None:
@@ -135,17 +157,23 @@ def _refuse_unasked(ran: Ran, vertices: int, tried: str) -> None:
         )
 
 
-def _refuse_uneven(on: Any, tried: str) -> None:
+def _refuse_uneven(ran: Ran, on: Any) -> None:
     """Raise `NotYet` if tiles differ by more than one in their numbers of vertices."""
     full, empty = int(np.argmax(on)), int(np.argmin(on))
     if on[full] - on[empty] <= 1:
         return
     why = f"{counted(int((on == 0).sum()), 'tile')} have nothing to do, and wait for it."
-    if on.sum() == on[0]:
+    advice = (
+        "row % tiles deals them out like cards; row * tiles // rows gives each tile a run of rows."
+    )
+    if len(on) != TILES and not on[TILES:].any():
+        why = f"on {TILES} tiles it is even, and here no more than {TILES} have work to do."
+        advice = "ask the graph: graph.target.num_tiles."
+    elif on.sum() == on[0]:
         why = "all of the work is on tile 0, and twelve tiles look on."
-    elif full == TILES - 1:
+    elif full == len(on) - 1:
         why = "what // leaves over was all given to the last tile."
-    elif on[full] == -(-on.sum() // TILES):
+    elif on[full] == -(-on.sum() // len(on)):
         why = (
             "the rows of a tile were rounded up, so that the first tiles take all before the last "
             "ones are reached."
@@ -154,13 +182,9 @@ def _refuse_uneven(on: Any, tried: str) -> None:
         f"tile {full} has {on[full]}, tile {empty} has "
         f"{counted(int(on[empty]), 'vertex', 'vertices')}"
     )
-    raise NotYet(
-        tried,
-        came,
-        "tiles whose numbers of vertices differ by one at most",
-        why,
-        "row % 13 deals them out like cards; row * 13 // rows gives each tile a run of rows.",
-    )
+    asked = "tiles whose numbers of vertices differ by one at most"
+    draws = partial(show.tiles, ran.tensors["matrix"])
+    raise NotYet(ran.trial.tried, came, asked, why, advice, draws=draws)
 
 
 # --- 05.2 -----------------------------------------------------------------------------------------
@@ -235,9 +259,60 @@ def _plans() -> dict[str, tuple[Any, ...]]:
 
 def _planned(answer: Callable[..., Any]) -> Passed:
     follow = "work out the four parts one by one, for the fullest tile."
-    found = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
+    try:
+        found = compare(answer, plan_cycles, _plans(), suspects("05.2"), follow)
+    except NotYet as wrong:
+        raise wrong.with_more(_beside_ours(answer)) from None
     return Passed(
         f"{len(_plans())} products, among them the tutorial's three", evidence=found.evidence
+    )
+
+
+def _four_parts(
+    plan: Callable[..., Any],
+    *sizes: int,
+    dot: Callable[[int], int] = graphcores_guess,
+    add: Callable[[int], int] = graphcores_guess,
+) -> tuple[float, ...]:
+    """The four parts of a plan that adds them up, by asking it with prices and columns of 0."""
+
+    def free(_: int) -> int:
+        return 0
+
+    rows, _, pieces, tiles = sizes
+    travel = call(plan, *sizes, free, free)
+    back = call(plan, rows, 0, pieces, tiles, free, free)
+    multiply = call(plan, *sizes, dot, free) - travel
+    return travel - back, multiply, back, call(plan, *sizes, free, add) - travel
+
+
+def _beside_ours(answer: Callable[..., Any]) -> str:
+    """Her four parts beside ours, in words; nothing where hers do not add up, or cannot be had."""
+    sizes = 40, 90, 5, 7
+    try:
+        hers, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
+        together = call(answer, *sizes, graphcores_guess, graphcores_guess)
+        if abs(sum(hers) - together) > 1e-6 or hers == ours:
+            return ""
+        parts = ("the vector", "multiply", "pieces back", "add up")
+        said = [
+            f"{part} {quoted(mine)}, not {quoted(right)}" if mine != right else f"{part} {right}"
+            for part, mine, right in zip(parts, hers, ours, strict=True)
+        ]
+    except Exception:  # what it gives is no number, or it cannot do without columns
+        return ""
+    rows, cols, pieces, tiles = sizes
+    return (
+        f"Your four parts for {rows} x {cols} in {pieces} pieces on {tiles} tiles, by the guess: "
+        f"{'; '.join(said)}."
+    )
+
+
+def _parts_by_hand(answer: Any) -> Passed:
+    right = _four_parts(plan_cycles, 3, 8, 4, 4, dot=lambda _: 7, add=lambda _: 9)
+    about = "3 rows of 8, each cut into 4, on 4 tiles"
+    return compare_value(
+        answer, right, "05.w1", about, "the fullest tile: what comes, what does it do?"
     )
 
 
@@ -272,6 +347,7 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
             f"{pieces}"
         )
         ran = _product(rows, cols, tried, pieces).of(answer)
+        ran.refuse_own_prices()
         _refuse_wrong(ran, "05.3")
         most = max((profile.num_vertices for profile in ran.report.compute_sets), default=0)
         if most != rows * pieces and pieces > 1:
@@ -284,14 +360,17 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
                 "cut into as many pieces as the call says: that is how you will find the best "
                 "number.",
             )
+    refuse_fixed_tiles(_product(29, 30, "29 rows of 30, cut into 7", 7), answer, OTHER, "result")
     tried = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
     ran = _product(ROWS, COLS, tried).of(answer)
     _refuse_wrong(ran, "05.3")
+    ran.refuse_moved()
     bars = Bars(split_budget(), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
-        raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars)
+        draws = partial(show.tile, ran.report, int(np.argmax(_vertices(ran))))
+        raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars, draws)
     bound = least_cycles(ran.report, 1, touched=FLOAT.size * ROWS * COLS)
-    return Passed(f"six shapes, each cut as asked; below, {tried}", bars, bound=bound)
+    return Passed(f"six shapes, each cut as asked; below, {tried}", bars, ran.report, bound=bound)
 
 
 def _too_late(ran: Ran) -> tuple[str, str]:
@@ -302,6 +381,7 @@ def _too_late(ran: Ran) -> tuple[str, str]:
     received, needs = (
         float(np.max(of)) for of in (ran.report.exchange_bytes_per_tile[0], _foreign(ran))
     )
+    adding = int(np.count_nonzero(_by_step(ran)[-1]))
     each, like_dot = first.cost.compute_duration / WORKERS / rounds, compiled_dot(longest)
     reasons = (
         (
@@ -335,6 +415,17 @@ def _too_late(ran: Ran) -> tuple[str, str]:
             "rows + row.",
         ),
         (
+            first.cost.exchange[-1].total > 0,
+            "products of pieces are written to other tiles than those of their vertices, and have "
+            "to travel twice.",
+            "map partials[row, piece] to the tile of its vertex.",
+        ),
+        (
+            adding < TILES // 2,
+            f"all {ROWS} rows are added up on {counted(adding, 'tile')}, and the others look on.",
+            "share the sums, too: row * tiles // rows for the vertex and for result[row].",
+        ),
+        (
             rounds * WORKERS > 1.2 * pieces,
             f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
             "the last one some look on.",
@@ -354,6 +445,32 @@ def _too_late(ran: Ran) -> tuple[str, str]:
         ),
     )
     return next((why, advice) for holds, why, advice in reasons if holds)
+
+
+def _two_halves(answer: Callable[..., Any]) -> Passed:
+    for size in (8, 7, 2):
+        draw = np.random.default_rng([53, size])
+        row, vector = draw.permutation(size) + 2, 2 * draw.permutation(size) + 1
+        ends = [
+            sum(row[part] * vector[part]) for part in (slice(size // 2), slice(size // 2, size))
+        ]
+        tensors = {
+            "row": Var(FLOAT, size, 0, [row]),
+            "vector": Var(FLOAT, size, 0, [vector]),
+            "halves": Var(FLOAT, 2, 0, right=[ends]),
+        }
+        trial = Trial(f"a row of {size} numbers", tensors)
+        ran = trial.of(answer)
+        if found := ran.wrong("halves"):
+            advice = "follow a row of four numbers by hand."
+            reason = ran.trial.reason(ran, "05.w2", advice=advice)
+            raise NotYet(trial.tried, found.words, quoted(found.right), *reason)
+        if (most := max(profile.num_vertices for profile in ran.report.compute_sets)) != 2:
+            came = f"{counted(most, 'vertex', 'vertices')} at most in a compute set"
+            why = "two vertices of one compute set work at the same time, on a worker each."
+            raise NotYet(trial.tried, came, "2", why, "one compute set, and both vertices in it.")
+        ran.refuse_other_tiles([0], "that is where the row lies.", "map both vertices to tile 0.")
+    return Passed("rows of 8, 7 and 2 numbers, in two pieces on one tile", evidence=ran.report)
 
 
 # --- 05.4 -----------------------------------------------------------------------------------------
@@ -444,7 +561,45 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
             bars,
         )
     within = f"{tried}; its fullest tile holds {number(held)} bytes of {number(limit)}"
-    return Passed(within, bars, bound=least_cycles(report, 1))
+    return Passed(within, bars, report, bound=least_cycles(report, 1))
+
+
+def _in_turn(cut: str) -> Callable[..., Any]:
+    """A product in four pieces, one after another: of the rows, of the columns, or of what is
+    inner."""
+
+    def product(graph: Any, a: Any, b: Any, prog: Any) -> Any:
+        size = {"rows": a.shape[0], "columns": b.shape[1], "inner": a.shape[1]}[cut]
+        parts = [slice(i * size // 4, (i + 1) * size // 4) for i in range(4)]
+        if cut == "rows":
+            return concat([poplin.mat_mul(graph, a[part], b, prog) for part in parts], 0)
+        if cut == "columns":
+            return concat([poplin.mat_mul(graph, a, b[:, part], prog) for part in parts], 1)
+        c = poplin.mat_mul(graph, a[:, parts[0]], b[parts[0]], prog)
+        for part in parts[1:]:
+            poplin.mat_mul_acc(graph, c, 1, a[:, part], b[part], prog)
+        return c
+
+    return product
+
+
+@cache
+def _that_fit() -> list[str]:
+    """Which of the three cuts keep within both budgets."""
+    limit, budget = frugal_budget()
+    trial, _ = _matmul(M, K, N, "a product in four pieces")
+    reports = {cut: trial.of(_in_turn(cut)).report for cut in ("rows", "columns", "inner")}
+    return [
+        cut
+        for cut, report in reports.items()
+        if fullest(report) <= limit and report.total_cycles <= budget
+    ]
+
+
+def _which_cut(answer: Any) -> Passed:
+    (right,) = _that_fit()
+    about = f"[{M}, {K}] x [{K}, {N}], in four pieces, one after another"
+    return compare_value(answer, right, "05.w3", about, '"rows", "columns" or "inner".')
 
 
 def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
@@ -457,11 +612,8 @@ def _misproduced(ran: Ran, exact: Any) -> tuple[str, str, str, str]:
     why, advice = ran.trial.reason(ran, "05.4", advice=follow)
     if why:
         return place, quoted(exact[row, column]), why, advice
-    if np.allclose(came, exact, rtol=0.01, atol=0.01 * np.abs(exact).max()):
-        why, advice = (
-            "it is nearly right: somewhere a number went through HALF, which has three digits.",
-            "keep to FLOAT.",
-        )
+    if any(narrow := narrowed(came, exact)):
+        why, advice = narrow
     elif any(
         np.array_equal(came, left[:, :end] @ right[:end])
         for end in (k // 4, k // 4 * 4, k // 8 * 8, k // 8, k - 1)
@@ -530,8 +682,49 @@ def _filled(answer: Callable[..., Any]) -> Passed:
 LESSON = Lesson(
     "05",
     "Matrix-vector and matmul optimisation",
-    60,
+    110,
     (
+        Exercise(
+            "05.w1",
+            "Four parts by hand",
+            ("four numbers",),
+            _parts_by_hand,
+            (
+                "Each tile has three pieces, all of one column. Which part of the vector do they "
+                "need, and how long is it?",
+                "Three vertices are one round of six workers. A tile takes six cycles for one of a "
+                "worker.",
+                "One row a tile is added up: four numbers come, and one sum is a round.",
+            ),
+            "with four rows on four tiles, nothing of it would change. With five one tile has a "
+            "row more, and all wait for it.",
+        ),
+        Exercise(
+            "05.w2",
+            "One row in two pieces",
+            ("a function",),
+            _two_halves,
+            (
+                "A compute set, two vertices of Dot in it, both on tile 0.",
+                "row[:half] and vector[:half] are the a and b of the first, what is left those of "
+                "the second.",
+                "Each has an element of halves as its out. half is the number of elements // 2.",
+            ),
+            "two workers share the row, and each takes half as long. Six pieces: a sixth.",
+        ),
+        Exercise(
+            "05.w3",
+            "Which of three cuts",
+            ("one of three words",),
+            _which_cut,
+            (
+                "What does one piece need at a time? Of a and of b, a quarter or all?",
+                "A cut of the rows needs all of b each time. A cut of the columns leaves each of "
+                "13 tiles four columns of a panel that is 16 wide.",
+                "A cut of what is inner needs a quarter of both, and adds to the same sums.",
+            ),
+            "the sums are not moved between the pieces: each adds to what is there.",
+        ),
         Question(
             "05.0",
             "Rows cut into pieces",
@@ -559,6 +752,13 @@ LESSON = Lesson(
             ),
             "tutorial 5 of Graphcore's is this program. Whoever maps the vertices and forgets the "
             "rows gets the same product, and sends the whole matrix across the chip.",
+            decoys=(
+                ("return self.a @ self.b", "self.out = self.a @ self.b"),
+                (
+                    "graph.set_tile_mapping(part, row // graph.target.num_tiles)",
+                    "graph.set_tile_mapping(part, row % graph.target.num_tiles)",
+                ),
+            ),
         ),
         Exercise(
             "05.2",
@@ -616,21 +816,21 @@ LESSON = Lesson(
             ("a function",),
             _frugal,
             (
-                "poplin.mat_mul takes available_memory_proportion: the share of a tile's memory, "
-                "from 0 to 1, that blocks and sums may take for a while. By default it is 0.6.",
-                "Print multiply(within(…)) for a few shares, and look at bytes and cycles: 0.2, "
-                "0.1, 0.05, 0.02, …",
-                "Neither as small as possible nor as large: what fits both budgets lies somewhere "
-                "between 0.02 and 0.1.",
+                "Which cut leaves the blocks as wide as they were, and needs less of both at a "
+                "time?",
+                "poplin.mat_mul for the first piece of what is inner, a[:, begin:end] times "
+                "b[begin:end]; poplin.mat_mul_acc for each further one, into the same c.",
+                "Four pieces do. The last one ends at a.shape[1], whatever that is: i * inner // 4 "
+                "are their ends.",
             ),
-            "the bytes fall and then rise again: every step brings code for its exchange. And a "
-            "product in pieces of your own, with mat_mul_acc over the inner dimension, passes as "
-            "well. Does yours beat the planner's?",
+            "the library does this by itself, given available_memory_proportion: print "
+            "multiply(within(0.05)), and compare. The bytes fall and then rise again, for every "
+            "step brings code for its exchange.",
         ),
         Question(
             "05.5",
             "Groups of four",
-            (PredictedValue("", "% of the places", low=0, high=100),),
+            (PredictedValue("", "of the places", low=0, high=1),),
             "a group has 4 x 4 weights, and a panel 16 x 16 places. The units work through all 256 "
             "places for every row.",
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -25,15 +25,17 @@ from ipu_teach.lessons.judging import (
     Passed,
     answering,
     call_made,
+    compare_value,
     name_of,
     plain,
     quoted,
     raise_first,
     returned,
+    said_by,
 )
 from ipu_teach.lessons.mistakes import Reason, first, suspects
 from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows
+from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, narrowed
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.host_trace import (
@@ -207,7 +209,8 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
     raise_first(wrong)
     return Passed(
         f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is live "
-        "there"
+        "there",
+        evidence=[_peak(case) for _, case in _peak_cases()],
     )
 
 
@@ -230,6 +233,10 @@ def _told(
         )
         return why, better or advice
 
+    for value, row, right in ((tile, "tile", first_tile), (step, "step", place)):
+        if plain(value) is None:
+            why = f"asked is the number of the {row}, and not its row or its name."
+            return f"{row} {quoted(value)}", f"{row} {right}", why, f"{row}.number"
     if tile != first_tile:
         advice = "let max go through report.compilation.tiles with a key of your own."
         return f"tile {quoted(tile)}", f"tile {first_tile}", *known(1, advice)
@@ -285,7 +292,8 @@ def _splits(answer: Callable[..., Any]) -> Passed:
     raise_first(wrong)
     return Passed(
         f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two with "
-        "variables used twice"
+        "variables used twice",
+        evidence=[case.bytes for _, case, _ in _split_cases()],
     )
 
 
@@ -302,6 +310,30 @@ def _missplit(report: Report, came: tuple[Any, ...], right: tuple[int, int]) -> 
         if all(why for why, _ in halves):
             why, advice = " ".join(why for why, _ in halves), halves[1][1]
     return why, advice or "which variables are live at place 0, 1, 2, …?"
+
+
+def _comes_to(hers: Any, *case: Any) -> bool:
+    """Whether a known mistake, the last of the arguments, comes to hers on a case."""
+    *given, like = case
+    return bool(like(*given) == hers)
+
+
+def _copied(answer: Callable[..., Any]) -> Passed:
+    for case, away in [(case, away) for special, case, away in _split_cases() if not special]:
+        report = case.report(away)
+        for place, ((x, y), out) in enumerate(case.steps):
+            tried = f"{name_of(answer)}(report, {place}), with vertices "
+            tried += f"{counted(away, 'tile')} beside their data" if away else "beside their data"
+            right = int(sum(case.bytes[i] for i in {x, y, out})) if away else 0
+            came = call_made(answer, tried, report, place)
+            if plain(came) != right:
+                live = "which variables are live there, and how many bytes have they?"
+                known = partial(_comes_to, came, report, place)
+                why, advice = first(suspects("06.w1"), known)
+                said = returned(came) if plain(came) is None else number(came)
+                raise NotYet(tried, said, number(right), why, advice or live)
+    about = "three reports, step by step, with vertices on their data's tile and beside it"
+    return Passed(about, evidence=[case.bytes for _, case, away in _split_cases() if away])
 
 
 # --- 06.3 -----------------------------------------------------------------------------------------
@@ -339,6 +371,7 @@ def _fits(answer: Callable[..., Any]) -> Passed:
             raise _too_large(broken, sensors) from None
         if found := ran.wrong("total"):
             raise NotYet(trial.tried, found.came, quoted(found.expected), *_missummed(ran, rows))
+        ran.refuse_moved()
     bars = Bars(round(LONGER * cycles_if_it_fitted(SENSORS, READINGS)), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
         steps, least = ran.report.num_steps, 2 * SENSORS
@@ -389,11 +422,19 @@ def _missummed(ran: Ran, rows: Array) -> Reason:
     why, advice = ran.trial.reason(ran, "06.3")
     came = ran.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
+    if not why and not np.isnan(came).any():
+        why, advice = narrowed(came, sums[-1])
     for n in range(2, len(rows)):
         if not why and np.array_equal(came, sums[n - 1]):
             why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
             advice = "there must be room for fewer rows at a time, and not for fewer rows."
     right = came == sums[-1]
+    if not why and ran.unwritten("total"):
+        why = (
+            "nothing is written into the total that was given. `total = …` makes no sums in it: it "
+            "gives its name to another tensor."
+        )
+        advice = "write into it: Copy(…, total), or add_in_place."
     if not why and right.any() and not right[int(np.argmin(right)) :].any():
         why, advice = (
             "the first places are right, and the rest was left out.",
@@ -407,6 +448,7 @@ def _missummed(ran: Ran, rows: Array) -> Reason:
 SIDES = ("weights", "limits", "scales", "offsets")  # what a step reads besides the readings
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
+AS_MANY = 5  # the pair whose variable lies on other tiles, and on as many
 
 
 @dataclass(frozen=True)
@@ -418,6 +460,21 @@ class Pair:
     after: Report
     changed: tuple[str, str, str]
 
+    @property
+    def as_many(self) -> bool:
+        """Whether the variable lies on other tiles, and on as many."""
+        tiles = [
+            {row.name: row.tiles for row in report.variables}[self.changed[0]]
+            for report in (self.before, self.after)
+        ]
+        return self.changed[2] == MAPPING and tiles[0] == tiles[1]
+
+
+COUNTED = (  # why, what next
+    "one variable lies on other tiles than before, and on as many. How many tiles hold it does not "
+    "say which.",
+    'compare(before, after).of("variables") has it, whose note says how it differs.',
+)
 
 T = TypeVar("T")
 
@@ -436,14 +493,15 @@ class Work(Vertex, Generic[T]):
 @dataclass(frozen=True)
 class Task:
     """A step: its name, what it reads besides the readings, how many numbers of that a tile has, of
-    which dtype, how many rows of it share a tile, and how many vertices share the work of a
-    tile."""
+    which dtype, how many rows of it share a tile, how many tiles beside its own each lies, and how
+    many vertices share the work of a tile."""
 
     step: str
     side: str
     size: int
     dtype: Any = FLOAT
     together: int = 1
+    beside: int = 0
     vertices: int = 3
 
     @property
@@ -462,7 +520,7 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
         compute_set = graph.add_compute_set(task.step)
         for tile in range(TILES):
             graph.set_tile_mapping(x[tile], tile)
-            graph.set_tile_mapping(side[tile], tile // task.together)
+            graph.set_tile_mapping(side[tile], (tile // task.together + task.beside) % TILES)
             graph.set_tile_mapping(out[tile], tile)
             codelet = Work[task.dtype]  # type: ignore[name-defined]
             for i in range(task.vertices):
@@ -493,9 +551,11 @@ def _pair(seed: int, kind: str) -> Pair:
         strict=True,
     )
     tasks = [Task(*task) for task in named]
+    if seed == AS_MANY:
+        tasks[which] = replace(tasks[which], together=2)
     old = tasks[which]
     new = {
-        MAPPING: replace(old, together=2 + seed % 3),
+        MAPPING: replace(old, together=2 + seed % 3) if seed != AS_MANY else replace(old, beside=6),
         TYPE: replace(old, dtype=HALF),
         SPLIT: replace(old, vertices=6),
     }[kind]
@@ -520,15 +580,15 @@ def _pairs() -> tuple[Pair, ...]:
 def _changes(answer: Callable[..., Any]) -> Passed:
     for pair in _pairs():
         tried = f"{name_of(answer)}(before, after) on two reports"
-        said = _parts(
-            call_made(answer, tried, pair.before, pair.after),
-            tried,
-            "a variable, a step, and what kind of change",
-            3,
-        )
+        try:
+            made = call_made(answer, tried, pair.before, pair.after)
+        except Broken as broken:
+            if not pair.as_many:
+                raise
+            raise NotYet(tried, said_by(broken.error), ", ".join(pair.changed), *COUNTED) from None
+        said = _parts(made, tried, "a variable, a step, and what kind of change", 3)
         came = tuple(str(getattr(part, "name", part)).removeprefix("Execute ") for part in said)
-        variable, step, kind = pair.changed
-        if came[2] not in KINDS:
+        if came[2] not in KINDS and not (pair.as_many and came[0] != pair.changed[0]):
             raise NotYet(
                 tried,
                 f"{quoted(said[2])} for the kind",
@@ -540,7 +600,22 @@ def _changes(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 tried, ", ".join(came), ", ".join(pair.changed), *_change_mistake(pair, came)
             )
-    return Passed(f"{len(_pairs())} pairs of reports, two with each kind of change")
+    return Passed(
+        f"{len(_pairs())} pairs of reports, two with each kind of change",
+        evidence=[pair.changed for pair in _pairs()],
+    )
+
+
+def _retyped(answer: Callable[..., Any]) -> Passed:
+    for pair in [pair for pair in _pairs() if pair.changed[2] == TYPE]:
+        tried = f"{name_of(answer)}(before, after) on two reports"
+        came = call_made(answer, tried, pair.before, pair.after)
+        if came != pair.changed[0]:
+            advice = 'compare(before, after).of("variables")'
+            like = partial(_comes_to, came, pair.before, pair.after)
+            why, known = first(suspects("06.w2"), like)
+            raise NotYet(tried, returned(came), quoted(pair.changed[0]), why, known or advice)
+    return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
 def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
@@ -549,6 +624,7 @@ def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
     steps = {run.name: run.cycles for run in pair.before.steps()}
     note = "what does the note of that variable say?"
     said = (
+        (came[0] not in steps and came[0] != variable and pair.as_many, *COUNTED),
         (
             came[0] in steps,
             "that is a step. First comes the variable.",
@@ -606,20 +682,34 @@ STARVED = 0.05  # of the time that the device may wait
 
 class Disc:
     """Rows on a disc. A read takes 100 microseconds and 0.2 more for each row, which `seconds`
-    counts: nobody really waits."""
+    counts: nobody really waits. What is on it is had by reading alone."""
 
     def __init__(self, rows: Array) -> None:
-        self._rows, self.seconds, self.reads = rows, 0.0, 0
+        log = self._log = list[int]()  # how many rows each read gave
+
+        def read(first: int, count: int) -> Array:
+            found: Array = rows[first : first + min(count, AT_ONCE)].copy()
+            log.append(len(found))
+            return found
+
+        self._read, self._length = read, len(rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._length
 
     def read(self, first: int, count: int) -> Array:
         """The rows first to first + count - 1: as many of them as there are, and at most 256."""
-        found: Array = self._rows[first : first + min(count, AT_ONCE)].copy()
-        self.reads += 1
-        self.seconds += EACH_READ + EACH_ROW * len(found)
-        return found
+        return self._read(first, count)
+
+    @property
+    def reads(self) -> int:
+        """How often it was read."""
+        return len(self._log)
+
+    @property
+    def seconds(self) -> float:
+        """How long all reads took."""
+        return EACH_READ * self.reads + EACH_ROW * sum(self._log)
 
 
 def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
@@ -628,10 +718,21 @@ def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
     On the host's timeline in it, a read takes what the disc says, and a step its modelled time. It
     is the same for every run.
     """
-    return _fed(feed, disc, "feed(disc)")[0]
+    return _fed(feed, disc, "feed(disc)").report
 
 
-def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> tuple[Report, Array]:
+@dataclass(frozen=True)
+class _Fed:
+    """What came of feeding: the report, what the device saw, how long the first row took, and
+    whether there was more than the disc has."""
+
+    report: Report
+    seen: Array
+    first: float
+    more: bool
+
+
+def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> _Fed:
     """As `on_the_clock`, and what the device saw."""
     graph = graph_of()
     row, out = (
@@ -664,11 +765,14 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> tuple[Report, A
                 "",
                 "write a loop, and `yield row` in it.",
             )
-        engine.connect_stream("rows", _timed(source, disc, waits))
+        rest = iter(source)
+        engine.connect_stream("rows", _timed(rest, disc, waits))
         engine.connect_stream("settled", seen)
         engine.run()
+        more = next(rest, None) is not None
     report = engine.report
-    return replace(report, host=_clocked(report, waits)), np.array(seen).reshape(-1, ROW)
+    came = np.array(seen).reshape(-1, ROW)
+    return _Fed(replace(report, host=_clocked(report, waits)), came, waits[0], more)
 
 
 def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
@@ -704,13 +808,13 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
         tried = f"{name_of(answer)}(disc), with {counted(number_of_rows, 'row')} on the disc"
         disc = Disc(rows)
         try:
-            report, seen = _fed(answer, disc, tried)
+            fed = _fed(answer, disc, tried)
         except Broken as broken:
             if (
                 not isinstance(broken.error, StreamConnectionError)
                 or "ran dry" not in broken.error.tried
             ):
-                raise
+                raise Broken(tried, broken.error.__cause__ or broken.error) from None
             why = (
                 f"a read gives at most {AT_ONCE} rows, whatever is asked for."
                 if number_of_rows > AT_ONCE
@@ -723,9 +827,18 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
             raise NotYet(
                 tried, came, f"all {number_of_rows}", why, "go on from `first`, until len(disc)."
             ) from None
-        if not np.array_equal(seen, rows):
-            raise NotYet(tried, *_row_mistake(rows, seen))
-    share = report.host.starved_share
+        if not np.array_equal(fed.seen, rows):
+            raise NotYet(tried, *_row_mistake(rows, fed.seen))
+    if fed.more:
+        why = "whoever asks for rows until there are none would never be done."
+        advice = "end where the disc ends: no loop around all of it."
+        raise NotYet(tried, "after the last row it gives more", "", why, advice)
+    if fed.first >= disc.seconds:
+        why = "the whole disc was read before the first row was given: all of it at once is more "
+        why += "than a host has room for."
+        advice = "yield the rows of one read, and then read on."
+        raise NotYet(tried, "the right rows, from a copy of the disc", "", why, advice)
+    share = fed.report.host.starved_share
     bars = Bars(100 * STARVED, 100 * share, "% of the time, waiting for the disc")
     if share > STARVED:
         why = (
@@ -740,7 +853,7 @@ def _feeds(answer: Callable[..., Any]) -> Passed:
             "read more rows at a time.",
             bars,
         )
-    return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, seen)
+    return Passed(f"discs of 5 to {number_of_rows:,} rows; below, the largest", bars, fed.seen)
 
 
 def _row_mistake(rows: Array, seen: Array) -> tuple[str, str, str, str]:
@@ -827,7 +940,13 @@ def _places(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, "other sums", "one element for each reading", why, advice)
     bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), ran.cycles, MODELLED)
     if bars.yours > bars.budget:
-        raise NotYet(tried, "the right sums, too late", "", *_why_late(ran.report), bars)
+        known = first(
+            suspects("06.6"),
+            lambda like: bool(ran.trial.of(like).report.total_cycles == ran.cycles),
+            crossing=number(int(ran.report.exchange_bytes_per_tile[0].sum())),
+        )
+        reason = known if any(known) else _why_late(ran.report)
+        raise NotYet(tried, "the right sums, too late", "", *reason, bars)
     bound = least_cycles(ran.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     return Passed(
         f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",
@@ -848,6 +967,14 @@ def _tensor(
             returned(made, ", which is no tensor"),
             "a tensor",
             next_step="return the readings.",
+        )
+    if made.dtype is not FLOAT:
+        raise NotYet(
+            tried,
+            f"a tensor of {made.dtype.__name__}",
+            "a tensor of FLOAT",
+            "the vertices that add up have FLOATs as their x, and take nothing else.",
+            "graph.add_variable(FLOAT, …).",
         )
     if made.shape != (moments, channels):
         why = "the channels come first in it." if made.shape == (channels, moments) else ""
@@ -888,11 +1015,57 @@ def _why_late(report: Report) -> tuple[str, str]:
     )
 
 
+def _order(answer: Any) -> Passed:
+    places = np.arange(6).reshape(2, 3)
+    right = int(places[0, 1]), int(places.transpose()[0, 1])
+    about = "[0, 1] of a 2 x 3 variable, and of its transpose"
+    return compare_value(
+        answer, right, "06.w3", about, "write down all six in the order they lie in."
+    )
+
+
 LESSON = Lesson(
     "06",
     "Profiling",
-    60,
+    95,
     (
+        Exercise(
+            "06.w1",
+            "A step with an exchange",
+            ("a function",),
+            _copied,
+            (
+                "report.compilation.liveness_program_steps[place] has bytes and variables.",
+                "variables is a dict: bytes by name. What do they add up to?",
+                "What is in bytes, and in none of the variables, are copies.",
+            ),
+            "a vertex that lies with its data needs no copy. So a mapping is paid for in memory, "
+            "too.",
+        ),
+        Exercise(
+            "06.w2",
+            "Another dtype",
+            ("a function",),
+            _retyped,
+            (
+                'compare(before, after).of("variables") has rows with a name and a note.',
+                "One of the rows has a note that speaks of a dtype.",
+                "Go through the rows, and return the name of the one whose note has dtype in it.",
+            ),
+            "its bytes are different, too, and its step. One change is seen in several places.",
+        ),
+        Exercise(
+            "06.w3",
+            "Where [0, 1] lies",
+            ("two numbers",),
+            _order,
+            (
+                "The last index runs fastest: [0, 0], [0, 1], [0, 2], [1, 0], …",
+                "A transpose moves nothing. Its [0, 1] is which element of the variable?",
+                "[0, 1] of the transpose is [1, 0] of the variable, and before that lies a row.",
+            ),
+            "so a row of a variable lies side by side, and a column does not.",
+        ),
         Question(
             "06.0",
             "Five variables on a tile",
@@ -973,6 +1146,10 @@ LESSON = Lesson(
             ),
             "put such a comparison into your tests: a report of last week in a file, one of today "
             "beside it, and nobody makes a program slower without knowing.",
+            decoys=(
+                ("found = compare(after, after)", "found = compare(before, after)"),
+                ('elif "tiles" in variable.note:', 'elif "shape" in variable.note:'),
+            ),
         ),
         Exercise(
             "06.5",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ipu_teach import (
     StreamCallback,
     Tensor,
     datasets,
+    show,
 )
 from ipu_teach.errors import StreamConnectionError, UninitialisedReadError, counted, shown
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -31,6 +32,7 @@ from ipu_teach.lessons.judging import (
     answering,
     call,
     call_made,
+    compare,
     difference,
     name_of,
     plain,
@@ -110,7 +112,9 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
         name: where for name, (_, right) in cases.items() if (where := _apart(results[name], right))
     }
     if not wrong:
-        return Passed(f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss")
+        found = [np.round(np.asarray(part, float), 5) + 0.0 for r in results.values() for part in r]
+        about = f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss"
+        return Passed(about, evidence=found)
     told = next(iter(wrong))
     batch, right = cases[told]
 
@@ -135,7 +139,22 @@ def _slopes(answer: Callable[..., Any]) -> Passed:
         )
     elif len(wrong) == 1 and not told.startswith("drawn"):
         why = f"the other batches are right. What is special here: {told}."
-    raise NotYet(_batch_text(answer, batch), wrong[told], "", why, advice)
+    draws = None
+    if len(shapes) == 2 and shapes[0] == (pixels, classes):
+        draws = partial(_beside, "slopes of weights", results[told][0], right[0])
+    raise NotYet(_batch_text(answer, batch), wrong[told], "", why, advice, draws=draws)
+
+
+def _beside(what: str, came: Any, right: Array) -> Any:
+    """Two arrays as small images, on one scale: what came, and what should have."""
+    both = np.array([came, right], float)
+    alt = "; ".join(
+        f"{title}, from {number(float(array.min()))} to {number(float(array.max()))}"
+        for title, array in zip(("yours", "right"), both, strict=True)
+    )
+    return show.images(
+        both, titles=["yours", "right"], diverging=bool(right.min() < 0), alt=f"The {what}: {alt}."
+    )
 
 
 def _batch_text(answer: object, batch: Batch) -> str:
@@ -162,6 +181,21 @@ def _apart(found: Any, right: Slopes) -> str:
             shape = f", not {should.shape}" if where.startswith("the shape") else ""
             return f"the slopes of {name}: {where}{shape}"
     return ""
+
+
+def _errors_of_one(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(711)
+    cases = {}
+    for number_, classes in enumerate((3, 10, 7)):
+        p = _softmax(draw.normal(size=(1, classes)))[0]
+        cases[f"drawn {number_}"] = (p, int(draw.integers(classes)))
+    cases["the last digit is the right one"] = (p, classes - 1)
+
+    def right(p: Array, label: int) -> Array:
+        found: Array = p - np.eye(len(p))[label]
+        return found
+
+    return compare(answer, right, cases, suspects("07.w1"), "which of the numbers is another?")
 
 
 # --- 07.2 -----------------------------------------------------------------------------------------
@@ -256,7 +290,8 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
     why = "a Python loop wrote every step down, and each would take memory for its code."
     refuse_growing(sizes, "batches", why, "write one step down, and say Repeat(steps, step).")
     return Passed(
-        "5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow"
+        "5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow",
+        evidence=losses,
     )
 
 
@@ -314,44 +349,72 @@ LOW, HIGH = 0.04, 0.02
 LEAK = 0.1  # of turned labels read right: an honest answer stays below 0.03 in any of those orders
 TURNED = 3
 EPOCHS = 12
+EVERY, FEWER = 297, 263  # test images: all of them, and where it is fewer
 
 
 @cache
-def _digits(turned: bool) -> datasets.Dataset:
-    """750 of the digits in an order of our own; `turned`: with test labels of which no honest
-    answer can know anything."""
+def _digits(tests: str) -> datasets.Dataset:
+    """750 of the digits in an order of our own, and `tests`: as they are; "turned", with labels of
+    which no honest answer can know anything; "early", which weights of one epoch read right, and
+    those of three do not, among others, and fewer of them."""
     whole = datasets.digits()
-    order = np.random.default_rng(703).permutation(len(whole.train_labels))[:750]
-    images, labels = whole.train_images[order], whole.train_labels[order]
-    tests = whole.test_labels
-    if turned:
-        tests = ((tests + TURNED) % CLASSES).astype(tests.dtype)
-    return replace(whole, train_images=images, train_labels=labels, test_labels=tests)
+    order = np.random.default_rng(703).permutation(len(whole.train_labels))
+    found = replace(
+        whole,
+        train_images=whole.train_images[order[:750]],
+        train_labels=whole.train_labels[order[:750]],
+    )
+    images, labels = whole.test_images, whole.test_labels
+    if tests == "turned":
+        labels = ((labels + TURNED) % CLASSES).astype(labels.dtype)
+    if tests == "early":
+        pool = np.concatenate([whole.train_images[order[750:]], images])
+        first, third = (_read(*_learnt(found)[epochs], pool) for epochs in (1, 3))
+        change = first != third
+        images = np.concatenate([pool[change], images])[:FEWER]
+        labels = np.concatenate([first[change].astype(labels.dtype), labels])[:FEWER]
+    return replace(found, test_images=images, test_labels=labels)
 
 
 def _pixels(images: Array) -> Array:
     return images.reshape(-1, PIXELS) / 255.0
 
 
-@cache
-def _reached() -> float:
-    """The share of test images read right after `EPOCHS` epochs of plain numpy in double
-    precision."""
-    data = _digits(False)
-    weights, bias = np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES)
+def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
+    """Weights and bias after 0 to `EPOCHS` epochs of plain numpy in double precision."""
+    found = [(np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES))]
     batches = list(
         zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
     )
-    for images, labels in EPOCHS * batches:
-        errors = _softmax(_scores(images, weights, bias)) - np.eye(CLASSES)[labels]
-        weights -= RATE / BATCH * images.T @ errors
-        bias -= RATE / BATCH * errors.sum(axis=0)
-    return _right(weights, bias, data.test_images, data.test_labels) / len(data.test_labels)
+    for _ in range(EPOCHS):
+        weights, bias = (array.copy() for array in found[-1])
+        for images, labels in batches:
+            errors = _softmax(_scores(images, weights, bias)) - np.eye(CLASSES)[labels]
+            weights -= RATE / BATCH * images.T @ errors
+            bias -= RATE / BATCH * errors.sum(axis=0)
+        found.append((weights, bias))
+    return found
+
+
+@cache
+def _shares(tests: str) -> list[float]:
+    """The share of test images that plain numpy reads right after each number of epochs."""
+    data = _digits(tests)
+    return [
+        _right(*learnt, data.test_images, data.test_labels) / len(data.test_labels)
+        for learnt in _learnt(data)
+    ]
+
+
+def _read(weights: Array, bias: Array, images: Array) -> Array:
+    """What the weights take these images for, in numpy."""
+    found: Array = _scores(_pixels(images), weights, bias).argmax(axis=1)
+    return found
 
 
 def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
-    """How many of these images the weights read right, in numpy."""
-    return int((_scores(_pixels(images), weights, bias).argmax(axis=1) == labels).sum())
+    """How many of these images the weights read right."""
+    return int((_read(weights, bias, images) == labels).sum())
 
 
 def _trainer(data: datasets.Dataset) -> Engine:
@@ -411,29 +474,45 @@ class _Trained:
     """What an answer did and said: the share, the epochs that ran, and the weights that it left."""
 
     tried: str
+    data: datasets.Dataset
     share: float
     ran: int
+    loads: int
     weights: Array
     bias: Array
 
+    @property
+    def tests_right(self) -> int:
+        """How many of its test images the weights read right."""
+        return _right(self.weights, self.bias, self.data.test_images, self.data.test_labels)
+
 
 def _train(answer: Callable[..., Any]) -> Passed:
-    engine = _trainer(_digits(False))
+    engine, loads = _trainer(_digits("")), [0]
+    load = engine.load
+
+    def counted_load(*arguments: Any) -> None:
+        loads[0] += 1
+        load(*arguments)
+
+    setattr(engine, "load", counted_load)  # noqa: B010  # on this engine alone
     runs = []
-    for epochs, turned in ((EPOCHS, False), (3, False), (EPOCHS, True)):
-        tried = f"{epochs} epochs of 750 digits, and 297 to test on"
-        engine.load()
-        share = _share_of(tried, call_made(answer, tried, engine, _digits(turned), epochs))
+    for epochs, tests in ((EPOCHS, ""), (3, "early"), (EPOCHS, "turned")):
+        data = _digits(tests)
+        tried = f"{epochs} epochs of 750 digits, and {len(data.test_labels)} to test on"
+        load()
+        loads[0] = 0
+        share = _share_of(tried, call_made(answer, tried, engine, data, epochs))
         updates = next(p.executions for p in engine.report.compute_sets if p.name == "update")
         learnt = engine.read_tensor("weights"), engine.read_tensor("bias")
-        runs.append(_Trained(tried, share, updates // 15, *learnt))
+        runs.append(_Trained(tried, data, share, updates // 15, loads[0], *learnt))
     whole, short, turned_round = runs
     for run, epochs in ((whole, EPOCHS), (short, 3)):
         _ran(run, epochs, constant=0 < run.share < 1 and len({each.share for each in runs}) == 1)
     _seen_nothing(turned_round)
-    for run in (whole, short):
-        _counted(run)
-    reached = _reached()
+    for run, tests in ((whole, ""), (short, "early")):
+        _counted(run, _shares(tests))
+    reached = _shares("")[EPOCHS]
     if not reached - LOW <= whole.share <= reached + HIGH:
         expected = f"{reached - LOW:.3f} to {reached + HIGH:.3f}, about what plain numpy reaches"
         why = (
@@ -443,13 +522,15 @@ def _train(answer: Callable[..., Any]) -> Passed:
         advice = "connect the pixels as numbers from 0 to 1, each batch beside its labels."
         raise NotYet(whole.tried, f"{whole.share:.4g}", expected, why, advice)
     return Passed(
-        f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say nothing"
+        f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say "
+        "nothing",
+        evidence=[run.share for run in runs],
     )
 
 
 def _ran(run: _Trained, epochs: int, constant: bool) -> None:
     """`NotYet` unless so many epochs ran, and the answer says something of them."""
-    data, came = _digits(False), f"{run.share:.4g}"
+    data, came = run.data, f"{run.share:.4g}"
     if constant:
         raise NotYet(
             run.tried,
@@ -473,13 +554,18 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
     if run.ran != epochs:
         why = f"program 0, which is an epoch, ran {counted(run.ran, 'time')}."
         why += "" if run.ran else " The weights are still 0: nothing was learnt."
-        raise NotYet(run.tried, came, "", why, "run program 0 `epochs` times.")
+        advice = "run program 0 `epochs` times."
+        if run.loads > 1:
+            why = (
+                f"the engine was loaded {counted(run.loads, 'time')}, and each time the weights "
+                "began at 0 again: what the last one learnt is left."
+            )
+            advice = "leave engine.load() out: it is loaded."
+        raise NotYet(run.tried, came, "", why, advice)
     trained = _right(run.weights, run.bias, data.train_images, data.train_labels) / len(
         data.train_labels
     )
-    tests = _right(run.weights, run.bias, data.test_images, data.test_labels) / len(
-        data.test_labels
-    )
+    tests = run.tests_right / len(data.test_labels)
     if abs(run.share - trained) < 1e-6 < abs(trained - tests):
         raise NotYet(
             run.tried,
@@ -495,14 +581,15 @@ def _seen_nothing(run: _Trained) -> None:
     them."""
     if run.share <= LEAK:
         return
-    data = _digits(True)
+    if abs(1 - run.share - run.tests_right / len(run.data.test_labels)) < 0.01:
+        why = "this is the share of those that were read wrong."
+        came, right = f"{run.share:.4g}", f"{1 - run.share:.4g}"
+        raise NotYet(run.tried, came, right, why, "count the hits, and not what is left.")
     why = (
         f"each test label had {TURNED} added, so that whoever never saw them reads next to none "
         "right."
     )
-    if _right(run.weights, run.bias, data.test_images, data.test_labels) > LEAK * len(
-        data.test_labels
-    ):
+    if run.tests_right > LEAK * len(run.data.test_labels):
         why, advice = (
             f"{why} These weights were trained on them.",
             "train on data.train_images and data.train_labels alone.",
@@ -514,14 +601,10 @@ def _seen_nothing(run: _Trained) -> None:
     raise NotYet(f"{EPOCHS} epochs, and test labels that are all wrong", came, "", why, advice)
 
 
-def _counted(run: _Trained) -> None:
+def _counted(run: _Trained, shares: list[float]) -> None:
     """`NotYet` unless the share is that which the weights read right; of one image the rounding may
-    decide."""
-    data = _digits(False)
-    tests, count = (
-        _right(run.weights, run.bias, data.test_images, data.test_labels),
-        len(data.test_labels),
-    )
+    decide. `shares`: what plain numpy reads right after each number of epochs."""
+    tests, count = run.tests_right, len(run.data.test_labels)
     whole = abs(run.share * count - round(run.share * count)) < 1e-3
     if whole and abs(run.share - tests / count) < 1.5 / count:
         return
@@ -541,6 +624,18 @@ def _counted(run: _Trained) -> None:
             "counted too."
         )
         advice = "divide by len(data.test_labels)."
+    elif abs(run.share * EVERY - tests) < 1.5:
+        why = f"the hits were divided by {EVERY}, and here there are {count} test images."
+        advice = "divide by len(data.test_labels)."
+    elif abs(run.share * len(run.data.train_labels) - tests) < 1.5:
+        why = "the hits were divided by the number of training images."
+        advice = "divide by len(data.test_labels)."
+    elif abs(run.share - max(shares[1 : run.ran + 1])) < 1.5 / count:
+        why = (
+            "that is the largest of several tests, of weights that are gone by now. Who chooses by "
+            "the test images has learnt from them: the share is too good."
+        )
+        advice = "test once, after the last epoch, and return what comes."
     raise NotYet(run.tried, f"{run.share:.4g}", f"{tests / count:.4g}", why, advice)
 
 
@@ -557,7 +652,7 @@ def _share_of(tried: str, result: Any) -> float:
         )
     if not 0 <= share <= 1:
         why = ""
-        if isinstance(share, int) and 1 < share <= 297:
+        if isinstance(share, int) and 1 < share <= EVERY:
             why = "this may be the number of images read right. Asked is their share."
         elif 1 < share <= 100:
             why = "this looks like per cent. Asked is a share."
@@ -643,7 +738,9 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             ran = trial.of(answer)
         except Broken as broken:
             inner = broken.error.__cause__
-            raise inner if isinstance(inner, NotYet) else broken from None
+            raise (
+                inner if isinstance(inner, NotYet) else _unlike_bytes(broken, batches[0])
+            ) from None
         for run, batch in enumerate(batches):
             if (wrong := _misread(ran, run)).any():
                 raise _misscaled(ran, run, batch, tuple(int(i) for i in np.argwhere(wrong)[0]))
@@ -658,7 +755,30 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             why = "more is sent than the pixels of one batch."
         advice = "send UNSIGNED_CHAR; turn it on the tile."
         raise NotYet(told, f"{number(worst)} B a pixel from the host", "", why, advice, bars)
-    return Passed("3 sizes of batches, two of each, every grey level", bars)
+    return Passed(
+        "3 sizes of batches, two of each, every grey level",
+        bars,
+        [np.rint(255 * c["images"]) for c in ran.came],
+    )
+
+
+def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
+    """An error in the words of this exercise, of a factor that no byte is and of a batch that is
+    always as large; any other as it is."""
+    said, (rows, columns) = said_by(broken.error), batch.shape
+    if "holds whole numbers" in said:
+        why = "bytes are whole numbers, and 1 / 255 is none: nothing can be scaled before the cast."
+        advice = "turn raw into images first, and multiply images."
+        return NotYet(broken.tried, said, "", why, advice)
+    if batch.shape != (BATCH, PIXELS) and any(
+        size in said for size in (f"({BATCH}, {PIXELS})", f"{BATCH * PIXELS:,}")
+    ):
+        why = (
+            f"here a batch is {rows} x {columns}: in the answer stands the size of the lesson's, "
+            f"{BATCH} x {PIXELS}."
+        )
+        return NotYet(broken.tried, said, "", why, "ask images: images.shape, images.num_elements.")
+    return broken
 
 
 def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotYet:
@@ -677,7 +797,8 @@ def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotY
     else:
         why, advice = ran.trial.reason(ran, "07.4", advice="follow one pixel: 51 is to become 0.2.")
     was = f"a pixel of {batch[place]} became {quoted(float(came[place]))}"
-    return NotYet(ran.trial.tried, was, number(float(right[place])), why, advice)
+    draws = None if np.isnan(came).any() else partial(_beside, "pixels of the batch", came, right)
+    return NotYet(ran.trial.tried, was, number(float(right[place])), why, advice, draws=draws)
 
 
 # --- 07.5 -----------------------------------------------------------------------------------------
@@ -685,7 +806,7 @@ def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotY
 EXPOSED = 0.05  # of the time that the device may wait
 MOST_READY = 16  # transfers, so that the host's memory lasts
 # (batches that a read gives, steps that the next takes)
-READERS = ((8, 4), (8, 7), (16, 11), (12, 3))
+READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 
 
 @dataclass(frozen=True)
@@ -704,7 +825,7 @@ class _Clock:
 
     def __init__(self, batches: Array, at_once: int, steps: int) -> None:
         self.batches, self.at_once, self.steps = batches, at_once, steps
-        self.now = self.waited = self.taken = self.there_at = 0
+        self.now = self.waited = self.taken = self.there_at = self.ahead = 0
         self.reader = Reader(at_once, steps, lambda: self.now >= self.there_at, self.next_batch)
 
     def next_batch(self) -> Array:
@@ -712,6 +833,7 @@ class _Clock:
         self.there_at = min(self.there_at, self.now)  # it was waited for
         batch: Array = self.batches[self.taken % len(self.batches)].copy()
         self.taken += 1
+        self.ahead = max(self.ahead, self.taken - self.now)
         if self.taken % self.at_once == 0:
             self.there_at = self.now + self.steps
         return batch
@@ -750,11 +872,15 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
         _in_order(tried, np.array(seen), batches, clock)
         share = clock.waited / (count + clock.waited)
         if share >= worst[0]:
-            worst = share, at_once, steps
+            worst, ahead = (share, at_once, steps), clock.ahead
             wide, was = stream.buffering_depth, tried
     bars = Bars(100 * EXPOSED, 100 * worst[0], "% of the time, waiting for the reader")
     if worst[0] <= EXPOSED:
-        return Passed(f"{len(READERS)} readers, {count} steps each; below, the longest wait", bars)
+        return Passed(
+            f"{len(READERS)} readers, {count} steps each; below, the longest wait",
+            bars,
+            (worst, wide),
+        )
     asked = type(callback).prefetch is StreamCallback.prefetch
     why = (
         f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: they "
@@ -766,6 +892,9 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             "the callback has no prefetch, so each batch is fetched when it is wanted.",
             "write prefetch.",
         )
+    elif ahead <= 1:
+        why = "prefetch never put a batch into its array, so that none was ready ahead."
+        advice = "if reader.ready(): fill the array, and return self.Result.SUCCESS."
     elif wide >= worst[2]:
         why = (
             "there is room for enough of them, and yet the reader was asked for batches that it "
@@ -773,6 +902,36 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
         )
         advice = "prefetch asks reader.ready(), and takes what is there."
     raise NotYet(was, f"the device waits {100 * worst[0]:.0f} % of the time", "", why, advice, bars)
+
+
+def _counting_up(answer: Any) -> Passed:
+    tried, size, rounds = "a stream of 3 numbers, fetched 5 times", 3, 5
+    with answering(tried):
+        callback = answer() if isinstance(answer, type) else answer
+    if not isinstance(callback, StreamCallback):
+        raise NotYet(tried, returned(callback), "a StreamCallback", next_step="derive it from it.")
+    graph, seen = graph_of(), list[Array]()
+    batch = graph.add_variable(FLOAT, size, "batch")
+    graph.set_tile_mapping(batch, 0)
+    there = graph.add_host_to_device_fifo("numbers", FLOAT, size)
+    back = graph.add_device_to_host_fifo("check", FLOAT, size)
+    engine = loaded(graph, Repeat(rounds, Sequence(Copy(there, batch), Copy(batch, back))), tried)
+    engine.connect_stream_to_callback("check", lambda values: seen.append(values.copy()))
+    with answering(tried):
+        engine.connect_stream_to_callback("numbers", callback)
+        engine.run()
+    firsts = [float(row[0]) for row in seen]
+    if not all((row == n).all() for n, row in enumerate(seen, 1)):
+        why, advice = "", "number n of the transfers has n in all its places."
+        if not any(firsts):
+            why = "the arrays are still empty: `array = …` gives the name to another one."
+            advice = "fill the one that came: array[:] = …"
+        elif len(set(firsts)) == 1:
+            why, advice = "it counts anew each time.", "keep the number: self.number += 1."
+        elif firsts == list(range(rounds)):
+            why, advice = "it begins at 0.", "count first, and fill then."
+        raise NotYet(tried, quoted(firsts), quoted(list(range(1, rounds + 1))), why, advice)
+    return Passed(tried, evidence=firsts)
 
 
 def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, StreamCallback]:
@@ -841,8 +1000,32 @@ def _in_order(tried: str, seen: Array, batches: Array, clock: _Clock) -> None:
 LESSON = Lesson(
     "07",
     "MNIST logistic regression",
-    55,
+    80,
     (
+        Exercise(
+            "07.w1",
+            "The errors of one image",
+            ("a function",),
+            _errors_of_one,
+            (
+                "The errors are the probabilities, but for one place.",
+                "At the right digit 1 is taken away.",
+                "Make a copy of p first: p belongs to whoever called.",
+            ),
+            "they add up to 0: what the right digit is given too little, others have too much.",
+        ),
+        Exercise(
+            "07.w2",
+            "A callback that counts",
+            ("a class",),
+            _counting_up,
+            (
+                "A class that derives from StreamCallback, with fetch(self, array).",
+                "It needs a number that outlives a call: one of the object, self.number.",
+                "Add 1 to it, then fill the array that came, all of it: array[:] = …",
+            ),
+            "the object lives as long as the stream. So a reader can be kept in it, or a file.",
+        ),
         Question(
             "07.0",
             "How many it reads right",

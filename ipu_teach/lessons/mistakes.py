@@ -97,6 +97,16 @@ def given(path: Path) -> dict[str, Any]:
     return names
 
 
+def given_to(exercise: str) -> dict[str, Any]:
+    """What the cells of the exercise's lesson define, as its file says them again."""
+    path = _file(exercise)
+    return given(path) if path.exists() else {}
+
+
+def _file(exercise: str) -> Path:
+    return Path(__file__).with_name(f"mistakes_{exercise.partition('.')[0]}.py")
+
+
 def _compiled(code: str, path: Path, line: int) -> Any:
     """Code of a file, with its own line numbers, so that errors and codelets find their source."""
     return compile("\n" * line + code, str(path), "exec", dont_inherit=True)
@@ -106,9 +116,10 @@ def suspects(*exercises: str) -> Iterator[Mistake]:
     """The mistakes of these exercises that say why, in the order of their files, which are read
     when the first is asked for."""
     for exercise in exercises:
-        path = Path(__file__).with_name(f"mistakes_{exercise.partition('.')[0]}.py")
         yield from (
-            mistake for mistake in read(path) if mistake.exercise == exercise and mistake.why
+            mistake
+            for mistake in read(_file(exercise))
+            if mistake.exercise == exercise and mistake.why
         )
 
 

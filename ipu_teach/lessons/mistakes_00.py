@@ -95,15 +95,6 @@ def chip_figures(tiles, workers, megabytes):
     return f"{tiles * workers} threads"
 
 
-# %% 00.3: rounded up
-# why:  the share of a tile was rounded up, so the first tiles take all before the last are reached.
-# next: deal the elements out one by one, as cards: element i to tile i % tiles.
-def spread(graph, tensor):
-    share = -(-tensor.num_elements // graph.target.num_tiles)
-    for i in range(tensor.num_elements):
-        graph.set_tile_mapping(tensor[i], i // share)
-
-
 # %% 00.3: the last tile gets the rest
 # why:  the share of a tile was rounded down, and the last tile got all that remained.
 # next: deal the elements out one by one, as cards: element i to tile i % tiles.
@@ -205,6 +196,13 @@ def largest_side(tiles, bytes_per_tile):
     return isqrt(bytes_per_tile // 4)
 
 
+# %% 00.4: each tile by itself
+# why:  what remains of each tile's bytes was dropped, and taken together the tiles hold more.
+# next: multiply first, and divide all of the bytes at the end.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(tiles * (bytes_per_tile // 4))
+
+
 # %% 00.4: half the side
 # why:  the side was halved. Half the side is a quarter of the matrix.
 # next: halve the memory, and not the side.
@@ -239,3 +237,17 @@ def largest_side(tiles, bytes_per_tile):
 # not yet: it gives the same whatever it is given
 def largest_side(tiles, bytes_per_tile):
     return 15334
+
+
+# %% 00.w1: divided instead of the rest
+# why:  this is how often all tiles had one before. Asked is what remains.
+# next: % gives the rest of a division.
+def tile_of(i, tiles):
+    return i // tiles
+
+
+# %% 00.w1: one too far
+# why:  the first element goes to tile 0, and this begins at tile 1.
+# next: tiles count from 0, and so does i.
+def tile_of(i, tiles):
+    return (i + 1) % tiles

@@ -206,6 +206,29 @@ def balance(jobs, tiles):
     return [i * tiles // len(jobs) for i in range(len(jobs))]
 
 
+# %% 01.2: longest first, in a snake
+# why:  longest first is right, and then they are dealt in a fixed order, there and back: nobody
+#   looks at what the tiles have by then.
+# next: give each job to the tile that has least so far.
+def balance(jobs, tiles):
+    placed = [0] * len(jobs)
+    for place, job in enumerate(sorted(range(len(jobs)), key=lambda job: -jobs[job])):
+        turn, tile = divmod(place, tiles)
+        placed[job] = tile if turn % 2 == 0 else tiles - 1 - tile
+    return placed
+
+
+# %% 01.2: longest first, in turn
+# why:  longest first is right, and then they are dealt round and round: the first tiles get the
+#   longer one every time.
+# next: give each job to the tile that has least so far.
+def balance(jobs, tiles):
+    placed = [0] * len(jobs)
+    for place, job in enumerate(sorted(range(len(jobs)), key=lambda job: -jobs[job])):
+        placed[job] = place % tiles
+    return placed
+
+
 # %% 01.2: shortest first
 # why:  the short jobs were placed first, and the long ones stick out.
 # next: which job is the hardest to place late? Place that one first.
@@ -674,3 +697,31 @@ culprit = ("thirds", 3, 3)
 # %% 01.5: vertices that are not there
 # not yet: thirds has the vertices 0 to 4
 culprit = ("thirds", 9, 10)
+
+
+# %% 01.w1: rounded down
+# why:  a cycle that has begun is paid in full, and this drops it.
+# next: round up: -(-size // 4), or math.ceil(size / 4).
+def message_cycles(size):
+    return size // 4
+
+
+# %% 01.w1: one cycle more
+# why:  a cycle was added in any case: 16 bytes are 4 cycles, and not 5.
+# next: round up only what does not come out even.
+def message_cycles(size):
+    return size // 4 + 1
+
+
+# %% 01.w2: how much it has
+# why:  this is what the emptiest tile has. Asked is which tile that is.
+# next: load.index( ) says where a number stands.
+def emptiest(load):
+    return min(load)
+
+
+# %% 01.w2: the fullest
+# why:  this is the fullest tile.
+# next: take the smallest of load.
+def emptiest(load):
+    return load.index(max(load))

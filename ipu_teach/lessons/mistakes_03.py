@@ -290,6 +290,13 @@ def lengths(graph, x, y, program):
     return out
 
 
+# %% 03.3: numpy's root
+# error in the answer: write expr.Sqrt( … )
+def lengths(graph, x, y, program):
+    length = np.sqrt(expr._1 * expr._1 + expr._2 * expr._2)
+    return popops.map(graph, length, [x, y], program)
+
+
 # %% 03.4: in HALF
 # why:  the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole
 #   numbers only, and the variance is the small difference of two of them.
@@ -521,3 +528,88 @@ def dropout(graph, x, seed, keep, program):
 # not yet: everything is dropped, whatever the seed
 def dropout(graph, x, seed, keep, program):
     return popops.mul(graph, x, 0.0, program)
+
+
+# %% 03.5: two halves with one draw
+# not yet: a call with the same seed and the same number draws the same once more
+def dropout(graph, x, seed, keep, program):
+    from ipu_teach import concat
+
+    half = x.shape[1] // 2
+    parts = [x[:, :half], x[:, half : 2 * half], x[:, 2 * half :]]
+    masks = [
+        poprand.bernoulli(graph, seed, 1, part, FLOAT, keep, program)
+        for part in parts
+        if part.num_elements
+    ]
+    mask = concat(masks, 1)
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: one draw for two columns
+# not yet: one draw was made for several of them
+def dropout(graph, x, seed, keep, program):
+    rows, half = x.shape[0], -(-x.shape[1] // 2)
+    mask = poprand.bernoulli(graph, seed, 1, x[:, :half], FLOAT, keep, program)
+    mask = mask.reshape((rows * half, 1)).broadcast(2, 1).reshape((rows, 2 * half))
+    mask = mask[:, : x.shape[1]]
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: half of the mask, mirrored
+# not yet: one draw was made for several of them
+def dropout(graph, x, seed, keep, program):
+    from ipu_teach import concat
+
+    half = -(-x.shape[1] // 2)
+    mask = poprand.bernoulli(graph, seed, 1, x[:, :half], FLOAT, keep, program)
+    mask = concat([mask, mask[:, : x.shape[1] - half].reverse(1)], 1)
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: divided by the mask
+# not yet: a mask has 0 where a number is dropped, and it divides
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
+    return popops.map(graph, expr._1 / expr._2 / keep, [x, mask], program)
+
+
+# %% 03.w1: x itself
+# why:  this is x as it was: no call was made with it.
+# next: return what popops.exp gives back.
+def powers(graph, x, program):
+    return x
+
+
+# %% 03.w1: the root
+# why:  this is the square root.
+# next: call popops.exp.
+def powers(graph, x, program):
+    return popops.sqrt(graph, popops.mul(graph, x, x, program), program)
+
+
+# %% 03.w2: without the one
+# why:  this is twice x, and 1 is missing.
+# next: expressions take + as well: 2 * expr._1 + 1.
+def twice_and_one(graph, x, program):
+    return popops.map(graph, 2 * expr._1, [x], program)
+
+
+# %% 03.w2: the one first
+# why:  1 was added first, and then all of it was doubled.
+# next: times before plus, as in Python.
+def twice_and_one(graph, x, program):
+    return popops.map(graph, 2 * (expr._1 + 1), [x], program)
+
+
+# %% 03.w3: the largest
+# why:  this is the largest of each column.
+# next: leave the word out: without one it adds up.
+def column_sums(graph, x, program):
+    return popops.reduce(graph, x, [0], program, "MAX")
+
+
+# %% 03.w3: one for each row
+# not yet: a tensor of shape (13,)
+def column_sums(graph, x, program):
+    return popops.reduce(graph, x, [1], program)

@@ -331,6 +331,109 @@ class PrefixMax(Vertex):
             self.out[i] = self.best
 
 
+# %% 04.1: a state far below all that one thinks of
+# not yet: it begins at -1,000,000,000, as if
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -1e9
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
+# %% 04.1: the state is in HALF
+# why:  best holds three digits of what it was given: HALF is too narrow for these numbers.
+# next: declare it as wide as x: best: FLOAT.
+from ipu_teach import HALF
+
+
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: HALF = -np.inf
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
+# %% 04.1: the first 31 numbers
+# not yet: from place 31 on nothing was stored
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(min(31, len(self.x))):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            self.out[i] = self.best
+
+
+# %% 04.1: a list that is returned
+# not yet: compute() returns its result, and nobody takes it
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        found = []
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            found.append(self.best)
+        return found
+
+
+# %% 04.1: never stored
+# not yet: nothing was stored in out
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+
+
+# %% 04.1: without self
+# not yet: x is a field of PrefixMax, and compute() speaks of another x
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(x)):  # noqa: F821
+            if x[i] > self.best:  # noqa: F821
+                self.best = x[i]  # noqa: F821
+            self.out[i] = self.best
+
+
+# %% 04.1: the output without self
+# not yet: out is a field of PrefixMax, and compute() speaks of another out
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            out[i] = self.best  # noqa: F821
+
+
 # %% 04.1: state without a dtype
 # not yet: a constant of the class, and no field
 class PrefixMax(Vertex):
@@ -628,6 +731,48 @@ def in_six(graph, x, out):
     return Sequence(Execute(largest), Execute(prefix))
 
 
+# %% 04.2: all before, one number at a time
+# not yet: before its own a vertex reads up to 500 numbers once more
+def in_six(graph, x, out):
+    n, prefix = x.num_elements, graph.add_compute_set("prefix")
+    for k in range(6):
+        piece = slice(k * n // 6, (k + 1) * n // 6)
+        before = x[: k * n // 6]
+        vertex = graph.add_vertex(prefix, PrefixFrom, before=before, x=x[piece], out=out[piece])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(prefix)
+
+
+# %% 04.2: state that goes on
+# not yet: the first run is right, and the next goes on from it: state lives from run to run
+class Going(Vertex):
+    before: Input[Vector[FLOAT]]
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    top: FLOAT = -np.inf
+
+    def compute(self):
+        for i in range(len(self.before)):
+            self.top = np.maximum(self.top, self.before[i])
+        for i in range(len(self.x)):
+            self.top = np.maximum(self.top, self.x[i])
+            self.out[i] = self.top
+
+
+def in_six(graph, x, out):
+    n = x.num_elements
+    largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
+    most = graph.add_variable(FLOAT, (6,), "most")
+    graph.set_tile_mapping(most, 0)
+    for k in range(6):
+        piece = slice(k * n // 6, (k + 1) * n // 6)
+        first = graph.add_vertex(largest, Largest, x=x[piece], out=most[k])
+        second = graph.add_vertex(prefix, Going, before=most[:k], x=x[piece], out=out[piece])
+        graph.set_tile_mapping(first, 0)
+        graph.set_tile_mapping(second, 0)
+    return Sequence(Execute(largest), Execute(prefix))
+
+
 # %% 04.2: no return
 # not yet: nothing: is there a `return`?
 def in_six(graph, x, out):
@@ -818,10 +963,21 @@ def accepts(codelet):
     return True
 
 
+# %% 04.4: far below 0, but not far enough
+# not yet: begins at -1,000 instead of the first number
+def accepts(codelet):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+        after = run_one(codelet, row)
+        expected = [max(row[: i + 1]) for i in range(len(row))]
+        if list(after["out"]) != expected or list(after["x"]) != row:
+            return False
+    return True
+
+
 # %% 04.4: only whole numbers
 # not yet: fractions are cut off
 def accepts(codelet):
-    for row in ([3, 1, 4, 1, 5], [-7, -9, -3]):
+    for row in ([3, 1, 4, 1, 5], [-7000, -9000, -3000]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if list(after["out"]) != expected or list(after["x"]) != row:
@@ -832,7 +988,7 @@ def accepts(codelet):
 # %% 04.4: the largest in the middle
 # not yet: never looks at the last number
 def accepts(codelet):
-    for row in ([0.5, 2.25, 0.75, 1.25], [-7.5, -3.25, -9.5, -4.0]):
+    for row in ([0.5, 2.25, 0.75, 1.25], [-7500.5, -3250.25, -9500.5, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if list(after["out"]) != expected or list(after["x"]) != row:
@@ -843,7 +999,7 @@ def accepts(codelet):
 # %% 04.4: never looks at x
 # not yet: changes x on the way
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if list(after["out"]) != expected:
@@ -861,7 +1017,7 @@ def accepts(codelet):
 # %% 04.4: no to everything
 # not yet: It says no to everything
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[i:]) for i in range(len(row))]
         if list(after["out"]) != expected or list(after["x"]) != row:
@@ -872,7 +1028,7 @@ def accepts(codelet):
 # %% 04.4: the codelet must say Input
 # not yet: look at values alone
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if codelet.fields["x"].kind != "input" or list(after["out"]) != expected:
@@ -883,7 +1039,7 @@ def accepts(codelet):
 # %% 04.4: no return
 # not yet: nothing: is there a `return`?
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if list(after["out"]) != expected or list(after["x"]) != row:
@@ -900,7 +1056,7 @@ def accepts(codelet):
 # %% 04.4: compares lists of arrays
 # error in the answer: truth value
 def accepts(codelet):
-    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7.5, -9.0, -3.25, -4.0]):
+    for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
         after = run_one(codelet, row)
         expected = [max(row[: i + 1]) for i in range(len(row))]
         if after["out"] != expected:
@@ -972,3 +1128,57 @@ def estimate(length, new):
 # not yet: which is no number
 def estimate(length, new):
     return f"{7 + 4 * length + new} cycles"
+
+
+# %% 04.w1: doubled
+# why:  each number was doubled.
+# next: divide by 2.
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[i] = 2 * self.x[i]
+
+
+# %% 04.w1: as it came
+# why:  out is x as it came.
+# next: divide each by 2 on the way.
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[i] = self.x[i]
+
+
+# %% 04.w2: on tile 0
+# not yet: a vertex works where it is mapped to
+def one_vertex(graph, x, out):
+    largest = graph.add_compute_set("largest")
+    graph.set_tile_mapping(graph.add_vertex(largest, Largest, x=x, out=out), 0)
+    return Execute(largest)
+
+
+# %% 04.w2: without a tile
+# error in the answer: is on no tile
+def one_vertex(graph, x, out):
+    largest = graph.add_compute_set("largest")
+    graph.add_vertex(largest, Largest, x=x, out=out)
+    return Execute(largest)
+
+
+# %% 04.w3: equal pieces
+# why:  n // 6 for each drops what does not come out even: the last numbers are in no piece.
+# next: multiply first: k * n // 6.
+def piece(n, k):
+    return k * (n // 6), (k + 1) * (n // 6)
+
+
+# %% 04.w3: where it begins, and how many
+# why:  the second is how many numbers it has. Asked is where it ends.
+# next: the piece after it begins there: (k + 1) * n // 6.
+def piece(n, k):
+    return k * n // 6, (k + 1) * n // 6 - k * n // 6

@@ -423,6 +423,110 @@ def one_per_row(graph, matrix, vector, result):
             graph.set_tile_mapping(part, row % graph.target.num_tiles)
 
 
+# %% 05.1: thirteen tiles, whatever the machine
+# not yet: somewhere 13 stands for the number of tiles
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % 13)
+    return Execute(multiply)
+
+
+# %% 05.1: thirteen tiles at most
+# not yet: here no more than 13 have work to do
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % min(13, graph.target.num_tiles))
+    return Execute(multiply)
+
+
+# %% 05.1: the vector moved to tile 0
+# not yet: where vector lies is given
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    graph.set_tile_mapping(vector, 0)
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: returned, not stored
+# not yet: compute() returns its result, and nobody takes it
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        return self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
+# %% 05.1: cycles without a target
+# error in the answer: Slow.cycles() failed
+class Slow(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+    def cycles(self):
+        return 1000
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, Slow, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % graph.target.num_tiles)
+    return Execute(multiply)
+
+
 # %% 05.2: mean over the tiles
 # why:  this is the mean over the tiles. The superstep is as long as its fullest tile.
 # next: a tile has whole pieces: round rows * pieces / tiles up.
@@ -717,6 +821,61 @@ def planned(rows, cols, pieces, tiles, dot, add):
 # not yet: is there a `return`
 def planned(rows, cols, pieces, tiles, dot, add):
     cycles = 6 * dot(cols)
+
+
+# %% 05.2: the largest of the four
+# why:  that is the largest of the four parts. They come one after another, with a sync between.
+# next: add them up.
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    multiply, add_up = 6 * up(dealt, 6) * dot(longest), 6 * up(summed, 6) * add(pieces)
+    return max(up(dealt, rows) * longest, multiply, summed * pieces, add_up)
+
+
+# %% 05.2: one round
+# why:  a tile with more than six pieces works in several rounds, and here each part is one.
+# next: 6 * up(dealt, 6) * dot(longest), and the same of the sums.
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    return up(dealt, rows) * longest + 6 * dot(longest) + summed * pieces + 6 * add(pieces)
+
+
+# %% 05.2: dot and add changed places
+# why:  dot and add have changed places: products were given the price of sums, and sums that of
+#   products.
+# next: dot(longest) while multiplying, add(pieces) while adding up.
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    multiply, add_up = 6 * up(dealt, 6) * add(longest), 6 * up(summed, 6) * dot(pieces)
+    return up(dealt, rows) * longest + multiply + summed * pieces + add_up
+
+
+# %% 05.2: whole rows come
+# not yet: the vector 2,610, not 18
+def planned(rows, cols, pieces, tiles, dot, add):
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, longest, summed = up(rows * pieces, tiles), up(cols, pieces), up(rows, tiles)
+    multiply, add_up = 6 * up(dealt, 6) * dot(longest), 6 * up(summed, 6) * add(pieces)
+    return dealt * cols + multiply + summed * pieces + add_up
+
+
+# %% 05.2: divided, not rounded up
+# not yet: the vector 12.86, not 18
+def planned(rows, cols, pieces, tiles, dot, add):
+    dealt, longest, summed = rows * pieces / tiles, -(-cols // pieces), rows / tiles
+    vector_comes = dealt / rows * longest
+    return vector_comes + dealt * dot(longest) + summed * pieces + summed * add(pieces)
 
 
 # %% 05.3: tail dropped
@@ -1110,6 +1269,116 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
     return Sequence(Execute(multiply), Execute(add_up))
 
 
+# %% 05.3: thirteen tiles, whatever the machine
+# not yet: somewhere 13 stands for the number of tiles
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, 13
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: the sums on tile 0
+# not yet: all 13 rows are added up on 1 tile
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, 0)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: a price of its own
+# not yet: Cheap has a cycles(self, target) of its own
+class Cheap(Dot):
+    def compute(self):
+        self.out = self.a @ self.b
+
+    def cycles(self):
+        return 1
+
+
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Cheap, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: pieces overlap
+# why:  neighbouring pieces share a column, which is counted twice.
+# next: a piece ends where the next one begins: (p + 1) * cols // pieces.
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces + 1)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
+# %% 05.3: the products on tile 0
+# not yet: have to travel twice
+def in_pieces(graph, matrix, vector, result, pieces=12):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    graph.set_tile_mapping(partials, 0)
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
 # %% 05.4: half the inner dimension
 # why:  not all of the inner dimension was multiplied.
 # next: the last piece has to end at k.
@@ -1213,6 +1482,39 @@ def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=80000)
 
 
+# %% 05.4: HALF to the end
+# not yet: became HALF, which ends at 65,504
+from ipu_teach import HALF
+from ipu_teach.poplibs import popops
+
+
+def frugal(graph, a, b, prog):
+    left, right = popops.cast(graph, a, HALF, prog), popops.cast(graph, b, HALF, prog)
+    return poplin.mat_mul(graph, left, right, prog)
+
+
+# %% 05.4: a factor of 2
+# why:  all pieces but the first count twice.
+# next: the number in mat_mul_acc is a factor: 1.
+def frugal(graph, a, b, prog):
+    ends = [i * a.shape[1] // 4 for i in range(5)]
+    c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
+    for begin, end in zip(ends[1:], ends[2:], strict=False):
+        poplin.mat_mul_acc(graph, c, 2, a[:, begin:end], b[begin:end], prog)
+    return c
+
+
+# %% 05.4: taken away
+# why:  all pieces but the first are taken away.
+# next: the number in mat_mul_acc is a factor: 1.
+def frugal(graph, a, b, prog):
+    ends = [i * a.shape[1] // 4 for i in range(5)]
+    c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
+    for begin, end in zip(ends[1:], ends[2:], strict=False):
+        poplin.mat_mul_acc(graph, c, -1, a[:, begin:end], b[begin:end], prog)
+    return c
+
+
 # %% 05.5: one panel at most
 # why:  that is right while the weights fit into one panel. Larger ones take several, and of each
 #   all places.
@@ -1290,3 +1592,100 @@ def filled(k, n, deep, wide):
 # not yet: then rounded to 2 digits
 def filled(k, n, deep, wide):
     return round(k * n / (-(-k // deep) * -(-n // wide) * deep * wide), 2)
+
+
+# %% 05.5: panels added
+# why:  panels in depth and in width are added, and each of one row of them stands in each column.
+# next: multiply the two numbers of panels.
+def filled(k, n, deep, wide):
+    return k * n / ((-(-k // deep) + -(-n // wide)) * deep * wide)
+
+
+# %% 05.5: weights added
+# why:  k x n weights are a product, and here they were added.
+# next: k * n.
+def filled(k, n, deep, wide):
+    return (k + n) / (-(-k // deep) * -(-n // wide) * deep * wide)
+
+
+# %% 05.5: rounded to the nearest
+# why:  the number of panels was rounded to the nearest. One that is begun is a whole one.
+# next: round up: -(-k // deep).
+def filled(k, n, deep, wide):
+    return k * n / (max(1, round(k / deep)) * max(1, round(n / wide)) * deep * wide)
+
+
+# %% 05.5: upside down
+# why:  that is how many places there are for a weight. Asked is which share of them holds one.
+# next: weights divided by places.
+def filled(k, n, deep, wide):
+    return -(-k // deep) * -(-n // wide) * deep * wide / (k * n)
+
+
+# %% 05.w1: a round for each vertex
+# why:  three vertices on six workers are one round: they work side by side.
+# next: 6 x 7 cycles for multiplying.
+four_parts = 2, 126, 4, 54
+
+
+# %% 05.w1: the whole vector
+# why:  the vector has 8 numbers, and a tile whose pieces are of one column needs 2 of them.
+# next: a part is as long as a piece.
+four_parts = 8, 42, 4, 54
+
+
+# %% 05.w1: worker cycles
+# why:  these are cycles of a worker, which has its turn in one cycle of six.
+# next: times six, for multiplying and for adding up.
+four_parts = 2, 7, 4, 9
+
+
+# %% 05.w1: three of four
+# not yet: 4 values are asked for
+four_parts = 2, 42, 54
+
+
+# %% 05.w2: the whole row twice
+# why:  both vertices have the whole row: each half should have a vertex of its own.
+# next: row[:half] and vector[:half] for the first, row[half:] and vector[half:] for the second.
+def two_halves(graph, row, vector, halves):
+    work = graph.add_compute_set("halves")
+    for i in range(2):
+        vertex = graph.add_vertex(work, Dot, a=row, b=vector, out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w2: one after the other
+# not yet: two vertices of one compute set work at the same time
+def two_halves(graph, row, vector, halves):
+    half, program = row.num_elements // 2, Sequence()
+    for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
+        work = graph.add_compute_set(f"half {i}")
+        vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[part], out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+        program.add(Execute(work))
+    return program
+
+
+# %% 05.w2: the beginning of the vector for both
+# error in the answer: Dot.compute() failed
+def two_halves(graph, row, vector, halves):
+    half, work = row.num_elements // 2, graph.add_compute_set("halves")
+    for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
+        vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[: half + 1], out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w3: the rows
+# why:  each piece of the rows needs all of b, so nearly as much comes for a while as before.
+# next: of which cut does a piece need less of both?
+which = "rows"
+
+
+# %% 05.w3: the columns
+# why:  that saves memory and is too slow: a piece leaves each of 13 tiles four columns, in a panel
+#   that is 16 wide.
+# next: which cut leaves the blocks as wide as they were?
+which = "columns"

@@ -172,6 +172,44 @@ def peak(report):
     ][:2]
 
 
+# %% 06.1: variables alone
+# why:  that tile has most of variables. Code, stacks and buffers lie on a tile, too.
+# next: tile.memory.total has all of them.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.category["Variables"])
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: live a step later
+# why:  these are live at the step after that one.
+# next: live_at(step.number).
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number + 1).largest("bytes", 3)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: a row for its number
+# not yet: asked is the number of the tile
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile, step.number, [variable.name for variable in largest]
+
+
+# %% 06.1: the name of the step
+# not yet: asked is the number of the step
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number, step.name, [variable.name for variable in largest]
+
+
 # %% 06.2: all others added up
 # why:  The others are added up as if all were there at once. What is dead leaves its bytes to what
 #   is live.
@@ -249,6 +287,67 @@ def split(report):
     return [v.name for v in report.variables.always_live()], [
         v.name for v in report.variables if not v.always_live
     ]
+
+
+# %% 06.2: live at the end of a range, too
+# why:  A range ends before its last number, as Python's do: at (2, 4) it is live at 2 and 3.
+# next: begin <= place < end.
+def split(report):
+    always, most = sum(v.bytes for v in report.variables if v.always_live), 0
+    others = [v for v in report.variables if not v.always_live]
+    for place in range(len(report.compilation.liveness_program_steps)):
+        live = [v for v in others if any(a <= place <= b for a, b in v.ranges)]
+        most = max(most, sum(v.bytes for v in live))
+    return always, most
+
+
+# %% 06.2: the first range alone
+# why:  One that serves twice has several ranges, and here the first alone counts.
+# next: go through all of variable.ranges, or ask live_at(place).
+def split(report):
+    always, most = sum(v.bytes for v in report.variables if v.always_live), 0
+    others = [v for v in report.variables if not v.always_live]
+    for place in range(len(report.compilation.liveness_program_steps)):
+        live = [v for v in others if v.ranges[0][0] <= place < v.ranges[0][1]]
+        most = max(most, sum(v.bytes for v in live))
+    return always, most
+
+
+# %% 06.2: a name that a tile has not
+# error in the answer: TileMemory has no attribute 'bytes'
+def split(report):
+    return sum(tile.memory.bytes for tile in report.compilation.tiles), 0
+
+
+# %% 06.2: all but the last place
+# why:  The last place was left out, and there most is live.
+# next: range(len(report.compilation.liveness_program_steps)), without taking 1 away.
+def split(report):
+    always, most = sum(v.bytes for v in report.variables if v.always_live), 0
+    for place in range(len(report.compilation.liveness_program_steps) - 1):
+        live = [v for v in report.variables.live_at(place) if not v.always_live]
+        most = max(most, sum(v.bytes for v in live))
+    return always, most
+
+
+# %% 06.2: how many there are
+# why:  That is how many variables are live, and asked is how many bytes they have.
+# next: add up variable.bytes.
+def split(report):
+    always, most = sum(v.bytes for v in report.variables if v.always_live), 0
+    for place in range(len(report.compilation.liveness_program_steps)):
+        most = max(most, sum(not v.always_live for v in report.variables.live_at(place)))
+    return always, most
+
+
+# %% 06.2: the mean
+# why:  That is the mean over the places. What has to fit is the largest.
+# next: max, and not sum over the number of places.
+def split(report):
+    always = sum(v.bytes for v in report.variables if v.always_live)
+    places = range(len(report.compilation.liveness_program_steps))
+    live = [sum(v.bytes for v in report.variables.live_at(place)) - always for place in places]
+    return always, sum(live) // len(live)
 
 
 # %% 06.3: in HALF
@@ -372,6 +471,58 @@ def lean_total(graph, readings, total):
     return program
 
 
+# %% 06.3: total shared among the tiles
+# not yet: where total lies is given
+def lean_total(graph, readings, total):
+    n = total.num_elements
+    for tile in range(TILES):
+        graph.set_tile_mapping(total[tile * n // TILES : (tile + 1) * n // TILES], tile)
+    program = Sequence(Copy(readings[0], total))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, total, readings[sensor], program)
+    return program
+
+
+# %% 06.3: the readings moved
+# not yet: where readings lies is given
+def lean_total(graph, readings, total):
+    part, n = graph.clone(total), total.num_elements
+    for tile in range(TILES):
+        places = slice(tile * n // TILES, (tile + 1) * n // TILES)
+        graph.set_tile_mapping(readings[:, places], tile)
+        graph.set_tile_mapping(part[places], tile)
+    program = Sequence(Copy(readings[0], part))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, part, readings[sensor], program)
+    program.add(Copy(part, total))
+    return program
+
+
+# %% 06.3: another tensor of the name
+# not yet: it gives its name to another tensor
+def lean_total(graph, readings, total):
+    program = Sequence()
+    total = popops.reduce(graph, readings, [0], program)
+    return program
+
+
+# %% 06.3: added up in HALF
+# not yet: it is nearly right: somewhere a number went through HALF
+from ipu_teach import HALF
+
+
+def lean_total(graph, readings, total):
+    program = Sequence()
+    narrow = popops.cast(graph, readings, HALF, program)
+    small = graph.add_variable(HALF, total.shape, "small")
+    graph.set_tile_mapping(small, 0)
+    program.add(Copy(narrow[0], small))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, small, narrow[sensor], program)
+    popops.cast_with_output(graph, small, total, program)
+    return program
+
+
 # %% 06.4: the largest variable
 # not yet: that is the largest variable
 def changed(before, after):
@@ -457,6 +608,29 @@ def changed(before, after):
     return found.of("variables")[0].name, found.of("cycles")[0].name, found.of("variables")[0].note
 
 
+# %% 06.4: how many tiles
+# not yet: How many tiles hold it does not say which
+def changed(before, after):
+    olds = {variable.name: variable for variable in before.variables}
+    name = kind = ""
+    for new in after.variables:
+        old = olds[new.name]
+        if old.dtype != new.dtype:
+            name, kind = new.name, "type"
+        elif old.shape != new.shape:
+            name, kind = new.name, "split"
+        elif old.tiles != new.tiles:
+            name, kind = new.name, "mapping"
+    return name, compare(before, after).of("cycles")[0].name, kind
+
+
+# %% 06.4: by what is exchanged
+# error in the answer: There is no row 0
+def changed(before, after):
+    found = compare(before, after)
+    return found.of("variables")[0].name, found.of("exchange")[0].name, "mapping"
+
+
 # %% 06.5: one by one
 # not yet: the disc was read 1,000 times
 def fed(disc):
@@ -522,6 +696,37 @@ def fed(disc):
         yield from disc.read(first, 256) + 1
 
 
+# %% 06.5: a list of all rows
+# not yet: the whole disc was read before the first row was given
+def fed(disc):
+    rows = []
+    while len(rows) < len(disc):
+        rows.extend(disc.read(len(rows), 256))
+    return rows
+
+
+# %% 06.5: round and round
+# not yet: end where the disc ends
+def fed(disc):
+    while True:
+        for first in range(0, len(disc), 256):
+            yield from disc.read(first, 256)
+
+
+# %% 06.5: past the disc
+# error in the answer: 'Disc' object has no attribute '_rows'
+def fed(disc):
+    yield from disc._rows
+
+
+# %% 06.5: the clock put back
+# error in the answer: property 'seconds' of 'Disc' object has no setter
+def fed(disc):
+    for number in range(len(disc)):
+        yield disc.read(number, 1)[0]
+        disc.seconds = 0
+
+
 # %% 06.6: by moments
 # not yet: nothing is put in order any more
 def side_by_side(graph, moments, channels):
@@ -580,3 +785,65 @@ def side_by_side(graph, moments, channels):
 # not yet: which is no tensor
 def side_by_side(graph, moments, channels):
     return np.zeros((moments, channels))
+
+
+# %% 06.6: reshaped, not turned
+# why:  reshape() keeps the order of the elements: the first row of it is the beginning of channel
+#   0, and no moment of all channels. So {crossing} bytes cross.
+# next: transpose() makes columns of rows.
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c * TILES // channels)
+    return readings.reshape((moments, channels))
+
+
+# %% 06.6: in HALF
+# not yet: a tensor of HALF
+from ipu_teach import HALF
+
+
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(HALF, (channels, moments), "readings")
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c * TILES // channels)
+    return readings.transpose()
+
+
+# %% 06.w1: all that is live
+# why:  that is all that comes and goes, variables and copies.
+# next: take the bytes of the variables away.
+def copied(report, place):
+    return report.compilation.liveness_program_steps[place].bytes
+
+
+# %% 06.w1: the variables
+# why:  these are the variables. What is there besides them?
+# next: step.bytes has both.
+def copied(report, place):
+    return sum(report.compilation.liveness_program_steps[place].variables.values())
+
+
+# %% 06.w2: the largest variable
+# why:  that is the largest variable, and it is the same in both.
+# next: which row of the comparison speaks of a dtype?
+def retyped(before, after):
+    return after.variables.largest("bytes", 1)[0].name
+
+
+# %% 06.w2: the whole row
+# not yet: Change(
+def retyped(before, after):
+    return compare(before, after).of("variables")[0]
+
+
+# %% 06.w3: columns first
+# why:  that would be so if the first index ran fastest. In a variable the last one does.
+# next: [0, 0], [0, 1], [0, 2], and then [1, 0].
+places = 2, 1
+
+
+# %% 06.w3: a transpose that moves
+# why:  a transpose moves nothing: its [0, 1] lies where [1, 0] of the variable lies.
+# next: count again for the second.
+places = 1, 1

@@ -222,6 +222,40 @@ def loss_slopes(images, labels, weights, bias):
     return w, b
 
 
+# %% 07.1: without the bias
+# why:  the bias plays no part in the scores.
+# next: images @ weights + bias.
+def loss_slopes(images, labels, weights, bias):
+    scores = images @ weights
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    errors = powers / powers.sum(axis=1, keepdims=True)
+    errors[np.arange(len(labels)), labels] -= 1
+    return images.T @ errors / len(labels), errors.mean(axis=0)
+
+
+# %% 07.1: divided by the largest
+# why:  powers were divided by the largest of their row, and do not add up to 1.
+# next: divide by the sum of the row.
+def loss_slopes(images, labels, weights, bias):
+    scores = images @ weights + bias
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    errors = powers / powers.max(axis=1, keepdims=True)
+    errors[np.arange(len(labels)), labels] -= 1
+    return images.T @ errors / len(labels), errors.mean(axis=0)
+
+
+# %% 07.1: the right digit alone turned round
+# why:  at the right digit the sign is turned round: there it is p - 1, which is below 0.
+# next: errors[range(n), labels] -= 1.
+def loss_slopes(images, labels, weights, bias):
+    scores = images @ weights + bias
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    errors = powers / powers.sum(axis=1, keepdims=True)
+    places = np.arange(len(labels)), labels
+    errors[places] = 1 - errors[places]
+    return images.T @ errors / len(labels), errors.mean(axis=0)
+
+
 # %% 07.2: learns twice
 # why:  learn ran twice in each round.
 # next: put it into the round once.
@@ -561,6 +595,59 @@ def train(engine, data, epochs):
     return "about 95 %"
 
 
+# %% 07.3: the best of all tests
+# not yet: the largest of several tests
+def train(engine, data, epochs):
+    connect(engine, data)
+    best = 0
+    for _ in range(epochs):
+        engine.run(0)
+        engine.run(1)
+        best = max(best, engine.read_tensor("num_correct") / len(data.test_labels))
+    return best
+
+
+# %% 07.3: divided by 297
+# not yet: divided by 297
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / 297
+
+
+# %% 07.3: loaded for each epoch
+# not yet: the engine was loaded 12 times
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.load()
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: what was read wrong
+# not yet: the share of those that were read wrong
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return 1 - engine.read_tensor("num_correct") / len(data.test_labels)
+
+
+# %% 07.3: divided by the training images
+# not yet: divided by the number of training images
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / len(data.train_labels)
+
+
 # %% 07.4: not scaled
 # why:  the numbers still run from 0 to 255.
 # next: multiply by 1 / 255 on the tile, after the cast.
@@ -773,6 +860,30 @@ def fetch_bytes(graph, images):
     return fetch
 
 
+# %% 07.4: bytes multiplied
+# not yet: nothing can be scaled before the cast
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
+    graph.set_tile_mapping(raw, graph.get_tile_mapping(images))
+    stream = graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, images.num_elements)
+    fetch = Sequence(Copy(stream, raw))
+    popops.mul_in_place(graph, raw, 1 / 255, fetch)
+    popops.cast_with_output(graph, raw, images, fetch)
+    return fetch
+
+
+# %% 07.4: the lesson's batch
+# not yet: in the answer stands the size of the lesson's
+def fetch_bytes(graph, images):
+    raw = graph.add_variable(UNSIGNED_CHAR, (BATCH, PIXELS), "raw")
+    graph.set_tile_mapping(raw, 0)
+    stream = graph.add_host_to_device_fifo("images", UNSIGNED_CHAR, BATCH * PIXELS)
+    fetch = Sequence(Copy(stream, raw))
+    popops.cast_with_output(graph, raw, images, fetch)
+    popops.mul_in_place(graph, images, 1 / 255, fetch)
+    return fetch
+
+
 # %% 07.5: only fetches
 # not yet: the callback has no prefetch
 def read_ahead(graph, reader, size):
@@ -887,7 +998,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: a thousand
-# not yet: there is room for 16
+# not yet: 1000 transfers ready ahead
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
         def prefetch(self, array):
@@ -951,3 +1062,102 @@ def read_ahead(graph, reader, size):
     return graph.add_host_to_device_fifo(
         "images", FLOAT, size, buffering_depth=reader.steps
     ), Ahead()
+
+
+# %% 07.5: as many as a read gives
+# not yet: 24 transfers ready ahead
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if not reader.ready():
+                return self.Result.NOT_AVAILABLE
+            array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    stream = graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.at_once)
+    return stream, Ahead()
+
+
+# %% 07.5: one less than a read takes
+# error in the answer: buffering depth 0
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if not reader.ready():
+                return self.Result.NOT_AVAILABLE
+            array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    depth = reader.steps - 1
+    stream = graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=depth)
+    return stream, Ahead()
+
+
+# %% 07.5: never available
+# not yet: prefetch never put a batch into its array
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            return self.Result.NOT_AVAILABLE
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    stream = graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps)
+    return stream, Ahead()
+
+
+# %% 07.w1: 1 added
+# why:  1 was added at the right digit. A score that is too low has a negative error.
+# next: take 1 away.
+def errors(p, label):
+    return p + np.eye(len(p))[label]
+
+
+# %% 07.w1: 1 taken everywhere
+# why:  1 was taken away from all of them.
+# next: only at the right digit: copy[label] -= 1.
+def errors(p, label):
+    return p - 1
+
+
+# %% 07.w1: in place
+# not yet: the call changed its argument p
+def errors(p, label):
+    p[label] -= 1
+    return p
+
+
+# %% 07.w2: a name for another array
+# not yet: gives the name to another one
+class Counting(StreamCallback):
+    number = 0
+
+    def fetch(self, array):
+        self.number += 1
+        array = np.full(len(array), self.number)
+
+
+# %% 07.w2: begins at 0
+# not yet: it begins at 0
+class Counting(StreamCallback):
+    number = 0
+
+    def fetch(self, array):
+        array[:] = self.number
+        self.number += 1
+
+
+# %% 07.w2: anew each time
+# not yet: it counts anew each time
+class Counting(StreamCallback):
+    def fetch(self, array):
+        number = 0
+        number += 1
+        array[:] = number

@@ -4,9 +4,14 @@ verdict stands below them."""
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO, cast
+
+# A thread of an answer's may still print when the check is over, and Python's print() does not hold
+# on to the stream that it writes to: so the last of them stay.
+_handed_out: deque[_First] = deque(maxlen=256)
 
 MOST_LINES = 20
 MOST_CHARACTERS = 4000  # which is more than so many lines, unless they are long
@@ -38,6 +43,7 @@ class _First:
 def first_lines() -> Iterator[None]:
     """Let the first lines through that are printed here; then say how many more there were."""
     first = _First(sys.stdout)
+    _handed_out.append(first)
     try:
         with redirect_stdout(cast(TextIO, first)):
             yield

@@ -151,7 +151,8 @@ class Puzzle:
             SIGNS[verdict.kind],
             rows,
             verdict.bars,
-            verdict.kind,
+            verdict.picture,
+            kind=verdict.kind,
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import linecache
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -73,12 +74,35 @@ def _hashed(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:DIGITS]
 
 
+def text_of(answer: Any) -> str:
+    """An answer as it was written. Raises what Python raises where there is no text of it.
+
+    Python finds a class by its module's file, which a notebook has not: here by its compute(), or
+    by the first of its functions.
+    """
+    own = filter(inspect.isfunction, vars(answer).values()) if isinstance(answer, type) else ()
+    compute = getattr(answer, "compute", None) if own else None
+    compute = compute or next(iter(own), None)
+    if compute is None:
+        return dedent(inspect.getsource(answer)).rstrip()
+    code = inspect.unwrap(compute).__code__
+    lines = linecache.getlines(code.co_filename)
+    (whole,) = (
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.ClassDef)
+        and node.name == answer.__name__
+        and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
+    )
+    return dedent("".join(lines[whole.lineno - 1 : whole.end_lineno])).rstrip()
+
+
 def code_of(answer: Any) -> str | None:
     """The text of an answer as Python reads it, without comments; None where it cannot be read."""
     if not callable(answer):
         return repr(answer)
     try:
-        return ast.unparse(ast.parse(dedent(inspect.getsource(answer))))
+        return ast.unparse(ast.parse(text_of(answer)))
     except Exception:  # no file, no text of its own, or nothing that Python reads alone
         return None
 

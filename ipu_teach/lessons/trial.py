@@ -11,16 +11,24 @@ it cost as traced.
 
 from __future__ import annotations
 
+import dis
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from ipu_teach import INT, DataStream, Engine, Graph, IPUModel, Report, Tensor, Vertex
-from ipu_teach.errors import AnswerKindError, IPUTeachError, counted, shown
+from ipu_teach.errors import (
+    AnswerKindError,
+    IPUTeachError,
+    MissingPerfEstimateError,
+    counted,
+    shown,
+)
 from ipu_teach.lessons.judging import (
     Broken,
     NotAttempted,
@@ -30,9 +38,10 @@ from ipu_teach.lessons.judging import (
     is_blank,
     quoted,
     returned,
+    said_by,
 )
 from ipu_teach.lessons.mistakes import Mistake, Reason, alike, same, suspects
-from ipu_teach.lessons.programs import TILES, all_of, graph_of, program_of
+from ipu_teach.lessons.programs import TILES, all_of, graph_of, program_of, tiles_of
 from ipu_teach.poplibs import poputil
 from ipu_teach.program import (
     Copy,
@@ -44,6 +53,7 @@ from ipu_teach.program import (
 )
 from ipu_teach.types import DType
 
+GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")  # of a name that a function does not bind
 Place = Callable[[Graph, Tensor], None]
 Answers = Callable[[Any, "Trial", Graph, list[Any]], tuple[Program, list[Tensor]]]
 
@@ -187,6 +197,48 @@ def codelet_of(answer: Any, call: str) -> type[Vertex]:
     return answer
 
 
+def lost(graph: Graph, stored: bool) -> Reason:
+    """What is wrong with a codelet of an answer whose compute() speaks of a field without `self.`,
+    or, where nothing was `stored`, returns what nobody takes."""
+    tables = (table for one in graph.compute_sets for table in one.tables.values())
+    for cls in {table.codelet: None for table in tables}:
+        code = getattr(cls.compute, "__code__", None)
+        if code is None or _kits(cls):
+            continue
+        steps = list(_steps_of(code))
+        named = {step.argval for step in steps if step.opname in GLOBAL} & cls.fields.keys()
+        if named:
+            name = min(named)
+            why = f"{name} is a field of {cls.__name__}, and compute() speaks of another {name}."
+            return why, f"say self.{name}: what a vertex has is reached through self."
+        ends = zip(steps, steps[1:], strict=False)
+        given = any(
+            step.opname == "RETURN_CONST" and step.argval is not None for step in steps
+        ) or any(
+            end.opname == "RETURN_VALUE"
+            and not (step.opname == "LOAD_CONST" and step.argval is None)
+            for step, end in ends
+        )
+        if given and not stored:
+            why = (
+                "compute() returns its result, and nobody takes it: a vertex stores in its fields."
+            )
+            return why, "write into the output, as self.out[i] = …, and return nothing."
+    return "", ""
+
+
+def _kits(cls: type[Vertex]) -> bool:
+    return str(cls.__module__).startswith("ipu_teach.")
+
+
+def _steps_of(code: CodeType) -> Iterator[dis.Instruction]:
+    """The instructions of a function, and of those within it."""
+    yield from dis.get_instructions(code)
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from (step for step in _steps_of(part) if step.opname in GLOBAL)
+
+
 def equal(hers: Ran, other: Ran) -> bool:
     """Whether two answers come to the same, in as many runs as the other had."""
     runs = other.trial.runs
@@ -267,6 +319,8 @@ class Trial:
         `nearest`: of several that do, the one whose program has steps most like hers. `figures`:
         for the words.
         """
+        if any(words := lost(hers.graph, not hers.blank)):
+            return words
         few = replace(self, runs=runs or self.runs)
         last: list[Ran] = []
 
@@ -279,6 +333,11 @@ class Trial:
 
         found = alike(suspects(*exercises), fits)
         known = min(found, key=apart, default=None) if nearest else next(found, None)
+        if known is None and hers.goes_on:
+            why = (
+                "the first run is right, and the next goes on from it: state lives from run to run."
+            )
+            return why, "begin with a local variable in compute(), in each run anew."
         return known.told(**figures) if known else ("", advice)
 
     def explained(self, hers: Ran, broken: Broken, *exercises: str) -> Exception:
@@ -337,7 +396,26 @@ class Ran:
             self._run()
         except Broken as broken:
             self.error = broken.error
+            why, advice = lost(self.graph, not isinstance(self.error, MissingPerfEstimateError))
+            if why:
+                raise NotYet(self.trial.tried, said_by(self.error), "", why, advice) from None
             raise
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing was written into one of the tensors."""
+        return any(self.unwritten(name) for name in self.trial.tensors)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the first run is right, a later one is not, and vertices have state."""
+        wrong = [found for name in self.trial.tensors if (found := self.wrong(name))]
+        tables = (table for one in self.graph.compute_sets for table in one.tables.values())
+        return (
+            bool(wrong)
+            and all(found.run for found in wrong)
+            and any(t.state and not _kits(t.codelet) for t in tables)
+        )
 
     def load(self) -> None:
         """Load it, and connect its streams."""
@@ -455,6 +533,24 @@ class Ran:
                 why = "what is given belongs to others, and they may need it once more."
                 raise NotYet(self.trial.tried, f"{name} is changed by the program", "", why, advice)
 
+    def refuse_moved(self) -> None:
+        """Raise `NotYet` if the answer mapped anew what was given to it in its place."""
+        for name, var in self.trial.tensors.items():
+            if var.lies is None:
+                continue
+            graph = graph_of(self.trial.tiles)
+            var.place(graph, as_given := graph.add_variable(var.dtype, var.shape, name))
+            here, there = tiles_of(self.graph, self.tensors[name]), tiles_of(graph, as_given)
+            if (moved := here != there).any():
+                place = tuple(int(i) for i in np.argwhere(moved)[0])
+                raise NotYet(
+                    self.trial.tried,
+                    f"{name}[{', '.join(map(str, place))}] on tile {here[place]}",
+                    f"on tile {there[place]}, where it was",
+                    f"where {name} lies is given: others put it there, or come for it.",
+                    "map what you make yourself, and copy what has to be elsewhere.",
+                )
+
     def refuse_other_tiles(self, tiles: Sequence[int], why: str, advice: str) -> None:
         """Raise `NotYet` if vertices work elsewhere than on these tiles."""
         work = np.asarray(self.report.compute_cycles_per_tile).copy()
@@ -522,6 +618,22 @@ def _kind(step: Program) -> str:
         ends = (isinstance(step.source, DataStream), isinstance(step.destination, DataStream))
         return {(True, False): "fetch", (False, True): "send"}.get(ends, "Copy")
     return type(step).__name__
+
+
+def narrowed(came: Any, right: Any) -> Reason:
+    """Why numbers that are nearly right are not, or ends of a type: they went through HALF; nothing
+    of others."""
+    advice = "keep to FLOAT: room and time come from doing one thing after another."
+    if np.isinf(came).any():
+        why = (
+            f"somewhere a number became HALF, which ends at 65,504, and here are numbers up "
+            f"to {quoted(float(np.abs(right).max()))}."
+        )
+        return why, advice
+    if np.allclose(came, right, rtol=0.01, atol=0.01 * np.abs(right).max()):
+        why = "it is nearly right: somewhere a number went through HALF, which has three digits."
+        return why, advice
+    return "", ""
 
 
 def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -> None:

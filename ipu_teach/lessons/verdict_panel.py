@@ -6,10 +6,12 @@ from the page, light or dark, but for its left edge. Everything is escaped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from textwrap import fill
+from typing import Any
 
 WIDTH = 100  # characters of a line of the text form
 BAR = 30  # characters of a bar of the text form
@@ -27,11 +29,20 @@ VALUE = (
     "0;white-space:pre-wrap;overflow-wrap:anywhere"
 )
 
+BLOCK = "flex:1 1 26em;min-width:0;margin:.4em 1.2em 0 0"
+CODE = "margin:.2em 0;background:none;color:inherit;white-space:pre-wrap;overflow-wrap:anywhere"
+DRAWN = "The case that failed, drawn"
+
 
 def number(value: float) -> str:
     """A number as a lesson prints it: whole ones with their thousands, others with 4 significant
     digits."""
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def amount(value: float, unit: str) -> str:
+    """A number with its unit, of which there may be one."""
+    return f"{number(value)} {re.sub('s(?= |$)', '', unit, count=1) if value == 1 else unit}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -81,8 +92,7 @@ class Bars:
         return [
             (
                 label,
-                f"|{'#' * round(BAR * self._share(value)):{BAR}}| {number(value)} "
-                f"{self.unit}{over}",
+                f"|{'#' * round(BAR * self._share(value)):{BAR}}| {amount(value, self.unit)}{over}",
             )
             for label, value, over in self._lines()
         ]
@@ -110,7 +120,7 @@ class Bars:
                 '<div aria-hidden="true" style="width:16em;height:.8em;border:1px '
                 f'solid;margin:.2em 0">{bar}</div>'
             )
-            words = escape(f"{number(value)} {self.unit}{over}")
+            words = escape(f"{amount(value, self.unit)}{over}")
             rows.append(_row(label, box + words))
         return "".join(rows)
 
@@ -118,12 +128,15 @@ class Bars:
 @dataclass(frozen=True)
 class Panel:
     """A framed answer: `mark` is a sign before the heading, `rows` are (label, text), `bars` a cost
-    beside its budget."""
+    beside its budget; `picture` is a view, folded below them, whose sentence the text form has.
+    `code`: (heading, lines), beside each other where the page is wide enough."""
 
     heading: str
     mark: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     bars: Bars | None = None
+    picture: Any = None
+    code: tuple[tuple[str, str], ...] = ()
 
     @property
     def tint(self) -> str:
@@ -138,8 +151,11 @@ class Panel:
 
     def __repr__(self) -> str:
         rows = list(self.rows) + (self.bars.text() if self.bars else [])
+        rows += [("drawn", self.picture.alt)] if self.picture is not None else []
         width = max((len(label) for label, _ in rows), default=0) + 1
         lines = [fill(self.heading, WIDTH)]
+        for label, code in self.code:
+            lines += [f"  {label}:", *(f"    {line}".rstrip() for line in code.splitlines())]
         for label, text in rows:
             first, later = f"  {label + ':':{width}} ", " " * (width + 3)
             for part in text.splitlines() or [""]:
@@ -159,6 +175,16 @@ class Panel:
             if rows
             else ""
         )
+        if self.code:
+            blocks = (
+                f'<div style="{BLOCK}"><b>{escape(label)}</b>'
+                f'<pre style="{CODE}">{escape(code)}</pre></div>'
+                for label, code in self.code
+            )
+            table = f'<div style="display:flex;flex-wrap:wrap">{"".join(blocks)}</div>{table}'
+        if self.picture is not None:
+            drawn = self.picture._repr_html_()
+            table += f"<details><summary>{DRAWN}</summary>{drawn}</details>"
         edge = f";border-left-color:{self.tint}" if self.tint else ""
         edge += (
             f";background:linear-gradient(90deg,{self.wash},transparent 70%)" if self.wash else ""

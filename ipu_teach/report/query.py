@@ -12,7 +12,7 @@ import numpy as np
 from ipu_teach.cost.exchange import total_of
 from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
-from ipu_teach.errors import PoplarIndexError, counted, shown
+from ipu_teach.errors import PoplarIndexError, WithoutSome, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.block_times import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
@@ -124,7 +124,7 @@ class Total:
     excluding_gaps: int
 
 
-class TileMemory:
+class TileMemory(WithoutSome):
     """The bytes on one tile, at its fullest moment."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
@@ -161,7 +161,7 @@ class TileMemory:
 
 
 @dataclass(frozen=True)
-class Tile:
+class Tile(WithoutSome):
     """One tile. `ipu`: on which IPU it is."""
 
     number: int
@@ -298,8 +298,12 @@ class Lazily(Sequence[T]):
         if isinstance(index, slice):
             return Table(self._make(i) for i in range(*index.indices(self._length)))
         if not is_whole(index) or not -self._length <= index < self._length:
-            raise PoplarIndexError(f"""There is no {self._one} {shown(index)}.
-                next:  there {"is" if self._length == 1 else "are"} {self!r}, from 0.""")
+            near = f"there {'is' if self._length == 1 else 'are'} {self!r}, from 0."
+            if not self._length:
+                near = (
+                    "run the engine first, and ask engine.report then: nothing has run in this one."
+                )
+            raise PoplarIndexError(f"There is no {self._one} {shown(index)}.", next_step=near)
         return self._make(int(index) % self._length)
 
     def __repr__(self) -> str:

@@ -7,9 +7,9 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ipu_teach.errors import InvalidOptionError, NotOfferedError, shown
+from ipu_teach.errors import InvalidOptionError, NotOfferedError, PoplarIndexError, shown
 
 T = TypeVar("T")
 Finds = Callable[[str], bool]
@@ -27,6 +27,19 @@ class Table(tuple[T, ...]):
         if not self or not is_dataclass(self[0]):
             return ()
         return getattr(self[0], "COLUMNS", None) or tuple(f.name for f in fields(self[0]) if f.repr)
+
+    if not TYPE_CHECKING:  # which knows a tuple's
+
+        def __getitem__(self, index: Any) -> Any:
+            try:
+                return super().__getitem__(index)
+            except IndexError:
+                raise PoplarIndexError(
+                    f"There is no row {shown(index)}.",
+                    next_step=f"there are {len(self):,} rows, from 0."
+                    if self
+                    else "this table has none: ask first whether there are any, as in `if rows:`.",
+                ) from None
 
     def records(self) -> list[dict[str, Any]]:
         """Every row as a dict of plain values."""

@@ -1,5 +1,5 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --tests N | --files
-[--count N]] [--seed S]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --tests N |
+--threads N | --files [--count N]] [--seed S]
     [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
@@ -11,7 +11,8 @@ random programs and machines: sums, whole cycles, nothing besides makes a step f
 copies change no value. With --tests the random tests of the suite run, by turns, each on the draws
 of a seed of its own. With --files damaged and hostile files are given to all that read one, within
 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
-nothing is lost, and nothing in it is run. Ctrl-C ends it with what was done.
+nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
+when the check is over, each in a process of its own. Ctrl-C ends it with what was done.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz import commands, compare, costs, files, loops, pool, shrink, suite, writer
+from fuzz import commands, compare, costs, files, loops, pool, shrink, suite, threads, writer
 
 EACH = 4000  # of so many files one goes to a command
 MEMORY = 4 << 30  # bytes that reading damaged files may take
@@ -121,6 +122,12 @@ def one_test(seed: int, compiled: bool) -> tuple[str, str]:
     return suite.one_test(seed)
 
 
+def one_of_threads(seed: int, compiled: bool) -> tuple[str, str]:
+    """A process in which an answer's thread outlives its check."""
+    status = threads.still_printing()
+    return "fine", f"status {status}" if status else ""
+
+
 SMALLEST = "differs; as small as it gets"
 # By option: what a seed stands for, the noun for several, and what is said of one that goes wrong.
 KINDS = {
@@ -128,6 +135,7 @@ KINDS = {
     "codelets": (one_codelet, "codelets", SMALLEST),
     "costs": (one_cost, "programs", SMALLEST),
     "tests": (one_test, "tests", "fails"),
+    "threads": (one_of_threads, "processes", "ended"),
 }
 
 
@@ -195,6 +203,12 @@ def main() -> int:
         type=int,
         default=None,
         help="run the suite's random tests on so many seeds instead",
+    )
+    what.add_argument(
+        "--threads",
+        type=int,
+        default=None,
+        help="let answers whose threads print on be checked in so many processes instead",
     )
     what.add_argument(
         "--files",

@@ -1,8 +1,8 @@
 """What people do in a lesson, and how long they take: steps of a scripted learner, from the lesson
 itself.
 
-Reading is 200 words a minute, an exercise eight minutes and a prediction one, as the lessons' own
-minutes are counted.
+Reading is 200 words a minute, a warm-up two minutes and a prediction one; the exercises share what is
+left of the lesson's own minutes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ipu_teach.lessons.exercise import catalogue
 from ipu_teach.lessons.gaps import read_notebook, reference, source_of
@@ -18,7 +19,7 @@ from ipu_teach.lessons.mistakes import all_mistakes
 ROOT = Path(__file__).resolve().parents[2]
 
 WORDS = 200.0  # read in a minute
-EXERCISE, PREDICTION = 8.0, 1.0  # minutes
+WARM_UP, PREDICTION = 2.0, 1.0  # minutes
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
     gaps = {sources.index(reference(exercise).cell): exercise for exercise in exercises(lesson)}
     checks = {exercise: _first(sources, f'check("{exercise}"') for exercise in gaps.values()}
     asked = {number: exercise for exercise, number in checks.items()}
-    minutes = 0.0
+    minutes, large = 0.0, _minutes_of_an_exercise(lesson, cells)
     for number, source in enumerate(sources):
         if cells[number]["cell_type"] == "markdown":
             minutes += len(source.split()) / WORDS
@@ -74,7 +75,7 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
         exercise = gaps.get(number, "")
         if exercise:
             tries = wrongs(exercise)[:wrong_first]
-            thinking = EXERCISE / (1 + len(tries))
+            thinking = (WARM_UP if ".w" in exercise else large) / (1 + len(tries))
             for code in tries:
                 yield Step(number, code, minutes + thinking, exercise, right=False)
                 yield Step(checks[exercise], sources[checks[exercise]], 0.0, exercise, right=False)
@@ -84,6 +85,20 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
             minutes += PREDICTION
         yield Step(number, source, minutes, exercise or asked.get(number, ""))
         minutes = 0.0
+
+
+def _minutes_of_an_exercise(lesson: str, cells: list[dict[str, Any]]) -> float:
+    """What is left of a lesson's minutes for each of its exercises."""
+    (known,) = (one for one in catalogue() if one.number == lesson)
+    words = sum(len(source_of(c).split()) for c in cells if c["cell_type"] == "markdown")
+    warm = sum(".w" in exercise.name for exercise in known.exercises)
+    large = len(known.exercises) - warm
+    asked = sum(
+        "predict(" in (s := source_of(c)) and "actual=" not in s
+        for c in cells
+        if c["cell_type"] == "code"
+    )
+    return (known.minutes - words / WORDS - WARM_UP * warm - PREDICTION * asked) / large
 
 
 def _first(sources: list[str], text: str) -> int:

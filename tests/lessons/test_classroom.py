@@ -82,9 +82,9 @@ def test_who_is_where(homes: str) -> None:
     assert caption == "3 learners, 2 stuck (refused 3 times, and open still)"
     assert heads == ("learner", "00", "01", "is at", "stuck", "last try")
     assert [row[:-1] for row in rows] == [
-        ("ada", "1 of 3", "0 of 5", "01.1", ""),
-        ("ben", "0 of 3", "–", "00.1", "00.1 (4 times)"),
-        ("Cleo", "1 of 3", "–", "00.3", "00.3 (3 times)"),
+        ("ada", "1 of 4", "0 of 7", "01.1", ""),
+        ("ben", "0 of 4", "–", "00.1", "00.1 (4 times)"),
+        ("Cleo", "1 of 4", "–", "00.3", "00.3 (3 times)"),
     ]
     assert {row[-1] for row in rows} == {"just now"}
 

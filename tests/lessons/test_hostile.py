@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from answers import Names
+from fuzz.threads import still_printing
 
 import ipu_teach
 from ipu_teach import FLOAT, Graph
@@ -458,3 +459,64 @@ def test_a_line_without_end_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
         print("few", flush=True)
         assert not sys.stdout.isatty()
     assert capsys.readouterr().out == "few\n"
+
+
+# --- what tells a mutant from a right codelet -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda codelet: codelet.__name__,
+        lambda codelet: codelet.__doc__,
+        lambda codelet: codelet.__mro__[1:],
+        lambda codelet: codelet.compute.__qualname__,
+        lambda codelet: list(vars(codelet)),
+        lambda codelet, seen=[0]: seen.append(0) or len(seen) % 8 < 3,
+    ],
+    ids=["name", "docstring", "classes", "compute", "attributes", "order"],
+)
+def test_a_mutant_is_found_by_running_it_and_by_nothing_else(tell: Any) -> None:
+    """A test that knows each of the eight codelets by such a mark does not pass: the marks are one,
+    or in another order each time."""
+    marks: list[Any] = []
+    check("04.4", lambda codelet: marks.append(tell(codelet)) or True)
+    assert len(marks) == 8
+    verdicts = [
+        bool(check("04.4", lambda codelet, mark=mark: tell(codelet) == mark))
+        for mark in (marks[0], True)
+        for _ in range(4)
+    ]
+    assert not all(verdicts) and len({repr(mark) for mark in marks}) <= 2
+
+
+def test_a_thread_that_prints_on_ends_nothing() -> None:
+    """Five processes; python3 run.py fuzz --threads 50 takes more."""
+    assert [still_printing() for _ in range(5)] == [0] * 5
+
+
+class OwnInterruption(KeyboardInterrupt):
+    pass
+
+
+class Nameless(Exception):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+class Bare(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", [OwnInterruption, Nameless, Bare])
+def test_an_answers_own_kinds_of_errors_are_its_errors(kind: type[BaseException]) -> None:
+    def answer(*given: Any) -> Any:
+        raise kind
+
+    verdict = check("01.1", answer)
+    assert verdict.kind is Kind.ERROR and kind.__name__ in dict(verdict.rows)["came"]
+
+
+def test_one_is_no_plural() -> None:
+    assert judging.Bars(2, 1, "supersteps").text()[1][1].endswith("| 1 superstep, 50 % under")
+    assert judging.Bars(1, 2, "bytes exchanged").text()[0][1].endswith("| 1 byte exchanged")

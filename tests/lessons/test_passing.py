@@ -3,26 +3,32 @@ anybody can replay."""
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from answers import EXERCISES, Names
+from test_exercises import verdict_on
+from wrong import RIGHT
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel
+from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
 from ipu_teach.errors import LessonError, UnknownExerciseError
 from ipu_teach.lessons import check, learner_calls, lesson05, share, verify
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.exercise import find_exercise
 from ipu_teach.lessons.judging import Kind, Passed, judged
 from ipu_teach.lessons.lesson03 import fused_cycles
+from ipu_teach.lessons.shared import code_of, line_for, text_of
 from ipu_teach.lessons.state import learned
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Sequence
 from ipu_teach.report import Report
 from ipu_teach.target import make_target
+
+LARGE = [exercise for exercise in EXERCISES if ".w" not in exercise.name]
 
 
 def right(work: list[int], bytes_in: list[int], bytes_out: list[int], sync: int) -> int:
@@ -138,7 +144,7 @@ def test_passing_shows_the_budget_the_bound_and_one_more_thought() -> None:
     assert "#1a9850" not in refused and "further" not in refused
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+@pytest.mark.parametrize("exercise", LARGE, ids=lambda e: e.name)
 def test_there_is_one_more_thought(exercise: Any) -> None:
     assert len(exercise.thought.split()) >= 10 and exercise.thought not in exercise.hints
 
@@ -296,3 +302,50 @@ def test_an_answer_in_another_style_leaves_the_same_digest() -> None:
 def test_bars_show_the_least() -> None:
     assert [label for label, _ in Bars(10, 9, "bytes", 5).text()] == ["budget", "yours", "at least"]
     assert "width:50%" in Bars(10, 9, "bytes", 5).html()
+
+
+# --- evidence -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [e.name for e in EXERCISES])
+def test_no_line_is_made_of_nothing(name: str, solution: Any) -> None:
+    """The digest is that of something: an empty one would be the same for all that anybody does."""
+    check(name, *solution(name))
+    line = learner_calls._shared[name]
+    nothing = {line_for(name, None, "", empty, "").digest for empty in ((), [], None, "")}  # type: ignore[union-attr]
+    assert line is not None and line.digest not in nothing
+
+
+def test_right_answers_that_do_other_things_have_other_digests(names_of: Any) -> None:
+    """Two right answers to each of these, which lay things out, or compute them, otherwise."""
+    digests: dict[str, set[str]] = {}
+    for right in RIGHT:
+        if right.exercise in ("00.3", "04.1", "04.2", "04.3", "04.5"):
+            assert verdict_on(right, names_of)
+            line = learner_calls._shared[right.exercise]
+            digests.setdefault(right.exercise, set()).add(line.digest if line else "")
+    assert all(len(found) >= 2 for found in digests.values()) and len(digests) == 5
+
+
+class Widest(Vertex):
+    """A class is read too, of a cell as of a file."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -np.inf
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            self.best = max(self.best, self.x[i])  # the larger
+            self.out[i] = self.best
+
+
+def test_a_codelet_of_a_cell_is_shared() -> None:
+    assert check("04.1", Widest) and "class Widest(Vertex):" in code_of(Widest)  # type: ignore[operator]
+    cell = f"# of a notebook\n{text_of(Widest)}\n\nclass Other(Vertex):\n    pass\n"
+    linecache.cache["<cell 7>"] = (len(cell), None, cell.splitlines(keepends=True), "<cell 7>")
+    names = {"__name__": "__main__", **{n: globals()[n] for n in ("Vertex", "Input", "Output")}}
+    names |= {"Vector": Vector, "FLOAT": FLOAT, "np": np}
+    exec(compile(cell, "<cell 7>", "exec"), names)
+    assert text_of(names["Widest"]) == text_of(Widest) and "# the larger" in text_of(Widest)
+    assert code_of(names["Widest"]) == code_of(Widest) and code_of(names["Other"]) is None

@@ -123,7 +123,7 @@ def test_solving_it_counts_as_with_help() -> None:
     refused("01.3", 3)
     made = of("01.3")
     made.tried(in_order(made))
-    assert "0 of 5 exercises solved, 1 with help; " in repr(
+    assert "0 of 7 exercises solved, 1 with help; " in repr(
         progress("01")
     ) and "✓ with help  3" in repr(progress("01"))
     refused("01.3", 1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Graph, Input, Output, Tensor, Vector, Vertex
+from ipu_teach import FLOAT, Graph, Input, IPUModel, Output, Tensor, Vector, Vertex
 from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet
 from ipu_teach.lessons.trial import (
     Into,
@@ -223,3 +223,32 @@ def test_numbers_of_tiles_of_another_machine() -> None:
         and "There is no tile 12" in said(refused)["came"]
     )
     assert said(refused)["next"] == "ask the graph: graph.target.num_tiles."
+
+
+GRAPH = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+OTHERS = {"tensor": GRAPH.add_variable(FLOAT, (6,), "x"), "array": np.arange(99.0), "list": [0.0]}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_field_without_self_is_named_whatever_else_has_its_name(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tensor, an array or a list of the notebook's with the name of a field."""
+    monkeypatch.setitem(globals(), "x", OTHERS[kind])
+
+    class Lost(Vertex):
+        x: Input[Vector[FLOAT]]
+        out: Output[Vector[FLOAT]]
+
+        def compute(self) -> None:
+            for i in range(len(self.out)):
+                self.out[i] = 2 * x[i]  # type: ignore[name-defined]  # noqa: F821
+
+    tensors = {"x": Var(FLOAT, 6, 0, ROWS), "out": Var(FLOAT, 6, 0, right=[2 * r for r in ROWS])}
+    trial = Trial("doubling", tensors, form=codelet, runs=2, tiles=1)
+    try:
+        why, advice = trial.reason(trial.of(Lost), "04.1")
+    except NotYet as refused:
+        why, advice = dict(refused.rows)["why"], dict(refused.rows)["next"]
+    assert why == "x is a field of Lost, and compute() speaks of another x."
+    assert advice.startswith("say self.x: ")

@@ -58,15 +58,6 @@ def chip_figures(tiles, workers, megabytes):
     return tiles * workers, each + 1 if left else each
 
 
-# %% 00.3: slices of a rounded share
-# like: rounded up
-def spread(graph, tensor):
-    tiles = graph.target.num_tiles
-    share = (len(tensor) + tiles - 1) // tiles
-    for tile, begin in enumerate(range(0, len(tensor), share)):
-        graph.set_tile_mapping(tensor[begin : begin + share], tile)
-
-
 # %% 00.3: the rest by itself
 # like: the last tile gets the rest
 def spread(graph, tensor):

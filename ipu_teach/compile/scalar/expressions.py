@@ -38,7 +38,11 @@ class Expressions(Calls):
         method = getattr(self, "v_" + type(node).__name__, None)
         if method is None:
             self.refuse(node, *in_words(node))
-        return method(node)
+        try:
+            return method(node)
+        # what is worked out here may never be reached there: then the plain loop raises nothing
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 
     def num(self, node: ast.expr) -> Num:
         return self.single(self.value(node), node)

@@ -1,0 +1,77 @@
+"""solution(): the reference answer beside one's own, once that has passed, with two sentences why
+and a thought on what the verdict asked further.
+
+The words stand in `afterwards_NN.md`, a heading and two paragraphs for each exercise.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ipu_teach.errors import UnknownExerciseError
+from ipu_teach.lessons import learner_calls
+from ipu_teach.lessons.exercise import find_exercise
+from ipu_teach.lessons.gaps import MARK, reference
+from ipu_teach.lessons.naming import EXERCISE, lesson_of
+from ipu_teach.lessons.shared import text_of
+from ipu_teach.lessons.state import learned
+from ipu_teach.lessons.verdict_panel import Panel
+
+BEYOND = ("solved", "with help")  # states in which nothing is given away any more
+
+
+def solution(name: str) -> Panel:
+    """The reference answer to an exercise beside yours that passed, and why it is so.
+
+    Before one has passed it says how to get there, and shows nothing; where the solved notebook is
+    not at hand it says that. Raises `UnknownExerciseError`.
+    """
+    exercise = find_exercise(name, "solution")
+    head, hers = f"{name} {exercise.title}", learner_calls.passed_here(name)
+    if hers is None and learned().record(name).get("state") not in BEYOND:
+        way = (
+            f'it opens once check("{name}", …) has passed. hint("{name}") gives a nudge, and '
+            f'given("{name}") goes on without.'
+        )
+        return Panel(f"{head}: the reference answer, later", "○", (("next", way),))
+    try:
+        cell = reference(name).cell
+    except UnknownExerciseError:
+        return Panel(f"{head}: the solved notebook of this lesson is not here.", "○")
+    lines = (line for line in cell.strip().splitlines() if not MARK.search(line))
+    code = (
+        ("yours", "it passed in an earlier session: run its cell and its check again.")
+        if hers is None
+        else ("yours", _text(hers)),
+        ("the reference", "\n".join(lines)),
+    )
+    why, thought = words(lesson_of(name)).get(name, ("", ""))
+    rows = tuple((label, text) for label, text in (("why", why), ("thought", thought)) if text)
+    return Panel(f"{head}: beside the reference answer", "=", rows, code=code)
+
+
+def _text(answer: Any) -> str:
+    """An answer as it was written, or as Python shows it."""
+    if not callable(answer):
+        return repr(answer)
+    try:
+        return text_of(answer)
+    except Exception:  # no file, or a function of C's
+        return "its code cannot be read."
+
+
+@cache
+def words(lesson: str) -> dict[str, tuple[str, str]]:
+    """Of each exercise of a lesson why its reference is as it is, and a thought on what was asked
+    further."""
+    path = Path(__file__).with_name(f"afterwards_{lesson}.md")
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    parts = re.split(rf"^## ({EXERCISE})\n", text, flags=re.MULTILINE)[1:]
+    found = {}
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        why, thought = (" ".join(part.split()) for part in body.strip().split("\n\n"))
+        found[name] = why, thought
+    return found

@@ -1,0 +1,132 @@
+"""Warm-ups of two minutes, one step of the larger exercise that follows: `01.w1` and its like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import FLOAT, INT
+from ipu_teach.lessons.exercise import Exercise
+from ipu_teach.lessons.judging import NotYet, Passed, compare, difference, quoted
+from ipu_teach.lessons.mistakes import suspects
+from ipu_teach.lessons.programs import TILES
+from ipu_teach.lessons.trial import Ran, Trial, Var, appends, by_rows, codelet, codelet_of
+from ipu_teach.program import RepeatWhileTrue
+
+Judge = Callable[..., Passed]
+
+
+def _formula(name: str, right: Callable[..., Any], *cases: tuple[Any, ...]) -> Judge:
+    """Of a function of numbers, tried on these; the first is an ordinary case."""
+    given = {f"drawn, {case}": case for case in cases}
+    return lambda answer: compare(answer, right, given, suspects(name))
+
+
+def _call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e-6) -> Judge:
+    """Of a call that appends to a program, on a row of 4 numbers for each of 13 tiles, and on 3."""
+
+    def judge(answer: Any) -> Passed:
+        reports = []
+        for rows in (TILES, 3):
+            x = (np.random.default_rng(rows).permutation(4 * rows) / 8 - 1).reshape(rows, 4)
+            x = x.astype(np.float32)
+            tensors = {"x": Var(FLOAT, x.shape, by_rows, [x], kept=True)}
+            form = appends(right(x).shape, asks=asks)
+            trial = Trial(f"{rows} rows of 4 numbers", tensors, form=form)
+            ran = trial.of(answer)
+            ran.refuse_changed("use the call that makes a new tensor, without in_place.")
+            if where := difference(ran.result, right(x), precise):
+                raise NotYet(trial.tried, where, quoted(right(x)[0]), *trial.reason(ran, name))
+            reports.append(ran.report)
+        return Passed("13 rows of 4 numbers, and 3", evidence=reports)
+
+    return judge
+
+
+def _trial(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None]) -> Judge:
+    """Of what a trial runs: what comes in the tensor `out` is right, and `ready` likes the rest."""
+
+    def judge(answer: Any) -> Passed:
+        ran = trial.of(answer)
+        if found := ran.wrong(out):
+            raise NotYet(trial.tried, found.words, quoted(found.right), *trial.reason(ran, name))
+        ready(answer, ran)
+        return Passed(trial.tried, evidence=ran.engine.report)
+
+    return judge
+
+
+def _loops(answer: Any, ran: Ran) -> None:
+    if not ran.steps[RepeatWhileTrue.__name__]:
+        why = "the number of rounds was fixed when the program was written."
+        advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
+        raise NotYet(ran.trial.tried, "no RepeatWhileTrue", "one", why, advice)
+
+
+def _on_tile_3(answer: Any, ran: Ran) -> None:
+    ran.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
+
+
+def _halves(answer: Any) -> Passed:
+    codelet_of(answer, 'check("04.w1")')
+    return _trial("04.w1", HALVES, "out", lambda *_: None)(answer)
+
+
+LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}
+DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
+ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
+HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW]), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
+HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)
+ONE_VERTEX = Trial(
+    "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
+)
+
+# By lesson: the name, what it is about, the check, and a nudge.
+FUNCTION, CODELET = "a function", "a codelet"
+_ALL = (
+    ("00.w1", "Dealt like cards", FUNCTION,
+     _formula("00.w1", lambda i, tiles: i % tiles, (30, 13), (12, 13), (13, 13), (7, 1), (400, 17)),
+     "after the last tile comes tile 0 again. What remains when i is divided by tiles?"),
+    ("01.w1", "Cycles of a message", FUNCTION,
+     _formula("01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,)),
+     "4 bytes in a cycle, and a cycle that has begun is paid in full."),
+    ("01.w2", "The emptiest tile", FUNCTION,
+     _formula("01.w2", lambda load: int(np.argmin(load)), ([30, 12, 45, 20],), ([5, 9],), ([7],),
+              ([60, 50, 40, 30, 20, 10],)),
+     "min(load) is how much it has; load.index( ) says where that stands."),
+    ("02.w1", "How many grains", FUNCTION,
+     _formula("02.w1", lambda count, grain: -(-count // grain), (101, 4), (8, 4), (3, 4), (50, 7)),
+     "the last grain may be short, and is a grain all the same."),
+    ("02.w2", "Where its source lies", FUNCTION,
+     _formula("02.w2", lambda rows, i, j: rows[j], ([4, 9, 2, 7], 1, 2), ([5, 3], 1, 0)),
+     "b[i, j] gets a[j, i]. In which row of a is that?"),
+    ("02.w3", "One loop on the device", FUNCTION, _trial("02.w3", DOWN, "left", _loops),
+     "RepeatWhileTrue(Sequence(), left, body) looks at left before every round."),
+    ("03.w1", "One call", FUNCTION, _call("03.w1", np.exp, "the tensor that popops.exp made", 1e-5),
+     "popops.exp(graph, x, program) appends to the program and gives a tensor back."),
+    ("03.w2", "One expression", FUNCTION,
+     _call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made"),
+     "expr._1 is the first tensor of the list: 2 * expr._1 + 1."),
+    ("03.w3", "One sum for each column", FUNCTION,
+     _call("03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"),
+     "the list names the dimensions that go away. Rows are dimension 0."),
+    ("04.w1", "A codelet of one line", CODELET, _halves,
+     "a loop over range(len(self.x)), and in it self.out[i] = …"),
+    ("04.w2", "One vertex on one tile", FUNCTION, _trial("04.w2", ONE_VERTEX, "out", _on_tile_3),
+     "graph.add_vertex(compute_set, Largest, x=x, out=out), and then its tile."),
+    ("04.w3", "Piece k of six", FUNCTION,
+     _formula("04.w3", lambda n, k: [k * n // 6, (k + 1) * n // 6], (97, 0), (97, 4), (97, 5),
+              (30, 2), (5, 0), (5, 5)),
+     "the piece after it begins where this one ends: put k + 1 in place of k."),
+)  # fmt: skip
+
+
+def of_lesson(lesson: str) -> tuple[Exercise, ...]:
+    """The warm-ups of a lesson."""
+    return tuple(
+        Exercise(name, title, (takes,), judge, (hint,))
+        for name, title, takes, judge, hint in _ALL
+        if name.startswith(f"{lesson}.")
+    )

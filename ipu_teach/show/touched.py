@@ -1,0 +1,115 @@
+"""What vertices of a compute set read and write of one variable: a row of its elements for each. A
+check draws it where somebody looks for a race, or has made one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ipu_teach.graph import Graph
+from ipu_teach.graph.compute_set import ComputeSet
+from ipu_teach.graph.variable_table import Variable
+from ipu_teach.show import palette
+from ipu_teach.show.palette import Code
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.scene import Cells, Still, label
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+CODES = (
+    Code("not touched", "", palette.REST.light, palette.REST.dark, ""),
+    palette.EXCHANGE.lettered("r", "reads"),
+    palette.COMPUTE.lettered("w", "writes"),
+    palette.HOST.lettered("b", "reads and writes"),
+)
+READS, WRITES = 1, 2  # both: 3
+MOST = 24  # elements in a row
+
+
+def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
+    """What the vertices with these numbers touch of the variable on which they clash; if on none,
+    of one that they share, or write. None if there is none."""
+    found = [
+        ((clash.any(), met.any(), np.any(wrote)), v.name, rows, clash)
+        for v in graph.variables
+        for rows in [[_deeds(graph, compute_set, k, v) for k in vertices]]
+        for met in [np.all(rows, axis=0)]
+        for wrote in [np.bitwise_or.reduce(rows) & WRITES > 0]
+        for clash in [met & wrote]
+        if np.any(rows)
+    ]
+    if not found:
+        return None
+    _, name, rows, clash = max(found, key=lambda one: one[0])
+    some = np.flatnonzero(clash if clash.any() else np.any(rows, axis=0))
+    first = max(0, min(int(some[0]) - MOST // 2, len(clash) - MOST))
+    panels, channels, words = Panels(), {}, []
+    where = np.arange(first, min(first + MOST, len(clash)))
+    if len(where) < len(clash):
+        panels.notes.append(f"The picture shows {len(where)} of {len(clash):,} elements.")
+    for k, row in zip(vertices, rows, strict=True):
+        mark, count = f"vertex {k}", len(where)
+        cells = Cells(
+            mark,
+            mark,
+            side=min(30.0, 688 / count),
+            columns=count,
+            count=count,
+            block=count,
+            key=where,
+            labels=tuple(map(str, where)),
+            say=f"element {{element}} of {label(name, 24)}, {mark}",
+            values={"element": where},
+        )
+        panels.put(cells)
+        panels.below(34)
+        channels[mark] = (row[where], 1, 0)
+        deeds = (f"{CODES[c].name} {_ranges(row == c)}" for c in (1, 2, 3) if np.any(row == c))
+        words.append(f"{mark} {' and '.join(deeds) or 'touches nothing'}")
+    note = (
+        f"Both touch {_ranges(clash)}, and at least one of them writes there."
+        if clash.any()
+        else "Nothing that one of them writes is touched by the other."
+    )
+    title = f"Who touches {label(name, 24)}"
+    return View(
+        panels.scene(
+            "touched",
+            title,
+            f"{title} in compute set {label(compute_set.name, 24)}: {'; '.join(words)}. {note}",
+            foot=-14,
+            codes=CODES,
+            stills=(Still(title, note, 0, 0, True, channels),),
+            table=(
+                ("vertex", "reads", "writes"),
+                tuple(
+                    (f"{k}", _ranges(row & READS > 0), _ranges(row & WRITES > 0))
+                    for k, row in zip(vertices, rows, strict=True)
+                ),
+            ),
+        )
+    )
+
+
+def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variable) -> Array:
+    """int64[elements]: whether a vertex READS or WRITES each element of a variable."""
+    size = variable.dtype.size
+    found = np.zeros(int(np.prod(variable.shape)), np.int64)
+    for table in compute_set.tables.values():
+        for row in np.flatnonzero(np.array(table.order) == vertex).tolist():
+            for name, field in table.edges.items():
+                number = table.layouts[name][row]
+                for delta, part in graph.layouts[number].parts if number >= 0 else ():
+                    at = table.offsets[name][row] + delta + part.positions.reshape(-1)
+                    at = (at * field.dtype.size - variable.start) // size
+                    at = at[(at >= 0) & (at < len(found))]
+                    found[at] |= READS * (field.kind != "output") | WRITES * field.written
+    return found
+
+
+def _ranges(which: Array) -> str:
+    """The numbers of what is true, as "3 to 6, 9"."""
+    at = np.flatnonzero(which)
+    pieces = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if at.size else []
+    return ", ".join(f"{p[0]} to {p[-1]}" if len(p) > 1 else f"{p[0]}" for p in pieces) or "none"
