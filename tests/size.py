@@ -34,7 +34,7 @@ BUDGETS = {
     "observer": 195,
     "show": 8205,
     JAVASCRIPT: 2675,
-    "lessons": 9265,
+    "lessons": 9730,
     "golden": 2210,
     "classroom": 990,
 }
