@@ -483,6 +483,16 @@ LESSON = Lesson(
     "Recomputation and liveness",
     55,
     (
+        Question(
+            "08.0",
+            "Every fourth of sixteen",
+            (
+                PredictedValue("most", "inputs at once", whole=True),
+                PredictedValue("again", "layers", whole=True),
+            ),
+            "after forward four inputs are kept, and the last segment's three others are there: "
+            "seven. Those need no second computation; of the other segments three layers each do.",
+        ),
         Exercise(
             "08.w1",
             "The last read",
@@ -494,16 +504,6 @@ LESSON = Lesson(
                 "[place for place, step in enumerate(steps) if …] has all places. Which is it?",
             ),
             "the last read of an input is always its backward. So a chain keeps that much.",
-        ),
-        Question(
-            "08.0",
-            "Every fourth of sixteen",
-            (
-                PredictedValue("most", "inputs at once", whole=True),
-                PredictedValue("again", "layers", whole=True),
-            ),
-            "after forward four inputs are kept, and the last segment's three others are there: "
-            "seven. Those need no second computation; of the other segments three layers each do.",
         ),
         Exercise(
             "08.1",
