@@ -152,8 +152,7 @@ LESSON = Lesson(
     "00",
     "Meet the machine",
     35,
-    (
-        *warmups.of_lesson("00"),
+    warmups.among(
         Question(
             "00.0",
             "What one tile can read",

@@ -745,8 +745,7 @@ LESSON = Lesson(
     "01",
     "Bulk synchronous parallel",
     60,
-    (
-        *warmups.of_lesson("01"),
+    warmups.among(
         Question(
             "01.0",
             "One slow tile",

@@ -610,8 +610,7 @@ LESSON = Lesson(
     "02",
     "Variables, mapping, programs",
     75,
-    (
-        *warmups.of_lesson("02"),
+    warmups.among(
         Question(
             "02.0",
             "What a transpose moves",

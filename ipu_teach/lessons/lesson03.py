@@ -548,8 +548,7 @@ LESSON = Lesson(
     "03",
     "PopLibs: operations and views",
     70,
-    (
-        *warmups.of_lesson("03"),
+    warmups.among(
         Question(
             "03.0",
             "A matrix plus its transpose",

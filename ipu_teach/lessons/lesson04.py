@@ -717,8 +717,7 @@ LESSON = Lesson(
     "04",
     "Vertices, codelets, compute sets",
     80,
-    (
-        *warmups.of_lesson("04"),
+    warmups.among(
         Question(
             "04.0",
             "Seven vertices on a tile",

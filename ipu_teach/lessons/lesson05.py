@@ -684,47 +684,6 @@ LESSON = Lesson(
     "Matrix-vector and matmul optimisation",
     110,
     (
-        Exercise(
-            "05.w1",
-            "Four parts by hand",
-            ("four numbers",),
-            _parts_by_hand,
-            (
-                "Each tile has three pieces, all of one column. Which part of the vector do they "
-                "need, and how long is it?",
-                "Three vertices are one round of six workers. A tile takes six cycles for one of a "
-                "worker.",
-                "One row a tile is added up: four numbers come, and one sum is a round.",
-            ),
-            "with four rows on four tiles, nothing of it would change. With five one tile has a "
-            "row more, and all wait for it.",
-        ),
-        Exercise(
-            "05.w2",
-            "One row in two pieces",
-            ("a function",),
-            _two_halves,
-            (
-                "A compute set, two vertices of Dot in it, both on tile 0.",
-                "row[:half] and vector[:half] are the a and b of the first, what is left those of "
-                "the second.",
-                "Each has an element of halves as its out. half is the number of elements // 2.",
-            ),
-            "two workers share the row, and each takes half as long. Six pieces: a sixth.",
-        ),
-        Exercise(
-            "05.w3",
-            "Which of three cuts",
-            ("one of three words",),
-            _which_cut,
-            (
-                "What does one piece need at a time? Of a and of b, a quarter or all?",
-                "A cut of the rows needs all of b each time. A cut of the columns leaves each of "
-                "13 tiles four columns of a panel that is 16 wide.",
-                "A cut of what is inner needs a quarter of both, and adds to the same sums.",
-            ),
-            "the sums are not moved between the pieces: each adds to what is there.",
-        ),
         Question(
             "05.0",
             "Rows cut into pieces",
@@ -761,6 +720,21 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
+            "05.w1",
+            "Four parts by hand",
+            ("four numbers",),
+            _parts_by_hand,
+            (
+                "Each tile has three pieces, all of one column. Which part of the vector do they "
+                "need, and how long is it?",
+                "Three vertices are one round of six workers. A tile takes six cycles for one of a "
+                "worker.",
+                "One row a tile is added up: four numbers come, and one sum is a round.",
+            ),
+            "with four rows on four tiles, nothing of it would change. With five one tile has a "
+            "row more, and all wait for it.",
+        ),
+        Exercise(
             "05.2",
             "What a split will cost",
             ("a function",),
@@ -780,6 +754,19 @@ LESSON = Lesson(
                 ("longest = cols // pieces", "longest = up(cols, pieces)"),
                 ("multiply = dealt * dot(longest)", "multiply = 6 * up(dealt, 6) * dot(longest)"),
             ),
+        ),
+        Exercise(
+            "05.w2",
+            "One row in two pieces",
+            ("a function",),
+            _two_halves,
+            (
+                "A compute set, two vertices of Dot in it, both on tile 0.",
+                "row[:half] and vector[:half] are the a and b of the first, what is left those of "
+                "the second.",
+                "Each has an element of halves as its out. half is the number of elements // 2.",
+            ),
+            "two workers share the row, and each takes half as long. Six pieces: a sixth.",
         ),
         Exercise(
             "05.3",
@@ -809,6 +796,19 @@ LESSON = Lesson(
                     "return Sequence(Execute(multiply), Execute(add_up))",
                 ),
             ),
+        ),
+        Exercise(
+            "05.w3",
+            "Which of three cuts",
+            ("one of three words",),
+            _which_cut,
+            (
+                "What does one piece need at a time? Of a and of b, a quarter or all?",
+                "A cut of the rows needs all of b each time. A cut of the columns leaves each of "
+                "13 tiles four columns of a panel that is 16 wide.",
+                "A cut of what is inner needs a quarter of both, and adds to the same sums.",
+            ),
+            "the sums are not moved between the pieces: each adds to what is there.",
         ),
         Exercise(
             "05.4",

@@ -1036,43 +1036,6 @@ LESSON = Lesson(
     "Profiling",
     95,
     (
-        Exercise(
-            "06.w1",
-            "A step with an exchange",
-            ("a function",),
-            _copied,
-            (
-                "report.compilation.liveness_program_steps[place] has bytes and variables.",
-                "variables is a dict: bytes by name. What do they add up to?",
-                "What is in bytes, and in none of the variables, are copies.",
-            ),
-            "a vertex that lies with its data needs no copy. So a mapping is paid for in memory, "
-            "too.",
-        ),
-        Exercise(
-            "06.w2",
-            "Another dtype",
-            ("a function",),
-            _retyped,
-            (
-                'compare(before, after).of("variables") has rows with a name and a note.',
-                "One of the rows has a note that speaks of a dtype.",
-                "Go through the rows, and return the name of the one whose note has dtype in it.",
-            ),
-            "its bytes are different, too, and its step. One change is seen in several places.",
-        ),
-        Exercise(
-            "06.w3",
-            "Where [0, 1] lies",
-            ("two numbers",),
-            _order,
-            (
-                "The last index runs fastest: [0, 0], [0, 1], [0, 2], [1, 0], …",
-                "A transpose moves nothing. Its [0, 1] is which element of the variable?",
-                "[0, 1] of the transpose is [1, 0] of the variable, and before that lies a row.",
-            ),
-            "so a row of a variable lies side by side, and a column does not.",
-        ),
         Question(
             "06.0",
             "Five variables on a tile",
@@ -1096,6 +1059,19 @@ LESSON = Lesson(
             ),
             "the fullest step is when the chip holds most, and the fullest tile may have its own "
             "worst moment at another one. What has to fit is the tile.",
+        ),
+        Exercise(
+            "06.w1",
+            "A step with an exchange",
+            ("a function",),
+            _copied,
+            (
+                "report.compilation.liveness_program_steps[place] has bytes and variables.",
+                "variables is a dict: bytes by name. What do they add up to?",
+                "What is in bytes, and in none of the variables, are copies.",
+            ),
+            "a vertex that lies with its data needs no copy. So a mapping is paid for in memory, "
+            "too.",
         ),
         Exercise(
             "06.2",
@@ -1139,6 +1115,18 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
+            "06.w2",
+            "Another dtype",
+            ("a function",),
+            _retyped,
+            (
+                'compare(before, after).of("variables") has rows with a name and a note.',
+                "One of the rows has a note that speaks of a dtype.",
+                "Go through the rows, and return the name of the one whose note has dtype in it.",
+            ),
+            "its bytes are different, too, and its step. One change is seen in several places.",
+        ),
+        Exercise(
             "06.4",
             "What was changed?",
             ("a function",),
@@ -1177,6 +1165,18 @@ LESSON = Lesson(
                 ("for first in range(0, len(disc)):", "for first in range(0, len(disc), 256):"),
                 ("yield disc.read(first, 256)", "yield from disc.read(first, 256)"),
             ),
+        ),
+        Exercise(
+            "06.w3",
+            "Where [0, 1] lies",
+            ("two numbers",),
+            _order,
+            (
+                "The last index runs fastest: [0, 0], [0, 1], [0, 2], [1, 0], …",
+                "A transpose moves nothing. Its [0, 1] is which element of the variable?",
+                "[0, 1] of the transpose is [1, 0] of the variable, and before that lies a row.",
+            ),
+            "so a row of a variable lies side by side, and a column does not.",
         ),
         Exercise(
             "06.6",

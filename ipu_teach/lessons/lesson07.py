@@ -1002,6 +1002,13 @@ LESSON = Lesson(
     "MNIST logistic regression",
     80,
     (
+        Question(
+            "07.0",
+            "How many it reads right",
+            (PredictedValue("", "of 100", low=0, high=100),),
+            "most digits are told apart by where their ink lies, and weighing pixels sees that. "
+            "What it cannot see is shape: it has one weight for a pixel, whatever the others show.",
+        ),
         Exercise(
             "07.w1",
             "The errors of one image",
@@ -1013,25 +1020,6 @@ LESSON = Lesson(
                 "Make a copy of p first: p belongs to whoever called.",
             ),
             "they add up to 0: what the right digit is given too little, others have too much.",
-        ),
-        Exercise(
-            "07.w2",
-            "A callback that counts",
-            ("a class",),
-            _counting_up,
-            (
-                "A class that derives from StreamCallback, with fetch(self, array).",
-                "It needs a number that outlives a call: one of the object, self.number.",
-                "Add 1 to it, then fill the array that came, all of it: array[:] = …",
-            ),
-            "the object lives as long as the stream. So a reader can be kept in it, or a file.",
-        ),
-        Question(
-            "07.0",
-            "How many it reads right",
-            (PredictedValue("", "of 100", low=0, high=100),),
-            "most digits are told apart by where their ink lies, and weighing pixels sees that. "
-            "What it cannot see is shape: it has one weight for a pixel, whatever the others show.",
         ),
         Exercise(
             "07.1",
@@ -1117,6 +1105,18 @@ LESSON = Lesson(
             ),
             "the weights could take up the factor 1 / 255, and the tiles would save the "
             "multiplication. What else would have to change then?",
+        ),
+        Exercise(
+            "07.w2",
+            "A callback that counts",
+            ("a class",),
+            _counting_up,
+            (
+                "A class that derives from StreamCallback, with fetch(self, array).",
+                "It needs a number that outlives a call: one of the object, self.number.",
+                "Add 1 to it, then fill the array that came, all of it: array[:] = …",
+            ),
+            "the object lives as long as the stream. So a reader can be kept in it, or a file.",
         ),
         Exercise(
             "07.5",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, INT
-from ipu_teach.lessons.exercise import Exercise
+from ipu_teach.lessons.exercise import Exercise, Question
 from ipu_teach.lessons.judging import NotYet, Passed, compare, difference, quoted
 from ipu_teach.lessons.mistakes import suspects
 from ipu_teach.lessons.programs import TILES
@@ -123,10 +123,28 @@ _ALL = (
 )  # fmt: skip
 
 
-def of_lesson(lesson: str) -> tuple[Exercise, ...]:
-    """The warm-ups of a lesson."""
+# Where each stands in its lesson: before which item.
+BEFORE = {
+    "00.w1": "00.3",
+    "01.w1": "01.1",
+    "01.w2": "01.2",
+    "02.w1": "02.1",
+    "02.w2": "02.3",
+    "02.w3": "02.4",
+    "03.w1": "03.1",
+    "03.w2": "03.3",
+    "03.w3": "03.4",
+    "04.w1": "04.1",
+    "04.w2": "04.2",
+    "04.w3": "04.2",
+}
+
+
+def among(*items: Exercise | Question) -> tuple[Exercise | Question, ...]:
+    """The items of a lesson with its warm-ups among them, in the order of the notebook."""
+    warm = [
+        Exercise(name, title, (takes,), judge, (hint,)) for name, title, takes, judge, hint in _ALL
+    ]
     return tuple(
-        Exercise(name, title, (takes,), judge, (hint,))
-        for name, title, takes, judge, hint in _ALL
-        if name.startswith(f"{lesson}.")
+        one for item in items for one in (*(w for w in warm if BEFORE[w.name] == item.name), item)
     )

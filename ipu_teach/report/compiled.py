@@ -31,6 +31,8 @@ from ipu_teach.report.profile import WAYS, Profile
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
+LIBRARIES = "ipu_teach.poplibs."  # begins the names of the modules that hold their vertices
+
 
 class CompiledProfile(Profile):
     """The answers of `model`. `looped`: codelets that ran one by one after all, with the reason."""
@@ -188,7 +190,11 @@ def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
     """(class and method, its text) of what a vertex class and its own bases define, where the text
-    is to be had."""
+    is to be had. Of one of the libraries (class, what it does in a sentence): its text is no
+    learner's."""
+    if codelet.__module__.startswith(LIBRARIES):
+        sentence = " ".join((codelet.__doc__ or "").split()).partition(". ")[0].rstrip(".")
+        return ((codelet.__name__, f"{sentence}."),) if sentence else ()
     found: dict[str, tuple[str, str]] = {}
     for owner in (
         c

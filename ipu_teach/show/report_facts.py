@@ -231,7 +231,10 @@ def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
 
 
 def numbered(name: str, text: str) -> str:
-    """A method under its name, each line with its number within it."""
+    """A method under its name, each line with its number within it; of a library's vertex, whose
+    name is no method's, the sentence that says what it does."""
+    if "." not in name:
+        return f"{name}: {text}"
     lines = text.splitlines()
     kept = [f"{n:>3}  {line}" for n, line in enumerate(lines[:LONGEST_SOURCE], start=1)]
     more = (

@@ -181,6 +181,27 @@ HARMLESS = {
         "for first in range(0, len(disc) + 1, 256):": "a read past the end gives no rows",
         "yield from disc.read(first, 257)": "a read gives at most 256 rows",
     },
+    "08.1": {
+        "needed = here - {layer + 1}": "after a layer's backward nobody needs the next one's input",
+    },
+    "08.2": {"segments = layers / every": "k divides the number of layers"},
+    "08.4": {
+        f"ways = [[0, *more] for more in combinations({numbers}, min(k, n) - 1)]": (
+            "ways with fewer layers besides, of which none is better"
+        )
+        for numbers in ("range(1 - 1, n)", "range(1, n + 1)", "range(0, n)")
+    },
+    "08.5": {
+        f"for every in range({numbers}):": "all spacings from the number of layers on are one"
+        for numbers in ("1, layers + 1 + 1", "1, layers + 2")
+    }
+    | {
+        "keep = range(0, layers - 1, every)": "the last layer's input is there, kept or not",
+        "keep = range(0, layers, every + 1)": "to keep layer 0's alone is as good as to keep all",
+        "if max(alive(steps, [1] * layers)) <= room and (best is None or again <= best[0]):": (
+            "of equally good ones the last is as good"
+        ),
+    },
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"

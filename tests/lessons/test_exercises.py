@@ -3,6 +3,7 @@ words of its own."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,12 @@ from wrong import RIGHT, WRONG, Right, said
 
 from ipu_teach import FLOAT, Input, Output, Vector, Vertex, show
 from ipu_teach.lessons import check, progress
-from ipu_teach.lessons.exercise import Exercise
-from ipu_teach.lessons.gaps import gaps_in, reference
+from ipu_teach.lessons.exercise import Exercise, Lesson, catalogue
+from ipu_teach.lessons.gaps import gaps_in, read_notebook, reference, source_of
 from ipu_teach.lessons.learner_calls import Kind, Verdict
 from ipu_teach.lessons.mistakes import Mistake
 from ipu_teach.lessons.naming import lesson_of
+from ipu_teach.lessons.notebooks import lessons
 
 NamesOf = Callable[[str], Names]
 
@@ -67,6 +69,19 @@ def test_every_exercise_has_enough_of_both(name: str) -> None:
         sum(known.exercise == name for known in WRONG) >= wrong
         and sum(known.exercise == name for known in RIGHT) >= right
     )
+
+
+@pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
+def test_the_items_of_a_lesson_stand_in_the_order_of_its_notebook(lesson: Lesson) -> None:
+    (path,) = (p for p in lessons(solved=True) if lesson_of(p.stem) == lesson.number)
+    text = "\n".join(
+        source_of(cell) for cell in read_notebook(path)["cells"] if cell["cell_type"] == "code"
+    )
+    names = {item.name for item in lesson.items}
+    asked = re.findall(r'(?:check|predict)\("([^"]+)"', text)
+    # a question may be asked of what an exercise of the same name has made
+    items = list(dict.fromkeys(item.name for item in lesson.items))
+    assert items == list(dict.fromkeys(name for name in asked if name in names))
 
 
 def test_there_are_warm_ups_in_every_lesson_that_count_in_progress() -> None:
