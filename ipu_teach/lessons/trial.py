@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import CodeType
 from typing import Any
 
@@ -211,13 +212,10 @@ def lost(graph: Graph, stored: bool) -> Reason:
             name = min(named)
             why = f"{name} is a field of {cls.__name__}, and compute() speaks of another {name}."
             return why, f"say self.{name}: what a vertex has is reached through self."
-        ends = zip(steps, steps[1:], strict=False)
         given = any(
-            step.opname == "RETURN_CONST" and step.argval is not None for step in steps
-        ) or any(
-            end.opname == "RETURN_VALUE"
-            and not (step.opname == "LOAD_CONST" and step.argval is None)
-            for step, end in ends
+            (end.opname == "RETURN_CONST" and end.argval is not None)
+            or (end.opname == "RETURN_VALUE" and (step.opname, step.argval) != ("LOAD_CONST", None))
+            for step, end in pairwise(steps)
         )
         if given and not stored:
             why = (

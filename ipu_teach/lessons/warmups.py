@@ -83,68 +83,54 @@ ONE_VERTEX = Trial(
     "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
 )
 
-# By lesson: the name, what it is about, the check, and a nudge.
+# The name, before which item of its lesson it stands, what it is about, the check, and a nudge.
 FUNCTION, CODELET = "a function", "a codelet"
 _ALL = (
-    ("00.w1", "Dealt like cards", FUNCTION,
+    ("00.w1", "00.3", "Dealt like cards", FUNCTION,
      _formula("00.w1", lambda i, tiles: i % tiles, (30, 13), (12, 13), (13, 13), (7, 1), (400, 17)),
      "after the last tile comes tile 0 again. What remains when i is divided by tiles?"),
-    ("01.w1", "Cycles of a message", FUNCTION,
+    ("01.w1", "01.1", "Cycles of a message", FUNCTION,
      _formula("01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,)),
      "4 bytes in a cycle, and a cycle that has begun is paid in full."),
-    ("01.w2", "The emptiest tile", FUNCTION,
+    ("01.w2", "01.2", "The emptiest tile", FUNCTION,
      _formula("01.w2", lambda load: int(np.argmin(load)), ([30, 12, 45, 20],), ([5, 9],), ([7],),
               ([60, 50, 40, 30, 20, 10],)),
      "min(load) is how much it has; load.index( ) says where that stands."),
-    ("02.w1", "How many grains", FUNCTION,
+    ("02.w1", "02.1", "How many grains", FUNCTION,
      _formula("02.w1", lambda count, grain: -(-count // grain), (101, 4), (8, 4), (3, 4), (50, 7)),
      "the last grain may be short, and is a grain all the same."),
-    ("02.w2", "Where its source lies", FUNCTION,
+    ("02.w2", "02.3", "Where its source lies", FUNCTION,
      _formula("02.w2", lambda rows, i, j: rows[j], ([4, 9, 2, 7], 1, 2), ([5, 3], 1, 0)),
      "b[i, j] gets a[j, i]. In which row of a is that?"),
-    ("02.w3", "One loop on the device", FUNCTION, _trial("02.w3", DOWN, "left", _loops),
+    ("02.w3", "02.4", "One loop on the device", FUNCTION, _trial("02.w3", DOWN, "left", _loops),
      "RepeatWhileTrue(Sequence(), left, body) looks at left before every round."),
-    ("03.w1", "One call", FUNCTION, _call("03.w1", np.exp, "the tensor that popops.exp made", 1e-5),
+    ("03.w1", "03.1", "One call", FUNCTION,
+     _call("03.w1", np.exp, "the tensor that popops.exp made", 1e-5),
      "popops.exp(graph, x, program) appends to the program and gives a tensor back."),
-    ("03.w2", "One expression", FUNCTION,
+    ("03.w2", "03.3", "One expression", FUNCTION,
      _call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made"),
      "expr._1 is the first tensor of the list: 2 * expr._1 + 1."),
-    ("03.w3", "One sum for each column", FUNCTION,
+    ("03.w3", "03.4", "One sum for each column", FUNCTION,
      _call("03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"),
      "the list names the dimensions that go away. Rows are dimension 0."),
-    ("04.w1", "A codelet of one line", CODELET, _halves,
+    ("04.w1", "04.1", "A codelet of one line", CODELET, _halves,
      "a loop over range(len(self.x)), and in it self.out[i] = …"),
-    ("04.w2", "One vertex on one tile", FUNCTION, _trial("04.w2", ONE_VERTEX, "out", _on_tile_3),
+    ("04.w2", "04.2", "One vertex on one tile", FUNCTION,
+     _trial("04.w2", ONE_VERTEX, "out", _on_tile_3),
      "graph.add_vertex(compute_set, Largest, x=x, out=out), and then its tile."),
-    ("04.w3", "Piece k of six", FUNCTION,
+    ("04.w3", "04.2", "Piece k of six", FUNCTION,
      _formula("04.w3", lambda n, k: [k * n // 6, (k + 1) * n // 6], (97, 0), (97, 4), (97, 5),
               (30, 2), (5, 0), (5, 5)),
      "the piece after it begins where this one ends: put k + 1 in place of k."),
 )  # fmt: skip
 
 
-# Where each stands in its lesson: before which item.
-BEFORE = {
-    "00.w1": "00.3",
-    "01.w1": "01.1",
-    "01.w2": "01.2",
-    "02.w1": "02.1",
-    "02.w2": "02.3",
-    "02.w3": "02.4",
-    "03.w1": "03.1",
-    "03.w2": "03.3",
-    "03.w3": "03.4",
-    "04.w1": "04.1",
-    "04.w2": "04.2",
-    "04.w3": "04.2",
-}
-
-
 def among(*items: Exercise | Question) -> tuple[Exercise | Question, ...]:
     """The items of a lesson with its warm-ups among them, in the order of the notebook."""
     warm = [
-        Exercise(name, title, (takes,), judge, (hint,)) for name, title, takes, judge, hint in _ALL
+        (before, Exercise(name, title, (takes,), judge, (hint,)))
+        for name, before, title, takes, judge, hint in _ALL
     ]
     return tuple(
-        one for item in items for one in (*(w for w in warm if BEFORE[w.name] == item.name), item)
+        one for item in items for one in (*(w for before, w in warm if before == item.name), item)
     )
