@@ -722,7 +722,7 @@ def beside(command, other):
                 second.wait()
         said.seek(0)
         print("mypy: " + said.read().decode("utf-8", "replace").rstrip())
-    return status or second_status
+    return 130 if second_status == -2 else status or second_status
 
 
 def main():

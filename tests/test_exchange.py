@@ -270,7 +270,7 @@ def test_the_hosts_packets_land_and_are_moved(rng: Random, packet: int) -> None:
     graph = FrozenGraph(space.graph)
     expected = plain_host_traffic(space, view, device.target)
     for to_device in (True, False):
-        found = host_traffic(graph, view.tensor, to_device)
+        found = host_traffic(graph, (view.tensor,), to_device)
         here, there = (found.sent, found.received) if to_device else (found.received, found.sent)
         for tile in range(space.tiles):
             assert here[tile] == sum(size for (a, _), size in expected.items() if a == tile)
@@ -288,8 +288,8 @@ def test_whole_packets_need_no_rearrangement() -> None:
     space.map(whole[:256], 2)
     space.map(whole[256:], 3)
     graph = FrozenGraph(space.graph)
-    assert host_traffic(graph, whole.tensor, True).total == 0
-    found = host_traffic(graph, rows.tensor, True)
+    assert host_traffic(graph, (whole.tensor,), True).total == 0
+    found = host_traffic(graph, (rows.tensor,), True)
     # The first packet lands on tile 0, which keeps a half; the second on tile 1, which passes both
     # on.
     assert found.received.tolist() == [0, 512, 512, 512] and found.sent.tolist() == [

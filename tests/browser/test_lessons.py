@@ -156,7 +156,7 @@ def test_a_puzzle_is_solved_with_the_keyboard_alone(lab: Lab, page: Any) -> None
     page.get_by_text("worked out: solved, with help").wait_for()
     page.locator(".jp-CodeCell").filter(has_text='progress("01")').locator(".cm-content").click()
     page.keyboard.press("Control+Enter")
-    page.get_by_text("0 of 5 exercises solved, 1 with help").wait_for()
+    page.get_by_text("0 of 7 exercises solved, 1 with help").wait_for()
     if "IPU_TEACH_AXE" in os.environ:
         for theme, light in (("Dark", "false"), ("Light", "true")):
             page.evaluate(

@@ -329,7 +329,7 @@ def test_sliders_make_the_picture_anew(lab: Lab, page: Any) -> None:
     for rows in (13, 26, 39):
         scene = show.bsp(programs.uneven(rows=rows)).scene
         still = scene.stills[int(scene.frames[scene.poster])]
-        assert still.flows
+        assert still.note
         page.wait_for_function(
             "t => document.querySelector('.widget-vbox .ipu-live p').textContent.includes(t)",
             arg=f"{number(still.cycles)} modelled cycles; {still.note}",

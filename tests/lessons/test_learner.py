@@ -437,9 +437,8 @@ def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
     assert asked == [later.name for later in asked_again_in(lesson)]
     known = {item.name for item in lesson.items}
     assert {gap.exercise for source in code for gap in gaps_in(source)} <= known
-    assert [item.name for item in lesson.items] == sorted(
-        (item.name for item in lesson.items), key=sort_key
-    )
+    large = [item.name for item in lesson.items if ".w" not in item.name]
+    assert large == sorted(large, key=sort_key)
 
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
