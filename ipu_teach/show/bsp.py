@@ -23,7 +23,6 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
-from ipu_teach.show import palette
 from ipu_teach.show.content import report_of, with_content
 from ipu_teach.show.measures import MOST_SPOKES, SMALLEST_LABEL
 from ipu_teach.show.pairs import paired as in_pairs
@@ -35,8 +34,10 @@ from ipu_teach.show.report_facts import (
     checked,
     ipus_at_work,
     linked,
+    phase_cycles,
+    run_of,
     slowest,
-    sorted_lanes,
+    state_of,
     titled,
     waited_for,
 )
@@ -53,11 +54,19 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.segments import IPUStep, LanesOf, Segment, Span, parts, segments, spans
+from ipu_teach.show.segments import (
+    WAIT,
+    IPUStep,
+    LanesOf,
+    Segment,
+    Span,
+    cuts,
+    parts,
+    segments,
+    spans,
+)
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
-
-WAIT = STATES.index(palette.WAIT)
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
@@ -143,14 +152,13 @@ def _two(makers: list[_Maker]) -> Scene:
         found, which_stretch = segments(report, run)
         for stretch in found:
             phases = [span.phase for span in spans(report, stretch)]
-            busy = [p.busy for p in phases if p.kind == COMPUTE and p.busy is not None]
-            values = {"busy": maker.in_lanes(np.sum(busy, axis=0))} if busy else {}
+            busy = maker.by_tile.spent(phases, COMPUTE)
+            values = {} if busy is None else {"busy": busy}
             group = "superstep" if len(stretch.parts) == 1 else "stretch"
             say = f"{maker.lane_name} {{i}} of the {name}" + (
-                f": {{busy}} modelled cycles of compute in this {group}" * bool(busy)
+                f": {{busy}} modelled cycles of compute in this {group}" * bool(values)
             )
-            note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
-            code = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+            note, code = phase_cycles(phases), state_of(phases)
             lanes = {name: (len(panels.drawings), 0.0, stretch.cycles)}
             text = f"{counted(len(stretch.parts), 'part')}, each IPU by itself"
             if len(stretch.parts) == 1:
@@ -164,7 +172,7 @@ def _two(makers: list[_Maker]) -> Scene:
             stills.append(
                 Still(title, note, code, stretch.cycles, True, lanes=lanes, about=about, say=other)
             )
-            panels.drawings.append(maker.by_tile.drawing(report, stretch, STATE, WAIT))
+            panels.drawings.append(maker.by_tile.drawing(report, stretch))
         frames += (first_still + which_stretch).tolist()
         panels.first(run, report.num_steps, "supersteps", f"Of the {name} the picture shows")
         heading = (
@@ -177,10 +185,7 @@ def _two(makers: list[_Maker]) -> Scene:
         panels.below()
         tape = Tape(name, heading, count=maker.lanes, labels=labels, span=span, ends=ends)
         panels.put(tape, left=64, high=high)
-        if maker.is_sorted:
-            panels.notes.append(
-                sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus)
-            )
+        panels.notes += maker.by_tile.notes
         rows += [(name, *row) for row in maker.table(list(STATE))[1]]
     if not any(still.cycles for still in stills):
         raise InvalidOptionError(NO_TIME)
@@ -241,7 +246,7 @@ class _Maker:
             made = self._stills(stretch, len(panels.drawings))
             of.append(range(len(stills), len(stills) + len(made)))
             stills += made
-            panels.drawings.append(self.by_tile.drawing(self.report, stretch, STATE, WAIT))
+            panels.drawings.append(self.by_tile.drawing(self.report, stretch))
             if HOST in self.kinds:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
@@ -266,10 +271,7 @@ class _Maker:
                 f"A cell stands for up to {self.each} tiles: their longest time, and the sum of "
                 "their bytes."
             )
-        if self.is_sorted:
-            panels.notes.append(
-                sorted_lanes(self.lanes, self.report.target.num_tiles, self.report.target.num_ipus)
-            )
+        panels.notes += self.by_tile.notes
         if self.several and any(still.flows for still in stills):
             panels.notes.append(BETWEEN)
         panels.notes.append(
@@ -297,12 +299,10 @@ class _Maker:
         """The still of every phase of the run, in order, up to the last stretch that is shown
         whole."""
         frames: list[int] = []
-        report, count = self.report, len(self.which)
-        starts = report.overlap.cuts if self.several else range(count)
-        shown = len(report.step_numbers[:MOST_FRAMES])
+        report, shown = self.report, len(self.report.step_numbers[:MOST_FRAMES])
         for place, which in enumerate(self.which.tolist()):
             if len(frames) + len(of[which]) > MOST_FRAMES:
-                shown = int(starts[place])
+                shown = int(cuts(report)[place])
                 break
             frames += of[which]
         panels.first(shown, report.num_steps, "supersteps")
@@ -490,13 +490,9 @@ class _Maker:
     def sentence(self) -> str:
         """What the run takes, phase by phase, and the tile that is waited for longest."""
         report = self.report
-        total, target = report.total_cycles, report.target
+        total = report.total_cycles
         if self.several:
-            return (
-                f"A run of {counted(report.num_steps, 'superstep')} on "
-                f"{counted(target.num_tiles, 'tile')} of {target.num_ipus} IPUs, {number(total)} "
-                f"modelled cycles. {ipus_at_work(report)}"
-            )
+            return f"{run_of(report)}. {ipus_at_work(report)}"
         spent: dict[str, float] = {}
         for _, times, own in self.ran:
             for phase in own:
@@ -507,11 +503,7 @@ class _Maker:
         if found:
             phase, part = max(found, key=lambda one: one[0].cycles)
             worst = f" The longest that computes is {self.named(part)[1]}: {waited_for(phase)}."
-        return (
-            f"A run of {counted(report.num_steps, 'superstep')} on "
-            f"{counted(target.num_tiles, 'tile')}, {number(total)} modelled cycles: "
-            f"{shares}.{worst}"
-        )
+        return f"{run_of(report)}: {shares}.{worst}"
 
     def table(self, kinds: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """Every step, with its cycles in phases of these kinds."""

@@ -26,7 +26,15 @@ from ipu_teach.show.measures import GUTTER, HEAD, LINE, ROW
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
 from ipu_teach.show.panels import LEFT, Panels
-from ipu_teach.show.report_facts import model_of, numbered, sources, titled, waited_for
+from ipu_teach.show.report_facts import (
+    model_of,
+    numbered,
+    sources,
+    step_name,
+    tiles_of,
+    titled,
+    waited_for,
+)
 from ipu_teach.show.scene import (
     Board,
     CellTexts,
@@ -301,7 +309,7 @@ class _Maker:
             self.report.step_cost(step),
             self.elements.step(step, self.report.profile.steps[step].compute_set),
         )
-        name, source = label(f"{cost.kind} {cost.name}".strip(), 48), self._source(step)
+        name, source = step_name(self.report, step), self._source(step)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
         takes = self.report.overlap.lasts[step] > 0
@@ -509,11 +517,9 @@ class _Maker:
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
         ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
         changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
-        on = f" of {self.ipus} IPUs" * (self.ipus > 1)
         return (
-            f"The numbers of {tensors} in {counted(ran, 'superstep')} on "
-            f"{counted(self.report.target.num_tiles, 'tile')}{on}, {number(sum(self.gains))} "
-            "modelled cycles. "
+            f"The numbers of {tensors} in {counted(ran, 'superstep')} on {tiles_of(self.report)}, "
+            f"{number(sum(self.gains))} modelled cycles. "
             f"The picture has {changes} of {elements}.{span}"
         )
 
