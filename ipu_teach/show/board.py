@@ -85,10 +85,8 @@ class Places:
         """float[count, 4]: x, y, width and height of the cells."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
         pitch = self.pitch[self.board.row]
-        x, y = (
-            corner[:, 0] + 4 + self.board.place * pitch,
-            corner[:, 1] + HEAD + self.board.row * ROW,
-        )
+        x = corner[:, 0] + 4 + self.board.place * pitch
+        y = corner[:, 1] + HEAD + self.board.row * ROW
         return np.stack((x, y, np.maximum(pitch - 1, 0.5), np.full(len(x), CELL)), axis=1)
 
 
@@ -240,10 +238,8 @@ def paint_packets(
                 x, y = float(cells[cell, 0] + cells[cell, 2] / 2), float(cells[cell, 1] + CELL / 2)
             elif box >= 0:
                 fit = max(1, int((places.wide - 4) // 48))
-                x, y = (
-                    x + 4 + wide / 2 + 48 * (landed[box] % fit if ends else 0),
-                    y + board.high - 11,
-                )
+                x = x + 4 + wide / 2 + 48 * (landed[box] % fit if ends else 0)
+                y = y + board.high - 11
                 landed[box] += bool(ends)
             ends.append((x, y))
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))

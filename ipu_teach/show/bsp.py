@@ -278,10 +278,8 @@ class _Maker:
             "Each phase plays equally long, and lanes fill the width in each "
             f"{self.group}; the strip below is to scale."
         )
-        steps, tiles = (
-            counted(self.report.num_steps, "superstep"),
-            counted(self.report.target.num_tiles, "tile"),
-        )
+        steps = counted(self.report.num_steps, "superstep")
+        tiles = counted(self.report.target.num_tiles, "tile")
         return panels.scene(
             "bsp",
             titled(self.report, f"{steps} on {tiles}"),
@@ -315,10 +313,8 @@ class _Maker:
 
     def _put(self, panels: Panels) -> None:
         """The tiles, what flies between them, their lanes and the strip."""
-        cells, heading = (
-            np.arange(self.count),
-            f"the {self.group}, slowest first" + ", IPU by IPU" * self.several,
-        )
+        cells = np.arange(self.count)
+        heading = f"the {self.group}, slowest first" + ", IPU by IPU" * self.several
         panels.put(replace(self.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
         if self.is_sorted:

@@ -70,10 +70,8 @@ def carried(recording: Recording, once: bool = False) -> Carried:
         for cell, text in changes[place]:
             texts[cell] = text
         if does:
-            told[number, 0], told[number, 1] = (
-                here + lines(does.comes if does.after else does.copied),
-                lines(does.goes),
-            )
+            told[number, 0] = here + lines(does.comes if does.after else does.copied)
+            told[number, 1] = lines(does.goes)
             room -= sum(map(len, told[number, 0] + told[number, 1]))
         if room < 0:
             break

@@ -81,10 +81,8 @@ def _scene(report: Report, most: int) -> Scene:
             long = np.array([sum(piece[2] for piece in pieces) for pieces in rows.values()])
             say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
             values = {"long": long, "pieces": np.array([len(pieces) for pieces in rows.values()])}
-            name, drawing = (
-                ("device", "host")[which],
-                Drawing(span, _bars(list(rows.values())), unit),
-            )
+            name = ("device", "host")[which]
+            drawing = Drawing(span, _bars(list(rows.values())), unit)
             lanes = Lanes(
                 name,
                 heads[which],

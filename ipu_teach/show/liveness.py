@@ -210,10 +210,8 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     panels.below(46)
     if lanes:
         values = {"bytes": np.array([size for _, size, *_ in lanes], np.int64)}
-        say, names = (
-            "{label}: {bytes} bytes on all tiles together",
-            tuple(name for name, *_ in lanes),
-        )
+        say = "{label}: {bytes} bytes on all tiles together"
+        names = tuple(name for name, *_ in lanes)
         heading = "the largest variables that come and go"
         drawing = Drawing(steps, _lane_bars(lanes, len(runs)), "steps")
         live = Lanes(

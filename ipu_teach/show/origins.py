@@ -77,11 +77,9 @@ class Elements:
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
         self.model, self.graph, self.names = model, model.compiled.graph, names
-        self.address, self.tile, self.seen = (
-            address,
-            self.graph.tile_map.at(address).astype(np.int64),
-            seen,
-        )
+        self.address = address
+        self.tile = self.graph.tile_map.at(address).astype(np.int64)
+        self.seen = seen
         self._order = np.argsort(address, kind="stable")
         self._sorted = address[self._order]
 

@@ -158,10 +158,8 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
         fits, size = NAME * len(name) < mark.side, 12 if tall else 11
         both = bool(tall and letter and fits)
         text = name if fits and (both or not letter) else letter
-        middle, part = (
-            float(x[i] + mark.side * 0.47),
-            0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side,
-        )
+        middle = float(x[i] + mark.side * 0.47)
+        part = 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
         lines.append(Words(middle, float(y[i] + mark.side * part), text, size, "middle", code))
         if both:
             lines.append(

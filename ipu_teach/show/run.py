@@ -100,12 +100,10 @@ class _Maker:
 
     def __init__(self, recording: Recording, tracks: list[Recorded], per: int) -> None:
         assert recording.report is not None
-        self.recording, self.report, self.tracks, self.names = (
-            recording,
-            recording.report,
-            tracks,
-            Names(),
-        )
+        self.recording = recording
+        self.report = recording.report
+        self.tracks = tracks
+        self.names = Names()
         tiles = [
             recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks
         ]
@@ -305,10 +303,8 @@ class _Maker:
                 Still("change: the host writes between two runs", "", CHANGE, 0, False)
             )
             return [], first
-        cost, does = (
-            self.report.step_cost(step),
-            self.elements.step(step, self.report.profile.steps[step].compute_set),
-        )
+        cost = self.report.step_cost(step)
+        does = self.elements.step(step, self.report.profile.steps[step].compute_set)
         name, source = step_name(self.report, step), self._source(step)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}

@@ -186,10 +186,8 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
     title = f"{counted(len(runs), 'run')} side by side"
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, tuple(row[: len(columns)] for row in rows)
-    still, codes = (
-        Still("the runs", note, 0, 0, True),
-        tuple(PARTS.values()) if some else (palette.PAPER,),
-    )
+    still = Still("the runs", note, 0, 0, True)
+    codes = tuple(PARTS.values()) if some else (palette.PAPER,)
     return panels.scene(
         "sweep",
         title,

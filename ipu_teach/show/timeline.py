@@ -264,11 +264,9 @@ class _Maker:
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
             stretch = self.stretches[which]
             for part in stretch.parts:
-                cost, code, at = (
-                    self.report.step_cost(part.step),
-                    self._code(part.step, part.ipu),
-                    begin + part.start,
-                )
+                cost = self.report.step_cost(part.step)
+                code = self._code(part.step, part.ipu)
+                at = begin + part.start
                 for ipu in range(ipus) if part.ipu is None else (part.ipu,):
                     boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
                         part.cycles
