@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 
-from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on
 from ipu_teach.show import palette
@@ -26,6 +25,7 @@ from ipu_teach.show.report_facts import (
     because,
     checked,
     linked,
+    no_time,
     slowest,
     state_of,
     tiles_of,
@@ -49,7 +49,6 @@ BARS = 240.0, 84.0  # width and height of the bins
 SAY_BIN = "{n} {n|tile is|tiles are} at work for {label} of the slowest tile's time."
 SAY_LANE = "Lane {i} of the sorted tiles: at work {work} modelled cycles."
 SAY_TAPE = "Lane {i} of the whole run; grey is the time in which its tiles wait."
-MOST_IPUS = 16  # in words
 SIDE = 110.0
 
 
@@ -70,8 +69,7 @@ def balance(
     if other is not None:
         runs.append(_Run(checked(other, "balance"), "second report"))
     if not all(run.cycles for run in runs):
-        raise InvalidOptionError("""show.balance() was given a run that takes no modelled time.
-            next:  run a program that copies or computes.""")
+        raise no_time("balance")
     scene_of = (
         partial(_scene, runs)
         if other
@@ -122,10 +120,9 @@ class _Run:
 
     def named(self, stretch: Segment) -> tuple[str, str]:
         """(kind, name) of what a stretch is."""
-        steps = {part.step for part in stretch.parts}
-        if len(steps) != 1:
-            return "", f"{counted(len(steps), 'step')}, each IPU by itself"
-        cost = self.report.step_cost(steps.pop())
+        if len(stretch.steps) != 1:
+            return "", stretch.apart
+        cost = self.report.step_cost(*stretch.steps)
         return cost.kind, cost.name
 
     def title(self, stretch: Segment) -> str:
@@ -155,10 +152,10 @@ class _Run:
             return "no tile waits for another" if cycles else "takes no time"
         if span is None or span.phase.busy is None:
             last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
-            ends = [f"IPU {ipu} after {end:,}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS])]
             most = (
                 f"for IPU {stretch.last}, longest with "
-                f"{label(self.report.step_cost(last.step).name, 40)}; done are {', '.join(ends)}"
+                f"{label(self.report.step_cost(last.step).name, 40)}; "
+                f"done are {stretch.told(' after ')}"
             )
         else:
             (who, many), ipu = slowest(span.phase.busy), span.part.ipu

@@ -106,9 +106,10 @@ def outline(x: float, y: float, width: float, height: float) -> Array:
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
-def _rim(
-    x: float, y: float, width: float, height: float, thick: float, role: str
+def rim(
+    x: float, y: float, width: float, height: float, thick: float, role: str = "ink"
 ) -> Iterator[Shape]:
+    """The same, as strokes."""
     points = outline(x, y, width, height).tolist()
     return (
         Stroke(((a, b), (c, d)), thick, role)
@@ -128,7 +129,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for ipu, box in places.heads.items() if board.block else ():
         yield Words(board.x, float(corners[box, 1]) - 6, f"IPU {ipu}")
     for x, y in corners.tolist():
-        yield from _rim(x, y, places.wide, board.high, 1, "line")
+        yield from rim(x, y, places.wide, board.high, 1, "line")
     for (x, y), tile in zip(corners.tolist(), board.tiles, strict=True):
         yield Words(
             x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft"
@@ -172,9 +173,9 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
             if wide < NARROW:
                 yield Stroke(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
             else:
-                yield from _rim(x, y, wide, high, width, "ink")
+                yield from rim(x, y, wide, high, width)
     x, y, wide, high = cells[board.focus].tolist()
-    yield from _rim(x - 2, y - 2, wide + 4, high + 4, 3, "ink")
+    yield from rim(x - 2, y - 2, wide + 4, high + 4, 3)
     digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
     words = [
         Words(x + w / 2, y + 11, short(t, w), 11, "middle", one)

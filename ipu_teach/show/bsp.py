@@ -34,6 +34,7 @@ from ipu_teach.show.report_facts import (
     checked,
     ipus_at_work,
     linked,
+    no_time,
     phase_cycles,
     run_of,
     slowest,
@@ -78,8 +79,6 @@ MOST_OF_ONE = 64  # of the messages of one tile, drawn where there are more
 SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
 BETWEEN = "An arrow from one IPU to another stands for all messages between them."
-NO_TIME = """show.bsp() was given a run that takes no modelled time.
-    next:  run a program that copies or computes."""
 
 
 @flagged
@@ -164,9 +163,7 @@ def _two(makers: list[_Maker]) -> Scene:
             if len(stretch.parts) == 1:
                 text = " ".join(maker.named(stretch.parts[0]))
             else:
-                note = ", ".join(
-                    f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_TOLD])
-                )
+                note = stretch.told()
             title, about = label(f"{name}: {text}", 60), {name: (say, values)}
             other = f"{maker.lane_name} {{i}}"
             stills.append(
@@ -188,7 +185,7 @@ def _two(makers: list[_Maker]) -> Scene:
         panels.notes += maker.by_tile.notes
         rows += [(name, *row) for row in maker.table(list(STATE))[1]]
     if not any(still.cycles for still in stills):
-        raise InvalidOptionError(NO_TIME)
+        raise no_time("bsp")
     first, second = (maker.report.total_cycles for maker in makers)
     part = abs(second - first) / first if first else 0.0
     change = (
@@ -250,7 +247,7 @@ class _Maker:
             if HOST in self.kinds:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
-            raise InvalidOptionError(NO_TIME)
+            raise no_time("bsp")
         frames = self._frames(of, panels)
         # It rests in the phase that computes longest, or at the end of the longest stretch.
         lasts = [
@@ -369,7 +366,7 @@ class _Maker:
             channel = (kept, values["busy"], WAIT)
             if self.is_sorted:
                 lane = f"lane {{i}} of the sorted tiles: {kind}{told}"
-                about["lanes"] = (lane, {"busy": self.in_lanes(done)})
+                about["lanes"] = (lane, {"busy": self.by_tile.of(done)})
         if phase.busy is not None:
             note = f"in IPU {stretch.last} " * apart + waited_for(phase, main.own)
         for span in (one for one in here if one.phase.exchange >= 0):
@@ -421,10 +418,6 @@ class _Maker:
 
     def _name(self, part: IPUStep) -> str:
         return label(self.report.step_cost(part.step).name, 48)
-
-    def in_lanes(self, per_tile: Array) -> Array:
-        """int64[lanes]: of each tile, or of many the quantiles."""
-        return self.by_tile.of(per_tile)
 
     def _middle(self, ipu: int) -> int:
         """The cell in the middle of an IPU, from which its arrows go."""

@@ -14,7 +14,7 @@ from ipu_teach.cost import CostModel
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import expand
-from ipu_teach.show.scene import Origins
+from ipu_teach.show.scene import Origins, element
 from ipu_teach.types import Array
 
 HOST = -1  # in the place of a tile
@@ -40,8 +40,7 @@ class Names:
 
     def element(self, number: int, index: int) -> str:
         """An element of a variable by its name: u[3, 4]."""
-        name, shape = list(self._numbers)[number]
-        return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
+        return element(*list(self._numbers)[number], index)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail
+from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail, rim
 from ipu_teach.show.measures import (
     BAR,
     MOST_RECTANGLES,
@@ -269,14 +269,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
     if folded:  # the sender has a frame, who hears it a dot
-        corners = (
-            (x - half, y - half),
-            (x + half, y - half),
-            (x + half, y + half),
-            (x - half, y + half),
-            (x - half, y - half),
-        )
-        yield from (Stroke((a, b), 1.5) for a, b in zip(corners, corners[1:], strict=False))
+        yield from rim(x - half, y - half, 2 * half, 2 * half, 1.5)
         dot = cells.side * 0.15
         yield from (
             Stroke(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True)

@@ -27,8 +27,8 @@ def paired(scene: Scene) -> Scene:
     marks = (whole, replace(whole, name=tapes[1].name, heading="", named=5.0))
     names, drawings, stills = [tape.name for tape in tapes], list(scene.drawings), list[Still]()
     for still in scene.stills:
-        (name, (number, *_)) = next(iter(still.lanes.items()))
-        which = names.index(next(iter(still.lanes)))
+        ((name, (number, *_)),) = still.lanes.items()
+        which = names.index(name)
         drawings[number] = _every_other(scene.drawings[number], which, lanes)
         say, values = still.about[name]
         told = (

@@ -38,6 +38,12 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
     return report
 
 
+def no_time(call: str) -> InvalidOptionError:
+    """That a run takes no time, of which a view shows nothing else."""
+    return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
+        next:  run a program that copies or computes.""")
+
+
 def linked(
     scene: Scene,
     report: Report,

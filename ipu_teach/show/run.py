@@ -22,6 +22,7 @@ from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST as BY_HOST, Track as Recorded
 from ipu_teach.show import palette
 from ipu_teach.show.board import FOOT, Places, value
+from ipu_teach.show.content import said
 from ipu_teach.show.measures import GUTTER, HEAD, LINE, ROW
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
@@ -416,11 +417,8 @@ class _Maker:
         for own, track in zip(self.own, self.tracks, strict=True):
 
             def of(values: Array, written: Array, track: Recorded = track) -> Array:
-                said = [
-                    str(v) if w else "?"
-                    for v, w in zip(track.readable(values), written.tolist(), strict=True)
-                ]
-                return np.array([texts.setdefault(text, len(texts)) for text in said], np.int64)
+                numbers = [texts.setdefault(t, len(texts)) for t in said(track, values, written)]
+                return np.array(numbers, np.int64)
 
             cell = np.full(len(track.address), -1)
             cell[own] = base + np.arange(len(own))
@@ -474,12 +472,10 @@ class _Maker:
     def _notes(self, whole: int) -> tuple[str, ...]:
         notes = [
             "Values are those of the run, cycles are modelled. Each beat plays equally long; the "
-            "strip below is to scale."
-        ]
-        notes.append(
+            "strip below is to scale.",
             "A message is under way until its receiver has all that it waits for; the order of "
-            "messages is not modelled."
-        )
+            "messages is not modelled.",
+        ]
         ran = (
             len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
         )

@@ -376,12 +376,7 @@ class Board(Box):
 
     def element(self, name: int, index: int) -> str:
         """An element by its name: u[3, 4]."""
-        place = (
-            ", ".join(f"{i}" for i in np.unravel_index(index, self.shapes[name]))
-            if self.shapes[name]
-            else ""
-        )
-        return f"{self.names[name]}[{place}]" if place else self.names[name]
+        return element(self.names[name], self.shapes[name], index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -619,6 +614,11 @@ def label(text: object, longest: int = LONGEST_LABEL) -> str:
     if need be."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def element(name: str, shape: tuple[int, ...], index: int) -> str:
+    """An element of a variable by its name: u[3, 4]."""
+    return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
 
 def means(values: Array, count: int) -> Array:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_teach.cost.phases import Phase
+from ipu_teach.errors import counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.palette import STATE, STATES
@@ -21,6 +22,7 @@ from ipu_teach.show.scene import Bar, Drawing, number, quantiles
 from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
+MOST_TOLD = 16  # IPUs, in words
 MOST_ENDS = 8  # IPUs with their number beside their lanes
 
 
@@ -52,6 +54,21 @@ class Segment:
     def last(self) -> int:
         """The IPU that the others wait for: of several the lowest."""
         return self.ends.index(self.cycles)
+
+    @property
+    def steps(self) -> set[int]:
+        """Those of which its parts are."""
+        return {part.step for part in self.parts}
+
+    @property
+    def apart(self) -> str:
+        """What it is, of several steps."""
+        return f"{counted(len(self.steps), 'step')}, each IPU by itself"
+
+    def told(self, after: str = " ") -> str:
+        """When each IPU is done, of many the first."""
+        ends = enumerate(self.ends[:MOST_TOLD])
+        return ", ".join(f"IPU {ipu}{after}{end:,}" for ipu, end in ends)
 
     def lasts(self, part: IPUStep) -> bool:
         """Whether a part of it is done by the last, or by all."""

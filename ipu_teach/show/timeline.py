@@ -32,6 +32,7 @@ from ipu_teach.show.report_facts import (
     checked,
     ipus_at_work,
     linked,
+    no_time,
     numbered,
     phase_cycles,
     run_of,
@@ -159,8 +160,7 @@ class _Maker:
     def scene(self, alone: bool = True) -> Scene:
         cycles = np.array([stretch.cycles for stretch in self.stretches])
         if not cycles[self.which].any():
-            raise InvalidOptionError("""show.timeline() was given a run that takes no modelled time.
-                next:  run a program that copies or computes.""")
+            raise no_time("timeline")
         texts: dict[str, int] = {}
         stills = tuple(self._still(place, texts) for place in range(len(self.stretches)))
         total = cycles[self.which]
@@ -335,12 +335,9 @@ class _Maker:
         note = "takes no time"
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
-            note = ", ".join(
-                f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS])
-            )
-            note = f"at work are {note}; the last is IPU {stretch.last}, longest with {name}"
-        steps = {part.step for part in stretch.parts}
-        return f"{counted(len(steps), 'step')}, each IPU by itself", note
+            last = f"the last is IPU {stretch.last}, longest with {name}"
+            note = f"at work are {stretch.told()}; {last}"
+        return stretch.apart, note
 
     def _heading(self) -> str:
         if not self.lanes.is_sorted:
