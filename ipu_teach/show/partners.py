@@ -29,7 +29,7 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
                 int(code),
                 np.stack((mark.x + column * side, mark.y + row * side, size, size), axis=1),
             )
-    right, bottom = mark.x + mark.width, mark.y + mark.height
+    right, bottom = mark.right, mark.bottom
     for bar, upright in zip(drawing.bars, (True, False), strict=True):
         length = np.broadcast_to(bar.length, mark.bins) / (drawing.span or 1) * MARGIN
         start, wide = np.arange(mark.bins) * side + 0.04 * side, np.full(mark.bins, 0.92 * side)
@@ -134,11 +134,5 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
             yield Words(edge, up, text, 11 if line else 12, anchor, "soft" if line else "ink")
     yield Words(x, y + 5, own, 14, "middle")
     if len(found) > len(shown):
-        yield Words(
-            mark.x + mark.width,
-            mark.y + mark.height + 12,
-            f"and {len(found) - len(shown):,} others",
-            12,
-            "end",
-            "soft",
-        )
+        more = f"and {len(found) - len(shown):,} others"
+        yield Words(mark.right, mark.bottom + 12, more, 12, "end", "soft")

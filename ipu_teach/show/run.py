@@ -524,8 +524,6 @@ class _Maker:
             numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True
         ):
             old, now[cell] = now[cell], numbers.texts[text]
-            element = board.element(int(self.named[cell]), int(self.index[cell]))
-            rows.append(
-                (f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}", element, old, now[cell])
-            )
+            ran, tile = f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}"
+            rows.append((ran, tile, board.said(cell), old, now[cell]))
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)

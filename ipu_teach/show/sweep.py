@@ -69,12 +69,8 @@ def sweep(
         if all(isinstance(key, Real) for key in keys):
             keys.sort()
         runs = [
-            (
-                label(key, 24),
-                label(f"{parameter} = {key}" if parameter else key, 40),
-                _checked(found[key]),
-            )
-            for key in keys
+            (label(key, 24), label(f"{parameter} = {key}" if parameter else key, 40), _checked(run))
+            for key, run in ((key, found[key]) for key in keys)
         ]
     else:
         raise InvalidOptionError(f"""show.sweep() was given {shown(found)}, which is no sweep.

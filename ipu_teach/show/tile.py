@@ -125,16 +125,8 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     for (number, group, row_, spent), worker, start in zip(
         shared, *(part.tolist() for part in shared_out(known, workers)), strict=True
     ):
-        held.append(
-            Held(
-                number,
-                group,
-                row_,
-                workers * spent if spent > 0 else spent,
-                worker,
-                before + workers * start,
-            )
-        )
+        cycles, begin = workers * spent if spent > 0 else spent, before + workers * start
+        held.append(Held(number, group, row_, cycles, worker, begin))
         end = max(end, held[-1].start + max(0, held[-1].cycles))
     for one in found:
         if one[1].table.codelet.context != "worker":
@@ -189,16 +181,8 @@ def _scene(
         for one in held:
             spent = f"{one.cycles:,}" if one.cycles >= 0 else "no estimate"
             who = f"{one.worker}" if one.worker >= 0 else "all"
-            table.append(
-                (
-                    name,
-                    who,
-                    f"{one.number}",
-                    one.group.table.codelet.__name__,
-                    f"{one.start:,}",
-                    spent,
-                )
-            )
+            codelet = one.group.table.codelet.__name__
+            table.append((name, who, f"{one.number}", codelet, f"{one.start:,}", spent))
     rows, heading = _code(model, used, every), f"its memory: {bytes_:,} of {limit:,} bytes"
     labels = tuple(f"worker {i}" for i in range(workers))
     lanes_ = Lanes("workers", "its workers, in turn", count=workers, labels=labels)
@@ -293,13 +277,8 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     rest by category."""
     memory, held = report.memory, list(report.memory.at_fullest(tile).items())
     blocks = [(name, palette.VARIABLES, size) for name, size in held[:MOST_BLOCKS]]
-    blocks.append(
-        (
-            f"{len(held) - MOST_BLOCKS} more",
-            palette.VARIABLES,
-            sum(size for _, size in held[MOST_BLOCKS:]),
-        )
-    )
+    rest = sum(size for _, size in held[MOST_BLOCKS:])
+    blocks.append((f"{len(held) - MOST_BLOCKS} more", palette.VARIABLES, rest))
     others = {
         c: size
         for c, size in memory.by_category(tile).items()

@@ -388,15 +388,6 @@ class _Maker:
         for step, times in self.runs.items():
             cost = report.step_cost(step)
             names = ", ".join(dict.fromkeys(name for name, _ in sources(report, step)))
-            name = label(cost.name, 48)
-            rows.append(
-                (
-                    cost.kind,
-                    name,
-                    f"{times:,}",
-                    number(cost.cycles),
-                    number(times * cost.cycles),
-                    names,
-                )
-            )
+            cycles = number(cost.cycles), number(times * cost.cycles)
+            rows.append((cost.kind, label(cost.name, 48), f"{times:,}", *cycles, names))
         return ("kind", "name", "runs", "cycles of one", "cycles of all", "codelets"), tuple(rows)
