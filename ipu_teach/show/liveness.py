@@ -146,7 +146,7 @@ class _Run:
         size = np.bincount(memory.variable, memory.size, live.shape[1]).astype(np.int64)
         size[~live.any(axis=0)] = 0
         order = [i for i in np.argsort(-size, kind="stable")[:width].tolist() if size[i]]
-        return [(label(memory.names[i], 20), int(size[i]), _runs(live[:, i])) for i in order]
+        return [(label(memory.names[i], 20), int(size[i]), runs_of(live[:, i])) for i in order]
 
     def listed(self, each: int, count: int) -> tuple[object, dict[int, list[int]], object]:
         """([name, bytes, the places from .. up to which it is live] of the largest variables and of
@@ -176,7 +176,8 @@ class _Run:
         return rows, less, pack(buffers)
 
 
-def _runs(flags: Array) -> list[tuple[int, int]]:
+def runs_of(flags: Array) -> list[tuple[int, int]]:
+    """(first, the one after the last) of each run of what is true."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 

@@ -72,13 +72,9 @@ EXTRA.timeline = (kit) => {
   }
   // The frame of a run in which a cycle lies.
   function frameOf(cycle, run) {
-    let [low, high] = runs[run];
-    const most = high - 1, start = zero(run);
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (begin[middle + 1] - start <= cycle) low = middle + 1; else high = middle;
-    }
-    return Math.min(low, most);
+    const [first, end] = runs[run], start = zero(run);
+    const after = begin.findIndex((b, f) => f > first && b - start > cycle);
+    return after < 0 ? end - 1 : Math.min(after, end) - 1;
   }
 
   const draw = {
