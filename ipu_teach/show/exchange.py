@@ -311,8 +311,7 @@ def _table(every: list[Exchange]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
         for source, size, to in zip(
             one.transfers.source, one.transfers.size, one.transfers.receivers, strict=True
         ):
-            heard = (
-                f"{to[0]}" if len(to) == 1 else f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
-            )
+            several = f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
+            heard = several if len(to) > 1 else f"{to[0]}"
             rows.append((one.name, f"{one.runs:,}", name, f"{source}", heard, f"{size:,}"))
     return ("exchange", "runs", "pattern", "sender", "receivers", "bytes"), tuple(rows)

@@ -302,12 +302,8 @@ def _lane_bars(
         COMING if reports == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
     )
     for number in range(max(len(parts) for _, _, parts, _ in lanes)):
-        start = np.array(
-            [parts[number][0] if number < len(parts) else 0 for _, _, parts, _ in lanes]
-        )
-        stop = np.array(
-            [parts[number][1] if number < len(parts) else 0 for _, _, parts, _ in lanes]
-        )
+        ends = [parts[number] if number < len(parts) else (0, 0) for _, _, parts, _ in lanes]
+        start, stop = np.array(ends).T
         found.append(Bar(code, start, stop - start, 0))
     return tuple(found)
 

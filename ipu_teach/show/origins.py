@@ -159,13 +159,8 @@ class Elements:
         origins = _origins(
             how, False, *(np.concatenate(column) for column in zip(*made, strict=True))
         )
-        return Step(
-            np.unique(np.concatenate(reads)),
-            _cells(origins),
-            origins,
-            _crossing(comes),
-            _crossing(goes),
-        )
+        touched = np.unique(np.concatenate(reads)), _cells(origins)
+        return Step(*touched, origins, _crossing(comes), _crossing(goes))
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
         made, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
@@ -183,9 +178,8 @@ class Elements:
         origins = _origins(
             how, True, *(np.concatenate(column) for column in zip(*made, strict=True))
         )
-        return Step(
-            np.unique(np.concatenate(reads)), _cells(origins), origins, _crossing(comes), {}, True
-        )
+        touched = np.unique(np.concatenate(reads)), _cells(origins)
+        return Step(*touched, origins, _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
         """What comes from the host, or goes there."""
@@ -193,27 +187,14 @@ class Elements:
         which, cell = self.within(here, here + 1)
         away = np.full(len(cell), HOST)
         if not into:
-            return Step(
-                np.unique(cell),
-                NONE,
-                (),
-                {},
-                _crossing([(self.tile[cell], away, cell)]),
-                by_host=True,
-            )
+            goes = _crossing([(self.tile[cell], away, cell)])
+            return Step(np.unique(cell), NONE, (), {}, goes, by_host=True)
         number = np.full(len(cell), self.names(name))
         origins = _origins(
             f"element {{index}} of {noun} {{name}}", False, cell, number, which, away
         )
-        return Step(
-            NONE,
-            np.unique(cell),
-            origins,
-            _crossing([(away, self.tile[cell], cell)]),
-            {},
-            True,
-            True,
-        )
+        comes = _crossing([(away, self.tile[cell], cell)])
+        return Step(NONE, np.unique(cell), origins, comes, {}, True, True)
 
 
 def _origins(

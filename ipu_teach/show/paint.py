@@ -131,8 +131,8 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
             part = codes[first : first + mark.block]
             pixels = np.full((rows, mark.columns), -1)
             pixels.flat[: len(part)] = part
-            x, y = map(float, mark.place(np.array(first)))
-            yield Raster(x, y, mark.columns * mark.side, rows * mark.side, pixels)
+            left, top = map(float, mark.place(np.array(first)))
+            yield Raster(left, top, mark.columns * mark.side, rows * mark.side, pixels)
         return
     x, y = mark.place(np.arange(mark.count))
     for code in np.unique(codes):

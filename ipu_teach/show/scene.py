@@ -394,8 +394,11 @@ class Board(Box):
 
     def said(self, cell: int) -> str:
         """The element in a cell by its name: u[3, 4]."""
-        name = int(self.named[cell])
-        return element(self.names[name], self.shapes[name], int(self.index[cell]))
+        return self.element(int(self.named[cell]), int(self.index[cell]))
+
+    def element(self, name: int, index: int) -> str:
+        """An element of one of the variables."""
+        return element(self.names[name], self.shapes[name], index)
 
 
 class Detail(Aside):

@@ -113,12 +113,7 @@ EXTRA.board = (kit) => {
     }
     return [[], 0, frame];
   }
-  const line = (x, y, u, v) => {
-    pen.beginPath();
-    pen.moveTo(x, y);
-    pen.lineTo(u, v);
-    pen.stroke();
-  };
+  const line = (x, y, u, v) => arrow(pen, [x, y], [x, y], [u, v], pen.lineWidth, false);
 
   const draw = {
     board(mark, s, progress, frame) {

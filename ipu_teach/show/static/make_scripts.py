@@ -95,14 +95,8 @@ def measures_js() -> str:
         for ink in (palette.LIGHT, palette.DARK)
     )
     lines += ["const INKS = [", *(f"  {{ {ink} }}," for ink in inks), "];"]
-    return "\n".join(
-        [
-            "// Written by make_scripts.py: the numbers of measures.py, and the inks of "
-            "palette.py.",
-            *lines,
-            "",
-        ]
-    )
+    head = "// Written by make_scripts.py: the numbers of measures.py, and the inks of palette.py."
+    return "\n".join([head, *lines, ""])
 
 
 def scripts() -> dict[str, str]:

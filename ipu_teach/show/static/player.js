@@ -182,12 +182,8 @@ function live(root, scene) {
     p.fillRect(0, 0, 6, 6);
     p.strokeStyle = "rgba(0,0,0,.35)";
     p.lineWidth = scene.codes[code][4] === "." ? 2 : 1;
-    for (const [a, b, c, d] of PATTERNS[scene.codes[code][4]] || []) {
-      p.beginPath();
-      p.moveTo(a, b);
-      p.lineTo(c, d);
-      p.stroke();
-    }
+    for (const [a, b, c, d] of PATTERNS[scene.codes[code][4]] || [])
+      arrow(p, [a, b], [a, b], [c, d], p.lineWidth, false);
   }
   function text(p, string, x, y, size, align, colour, ground) {
     p.font = `${size}px system-ui, sans-serif`;
