@@ -113,7 +113,7 @@ EXTRA.board = (kit) => {
     }
     return [[], 0, frame];
   }
-  const line = (x, y, u, v) => arrow(pen, [x, y], [x, y], [u, v], pen.lineWidth, false);
+  const line = (x, y, u, v) => straight(pen, [x, y], [u, v], pen.lineWidth);
 
   const draw = {
     board(mark, s, progress, frame) {

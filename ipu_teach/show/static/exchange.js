@@ -22,7 +22,6 @@ EXTRA.exchange = (kit) => {
       if (sent(i) + received(i) > sent(best) + received(best)) best = i;
     return best;
   }
-  const line = (start, end, thick) => arrow(pen, start, start, end, thick, false);
 
   const draw = {
     matrix(mark, s) {
@@ -49,7 +48,7 @@ EXTRA.exchange = (kit) => {
       pen.strokeStyle = kit.ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
-      line([mark.x, mark.y], [right, bottom], 1);
+      straight(pen, [mark.x, mark.y], [right, bottom], 1);
       const block = side * ipu, crossed = new Set();
       for (let i = 0; i < mark.count && ipu; i++) {
         const to = ipuOf(row(i)), from = ipuOf(column(i));
@@ -104,7 +103,7 @@ EXTRA.exchange = (kit) => {
         const across = near[0] - far[0], down = near[1] - far[1], both = received && sent ? 4 : 0;
         if (ipu && ipuOf(which) !== ipuOf(middle)) {
           pen.strokeStyle = kit.colours[link];
-          line(far, near, LINK);
+          straight(pen, far, near, LINK);
         }
         pen.strokeStyle = pen.fillStyle = ink;
         for (const [size, inward, shift] of [[received, true, both], [sent, false, -both]]) {

@@ -17,12 +17,13 @@ function headed(kit, mark, right) {
     ink.soft);
 }
 
-// A curve with a tip, or without one.
+// A line with a bend and a tip, or without them.
+const straight = (pen, start, end, thick) => arrow(pen, start, start, end, thick, false);
 function arrow(pen, start, bend, end, thick, tip = true) {
   pen.lineWidth = thick;
   pen.beginPath();
   pen.moveTo(...start);
-  pen.quadraticCurveTo(...bend, ...end);
+  if (bend === start) pen.lineTo(...end); else pen.quadraticCurveTo(...bend, ...end);
   pen.stroke();
   if (!tip) return;
   const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;

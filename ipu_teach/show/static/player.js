@@ -183,7 +183,7 @@ function live(root, scene) {
     p.strokeStyle = "rgba(0,0,0,.35)";
     p.lineWidth = scene.codes[code][4] === "." ? 2 : 1;
     for (const [a, b, c, d] of PATTERNS[scene.codes[code][4]] || [])
-      arrow(p, [a, b], [a, b], [c, d], p.lineWidth, false);
+      straight(p, [a, b], [c, d], p.lineWidth);
   }
   function text(p, string, x, y, size, align, colour, ground) {
     p.font = `${size}px system-ui, sans-serif`;
