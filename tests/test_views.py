@@ -655,6 +655,7 @@ def test_scripts_lose_comments_and_spaces_and_no_text() -> None:
             "s.replace(/[/ ,] = (\\w+)/g,(_,w)=>w / 2 / c)",
         ),
         ("`one ,\n  two`\n+ ++ b", "`one ,\n  two`\n+ ++ b"),
+        ("a = { b: /^( |c)$/ , d: e + f + +g % h }", "a={b:/^( |c)$/,d:e+f + +g%h}"),
     ):
         assert module.squeezed(text) == short
 

@@ -15,28 +15,28 @@ from functools import partial
 
 import numpy as np
 
-from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on
 from ipu_teach.show import palette
-from ipu_teach.show.palette import STATE, STATES, Code
+from ipu_teach.show.palette import STATES, Code
 from ipu_teach.show.panels import Panels, grid
 from ipu_teach.show.report_facts import (
     At,
     because,
     checked,
     linked,
+    no_time,
     slowest,
-    sorted_lanes,
+    state_of,
+    tiles_of,
     titled,
 )
 from ipu_teach.show.scene import Lanes, Painted, Scene, Still, Tape, label, number
-from ipu_teach.show.segments import LanesOf, Segment, Span, segments, spans
+from ipu_teach.show.segments import LanesOf, Segment, Span, cuts, segments, spans
 from ipu_teach.show.stack import stack_places, stacks
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-WAIT = STATES.index(palette.WAIT)
 FIFTHS = tuple(
     Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, "")
     for i, fill in enumerate(palette.FILL[:5])
@@ -49,7 +49,6 @@ BARS = 240.0, 84.0  # width and height of the bins
 SAY_BIN = "{n} {n|tile is|tiles are} at work for {label} of the slowest tile's time."
 SAY_LANE = "Lane {i} of the sorted tiles: at work {work} modelled cycles."
 SAY_TAPE = "Lane {i} of the whole run; grey is the time in which its tiles wait."
-MOST_IPUS = 16  # in words
 SIDE = 110.0
 
 
@@ -70,8 +69,7 @@ def balance(
     if other is not None:
         runs.append(_Run(checked(other, "balance"), "second report"))
     if not all(run.cycles for run in runs):
-        raise InvalidOptionError("""show.balance() was given a run that takes no modelled time.
-            next:  run a program that copies or computes.""")
+        raise no_time("balance")
     scene_of = (
         partial(_scene, runs)
         if other
@@ -122,10 +120,9 @@ class _Run:
 
     def named(self, stretch: Segment) -> tuple[str, str]:
         """(kind, name) of what a stretch is."""
-        steps = {part.step for part in stretch.parts}
-        if len(steps) != 1:
-            return "", f"{counted(len(steps), 'step')}, each IPU by itself"
-        cost = self.report.step_cost(steps.pop())
+        if len(stretch.steps) != 1:
+            return "", stretch.apart
+        cost = self.report.step_cost(*stretch.steps)
         return cost.kind, cost.name
 
     def title(self, stretch: Segment) -> str:
@@ -155,10 +152,10 @@ class _Run:
             return "no tile waits for another" if cycles else "takes no time"
         if span is None or span.phase.busy is None:
             last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
-            ends = [f"IPU {ipu} after {end:,}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS])]
             most = (
                 f"for IPU {stretch.last}, longest with "
-                f"{label(self.report.step_cost(last.step).name, 40)}; done are {', '.join(ends)}"
+                f"{label(self.report.step_cost(last.step).name, 40)}; "
+                f"done are {stretch.told(' after ')}"
             )
         else:
             (who, many), ipu = slowest(span.phase.busy), span.part.ipu
@@ -212,19 +209,18 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             if which in of:
                 of[which] = len(stills)
                 stills.append(_still(run, one, name, lanes, len(stills)))
-                panels.drawings.append(lanes.drawing(report, one.stretch, STATE, WAIT))
+                panels.drawings.append(lanes.drawing(report, one.stretch))
                 lost.append(one.runs * one.mean)
         frames += [of[which] for which in shown]
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
-            f"{counted(run.tiles, 'tile')}{f' of {lanes.ipus} IPUs' * run.several}"
+            f"{tiles_of(report)}"
         )
         text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)
         tape = Tape(name, text, count=count, span=span, ends=lanes.ends)
         panels.put(tape, left=64, high=100)
         panels.below()
-        if count < run.tiles:
-            panels.notes.append(sorted_lanes(count, run.tiles, lanes.ipus))
+        panels.notes += lanes.notes
     heading = f"the {runs[0].group}, slowest first" + ", IPU by IPU" * runs[0].several
     ends = lanes_of[0].ends if len(set(ipus)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
@@ -279,8 +275,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
 def _shown(run: _Run, most: int, panels: Panels) -> list[int]:
     """The stretches that are shown, in order: those of the first `most` supersteps, at least
     one."""
-    steps = len(run.report.step_numbers)
-    edges = np.append(run.report.overlap.cuts if run.several else np.arange(steps), steps)
+    edges = np.append(cuts(run.report), len(run.report.step_numbers))
     count = max(1, int(np.searchsorted(edges, most, "right")) - 1)
     whose = f"Of the {run.name} the picture shows"
     panels.first(int(edges[: count + 1][-1]), run.report.num_steps, "supersteps", whose)
@@ -303,7 +298,7 @@ def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> 
     return Still(
         label(f"{where}{run.title(stretch)}", 60),
         run.told(one),
-        STATE[max(own, key=lambda p: p.cycles).kind] if own else 0,
+        state_of(own),
         cycles,
         True,
         {grid: (code, cycles or 1, len(STATES))},
@@ -329,9 +324,8 @@ def _sentence(runs: list[_Run]) -> str:
     for run in runs:
         worst = max(run.all, key=lambda one: one.runs * one.mean)
         head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
-        ipus = f" of {run.report.target.num_ipus} IPUs" * run.several
         said.append(
-            f"{head}{number(run.cycles)} modelled cycles on {counted(run.tiles, 'tile')}{ipus}: "
+            f"{head}{number(run.cycles)} modelled cycles on {tiles_of(run.report)}: "
             f"{100 * run.waiting:.1f} % of their time is waiting. Most is lost in "
             f"{label(run.title(worst.stretch), 48)}: {run.told(worst)}."
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Context
+from itertools import pairwise
 
 import numpy as np
 
@@ -85,10 +86,8 @@ class Places:
         """float[count, 4]: x, y, width and height of the cells."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
         pitch = self.pitch[self.board.row]
-        x, y = (
-            corner[:, 0] + 4 + self.board.place * pitch,
-            corner[:, 1] + HEAD + self.board.row * ROW,
-        )
+        x = corner[:, 0] + 4 + self.board.place * pitch
+        y = corner[:, 1] + HEAD + self.board.row * ROW
         return np.stack((x, y, np.maximum(pitch - 1, 0.5), np.full(len(x), CELL)), axis=1)
 
 
@@ -108,14 +107,12 @@ def outline(x: float, y: float, width: float, height: float) -> Array:
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
-def _rim(
-    x: float, y: float, width: float, height: float, thick: float, role: str
+def rim(
+    x: float, y: float, width: float, height: float, thick: float, role: str = "ink"
 ) -> Iterator[Shape]:
-    points = outline(x, y, width, height).tolist()
-    return (
-        Stroke(((a, b), (c, d)), thick, role)
-        for (a, b), (c, d) in zip(points, points[1:], strict=False)
-    )
+    """The same, as strokes."""
+    points = pairwise(outline(x, y, width, height).tolist())
+    return (Stroke(((a, b), (c, d)), thick, role) for (a, b), (c, d) in points)
 
 
 def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
@@ -130,7 +127,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for ipu, box in places.heads.items() if board.block else ():
         yield Words(board.x, float(corners[box, 1]) - 6, f"IPU {ipu}")
     for x, y in corners.tolist():
-        yield from _rim(x, y, places.wide, board.high, 1, "line")
+        yield from rim(x, y, places.wide, board.high, 1, "line")
     for (x, y), tile in zip(corners.tolist(), board.tiles, strict=True):
         yield Words(
             x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft"
@@ -151,22 +148,11 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
         for box in range(len(board.tiles)):
             here = cells[(board.box == box) & (board.row == row)]
             if len(here):
-                yield Outline(
-                    rim_code,
-                    outline(here[0, 0], here[0, 1], places.pitch[row] * len(here) - 1, CELL),
-                    False,
-                    1.5,
-                )
+                wide = places.pitch[row] * len(here) - 1
+                yield Outline(rim_code, outline(here[0, 0], here[0, 1], wide, CELL), False, 1.5)
                 if left := int(board.left[box, row]):
-                    more.append(
-                        Words(
-                            float(here[-1, 0] + places.pitch[row]) + 1,
-                            float(here[0, 1]) + 11,
-                            f"+{left:,}",
-                            11,
-                            ink="soft",
-                        )
-                    )
+                    x, y = float(here[-1, 0] + places.pitch[row]) + 1, float(here[0, 1]) + 11
+                    more.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
     yield from more
     reads, writes = still.touches.get(board.name, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
     for some, width in ((reads, 1.0), (writes, 2.5)):
@@ -174,9 +160,9 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
             if wide < NARROW:
                 yield Stroke(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
             else:
-                yield from _rim(x, y, wide, high, width, "ink")
+                yield from rim(x, y, wide, high, width)
     x, y, wide, high = cells[board.focus].tolist()
-    yield from _rim(x - 2, y - 2, wide + 4, high + 4, 3, "ink")
+    yield from rim(x - 2, y - 2, wide + 4, high + 4, 3)
     digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
     words = [
         Words(x + w / 2, y + 11, short(t, w), 11, "middle", one)
@@ -213,15 +199,9 @@ def paint_packets(
         yield from _arrows(places, messages)
         return
     cells = places.cells()
-    end = next(
-        (
-            f
-            for f in range(frame + 1, len(scene.frames))
-            if scene.stills[int(scene.frames[f])].first
-        ),
-        len(scene.frames),
-    )
-    before, after = (scene.numbers[board.name].at(f) for f in (frame, end - 1))
+    begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
+    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # of the same superstep
+    before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
     boxes: dict[int, list[tuple[float, float, float, float]]] = {}
     words = []
@@ -240,10 +220,8 @@ def paint_packets(
                 x, y = float(cells[cell, 0] + cells[cell, 2] / 2), float(cells[cell, 1] + CELL / 2)
             elif box >= 0:
                 fit = max(1, int((places.wide - 4) // 48))
-                x, y = (
-                    x + 4 + wide / 2 + 48 * (landed[box] % fit if ends else 0),
-                    y + board.high - 11,
-                )
+                x = x + 4 + wide / 2 + 48 * (landed[box] % fit if ends else 0)
+                y = y + board.high - 11
                 landed[box] += bool(ends)
             ends.append((x, y))
         part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
@@ -266,7 +244,7 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
     if len(pairs) > MOST_ARROWS:
         pairs = [pair for pair in pairs if pair[0]]
         words += f"; arrows: tile {board.tiles[focus]}"
-    yield Words(board.x + board.width, board.y - 8, words, anchor="end", ink="soft")
+    yield Words(board.right, board.y - 8, words, anchor="end", ink="soft")
     for own, source, to in pairs:
         (x, y), (u, v) = places.corner(source), places.corner(to)
         start = (x + places.wide * 0.3, y + board.high - 8)
@@ -277,7 +255,7 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
     """An arrow beside the boxes for each two IPUs between which something is under way."""
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
-    right = places.board.x + places.board.width
+    right = places.board.right
     for link in links:
         a, b = (places.corner(box)[1] for box in (link.source, int(link.receivers[0])))
         a, b = a + places.board.high / 2 + 8, b + places.board.high / 2 - 8
@@ -302,23 +280,16 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     shown = here if len(here) <= fit else here[: fit - 1]
     for line, cell in enumerate(shown):
         y = mark.y + 12 + LINE * line
-        yield Words(
-            mark.x, y, board.element(int(board.named[cell]), int(board.index[cell])), 12, ink="soft"
-        )
-        right = mark.x + mark.width
+        yield Words(mark.x, y, board.said(cell), 12, ink="soft")
+        right = mark.right
         yield Words(right, y, short(now[cell], 60), 12, "end")
         if now[cell] != before[cell] and frame:
             old = short(before[cell], 60)
             yield Words(right - 70, y, old, 12, "end", "soft")
             yield Stroke(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
     if len(shown) < len(here):
-        yield Words(
-            mark.x,
-            mark.y + 12 + LINE * len(shown),
-            f"and {len(here) - len(shown):,} more",
-            12,
-            ink="soft",
-        )
+        more = f"and {len(here) - len(shown):,} more"
+        yield Words(mark.x, mark.y + 12 + LINE * len(shown), more, 12, ink="soft")
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
@@ -326,36 +297,22 @@ def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     numbers, cell = scene.numbers[board.name], board.focus
-    name = board.element(int(board.named[cell]), int(board.index[cell]))
     at = numbers.cell == cell
     texts = [numbers.texts[i] for i in (int(numbers.first[cell]), *numbers.value[at].tolist())]
     values = np.array([value(text) for text in texts])
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     changes = f"{int(at.sum()):,} change{'' if at.sum() == 1 else 's'}"
-    yield Words(
-        mark.x,
-        mark.y - 8,
-        f"{name} on tile {board.tiles[int(board.box[cell])]} over the run: {changes}",
-        ink="soft",
-    )
+    where = f"{board.said(cell)} on tile {board.tiles[int(board.box[cell])]}"
+    yield Words(mark.x, mark.y - 8, f"{where} over the run: {changes}", ink="soft")
     if len(finite):
-        yield Words(
-            mark.x + mark.width,
-            mark.y - 8,
-            f"{short(str(low), 60)} to {short(str(high), 60)}",
-            anchor="end",
-            ink="soft",
-        )
+        ends = f"{short(str(low), 60)} to {short(str(high), 60)}"
+        yield Words(mark.right, mark.y - 8, ends, anchor="end", ink="soft")
     x = mark.x + mark.width * np.append(0.0, edges[numbers.frame[at]])
     y = mark.y + mark.height * (1 - (values - low) / ((high - low) or 1))
-    for i, (left, right) in enumerate(
-        zip(x.tolist(), (*x[1:].tolist(), mark.x + mark.width), strict=True)
-    ):
+    for i, (left, right) in enumerate(pairwise((*x.tolist(), mark.right))):
         if np.isfinite(values[i]):
             yield Stroke(((left, float(y[i])), (right, float(y[i]))), 1.5)
         if i:
-            yield Stroke(((left, mark.y + mark.height), (left, mark.y + mark.height + 5)), 1.5)
-    yield Stroke(
-        ((mark.x, mark.y + mark.height), (mark.x + mark.width, mark.y + mark.height)), 1, "line"
-    )
+            yield Stroke(((left, mark.bottom), (left, mark.bottom + 5)), 1.5)
+    yield Stroke(((mark.x, mark.bottom), (mark.right, mark.bottom)), 1, "line")

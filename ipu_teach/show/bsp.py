@@ -23,7 +23,6 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
-from ipu_teach.show import palette
 from ipu_teach.show.content import report_of, with_content
 from ipu_teach.show.measures import MOST_SPOKES, SMALLEST_LABEL
 from ipu_teach.show.pairs import paired as in_pairs
@@ -35,8 +34,11 @@ from ipu_teach.show.report_facts import (
     checked,
     ipus_at_work,
     linked,
+    no_time,
+    phase_cycles,
+    run_of,
     slowest,
-    sorted_lanes,
+    state_of,
     titled,
     waited_for,
 )
@@ -53,11 +55,19 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.segments import IPUStep, LanesOf, Segment, Span, parts, segments, spans
+from ipu_teach.show.segments import (
+    WAIT,
+    IPUStep,
+    LanesOf,
+    Segment,
+    Span,
+    cuts,
+    parts,
+    segments,
+    spans,
+)
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
-
-WAIT = STATES.index(palette.WAIT)
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
@@ -69,8 +79,6 @@ MOST_OF_ONE = 64  # of the messages of one tile, drawn where there are more
 SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
 BETWEEN = "An arrow from one IPU to another stands for all messages between them."
-NO_TIME = """show.bsp() was given a run that takes no modelled time.
-    next:  run a program that copies or computes."""
 
 
 @flagged
@@ -143,28 +151,25 @@ def _two(makers: list[_Maker]) -> Scene:
         found, which_stretch = segments(report, run)
         for stretch in found:
             phases = [span.phase for span in spans(report, stretch)]
-            busy = [p.busy for p in phases if p.kind == COMPUTE and p.busy is not None]
-            values = {"busy": maker.in_lanes(np.sum(busy, axis=0))} if busy else {}
+            busy = maker.by_tile.spent(phases, COMPUTE)
+            values = {} if busy is None else {"busy": busy}
             group = "superstep" if len(stretch.parts) == 1 else "stretch"
             say = f"{maker.lane_name} {{i}} of the {name}" + (
-                f": {{busy}} modelled cycles of compute in this {group}" * bool(busy)
+                f": {{busy}} modelled cycles of compute in this {group}" * bool(values)
             )
-            note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
-            code = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+            note, code = phase_cycles(phases), state_of(phases)
             lanes = {name: (len(panels.drawings), 0.0, stretch.cycles)}
             text = f"{counted(len(stretch.parts), 'part')}, each IPU by itself"
             if len(stretch.parts) == 1:
                 text = " ".join(maker.named(stretch.parts[0]))
             else:
-                note = ", ".join(
-                    f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_TOLD])
-                )
+                note = stretch.told()
             title, about = label(f"{name}: {text}", 60), {name: (say, values)}
             other = f"{maker.lane_name} {{i}}"
             stills.append(
                 Still(title, note, code, stretch.cycles, True, lanes=lanes, about=about, say=other)
             )
-            panels.drawings.append(maker.by_tile.drawing(report, stretch, STATE, WAIT))
+            panels.drawings.append(maker.by_tile.drawing(report, stretch))
         frames += (first_still + which_stretch).tolist()
         panels.first(run, report.num_steps, "supersteps", f"Of the {name} the picture shows")
         heading = (
@@ -177,13 +182,10 @@ def _two(makers: list[_Maker]) -> Scene:
         panels.below()
         tape = Tape(name, heading, count=maker.lanes, labels=labels, span=span, ends=ends)
         panels.put(tape, left=64, high=high)
-        if maker.is_sorted:
-            panels.notes.append(
-                sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus)
-            )
+        panels.notes += maker.by_tile.notes
         rows += [(name, *row) for row in maker.table(list(STATE))[1]]
     if not any(still.cycles for still in stills):
-        raise InvalidOptionError(NO_TIME)
+        raise no_time("bsp")
     first, second = (maker.report.total_cycles for maker in makers)
     part = abs(second - first) / first if first else 0.0
     change = (
@@ -241,11 +243,11 @@ class _Maker:
             made = self._stills(stretch, len(panels.drawings))
             of.append(range(len(stills), len(stills) + len(made)))
             stills += made
-            panels.drawings.append(self.by_tile.drawing(self.report, stretch, STATE, WAIT))
+            panels.drawings.append(self.by_tile.drawing(self.report, stretch))
             if HOST in self.kinds:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
-            raise InvalidOptionError(NO_TIME)
+            raise no_time("bsp")
         frames = self._frames(of, panels)
         # It rests in the phase that computes longest, or at the end of the longest stretch.
         lasts = [
@@ -266,20 +268,15 @@ class _Maker:
                 f"A cell stands for up to {self.each} tiles: their longest time, and the sum of "
                 "their bytes."
             )
-        if self.is_sorted:
-            panels.notes.append(
-                sorted_lanes(self.lanes, self.report.target.num_tiles, self.report.target.num_ipus)
-            )
+        panels.notes += self.by_tile.notes
         if self.several and any(still.flows for still in stills):
             panels.notes.append(BETWEEN)
         panels.notes.append(
             "Each phase plays equally long, and lanes fill the width in each "
             f"{self.group}; the strip below is to scale."
         )
-        steps, tiles = (
-            counted(self.report.num_steps, "superstep"),
-            counted(self.report.target.num_tiles, "tile"),
-        )
+        steps = counted(self.report.num_steps, "superstep")
+        tiles = counted(self.report.target.num_tiles, "tile")
         return panels.scene(
             "bsp",
             titled(self.report, f"{steps} on {tiles}"),
@@ -297,12 +294,10 @@ class _Maker:
         """The still of every phase of the run, in order, up to the last stretch that is shown
         whole."""
         frames: list[int] = []
-        report, count = self.report, len(self.which)
-        starts = report.overlap.cuts if self.several else range(count)
-        shown = len(report.step_numbers[:MOST_FRAMES])
+        report, shown = self.report, len(self.report.step_numbers[:MOST_FRAMES])
         for place, which in enumerate(self.which.tolist()):
             if len(frames) + len(of[which]) > MOST_FRAMES:
-                shown = int(starts[place])
+                shown = int(cuts(report)[place])
                 break
             frames += of[which]
         panels.first(shown, report.num_steps, "supersteps")
@@ -315,10 +310,8 @@ class _Maker:
 
     def _put(self, panels: Panels) -> None:
         """The tiles, what flies between them, their lanes and the strip."""
-        cells, heading = (
-            np.arange(self.count),
-            f"the {self.group}, slowest first" + ", IPU by IPU" * self.several,
-        )
+        cells = np.arange(self.count)
+        heading = f"the {self.group}, slowest first" + ", IPU by IPU" * self.several
         panels.put(replace(self.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
         if self.is_sorted:
@@ -373,7 +366,7 @@ class _Maker:
             channel = (kept, values["busy"], WAIT)
             if self.is_sorted:
                 lane = f"lane {{i}} of the sorted tiles: {kind}{told}"
-                about["lanes"] = (lane, {"busy": self.in_lanes(done)})
+                about["lanes"] = (lane, {"busy": self.by_tile.of(done)})
         if phase.busy is not None:
             note = f"in IPU {stretch.last} " * apart + waited_for(phase, main.own)
         for span in (one for one in here if one.phase.exchange >= 0):
@@ -425,10 +418,6 @@ class _Maker:
 
     def _name(self, part: IPUStep) -> str:
         return label(self.report.step_cost(part.step).name, 48)
-
-    def in_lanes(self, per_tile: Array) -> Array:
-        """int64[lanes]: of each tile, or of many the quantiles."""
-        return self.by_tile.of(per_tile)
 
     def _middle(self, ipu: int) -> int:
         """The cell in the middle of an IPU, from which its arrows go."""
@@ -490,13 +479,9 @@ class _Maker:
     def sentence(self) -> str:
         """What the run takes, phase by phase, and the tile that is waited for longest."""
         report = self.report
-        total, target = report.total_cycles, report.target
+        total = report.total_cycles
         if self.several:
-            return (
-                f"A run of {counted(report.num_steps, 'superstep')} on "
-                f"{counted(target.num_tiles, 'tile')} of {target.num_ipus} IPUs, {number(total)} "
-                f"modelled cycles. {ipus_at_work(report)}"
-            )
+            return f"{run_of(report)}. {ipus_at_work(report)}"
         spent: dict[str, float] = {}
         for _, times, own in self.ran:
             for phase in own:
@@ -507,11 +492,7 @@ class _Maker:
         if found:
             phase, part = max(found, key=lambda one: one[0].cycles)
             worst = f" The longest that computes is {self.named(part)[1]}: {waited_for(phase)}."
-        return (
-            f"A run of {counted(report.num_steps, 'superstep')} on "
-            f"{counted(target.num_tiles, 'tile')}, {number(total)} modelled cycles: "
-            f"{shares}.{worst}"
-        )
+        return f"{run_of(report)}: {shares}.{worst}"
 
     def table(self, kinds: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """Every step, with its cycles in phases of these kinds."""

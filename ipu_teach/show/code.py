@@ -34,10 +34,8 @@ from ipu_teach.target import BY_HAND, COMPILED, Target
 from ipu_teach.types import Array
 
 LINE, WORST = COMPUTE.lettered("L", "line"), CHOSEN.lettered("M", "line that takes most")
-START, PART = (
-    HUES[2].lettered("S", "start of vertices"),
-    HUES[6].lettered("P", "part of a line, or the whole"),
-)
+START = HUES[2].lettered("S", "start of vertices")
+PART = HUES[6].lettered("P", "part of a line, or the whole")
 CODES = (LINE, WORST, START, PART)
 # What the cycles of a line go to.
 NAMED = {
@@ -111,21 +109,15 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     start, lines = _priced(ran, target)
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
-    rest, runs = (
-        total - start - sum(cycles for *_, cycles in lines),
-        sum(times * len(c) for times, _, c in ran),
-    )
-    head, columns = (
-        f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles",
-        COLUMNS,
-    )
+    rest = total - start - sum(cycles for *_, cycles in lines)
+    runs = sum(times * len(c) for times, _, c in ran)
+    head = f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles"
+    columns = COLUMNS
     others, whole = None, list[float | None]()
     if lines and not of_library(chosen):
         other = OTHER[target.codelet_prices]
-        others, columns = (
-            _priced(ran, replace(target, codelet_prices=other)),
-            ("times", target.codelet_prices, other, "share"),
-        )
+        others = _priced(ran, replace(target, codelet_prices=other))
+        columns = ("times", target.codelet_prices, other, "share")
         whole = [None if rest else others[0] + sum(cycles for *_, cycles in others[1])]
         head += f" {target.codelet_prices}" + (
             "" if whole[0] is None else f", {number(whole[0])} {other}"
@@ -150,12 +142,10 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
 def _priced(ran: GroupsRun, target: Target) -> tuple[int, LineCosts]:
     """(cycles of the start of those vertices that were counted line by line, their lines
     together)."""
-    start, times_of, cycles_of, parts = (
-        0,
-        Counter[Statement](),
-        Counter[Statement](),
-        defaultdict[Statement, Counter[str]](Counter),
-    )
+    start = 0
+    times_of = Counter[Statement]()
+    cycles_of = Counter[Statement]()
+    parts = defaultdict[Statement, Counter[str]](Counter)
     for times, group, _ in ran:
         free = group.rows[group.table.estimates[group.rows] < 0]
         lines = line_cycles(group, int(free[0]), target) if len(free) else LineCosts()
@@ -269,10 +259,8 @@ def line_rows(
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
     """The rows as a mark, all unfolded."""
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
-    inner, share = (
-        np.append(np.diff(depth) > 0, False).astype(np.int64),
-        np.round(1000 * np.array(shares)).astype(np.int64),
-    )
+    inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
+    share = np.round(1000 * np.array(shares)).astype(np.int64)
     parts = {f"{code}": np.where(np.array(codes) == code, share, 0) for code in sorted(set(codes))}
     return Tree(
         "tree",

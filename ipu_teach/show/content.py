@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ipu_teach.report import Recording, Report
-from ipu_teach.report.recording import HOST
+from ipu_teach.report.recording import HOST, Track
 from ipu_teach.show.origins import Elements, Names, Pair
 from ipu_teach.show.report_facts import model_of
 from ipu_teach.show.scene import Scene
@@ -22,6 +22,12 @@ MOST_PAIRS = 64  # of an exchange
 Carried = dict[tuple[int, int], list[str]]
 
 
+def said(track: Track, values: Array, written: Array) -> list[str]:
+    """Recorded values as texts, "?" for what is not written."""
+    pairs = zip(track.readable(values), written.tolist(), strict=True)
+    return [str(value) if known else "?" for value, known in pairs]
+
+
 def carried(recording: Recording, once: bool = False) -> Carried:
     """A line for each pair of tiles between which recorded elements cross, as far as there is
     room. Of what the host sends and receives there is none. `once`: of each compiled step the
@@ -31,20 +37,13 @@ def carried(recording: Recording, once: bool = False) -> Carried:
     address = np.concatenate([t.address for t in tracks])
     elements = Elements(model_of(report, "run"), address, names, np.arange(report.target.num_tiles))
     name, index = elements.named(elements.address)
-    texts = [
-        str(v) if w else "?"
-        for t in tracks
-        for v, w in zip(t.readable(t.first), t.first_written, strict=True)
-    ]
+    texts = [text for track in tracks for text in said(track, track.first, track.first_written)]
     changes: dict[int, list[tuple[int, str]]] = defaultdict(list)
     base = 0
     for track in tracks:
         for place, at, values, written in track.changes:
-            said = (
-                str(v) if w else "?"
-                for v, w in zip(track.readable(values), written.tolist(), strict=True)
-            )
-            changes[place] += zip((base + at).tolist(), said, strict=True)
+            changed = said(track, values, written)
+            changes[place] += zip((base + at).tolist(), changed, strict=True)
         base += len(track.address)
 
     def lines(crossing: dict[Pair, Array]) -> list[str]:
@@ -70,10 +69,8 @@ def carried(recording: Recording, once: bool = False) -> Carried:
         for cell, text in changes[place]:
             texts[cell] = text
         if does:
-            told[number, 0], told[number, 1] = (
-                here + lines(does.comes if does.after else does.copied),
-                lines(does.goes),
-            )
+            told[number, 0] = here + lines(does.comes if does.after else does.copied)
+            told[number, 1] = lines(does.goes)
             room -= sum(map(len, told[number, 0] + told[number, 1]))
         if room < 0:
             break

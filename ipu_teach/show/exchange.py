@@ -19,8 +19,8 @@ from ipu_teach.show import palette
 from ipu_teach.show.content import Carried, report_of, with_content
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.report_facts import checked, linked, titled
-from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, label, number
+from ipu_teach.show.report_facts import checked, linked, step_name, titled
+from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -81,13 +81,12 @@ def _exchanges(report: Report) -> list[Exchange]:
     found = []
     numbers, runs = np.unique(report.step_numbers, return_counts=True)
     for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
-        cost, sent = report.step_cost(step), report.transfers(step)
+        name, sent = step_name(report, step), report.transfers(step)
         for phase in report.phases(step):
             sends = sent[phase.exchange] if phase.exchange >= 0 else ()
             if len(sends) and isinstance(sends, Transfers) and phase.busy is not None:
                 heard = [len(to) for to in sends.receivers]
                 source, size = (np.repeat(some, heard) for some in (sends.source, sends.size))
-                name = label(f"{cost.kind} {cost.name}".strip(), 48)
                 slowest = np.flatnonzero(phase.busy == phase.busy.max())
                 ran = (name, step, times, phase.cycles, slowest)
                 to = np.concatenate(sends.receivers)
@@ -312,8 +311,7 @@ def _table(every: list[Exchange]) -> tuple[tuple[str, ...], tuple[tuple[str, ...
         for source, size, to in zip(
             one.transfers.source, one.transfers.size, one.transfers.receivers, strict=True
         ):
-            heard = (
-                f"{to[0]}" if len(to) == 1 else f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
-            )
+            several = f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
+            heard = several if len(to) > 1 else f"{to[0]}"
             rows.append((one.name, f"{one.runs:,}", name, f"{source}", heard, f"{size:,}"))
     return ("exchange", "runs", "pattern", "sender", "receivers", "bytes"), tuple(rows)

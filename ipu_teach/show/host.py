@@ -81,10 +81,8 @@ def _scene(report: Report, most: int) -> Scene:
             long = np.array([sum(piece[2] for piece in pieces) for pieces in rows.values()])
             say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
             values = {"long": long, "pieces": np.array([len(pieces) for pieces in rows.values()])}
-            name, drawing = (
-                ("device", "host")[which],
-                Drawing(span, _bars(list(rows.values())), unit),
-            )
+            name = ("device", "host")[which]
+            drawing = Drawing(span, _bars(list(rows.values())), unit)
             lanes = Lanes(
                 name,
                 heads[which],
@@ -164,12 +162,9 @@ def _sums(report: Report) -> dict[str, tuple[int, int, int]]:
     for step, times in enumerate(report.executions.tolist()):
         cost = report.step_cost(step)
         if times and cost.host_bytes:
+            more = times, times * cost.host_bytes, times * cost.host_cycles
             ran, size, cycles = found.get(_stream(report, step), (0, 0, 0))
-            found[_stream(report, step)] = (
-                ran + times,
-                size + times * cost.host_bytes,
-                cycles + times * cost.host_cycles,
-            )
+            found[_stream(report, step)] = ran + more[0], size + more[1], cycles + more[2]
     return found
 
 
@@ -184,12 +179,8 @@ def _measured(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
     rows: dict[str, list[Piece]] = {}
     for event in events:
         if begin <= event.start <= end:
-            piece = (
-                _code(event),
-                round(1e6 * (event.start - begin)),
-                max(1, round(1e6 * event.duration)),
-            )
-            rows.setdefault(label(event.name, 28), []).append(piece)
+            start, long = round(1e6 * (event.start - begin)), max(1, round(1e6 * event.duration))
+            rows.setdefault(label(event.name, 28), []).append((_code(event), start, long))
     longest = sorted(rows, key=lambda name: -sum(piece[2] for piece in rows[name]))[:MOST_LANES]
     return {name: pieces[:most] for name, pieces in rows.items() if name in longest}, max(
         1, round(1e6 * (end - begin))

@@ -146,7 +146,7 @@ class _Run:
         size = np.bincount(memory.variable, memory.size, live.shape[1]).astype(np.int64)
         size[~live.any(axis=0)] = 0
         order = [i for i in np.argsort(-size, kind="stable")[:width].tolist() if size[i]]
-        return [(label(memory.names[i], 20), int(size[i]), _runs(live[:, i])) for i in order]
+        return [(label(memory.names[i], 20), int(size[i]), runs_of(live[:, i])) for i in order]
 
     def listed(self, each: int, count: int) -> tuple[object, dict[int, list[int]], object]:
         """([name, bytes, the places from .. up to which it is live] of the largest variables and of
@@ -176,7 +176,8 @@ class _Run:
         return rows, less, pack(buffers)
 
 
-def _runs(flags: Array) -> list[tuple[int, int]]:
+def runs_of(flags: Array) -> list[tuple[int, int]]:
+    """(first, the one after the last) of each run of what is true."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
@@ -210,10 +211,8 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     panels.below(46)
     if lanes:
         values = {"bytes": np.array([size for _, size, *_ in lanes], np.int64)}
-        say, names = (
-            "{label}: {bytes} bytes on all tiles together",
-            tuple(name for name, *_ in lanes),
-        )
+        say = "{label}: {bytes} bytes on all tiles together"
+        names = tuple(name for name, *_ in lanes)
         heading = "the largest variables that come and go"
         drawing = Drawing(steps, _lane_bars(lanes, len(runs)), "steps")
         live = Lanes(
@@ -303,12 +302,8 @@ def _lane_bars(
         COMING if reports == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
     )
     for number in range(max(len(parts) for _, _, parts, _ in lanes)):
-        start = np.array(
-            [parts[number][0] if number < len(parts) else 0 for _, _, parts, _ in lanes]
-        )
-        stop = np.array(
-            [parts[number][1] if number < len(parts) else 0 for _, _, parts, _ in lanes]
-        )
+        ends = [parts[number] if number < len(parts) else (0, 0) for _, _, parts, _ in lanes]
+        start, stop = np.array(ends).T
         found.append(Bar(code, start, stop - start, 0))
     return tuple(found)
 

@@ -49,10 +49,8 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
     """Bytes a second through all memories of a machine of so many IPUs (0: of a tile), its
     exchange, links and host."""
     clock, tiles = target.tile_clock_frequency, max(1, num_ipus * target.tiles_per_ipu)
-    memory, exchange = (
-        tiles * target.data_path_width / 8 * clock,
-        tiles * target.exchange_bytes_per_cycle * clock,
-    )
+    memory = tiles * target.data_path_width / 8 * clock
+    exchange = tiles * target.exchange_bytes_per_cycle * clock
     links = num_ipus * target.link_bytes_per_cycle * clock if num_ipus > 1 else 0.0
     host = num_ipus * target.host_bytes_per_second
     return [round(rate) for rate in (memory, exchange, links, host)]
@@ -80,18 +78,14 @@ def _scene(target: Target) -> Scene:
         pipe: f"{getattr(target, figure):,.10g} {unit(figure)}" for pipe, figure in PIPES.items()
     }
     sources = {pipe: source(target.ipu_version, figure) for pipe, figure in PIPES.items()}
-    stills, rows, rates, told, notes = (
-        [],
-        list[tuple[str, ...]](),
-        list[str](),
-        list[str](),
-        list[str](),
-    )
+    stills = []
+    rows = list[tuple[str, ...]]()
+    rates = list[str]()
+    told = list[str]()
+    notes = list[str]()
     for name, size in zip(names, sizes, strict=True):
-        wide, memory = (
-            pipes(target, size),
-            max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20,
-        )
+        wide = pipes(target, size)
+        memory = max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
         said = {pipe: rate(r) if r else "none" for pipe, r in zip(PIPES, wide, strict=True)}
         rates += said.values()
         told += (

@@ -25,13 +25,11 @@ SIDE, SLOT, THICK = 232.0, 58.0, 24.0
 # Links between IPUs stand in its gutter. More messages than are packets become arrows; of more than
 # are arrows, those of the tile in question.
 GUTTER, MOST_PACKETS, MOST_ARROWS = 72.0, 12, 64
-HEAD, ROW, BETWEEN, CELL, BROADEST, DIGITS, LINE, OF_LETTER = (
-    20.0,
-    18.0,
-    6.0,
-    14.0,
-    44.0,
-    24.0,
-    17.0,
-    6.3,
-)
+HEAD = 20.0
+ROW = 18.0
+BETWEEN = 6.0
+CELL = 14.0
+BROADEST = 44.0
+DIGITS = 24.0
+LINE = 17.0
+OF_LETTER = 6.3

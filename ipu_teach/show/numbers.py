@@ -108,14 +108,8 @@ def _line(dtype: Any, value: float) -> NumberLine:
         info = np.finfo(dtype.numpy)
         with np.errstate(over="ignore"):
             lands = float(np.array(value).astype(dtype.numpy))
-        return NumberLine(
-            dtype.__name__,
-            float(info.smallest_subnormal),
-            float(info.tiny),
-            float(info.max),
-            2**info.nmant,
-            lands,
-        )
+        ends = float(info.smallest_subnormal), float(info.tiny), float(info.max)
+        return NumberLine(dtype.__name__, *ends, 2**info.nmant, lands)
     if isinstance(dtype, type) and issubclass(dtype, QUARTER) and hasattr(dtype, "metadata"):
         grid, scale = dtype.metadata.format.grid, 2.0**dtype.metadata.scale
         normal, steps = 2.0**grid.least_exponent * scale, 2**grid.mantissa_bits
@@ -141,17 +135,10 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
     ]
     ends = [(part, f"{window[0] + 2 * half * part:.6g}") for part in (0.0, 0.5, 1.0)]
     panels = Panels()
-    for name, heading, rows, ticks in (
-        (
-            "reach",
-            "powers of two; numbers from each to the next",
-            [_reach(line, low, span) for line in lines],
-            powers,
-        ),
-        ("around", f"around {value:.6g}", [_around(line, window) for line in lines], ends),
-    ):
-        panels.below(54)
-        panels.put(_rows(name, heading, rows, ticks), left=34)
+    reach, around = "powers of two; numbers from each to the next", f"around {value:.6g}"
+    panels.put(_rows("reach", reach, [_reach(line, low, span) for line in lines], powers), left=34)
+    panels.below(54)
+    panels.put(_rows("around", around, [_around(line, window) for line in lines], ends), left=34)
     return panels.scene(
         "numbers",
         f"Number lines of {', '.join(names)}",
@@ -168,15 +155,8 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
 
 
 def _row(line: NumberLine, value: float) -> tuple[float, ...]:
-    return (
-        line.lands,
-        line.lands - value,
-        line.spacing(value),
-        line.smallest,
-        line.normal,
-        line.largest,
-        line.steps,
-    )
+    around = line.lands, line.lands - value, line.spacing(value)
+    return *around, line.smallest, line.normal, line.largest, line.steps
 
 
 def _told(line: NumberLine, value: float) -> str:

@@ -14,7 +14,7 @@ from ipu_teach.cost import CostModel
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import expand
-from ipu_teach.show.scene import Origins
+from ipu_teach.show.scene import Origins, element
 from ipu_teach.types import Array
 
 HOST = -1  # in the place of a tile
@@ -40,8 +40,7 @@ class Names:
 
     def element(self, number: int, index: int) -> str:
         """An element of a variable by its name: u[3, 4]."""
-        name, shape = list(self._numbers)[number]
-        return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
+        return element(*list(self._numbers)[number], index)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -77,11 +76,9 @@ class Elements:
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
         self.model, self.graph, self.names = model, model.compiled.graph, names
-        self.address, self.tile, self.seen = (
-            address,
-            self.graph.tile_map.at(address).astype(np.int64),
-            seen,
-        )
+        self.address = address
+        self.tile = self.graph.tile_map.at(address).astype(np.int64)
+        self.seen = seen
         self._order = np.argsort(address, kind="stable")
         self._sorted = address[self._order]
 
@@ -162,13 +159,8 @@ class Elements:
         origins = _origins(
             how, False, *(np.concatenate(column) for column in zip(*made, strict=True))
         )
-        return Step(
-            np.unique(np.concatenate(reads)),
-            _cells(origins),
-            origins,
-            _crossing(comes),
-            _crossing(goes),
-        )
+        touched = np.unique(np.concatenate(reads)), _cells(origins)
+        return Step(*touched, origins, _crossing(comes), _crossing(goes))
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
         made, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
@@ -186,9 +178,8 @@ class Elements:
         origins = _origins(
             how, True, *(np.concatenate(column) for column in zip(*made, strict=True))
         )
-        return Step(
-            np.unique(np.concatenate(reads)), _cells(origins), origins, _crossing(comes), {}, True
-        )
+        touched = np.unique(np.concatenate(reads)), _cells(origins)
+        return Step(*touched, origins, _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
         """What comes from the host, or goes there."""
@@ -196,27 +187,14 @@ class Elements:
         which, cell = self.within(here, here + 1)
         away = np.full(len(cell), HOST)
         if not into:
-            return Step(
-                np.unique(cell),
-                NONE,
-                (),
-                {},
-                _crossing([(self.tile[cell], away, cell)]),
-                by_host=True,
-            )
+            goes = _crossing([(self.tile[cell], away, cell)])
+            return Step(np.unique(cell), NONE, (), {}, goes, by_host=True)
         number = np.full(len(cell), self.names(name))
         origins = _origins(
             f"element {{index}} of {noun} {{name}}", False, cell, number, which, away
         )
-        return Step(
-            NONE,
-            np.unique(cell),
-            origins,
-            _crossing([(away, self.tile[cell], cell)]),
-            {},
-            True,
-            True,
-        )
+        comes = _crossing([(away, self.tile[cell], cell)])
+        return Step(NONE, np.unique(cell), origins, comes, {}, True, True)
 
 
 def _origins(

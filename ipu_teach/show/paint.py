@@ -7,7 +7,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail
+from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail, rim
 from ipu_teach.show.measures import (
     BAR,
     MOST_RECTANGLES,
@@ -129,22 +129,15 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
         rows = -(-mark.block // mark.columns)
         for first in range(0, mark.count, mark.block):
             part = codes[first : first + mark.block]
-            pixels = np.full(rows * mark.columns, -1)
-            pixels[: len(part)] = part
-            x, y = mark.place(np.array(first))
-            yield Raster(
-                float(x),
-                float(y),
-                mark.columns * mark.side,
-                rows * mark.side,
-                pixels.reshape(rows, mark.columns),
-            )
+            pixels = np.full((rows, mark.columns), -1)
+            pixels.flat[: len(part)] = part
+            left, top = map(float, mark.place(np.array(first)))
+            yield Raster(left, top, mark.columns * mark.side, rows * mark.side, pixels)
         return
     x, y = mark.place(np.arange(mark.count))
-    inset = mark.side * 0.94
     for code in np.unique(codes):
         at = codes == code
-        side = np.full(int(at.sum()), inset)
+        side = np.full(int(at.sum()), mark.side * 0.94)
         yield Boxes(int(code), np.stack((x[at], y[at], side, side), axis=1))
 
 
@@ -158,10 +151,8 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
         fits, size = NAME * len(name) < mark.side, 12 if tall else 11
         both = bool(tall and letter and fits)
         text = name if fits and (both or not letter) else letter
-        middle, part = (
-            float(x[i] + mark.side * 0.47),
-            0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side,
-        )
+        middle = float(x[i] + mark.side * 0.47)
+        part = 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
         lines.append(Words(middle, float(y[i] + mark.side * part), text, size, "middle", code))
         if both:
             lines.append(
@@ -178,24 +169,17 @@ def _lanes(
     shown = drawing.span if whole or mark.whole else start + progress * (stop - start)
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-        yield Words(
-            mark.x + mark.width,
-            mark.y - 8,
-            f"{number(drawing.span)} {drawing.unit}",
-            anchor="end",
-            ink="soft",
-        )
-    bottom = mark.y + mark.height
+        span = f"{number(drawing.span)} {drawing.unit}"
+        yield Words(mark.right, mark.y - 8, span, anchor="end", ink="soft")
+    bottom = mark.bottom
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
-    yield Stroke(((mark.x + mark.width, mark.y), (mark.x + mark.width, bottom)), 1, "line")
+    yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
     scale = mark.width / drawing.span if drawing.span else 0.0
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
     yield from _lane_labels(mark)
     if mark.limit:
-        yield Stroke(
-            ((mark.x + mark.limit * scale, mark.y - 3), (mark.x + mark.limit * scale, bottom + 3)),
-            2,
-        )
+        x = mark.x + mark.limit * scale
+        yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 2)
     if mark.whole and len(scene.frames) > 1:
         x = mark.x + (start + stop) / 2 * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
@@ -271,14 +255,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     x, y = (float(v) + half for v in cells.place(np.array(message.source)))
     to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
     if folded:  # the sender has a frame, who hears it a dot
-        corners = (
-            (x - half, y - half),
-            (x + half, y - half),
-            (x + half, y + half),
-            (x - half, y + half),
-            (x - half, y - half),
-        )
-        yield from (Stroke((a, b), 1.5) for a, b in zip(corners, corners[1:], strict=False))
+        yield from rim(x - half, y - half, 2 * half, 2 * half, 1.5)
         dot = cells.side * 0.15
         yield from (
             Stroke(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True)
@@ -362,23 +339,13 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
         for code in np.unique(codes):
             at = np.flatnonzero(codes == code)
             size = np.full(len(at), mark.height)
-            yield Boxes(
-                int(code),
-                np.stack(
-                    (left[at], np.full(len(at), mark.y), left[at + 1] - left[at], size), axis=1
-                ),
-            )
+            top, wide = np.full(len(at), mark.y), left[at + 1] - left[at]
+            yield Boxes(int(code), np.stack((left[at], top, wide, size), axis=1))
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
     yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
-    yield Words(mark.x, mark.y + mark.height + 16, "0", 11, ink="soft")
-    yield Words(
-        mark.x + mark.width,
-        mark.y + mark.height + 16,
-        f"{number(ends[-1])} modelled cycles",
-        11,
-        "end",
-        "soft",
-    )
+    below, whole = mark.y + mark.height + 16, f"{number(ends[-1])} modelled cycles"
+    yield Words(mark.x, below, "0", 11, ink="soft")
+    yield Words(mark.x + mark.width, below, whole, 11, "end", "soft")
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
@@ -396,27 +363,15 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     wide = np.maximum(right - left - gap, 0.3)
     for code in np.unique(mark.code):
         at = (mark.code == code) & ((right > left) | (ends[0] == ends[1]))
-        yield Boxes(
-            int(code),
-            np.stack(
-                (left[at], top[at], wide[at], np.full(int(at.sum()), mark.pitch - 1.5)), axis=1
-            ),
-        )
+        high = np.full(int(at.sum()), mark.pitch - 1.5)
+        yield Boxes(int(code), np.stack((left[at], top[at], wide[at], high), axis=1))
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
         words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / NAME))
         if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
             continue
-        lines.append(
-            Words(
-                float(left[i]) + 4,
-                float(top[i] + mark.pitch * 0.68),
-                words,
-                11,
-                "start",
-                int(mark.code[i]),
-            )
-        )
+        x, y = float(left[i]) + 4, float(top[i] + mark.pitch * 0.68)
+        lines.append(Words(x, y, words, 11, "start", int(mark.code[i])))
     yield from sorted(lines, key=lambda w: w.ink)
 
 
@@ -429,7 +384,7 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     if "window" in scene.data:
         first, last = (number(scene.begins[at]) for at in scene.data["window"])
         words = f"cycles {first} to {last}"
-        yield Words(mark.x + mark.width, mark.y - 8, words, anchor="end", ink="soft")
+        yield Words(mark.right, mark.y - 8, words, anchor="end", ink="soft")
     for f in frames.tolist() if mark.named else ():
         name = scene.stills[int(scene.frames[f])].label.partition(": ")[2].partition(" ")[2]
         wide = (before[f + 1] - before[f]) * scale - 4
@@ -481,12 +436,8 @@ def _lane_boxes(
         for lane, lanes in zip(
             starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True
         ):
-            box = (
-                float(x[lane]),
-                mark.y + lane * pitch + gap,
-                float(wide[lane]),
-                lanes * pitch - 2 * gap,
-            )
+            y, high = mark.y + lane * pitch + gap, lanes * pitch - 2 * gap
+            box = (float(x[lane]), y, float(wide[lane]), high)
             if box[2] > 0:
                 boxes.setdefault((top, int(code[lane]), lanes), []).append(box)
                 within.update(range(lane + 1, lane + lanes))
@@ -561,8 +512,8 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
     if 0 < mark.limit <= mark.top:
         y = mark.y + mark.height * (1 - mark.limit / mark.top)
         yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 1.5)
-    bottom = mark.y + mark.height
-    yield Stroke(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
+    bottom = mark.bottom
+    yield Stroke(((mark.x, bottom), (mark.right, bottom)), 1, "line")
     ticks = min(mark.count, int(mark.width / TICK)) if mark.named else 0
     places = [mark.count * k // ticks for k in range(ticks)]
     for i, following in zip(places, (*places[1:], mark.count), strict=False):

@@ -27,10 +27,8 @@ def paired(scene: Scene) -> Scene:
     marks = (whole, replace(whole, name=tapes[1].name, heading="", named=5.0))
     names, drawings, stills = [tape.name for tape in tapes], list(scene.drawings), list[Still]()
     for still in scene.stills:
-        (name, (number, *_)), which = (
-            next(iter(still.lanes.items())),
-            names.index(next(iter(still.lanes))),
-        )
+        ((name, (number, *_)),) = still.lanes.items()
+        which = names.index(name)
         drawings[number] = _every_other(scene.drawings[number], which, lanes)
         say, values = still.about[name]
         told = (
@@ -79,10 +77,8 @@ def _every_other(drawing: Drawing, which: int, lanes: int) -> Drawing:
     """The same in every other lane; those between are empty."""
     bars = []
     for bar in drawing.bars:
-        begin, length = (
-            _spread(bar.start, which, lanes, bar.end),
-            _spread(bar.length, which, lanes, 0),
-        )
+        begin = _spread(bar.start, which, lanes, bar.end)
+        length = _spread(bar.length, which, lanes, 0)
         code = _spread(bar.code, which, lanes, 0) if np.ndim(bar.code) else bar.code
         bars.append(replace(bar, code=code, start=begin, length=length))
     return replace(drawing, bars=tuple(bars))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ipu_teach.show.board import outline
 from ipu_teach.show.measures import LINK, MARGIN, MOST_PARTNERS, MOST_RECTANGLES, NAME
 from ipu_teach.show.scene import Drawing, Matrix, Partners, Scene, Still
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
@@ -28,7 +29,7 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
                 int(code),
                 np.stack((mark.x + column * side, mark.y + row * side, size, size), axis=1),
             )
-    right, bottom = mark.x + mark.width, mark.y + mark.height
+    right, bottom = mark.right, mark.bottom
     for bar, upright in zip(drawing.bars, (True, False), strict=True):
         length = np.broadcast_to(bar.length, mark.bins) / (drawing.span or 1) * MARGIN
         start, wide = np.arange(mark.bins) * side + 0.04 * side, np.full(mark.bins, 0.92 * side)
@@ -38,18 +39,14 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
             boxes = np.stack((np.full(mark.bins, right + 3), mark.y + start, length, wide), axis=1)
         assert isinstance(bar.code, int)
         yield Boxes(bar.code, boxes[length > 0], upright)
-    for a, b in (
-        ((mark.x, mark.y), (right, mark.y)),
-        ((mark.x, mark.y), (mark.x, bottom)),
-        ((mark.x, mark.y), (right, bottom)),
-    ):
-        yield Stroke((a, b), 1, "line")
-    for a, b in (((right, mark.y), (right, bottom)), ((mark.x, bottom), (right, bottom))):
-        yield Stroke((a, b), 1, "line")
+    first, last = (mark.x, mark.y), (right, bottom)
+    above, below = (right, mark.y), (mark.x, bottom)
+    for ends in ((first, above), (first, below), (first, last), (above, last), (below, last)):
+        yield Stroke(ends, 1, "line")
     block = mark.ipu * side
-    rim = block * np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
     for to, source in links(mark, codes) if mark.ipu else ():
-        yield Outline(mark.link, (mark.x + source * block, mark.y + to * block) + rim, False)
+        x, y = mark.x + source * block, mark.y + to * block
+        yield Outline(mark.link, outline(x, y, block, block), False)
     for text in mark.ticks:
         at = (int(text.replace(",", "")) // mark.each + 0.5) * side
         name = text
@@ -137,11 +134,5 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
             yield Words(edge, up, text, 11 if line else 12, anchor, "soft" if line else "ink")
     yield Words(x, y + 5, own, 14, "middle")
     if len(found) > len(shown):
-        yield Words(
-            mark.x + mark.width,
-            mark.y + mark.height + 12,
-            f"and {len(found) - len(shown):,} others",
-            12,
-            "end",
-            "soft",
-        )
+        more = f"and {len(found) - len(shown):,} others"
+        yield Words(mark.right, mark.bottom + 12, more, 12, "end", "soft")

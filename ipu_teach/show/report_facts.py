@@ -3,25 +3,27 @@ codelets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.phases import Phase
-from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import Report, Why
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import CAUSE, STATE
 from ipu_teach.show.scene import Box, Cells, Scene, label, number
+from ipu_teach.show.segments import cuts
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 MOST_MOMENTS = 500  # supersteps by which a view follows another
 LONGEST_SOURCE = 40  # lines of a method
+MOST_SHARES = 8  # IPUs with their share of work in words
 
 
 def checked(report: object, call: str, ran: bool = True) -> Report:
@@ -34,6 +36,12 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
             next:  engine.run(), then engine.report.""")
     return report
+
+
+def no_time(call: str) -> InvalidOptionError:
+    """That a run takes no time, of which a view shows nothing else."""
+    return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
+        next:  run a program that copies or computes.""")
 
 
 def linked(
@@ -88,7 +96,6 @@ def frames_at(scene: Scene, report: Report, at: At) -> Array:
     that kind, of a scene whose groups are the supersteps, or of several IPUs the stretches."""
     order, stills = report.step_numbers, [scene.stills[i] for i in scene.frames.tolist()]
     ran = np.arange(len(order))
-    cuts = report.overlap.cuts if report.target.num_ipus > 1 else ran
     if isinstance(at, str) and at in STATE:
         return np.array([still.code == STATE[at] for still in stills])
     if is_whole(at):
@@ -97,7 +104,7 @@ def frames_at(scene: Scene, report: Report, at: At) -> Array:
         known = np.unique(order).tolist() if isinstance(at, str) else []
         ran = ran[np.isin(order, [n for n in known if report.step_cost(n).name == at])]
     group = np.cumsum([still.first for still in stills]) - 1
-    return np.isin(group, np.searchsorted(cuts, ran, "right") - 1)
+    return np.isin(group, np.searchsorted(cuts(report), ran, "right") - 1)
 
 
 def rests(scene: Scene, report: Report, at: At) -> Scene:
@@ -174,13 +181,33 @@ def titled(report: Report, what: str) -> str:
     return f"{names}: {what}" if names else what
 
 
-def sorted_lanes(lanes: int, tiles: int, ipus: int = 1) -> str:
-    """What lanes are that stand for more tiles than there are lanes."""
-    where = "" if ipus == 1 else "of each IPU "
+def step_name(report: Report, step: int, longest: int = 48) -> str:
+    """A compiled step by its kind and its name."""
+    cost = report.step_cost(step)
+    return label(f"{cost.kind} {cost.name}".strip(), longest)
+
+
+def state_of(phases: Sequence[Phase]) -> int:
+    """The code of the longest of some phases, that of rest if there are none."""
+    return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
+
+
+def phase_cycles(phases: Sequence[Phase]) -> str:
+    """How long each of some phases takes."""
+    return ", ".join(f"{phase.kind} {number(phase.cycles)}" for phase in phases)
+
+
+def tiles_of(report: Report) -> str:
+    """The machine of a report: "8 tiles of 2 IPUs"."""
+    ipus = report.target.num_ipus
+    return counted(report.target.num_tiles, "tile") + f" of {ipus} IPUs" * (ipus > 1)
+
+
+def run_of(report: Report) -> str:
+    """How a sentence about a run begins."""
     return (
-        f"The {lanes} lanes are the tiles {where}sorted by time, in each phase anew, "
-        f"{number(tiles / lanes)} to a lane, which shows their mean. A lane is no tile; the shares "
-        "of time are those of all tiles."
+        f"A run of {counted(report.num_steps, 'superstep')} on {tiles_of(report)}, "
+        f"{number(report.total_cycles)} modelled cycles"
     )
 
 
@@ -205,12 +232,12 @@ def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
     )
 
 
-def ipus_at_work(report: Report, most: int = 8) -> str:
+def ipus_at_work(report: Report) -> str:
     """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
     rows = report.ipus
-    shares = ", ".join(f"IPU {row.ipu} {100 * row.busy:.1f} %" for row in rows[:most])
+    shares = ", ".join(f"IPU {row.ipu} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
     held = rows.largest("held_cycles", 1)[0]
-    more = f", and {len(rows) - most:,} more" if len(rows) > most else ""
+    more = f", and {len(rows) - MOST_SHARES:,} more" if len(rows) > MOST_SHARES else ""
     if not held.held_cycles:
         return f"At work are {shares}{more}: none waits for another."
     by = (

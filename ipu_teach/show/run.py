@@ -22,11 +22,20 @@ from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST as BY_HOST, Track as Recorded
 from ipu_teach.show import palette
 from ipu_teach.show.board import FOOT, Places, value
+from ipu_teach.show.content import said
 from ipu_teach.show.measures import GUTTER, HEAD, LINE, ROW
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
 from ipu_teach.show.panels import LEFT, Panels
-from ipu_teach.show.report_facts import model_of, numbered, sources, titled, waited_for
+from ipu_teach.show.report_facts import (
+    model_of,
+    numbered,
+    sources,
+    step_name,
+    tiles_of,
+    titled,
+    waited_for,
+)
 from ipu_teach.show.scene import (
     Board,
     CellTexts,
@@ -92,12 +101,10 @@ class _Maker:
 
     def __init__(self, recording: Recording, tracks: list[Recorded], per: int) -> None:
         assert recording.report is not None
-        self.recording, self.report, self.tracks, self.names = (
-            recording,
-            recording.report,
-            tracks,
-            Names(),
-        )
+        self.recording = recording
+        self.report = recording.report
+        self.tracks = tracks
+        self.names = Names()
         tiles = [
             recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks
         ]
@@ -297,11 +304,9 @@ class _Maker:
                 Still("change: the host writes between two runs", "", CHANGE, 0, False)
             )
             return [], first
-        cost, does = (
-            self.report.step_cost(step),
-            self.elements.step(step, self.report.profile.steps[step].compute_set),
-        )
-        name, source = label(f"{cost.kind} {cost.name}".strip(), 48), self._source(step)
+        cost = self.report.step_cost(step)
+        does = self.elements.step(step, self.report.profile.steps[step].compute_set)
+        name, source = step_name(self.report, step), self._source(step)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
         takes = self.report.overlap.lasts[step] > 0
@@ -412,11 +417,8 @@ class _Maker:
         for own, track in zip(self.own, self.tracks, strict=True):
 
             def of(values: Array, written: Array, track: Recorded = track) -> Array:
-                said = [
-                    str(v) if w else "?"
-                    for v, w in zip(track.readable(values), written.tolist(), strict=True)
-                ]
-                return np.array([texts.setdefault(text, len(texts)) for text in said], np.int64)
+                numbers = [texts.setdefault(t, len(texts)) for t in said(track, values, written)]
+                return np.array(numbers, np.int64)
 
             cell = np.full(len(track.address), -1)
             cell[own] = base + np.arange(len(own))
@@ -470,12 +472,10 @@ class _Maker:
     def _notes(self, whole: int) -> tuple[str, ...]:
         notes = [
             "Values are those of the run, cycles are modelled. Each beat plays equally long; the "
-            "strip below is to scale."
-        ]
-        notes.append(
+            "strip below is to scale.",
             "A message is under way until its receiver has all that it waits for; the order of "
-            "messages is not modelled."
-        )
+            "messages is not modelled.",
+        ]
         ran = (
             len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
         )
@@ -509,11 +509,9 @@ class _Maker:
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
         ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
         changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
-        on = f" of {self.ipus} IPUs" * (self.ipus > 1)
         return (
-            f"The numbers of {tensors} in {counted(ran, 'superstep')} on "
-            f"{counted(self.report.target.num_tiles, 'tile')}{on}, {number(sum(self.gains))} "
-            "modelled cycles. "
+            f"The numbers of {tensors} in {counted(ran, 'superstep')} on {tiles_of(self.report)}, "
+            f"{number(sum(self.gains))} modelled cycles. "
             f"The picture has {changes} of {elements}.{span}"
         )
 
@@ -526,8 +524,6 @@ class _Maker:
             numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True
         ):
             old, now[cell] = now[cell], numbers.texts[text]
-            element = board.element(int(self.named[cell]), int(self.index[cell]))
-            rows.append(
-                (f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}", element, old, now[cell])
-            )
+            ran, tile = f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}"
+            rows.append((ran, tile, board.said(cell), old, now[cell]))
         return ("superstep", "tile", "element", "old", "new"), tuple(rows)

@@ -50,11 +50,27 @@ class Placed:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Box(Placed):
-    """What fills a box, with `count` things in it."""
+class Sized(Placed):
+    """What is so wide and so high."""
 
     width: float = 0.0
     height: float = 0.0
+
+    @property
+    def right(self) -> float:
+        """Its right edge."""
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        """Its lower edge."""
+        return self.y + self.height
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Box(Sized):
+    """What fills a box, with `count` things in it."""
+
     count: int
 
 
@@ -324,13 +340,15 @@ class Matrix(Box):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Partners(Placed):
-    """A tile of the matrix `of`, in the middle of those that it exchanges most with: the chosen
-    one, else the busiest."""
+class Aside(Sized):
+    """What stands beside the mark `of` and is about what is chosen there."""
 
-    width: float = 0.0
-    height: float = 0.0
     of: str
+
+
+class Partners(Aside):
+    """A tile of a matrix, in the middle of those that it exchanges most with: the chosen one, else
+    the busiest."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -374,31 +392,22 @@ class Board(Box):
         ends = self.ipu(message.source), self.ipu(int(message.receivers[0]))
         return -1 not in ends and ends[0] != ends[1]
 
+    def said(self, cell: int) -> str:
+        """The element in a cell by its name: u[3, 4]."""
+        return self.element(int(self.named[cell]), int(self.index[cell]))
+
     def element(self, name: int, index: int) -> str:
-        """An element by its name: u[3, 4]."""
-        place = (
-            ", ".join(f"{i}" for i in np.unravel_index(index, self.shapes[name]))
-            if self.shapes[name]
-            else ""
-        )
-        return f"{self.names[name]}[{place}]" if place else self.names[name]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Aside(Placed):
-    """What stands beside the board `of` and is about its chosen cell."""
-
-    width: float = 0.0
-    height: float = 0.0
-    of: str
+        """An element of one of the variables."""
+        return element(self.names[name], self.shapes[name], index)
 
 
 class Detail(Aside):
-    """The cells of the box in which the chosen cell stands, as a list with their numbers."""
+    """The cells of the box of a board in which the chosen cell stands, as a list with their
+    numbers."""
 
 
 class Trail(Aside):
-    """The number of the chosen cell, over all frames."""
+    """The number of the chosen cell of a board, over all frames."""
 
 
 Mark = (
@@ -413,7 +422,6 @@ Mark = (
     | Tree
     | Zoom
     | Matrix
-    | Partners
     | Board
     | Aside
 )
@@ -619,6 +627,11 @@ def label(text: object, longest: int = LONGEST_LABEL) -> str:
     if need be."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def element(name: str, shape: tuple[int, ...], index: int) -> str:
+    """An element of a variable by its name: u[3, 4]."""
+    return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
 
 def means(values: Array, count: int) -> Array:

@@ -7,16 +7,22 @@ and those that are done wait for the last. What all do together is a stretch of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ipu_teach.cost.phases import Phase
+from ipu_teach.errors import counted
 from ipu_teach.report import Report
+from ipu_teach.show import palette
+from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.panels import ENDS
-from ipu_teach.show.scene import Bar, Drawing, quantiles
+from ipu_teach.show.scene import Bar, Drawing, number, quantiles
 from ipu_teach.types import Array
 
+WAIT = STATES.index(palette.WAIT)
+MOST_TOLD = 16  # IPUs, in words
 MOST_ENDS = 8  # IPUs with their number beside their lanes
 
 
@@ -48,6 +54,21 @@ class Segment:
     def last(self) -> int:
         """The IPU that the others wait for: of several the lowest."""
         return self.ends.index(self.cycles)
+
+    @property
+    def steps(self) -> set[int]:
+        """Those of which its parts are."""
+        return {part.step for part in self.parts}
+
+    @property
+    def apart(self) -> str:
+        """What it is, of several steps."""
+        return f"{counted(len(self.steps), 'step')}, each IPU by itself"
+
+    def told(self, after: str = " ") -> str:
+        """When each IPU is done, of many the first."""
+        ends = enumerate(self.ends[:MOST_TOLD])
+        return ", ".join(f"IPU {ipu}{after}{end:,}" for ipu, end in ends)
 
     def lasts(self, part: IPUStep) -> bool:
         """Whether a part of it is done by the last, or by all."""
@@ -90,6 +111,12 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
     return found
 
 
+def cuts(report: Report) -> Array:
+    """int64[stretches]: the step of the run with which each begins."""
+    several = report.target.num_ipus > 1
+    return report.overlap.cuts if several else np.arange(len(report.step_numbers))
+
+
 def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     """(the stretches that differ; int64: which of them come, in order) of the first `steps` steps
     of a run."""
@@ -130,6 +157,16 @@ class LanesOf:
         self.ends = tuple(f"IPU {ipu}" for ipu in numbers) if self.ipus > 1 else ENDS
         self._ipu = np.repeat(np.arange(self.ipus), self.per_ipu)
 
+    @property
+    def notes(self) -> list[str]:
+        """What lanes are that stand for more tiles than there are lanes."""
+        where = "" if self.ipus == 1 else "of each IPU "
+        return [
+            f"The {self.count} lanes are the tiles {where}sorted by time, in each phase anew, "
+            f"{number(self.tiles / self.count)} to a lane, which shows their mean. A lane is no "
+            "tile; the shares of time are those of all tiles."
+        ] * (self.count < self.tiles)
+
     def of(self, per_tile: Array) -> Array:
         """int64[lanes]: of each tile, or of many the quantiles of each IPU."""
         if not self.is_sorted:
@@ -138,32 +175,36 @@ class LanesOf:
             [quantiles(own, self.per_ipu) for own in per_tile.reshape(self.ipus, -1)]
         )
 
-    def drawing(
-        self, report: Report, stretch: Segment, codes: dict[str, int], wait: int
-    ) -> Drawing:
+    def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
+        """int64[lanes]: how long each is at work in the phases of a kind, None if there are
+        none."""
+        busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
+        return self.of(np.sum(busy, axis=0)) if busy else None
+
+    def drawing(self, report: Report, stretch: Segment) -> Drawing:
         """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is
         the whole of it."""
         bars: list[Bar] = []
         for span in spans(report, stretch):
-            bars += self._bars(span, codes, wait, stretch.lasts(span.part))
+            bars += self._bars(span, stretch.lasts(span.part))
         for ipu, end in enumerate(stretch.ends if self.ipus > 1 else ()):
             if end < stretch.cycles:
                 bars.append(
-                    Bar(wait, end, np.where(self._ipu == ipu, stretch.cycles - end, 0), end)
+                    Bar(WAIT, end, np.where(self._ipu == ipu, stretch.cycles - end, 0), end)
                 )
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
-    def _bars(self, span: Span, codes: dict[str, int], wait: int, whole: bool) -> list[Bar]:
+    def _bars(self, span: Span, whole: bool) -> list[Bar]:
         phase, start, ipu = span.phase, span.start, span.part.ipu
-        code, end = codes[phase.kind], start + phase.cycles * whole
+        code, end = STATE[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
         if ipu is None:
             return [
-                Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else wait)
+                Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else WAIT)
             ]
         own = self._ipu == ipu
         idle = np.where(own, phase.cycles - busy, 0)
         found = [Bar(code, start, np.where(own, busy, 0), end)]
         return found + [
-            Bar(wait, start + np.where(own, busy, 0), idle, start + int(np.max(busy)))
+            Bar(WAIT, start + np.where(own, busy, 0), idle, start + int(np.max(busy)))
         ] * bool(idle.any())

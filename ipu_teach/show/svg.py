@@ -97,10 +97,8 @@ def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int
 
 def _pattern(number: int, code: Code) -> str:
     width = ' stroke-width="2"' if code.pattern == "." else ""
-    ground, stroke = (
-        f'<path class="c{number}" d="M0 0h6v6h-6z"/>',
-        f'<path class="h" d="{STROKES[code.pattern]}"{width}/>',
-    )
+    ground = f'<path class="c{number}" d="M0 0h6v6h-6z"/>'
+    stroke = f'<path class="h" d="{STROKES[code.pattern]}"{width}/>'
     return f'<pattern id="h{number}" href="#h">{ground}{stroke}</pattern>'
 
 

@@ -69,12 +69,8 @@ def sweep(
         if all(isinstance(key, Real) for key in keys):
             keys.sort()
         runs = [
-            (
-                label(key, 24),
-                label(f"{parameter} = {key}" if parameter else key, 40),
-                _checked(found[key]),
-            )
-            for key in keys
+            (label(key, 24), label(f"{parameter} = {key}" if parameter else key, 40), _checked(run))
+            for key, run in ((key, found[key]) for key in keys)
         ]
     else:
         raise InvalidOptionError(f"""show.sweep() was given {shown(found)}, which is no sweep.
@@ -186,10 +182,8 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
     title = f"{counted(len(runs), 'run')} side by side"
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, tuple(row[: len(columns)] for row in rows)
-    still, codes = (
-        Still("the runs", note, 0, 0, True),
-        tuple(PARTS.values()) if some else (palette.PAPER,),
-    )
+    still = Still("the runs", note, 0, 0, True)
+    codes = tuple(PARTS.values()) if some else (palette.PAPER,)
     return panels.scene(
         "sweep",
         title,

@@ -30,10 +30,8 @@ from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-IDLE, MOVES = (
-    palette.REST.lettered("I", "no vertex: the slot idles"),
-    palette.EXCHANGE.lettered("X", "moving edges into place"),
-)
+IDLE = palette.REST.lettered("I", "no vertex: the slot idles")
+MOVES = palette.EXCHANGE.lettered("X", "moving edges into place")
 BASE = (
     *CODES,
     IDLE,
@@ -127,16 +125,8 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     for (number, group, row_, spent), worker, start in zip(
         shared, *(part.tolist() for part in shared_out(known, workers)), strict=True
     ):
-        held.append(
-            Held(
-                number,
-                group,
-                row_,
-                workers * spent if spent > 0 else spent,
-                worker,
-                before + workers * start,
-            )
-        )
+        cycles, begin = workers * spent if spent > 0 else spent, before + workers * start
+        held.append(Held(number, group, row_, cycles, worker, begin))
         end = max(end, held[-1].start + max(0, held[-1].cycles))
     for one in found:
         if one[1].table.codelet.context != "worker":
@@ -176,10 +166,8 @@ def _scene(
         by_worker = [[one for one in held if one.worker in (w, -1)] for w in range(workers)]
         busy = np.array([sum(max(0, one.cycles) for one in lane) for lane in by_worker])
         values = {"vertices": np.array(list(map(len, by_worker))), "busy": busy}
-        name, why_ = (
-            label(f"{cost.name} on tile {tile}", 60),
-            _cause(cost, tile, held, by_worker, report.target),
-        )
+        name = label(f"{cost.name} on tile {tile}", 60)
+        why_ = _cause(cost, tile, held, by_worker, report.target)
         stills.append(
             Still(name, why_, 0, cost.compute_duration, True, lanes=lanes, say=SAY, values=values)
         )
@@ -191,20 +179,10 @@ def _scene(
             ]
         )
         for one in held:
-            spent, who = (
-                f"{one.cycles:,}" if one.cycles >= 0 else "no estimate",
-                f"{one.worker}" if one.worker >= 0 else "all",
-            )
-            table.append(
-                (
-                    name,
-                    who,
-                    f"{one.number}",
-                    one.group.table.codelet.__name__,
-                    f"{one.start:,}",
-                    spent,
-                )
-            )
+            spent = f"{one.cycles:,}" if one.cycles >= 0 else "no estimate"
+            who = f"{one.worker}" if one.worker >= 0 else "all"
+            codelet = one.group.table.codelet.__name__
+            table.append((name, who, f"{one.number}", codelet, f"{one.start:,}", spent))
     rows, heading = _code(model, used, every), f"its memory: {bytes_:,} of {limit:,} bytes"
     labels = tuple(f"worker {i}" for i in range(workers))
     lanes_ = Lanes("workers", "its workers, in turn", count=workers, labels=labels)
@@ -240,11 +218,9 @@ def _drawing(
 ) -> Drawing:
     """The slots of the workers until the slowest tile is done: the first vertices of all, the
     second ones, and so on."""
-    (before, after), own, span = (
-        _moves(cost, tile, target),
-        int(cost.compute_cycles[tile]),
-        cost.compute_duration,
-    )
+    (before, after) = _moves(cost, tile, target)
+    own = int(cost.compute_cycles[tile])
+    span = cost.compute_duration
     bars = [Bar(BASE.index(IDLE), 0, own, span, BASE.index(palette.WAIT) if own < span else -1)]
     bars += [
         Bar(BASE.index(MOVES), start, length, 0)
@@ -268,15 +244,11 @@ def _cause(
     cost: StepCost, tile: int, held: list[Held], by_worker: list[list[Held]], target: Target
 ) -> str:
     """Why the tile takes as long as it does."""
-    own, slowest, workers = (
-        int(cost.compute_cycles[tile]),
-        int(np.argmax(cost.compute_cycles)),
-        len(by_worker),
-    )
-    alone, moves = (
-        sum(max(0, one.cycles) for one in held if one.worker < 0),
-        sum(_moves(cost, tile, target)),
-    )
+    own = int(cost.compute_cycles[tile])
+    slowest = int(np.argmax(cost.compute_cycles))
+    workers = len(by_worker)
+    alone = sum(max(0, one.cycles) for one in held if one.worker < 0)
+    moves = sum(_moves(cost, tile, target))
     each = (own - alone - moves) // workers
     parts = [f"{workers} x {each:,}, its busiest worker"] * bool(each)
     parts += [f"{alone:,} of vertices that have it to themselves"] * bool(alone)
@@ -305,13 +277,8 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     rest by category."""
     memory, held = report.memory, list(report.memory.at_fullest(tile).items())
     blocks = [(name, palette.VARIABLES, size) for name, size in held[:MOST_BLOCKS]]
-    blocks.append(
-        (
-            f"{len(held) - MOST_BLOCKS} more",
-            palette.VARIABLES,
-            sum(size for _, size in held[MOST_BLOCKS:]),
-        )
-    )
+    rest = sum(size for _, size in held[MOST_BLOCKS:])
+    blocks.append((f"{len(held) - MOST_BLOCKS} more", palette.VARIABLES, rest))
     others = {
         c: size
         for c, size in memory.by_category(tile).items()

@@ -242,10 +242,8 @@ def _name(tensor: Tensor) -> str:
     if one is None or layout.strides is None or text.endswith(" and others"):
         return label(text, 32)
     strides = tuple(prod(one.shape[i + 1 :]) for i in range(len(one.shape)))
-    skipped, whole = (
-        (first - one.start) // tensor.dtype.size,
-        tensor.num_elements == prod(one.shape),
-    )
+    skipped = (first - one.start) // tensor.dtype.size
+    whole = tensor.num_elements == prod(one.shape)
     if whole and (tensor.shape, layout.strides) == (one.shape, strides):
         how = ""
     elif whole and (tensor.shape, layout.strides) == (one.shape[::-1], strides[::-1]):

@@ -26,24 +26,28 @@ from ipu_teach.report import Report
 from ipu_teach.report.walk import Span, Walk, WalkPlace
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
-from ipu_teach.show.palette import STATE, STATES
+from ipu_teach.show.palette import STATES
 from ipu_teach.show.panels import ENDS, Panels, flame
 from ipu_teach.show.report_facts import (
     checked,
     ipus_at_work,
     linked,
+    no_time,
     numbered,
+    phase_cycles,
+    run_of,
     slowest,
-    sorted_lanes,
     sources,
+    state_of,
+    step_name,
     titled,
 )
 from ipu_teach.show.scene import Flame, Mark, Scene, Still, Tape, Track, label, number
-from ipu_teach.show.segments import LanesOf, segments
+from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-REST, WAIT = STATES.index(palette.REST), STATES.index(palette.WAIT)
+REST = STATES.index(palette.REST)
 
 MOST_STEPS = 3000  # of a run
 MOST_LANES = 64
@@ -147,7 +151,8 @@ class _Maker:
         self._tiles, self._which = tiles, which
         self.several = report.target.num_ipus > 1
         self.lanes = LanesOf(report, MOST_LANES)
-        self.numbers = np.unique(report.step_numbers[: self.steps])
+        numbers, runs = np.unique(report.step_numbers[: self.steps], return_counts=True)
+        self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))  # of each step
         self.stretches, self.which = segments(report, self.steps)
         self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}
@@ -155,8 +160,7 @@ class _Maker:
     def scene(self, alone: bool = True) -> Scene:
         cycles = np.array([stretch.cycles for stretch in self.stretches])
         if not cycles[self.which].any():
-            raise InvalidOptionError("""show.timeline() was given a run that takes no modelled time.
-                next:  run a program that copies or computes.""")
+            raise no_time("timeline")
         texts: dict[str, int] = {}
         stills = tuple(self._still(place, texts) for place in range(len(self.stretches)))
         total = cycles[self.which]
@@ -192,11 +196,10 @@ class _Maker:
         panels.put(tape, left=X, high=max(100.0, min(230.0, 15.0 * count)))
         panels.below(34)
         panels.put(Track(), left=X, high=16)
-        panels.drawings += [
-            self.lanes.drawing(self.report, stretch, STATE, WAIT) for stretch in self.stretches
-        ]
+        panels.drawings += [self.lanes.drawing(self.report, stretch) for stretch in self.stretches]
         round_ = "" if window is None else self._parts(*window)
-        panels.notes += [round_] * bool(round_) + self._notes(blocks)
+        panels.notes += [round_] * bool(round_)
+        self._notes(panels, blocks)
         return panels.scene(
             "timeline",
             titled(
@@ -261,11 +264,9 @@ class _Maker:
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
             stretch = self.stretches[which]
             for part in stretch.parts:
-                cost, code, at = (
-                    self.report.step_cost(part.step),
-                    self._code(part.step, part.ipu),
-                    begin + part.start,
-                )
+                cost = self.report.step_cost(part.step)
+                code = self._code(part.step, part.ipu)
+                at = begin + part.start
                 for ipu in range(ipus) if part.ipu is None else (part.ipu,):
                     boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
                         part.cycles
@@ -282,29 +283,43 @@ class _Maker:
     def _code(self, step: int, ipu: int | None = None) -> int:
         """The colour of a step: that of its longest phase."""
         if (step, ipu) not in self._codes:
-            phases = self.report.phases(step, ipu)
-            self._codes[step, ipu] = (
-                STATE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
-            )
+            self._codes[step, ipu] = state_of(self.report.phases(step, ipu))
         return self._codes[step, ipu]
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:
+        """A stretch; the codelet that is shown is of the longest step of the last IPU."""
         stretch = self.stretches[place]
-        if len(stretch.parts) != 1:
-            return self._meanwhile(place, texts)
-        (part,) = stretch.parts
-        step, own = part.step, "" if part.ipu is None else f"IPU {part.ipu}: "
-        cost, phases = self.report.step_cost(step), self.report.phases(step, part.ipu)
-        methods = sources(self.report, step)
+        alone = len(stretch.parts) == 1
+        longest = max(
+            filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles, default=None
+        )
+        methods = () if longest is None else sources(self.report, longest.step)
         text = "\n\n".join(numbered(name, source) for name, source in methods)
+        phases = [p for part in stretch.parts for p in self.report.phases(part.step, part.ipu)]
         values: dict[str, Array] = {}
-        said = []
         for kind in (COMPUTE, EXCHANGE):
-            busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
-            if busy:
-                values[kind] = self.lanes.of(np.sum(busy, axis=0))
-                said.append(f"{{{kind}}} cycles of {kind}")
-        note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
+            busy = self.lanes.spent(phases, kind)
+            values |= {} if busy is None else {kind: busy}
+        said = ", ".join(f"{{{kind}}} cycles of {kind}" for kind in values) or "not at work"
+        lane = "lane {i} of the sorted tiles" if self.lanes.is_sorted else "tile {i}"
+        title, note = self._alone(stretch.parts[0]) if alone else self._meanwhile(stretch, longest)
+        return Still(
+            title,
+            note,
+            REST if longest is None else self._code(longest.step, longest.ipu),
+            stretch.cycles,
+            True,
+            lanes={"tiles": (place, 0, stretch.cycles)},
+            values=values,
+            say=f"{lane}: {said} in this {'superstep' if alone else 'stretch'}",
+            source=texts.setdefault(text, len(texts)) if text else -1,
+        )
+
+    def _alone(self, part: IPUStep) -> tuple[str, str]:
+        """(title, note) of one step."""
+        step, own = part.step, "" if part.ipu is None else f"IPU {part.ipu}: "
+        phases, methods = self.report.phases(step, part.ipu), sources(self.report, step)
+        note = phase_cycles(phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
             who, many = slowest(compute.busy)
@@ -313,61 +328,16 @@ class _Maker:
             note += "; all tiles compute equally long" if equal else f"; {longest}"
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
-        return Still(
-            label(f"{own}{cost.kind} {cost.name}".strip(), 60),
-            note,
-            self._code(step, part.ipu),
-            stretch.cycles,
-            True,
-            lanes={"tiles": (place, 0, stretch.cycles)},
-            values=values,
-            say=self._say(said, "superstep"),
-            source=texts.setdefault(text, len(texts)) if text else -1,
-        )
+        return label(own + step_name(self.report, step, 60), 60), note
 
-    def _meanwhile(self, place: int, texts: dict[str, int]) -> Still:
-        """What several IPUs do in a stretch; the codelet that is shown is of the longest step of
-        the last of them."""
-        stretch, values, said = self.stretches[place], dict[str, Array](), []
-        phases = [
-            phase for part in stretch.parts for phase in self.report.phases(part.step, part.ipu)
-        ]
-        for kind in (COMPUTE, EXCHANGE):
-            busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
-            if busy:
-                values[kind] = self.lanes.of(np.sum(busy, axis=0))
-                said.append(f"{{{kind}}} cycles of {kind}")
-        own = [part for part in stretch.parts if part.ipu in (None, stretch.last)]
-        longest = max(own, key=lambda part: part.cycles, default=None)
-        note, text, code = "takes no time", "", REST
+    def _meanwhile(self, stretch: Segment, longest: IPUStep | None) -> tuple[str, str]:
+        """(title, note) of what several IPUs do in a stretch."""
+        note = "takes no time"
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
-            note = ", ".join(
-                f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS])
-            )
-            note = f"at work are {note}; the last is IPU {stretch.last}, longest with {name}"
-            methods = sources(self.report, longest.step)
-            text = "\n\n".join(numbered(name, source) for name, source in methods)
-            code = self._code(longest.step, longest.ipu)
-        title = f"{counted(len({part.step for part in stretch.parts}), 'step')}, each IPU by itself"
-        source = texts.setdefault(text, len(texts)) if text else -1
-        where = {"tiles": (place, 0, stretch.cycles)}
-        say = self._say(said, "stretch")
-        return Still(
-            title,
-            note,
-            code,
-            stretch.cycles,
-            True,
-            lanes=where,
-            values=values,
-            say=say,
-            source=source,
-        )
-
-    def _say(self, said: list[str], where: str) -> str:
-        lane = "lane {i} of the sorted tiles: " if self.lanes.is_sorted else "tile {i}: "
-        return f"{lane}{', '.join(said) if said else 'not at work'} in this {where}"
+            last = f"the last is IPU {stretch.last}, longest with {name}"
+            note = f"at work are {stretch.told()}; {last}"
+        return stretch.apart, note
 
     def _heading(self) -> str:
         if not self.lanes.is_sorted:
@@ -377,18 +347,14 @@ class _Maker:
             + ", IPU by IPU" * self.several
         )
 
-    def _notes(self, blocks: Blocks | None) -> list[str]:
-        notes = []
+    def _notes(self, panels: Panels, blocks: Blocks | None) -> None:
+        """What was left out or put together."""
+        notes = panels.notes
         if blocks is not None and blocks.missing:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
-        if self.steps < self.report.num_steps:
-            notes.append(
-                f"The picture shows the first {self.steps:,} of {self.report.num_steps:,} "
-                "supersteps."
-            )
+        panels.first(self.steps, self.report.num_steps, "supersteps")
+        notes += self.lanes.notes
         ipus = self.report.target.num_ipus
-        if self.lanes.is_sorted:
-            notes.append(sorted_lanes(self.lanes.count, self.lanes.tiles, ipus))
         if self.several:
             notes.append(
                 "The strip of the whole run shows in each stretch the IPU that takes longest; the "
@@ -402,56 +368,26 @@ class _Maker:
             and any(s.place.depth >= MOST_ROWS for s in self.walk.spans)
         ):
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
-        return notes
 
     def _sentence(self) -> str:
         report = self.report
         if self.several:
-            return (
-                f"A run of {counted(report.num_steps, 'superstep')} on "
-                f"{counted(report.target.num_tiles, 'tile')} of {report.target.num_ipus} IPUs, "
-                f"{number(report.total_cycles)} modelled cycles. {ipus_at_work(report)}"
-            )
-        runs = np.bincount(
-            np.searchsorted(self.numbers, report.step_numbers[: self.steps]),
-            minlength=len(self.numbers),
-        )
-        spent = {
-            n: r * report.step_cost(n).cycles
-            for n, r in zip(self.numbers.tolist(), runs.tolist(), strict=True)
-        }
-        worst = max(spent, key=lambda n: spent[n])
-        cost = report.step_cost(worst)
-        name = label(f"{cost.kind} {cost.name}".strip(), 48)
-        times = int(runs[int(np.searchsorted(self.numbers, worst))])
-        first = "" if self.steps == report.num_steps else f" In the first {self.steps:,}, most"
-        most = first or " Most"
+            return f"{run_of(report)}. {ipus_at_work(report)}"
+        spent = {step: times * report.step_cost(step).cycles for step, times in self.runs.items()}
+        worst = max(spent, key=spent.__getitem__)
+        part = self.steps < report.num_steps
+        most = f"In the first {self.steps:,}, most" if part else "Most"
         return (
-            f"A run of {counted(report.num_steps, 'superstep')} on "
-            f"{counted(report.target.num_tiles, 'tile')}, {number(report.total_cycles)} modelled "
-            f"cycles.{most} of the time goes to {name}: {number(spent[worst])} in "
-            f"{counted(times, 'superstep')}, {100 * spent[worst] / sum(spent.values()):.1f} %."
+            f"{run_of(report)}. {most} of the time goes to {step_name(report, worst)}: "
+            f"{number(spent[worst])} in {counted(self.runs[worst], 'superstep')}, "
+            f"{100 * spent[worst] / sum(spent.values()):.1f} %."
         )
 
     def _table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        report = self.report
-        runs = np.bincount(
-            np.searchsorted(self.numbers, report.step_numbers[: self.steps]),
-            minlength=len(self.numbers),
-        )
-        rows = []
-        for step, times in zip(self.numbers.tolist(), runs.tolist(), strict=True):
+        report, rows = self.report, []
+        for step, times in self.runs.items():
             cost = report.step_cost(step)
             names = ", ".join(dict.fromkeys(name for name, _ in sources(report, step)))
-            name = label(cost.name, 48)
-            rows.append(
-                (
-                    cost.kind,
-                    name,
-                    f"{times:,}",
-                    number(cost.cycles),
-                    number(times * cost.cycles),
-                    names,
-                )
-            )
+            cycles = number(cost.cycles), number(times * cost.cycles)
+            rows.append((cost.kind, label(cost.name, 48), f"{times:,}", *cycles, names))
         return ("kind", "name", "runs", "cycles of one", "cycles of all", "codelets"), tuple(rows)

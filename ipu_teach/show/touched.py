@@ -4,6 +4,7 @@ check draws it where somebody looks for a race, or has made one."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ipu_teach.graph import Graph
 from ipu_teach.graph.compute_set import ComputeSet
 from ipu_teach.graph.variable_table import Variable
 from ipu_teach.show import palette
+from ipu_teach.show.liveness import runs_of
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Cells, Still, label
@@ -48,48 +50,33 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
     where = np.arange(first, min(first + MOST, len(clash)))
     if len(where) < len(clash):
         panels.notes.append(f"The picture shows {len(where)} of {len(clash):,} elements.")
+    count, table, title = len(where), [], f"Who touches {label(name, 24)}"
+    same: dict[str, Any] = {"columns": count, "count": count, "block": count, "key": where}
+    same |= {"side": min(30.0, 688 / count), "labels": tuple(map(str, where))}
     for k, row in zip(vertices, rows, strict=True):
-        mark, count = f"vertex {k}", len(where)
-        cells = Cells(
-            mark,
-            mark,
-            side=min(30.0, 688 / count),
-            columns=count,
-            count=count,
-            block=count,
-            key=where,
-            labels=tuple(map(str, where)),
-            say=f"element {{element}} of {label(name, 24)}, {mark}",
-            values={"element": where},
-        )
-        panels.put(cells)
+        mark = f"vertex {k}"
+        say = f"element {{element}} of {label(name, 24)}, {mark}"
+        panels.put(Cells(mark, mark, say=say, values={"element": where}, **same))
         panels.below(34)
         channels[mark] = (row[where], 1, 0)
         deeds = (f"{CODES[c].name} {_ranges(row == c)}" for c in (1, 2, 3) if np.any(row == c))
         words.append(f"{mark} {' and '.join(deeds) or 'touches nothing'}")
+        table.append((f"{k}", _ranges(row & READS > 0), _ranges(row & WRITES > 0)))
     note = (
         f"Both touch {_ranges(clash)}, and at least one of them writes there."
         if clash.any()
         else "Nothing that one of them writes is touched by the other."
     )
-    title = f"Who touches {label(name, 24)}"
-    return View(
-        panels.scene(
-            "touched",
-            title,
-            f"{title} in compute set {label(compute_set.name, 24)}: {'; '.join(words)}. {note}",
-            foot=-14,
-            codes=CODES,
-            stills=(Still(title, note, 0, 0, True, channels),),
-            table=(
-                ("vertex", "reads", "writes"),
-                tuple(
-                    (f"{k}", _ranges(row & READS > 0), _ranges(row & WRITES > 0))
-                    for k, row in zip(vertices, rows, strict=True)
-                ),
-            ),
-        )
+    scene = panels.scene(
+        "touched",
+        title,
+        f"{title} in compute set {label(compute_set.name, 24)}: {'; '.join(words)}. {note}",
+        foot=-14,
+        codes=CODES,
+        stills=(Still(title, note, 0, 0, True, channels),),
+        table=(("vertex", "reads", "writes"), tuple(table)),
     )
+    return View(scene)
 
 
 def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variable) -> Array:
@@ -110,6 +97,5 @@ def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variabl
 
 def _ranges(which: Array) -> str:
     """The numbers of what is true, as "3 to 6, 9"."""
-    at = np.flatnonzero(which)
-    pieces = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if at.size else []
-    return ", ".join(f"{p[0]} to {p[-1]}" if len(p) > 1 else f"{p[0]}" for p in pieces) or "none"
+    runs = ((first, after - 1) for first, after in runs_of(which))
+    return ", ".join(f"{a} to {b}" if b > a else f"{a}" for a, b in runs) or "none"

@@ -77,16 +77,8 @@ def trend(
         )
     each = -(-int(LETTER * max(map(len, labels)) + 8) // max(1, int(pitch)))
     for k in range(0, count, max(1, each)):
-        found.append(
-            Words(
-                _within(width, points[k][0], labels[k]),
-                height + 14,
-                labels[k],
-                11,
-                "middle",
-                "soft",
-            )
-        )
+        x, words = _within(width, points[k][0], labels[k]), labels[k]
+        found.append(Words(x, height + 14, words, 11, "middle", "soft"))
     return (*found, Words(width, height + 29, foot, 12, "end", "soft"))
 
 

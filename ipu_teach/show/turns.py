@@ -84,15 +84,8 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
     rows = list[CodeRow]()
     for turn in seen.turns[start : start + MOST_ROWS]:
         cells = (f"{turn.line.number}", number(turn.cycles))
-        rows.append(
-            (
-                turn.depth,
-                f"{turn.number}: {told(turn)}",
-                cells,
-                turn.cycles / (longest or 1),
-                int(turn in wrote),
-            )
-        )
+        text, share = f"{turn.number}: {told(turn)}", turn.cycles / (longest or 1)
+        rows.append((turn.depth, text, cells, share, int(turn in wrote)))
     cost = (
         f"{number(seen.cycles)} modelled cycles"
         if seen.cycles >= 0

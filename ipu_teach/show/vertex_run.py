@@ -42,11 +42,9 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     Raises `InvalidOptionError` for what did not run, where the recording lacks a tensor that the
     vertex reads or writes, and where what it wrote is not what it writes now.
     """
-    model, graph, report = (
-        model_of(recording.report, "turns"),
-        recording.compiled.graph,
-        recording.report,
-    )
+    model = model_of(recording.report, "turns")
+    graph = recording.compiled.graph
+    report = recording.report
     name, number = vertex if isinstance(vertex, tuple) and len(vertex) == 2 else ("", -1)
     if isinstance(vertex, VertexRef):
         name, number = vertex.table.compute_set.name, vertex.table.order[vertex.row]
@@ -146,11 +144,9 @@ def _refuse_unknown(
 ) -> None:
     """Raise `InvalidOptionError` if something that a vertex reads or writes was not recorded, and
     may have changed."""
-    graph, known, missing = (
-        recording.compiled.graph,
-        np.concatenate([t.address for t in recording.tracks]),
-        dict[str, str](),
-    )
+    graph = recording.compiled.graph
+    known = np.concatenate([t.address for t in recording.tracks])
+    missing = dict[str, str]()
     for name, parts in where.items():
         first = np.concatenate([w.reshape(-1) for w in parts]) * table.fields[name].dtype.size
         for byte in first[~np.isin(first, known)][:1].tolist():

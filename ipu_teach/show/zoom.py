@@ -18,11 +18,9 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
     """The parts of one size, the first of them opened up, and the pipes beside them."""
     yield Words(mark.x, mark.y - 8, mark.names[level], ink="soft")
     yield from _parts(mark, level, mark.x, mark.y, SIDE)
-    left, right, most = (
-        mark.x + SIDE + 14,
-        mark.x + mark.width,
-        max(1, int(still.values["rate"].max())),
-    )
+    left = mark.x + SIDE + 14
+    right = mark.x + mark.width
+    most = max(1, int(still.values["rate"].max()))
     for i, (name, rate) in enumerate(zip(mark.labels, still.values["rate"].tolist(), strict=True)):
         top = mark.y + SLOT * i
         yield Words(left, top + 11, f"{name} {mark.rates[level * len(mark.labels) + i]}")

@@ -101,11 +101,8 @@ EXTRA.board = (kit) => {
     const [x, y] = corner(box(i)), w = pitch(row(i));
     return [x + 4 + place(i) * w, y + HEAD + row(i) * ROW, Math.max(w - 1, 0.5), CELL];
   }
-  const focus = () => (kit.chosen && kit.chosen.mark === board ? kit.chosen.i : board.focus);
-  const starts = [];
-  for (let f = 0; f < count; f++) if (still(f).first) starts.push(f);
-  const group = (frame) => starts.filter((f) => f <= frame).length - 1;
-  const lastOf = (frame) => (starts[group(frame) + 1] ?? count) - 1;
+  const focus = () => (kit.chosen?.mark === board ? kit.chosen.i : board.focus);
+  const lastOf = (frame) => (kit.starts[kit.groups[frame] + 1] ?? count) - 1;
 
   // [messages, cycles that are over]: what arrived stays until the superstep changes something.
   function underWay(frame, progress) {
@@ -116,17 +113,12 @@ EXTRA.board = (kit) => {
     }
     return [[], 0, frame];
   }
-  const line = (x, y, u, v) => {
-    pen.beginPath();
-    pen.moveTo(x, y);
-    pen.lineTo(u, v);
-    pen.stroke();
-  };
+  const line = (x, y, u, v) => straight(pen, [x, y], [u, v], pen.lineWidth);
 
   const draw = {
     board(mark, s, progress, frame) {
       const { ink, soft, line: thin } = kit.ink, now = at(before(frame)),
-        channel = s.cells && s.cells.board;
+        channel = s.cells?.board;
       write(mark.heading, mark.x, mark.y - 8, 12, "left", soft);
       const [codes, until] = channel
         ? [0, 1].map((k) => array(channel, k, channel[k], mark.tiles.length)) : [0, 1];
@@ -237,7 +229,7 @@ EXTRA.board = (kit) => {
   }
   return {
     draw, hit, tall, link, ipuOf, corner, cellAt, wide, row, short, line, write, board, texts,
-    value, list, at, before, element, cellName, tileOf, box, focus, starts, group, lastOf,
+    value, list, at, before, element, cellName, tileOf, box, focus, lastOf,
     underWay, changesOf, whenOf, changes, frameOf, cellOf, textOf,
   };
 };

@@ -3,7 +3,7 @@ EXTRA.bsp = (kit) => {
   const { pen, marks, array, place } = kit, tape = EXTRA.tape(kit);
   const content =
     EXTRA.content(
-      kit, () => (kit.chosen && kit.chosen.mark === marks.tiles ? [kit.chosen.i, kit.chosen.i]
+      kit, () => (kit.chosen?.mark === marks.tiles ? [kit.chosen.i, kit.chosen.i]
         : []));
 
   // From `start` towards `end`, to the rim of a square that reaches so far to each side: as in
@@ -17,12 +17,12 @@ EXTRA.bsp = (kit) => {
   return {
     draw: {
       flows(mark, s, progress) {
-        const messages = s.flows && s.flows[mark.name];
+        const messages = s.flows?.[mark.name];
         if (!messages) return;
         const cells = marks[mark.between], most = Math.max(...messages.map((m) => m[1])),
           half = cells.side * 0.47;
         const middle = (i) => place(cells, i).map((v) => v + half),
-          chosen = kit.chosen && kit.chosen.mark === cells ? kit.chosen.i : -1;
+          chosen = kit.chosen?.mark === cells ? kit.chosen.i : -1;
         const small =
           Math.min(1, Math.max(0.4, cells.side / 30)) * Math.min(
             1, Math.max(0.4, 20 / messages.length));

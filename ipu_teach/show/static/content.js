@@ -4,9 +4,7 @@
 EXTRA.content = (kit, pair) => {
   const { scene } = kit, MOST = 12;
   if (!scene.content) return {};
-  const list = kit.make("pre", { tabIndex: 0 });
-  list.setAttribute("role", "group");
-  list.setAttribute("aria-label", "What messages carry");
+  const list = kit.make("pre", { tabIndex: 0, role: "group", ariaLabel: "What messages carry" });
   list.style.minHeight = "4em";
   function say() {
     const lines = scene.content[kit.frameAt()] || [], chosen = pair();

@@ -22,12 +22,6 @@ EXTRA.exchange = (kit) => {
       if (sent(i) + received(i) > sent(best) + received(best)) best = i;
     return best;
   }
-  const line = (x, y, u, v) => {
-    pen.beginPath();
-    pen.moveTo(x, y);
-    pen.lineTo(u, v);
-    pen.stroke();
-  };
 
   const draw = {
     matrix(mark, s) {
@@ -54,7 +48,7 @@ EXTRA.exchange = (kit) => {
       pen.strokeStyle = kit.ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
-      line(mark.x, mark.y, right, bottom);
+      straight(pen, [mark.x, mark.y], [right, bottom], 1);
       const block = side * ipu, crossed = new Set();
       for (let i = 0; i < mark.count && ipu; i++) {
         const to = ipuOf(row(i)), from = ipuOf(column(i));
@@ -109,25 +103,15 @@ EXTRA.exchange = (kit) => {
         const across = near[0] - far[0], down = near[1] - far[1], both = received && sent ? 4 : 0;
         if (ipu && ipuOf(which) !== ipuOf(middle)) {
           pen.strokeStyle = kit.colours[link];
-          pen.lineWidth = LINK;
-          line(...far, ...near);
+          straight(pen, far, near, LINK);
         }
-        pen.strokeStyle = ink;
+        pen.strokeStyle = pen.fillStyle = ink;
         for (const [size, inward, shift] of [[received, true, both], [sent, false, -both]]) {
           if (!size) continue;
           const part = shift / Math.hypot(across, down),
             ends = [far, near].map(([a, b]) => [a - part * down, b + part * across]);
-          const [start, end] = inward ? ends : ends.reverse(),
-            thick = 1 + 2.5 * Math.sqrt(size / most);
-          pen.lineWidth = thick;
-          line(...start, ...end);
-          pen.fillStyle = ink;
-          const turn = Math.atan2(end[1] - start[1], end[0] - start[0]), head = 3 + 2 * thick;
-          pen.beginPath();
-          pen.moveTo(...end);
-          for (const by of [2.7, -2.7])
-            pen.lineTo(end[0] + head * Math.cos(turn + by), end[1] + head * Math.sin(turn + by));
-          pen.fill();
+          const [start, end] = inward ? ends : ends.reverse();
+          arrow(pen, start, start, end, 1 + 2.5 * Math.sqrt(size / most));
         }
         told[place].forEach((said, k) =>
           kit.text(pen, said, edge, v + 4 + 13 * (k - (told[place].length - 1) / 2), k ? 11 : 12,

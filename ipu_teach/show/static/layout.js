@@ -2,23 +2,30 @@
 // with the page; below that, panels on the right go under those on the left. A unit of the drawing
 // is then a pixel, so that words stay legible.
 const NARROW = 640, WIDEST = 1100;
+const { ceil, floor, max, min } = Math;
+
+// How many rows a block of cells has.
+const rowsOf = (mark) => ceil(mark.block / mark.columns);
 
 // The heading of a mark, with `right` at the other end of its line. On a narrow page it begins
 // further left, above the labels.
 function headed(kit, mark, right) {
   const { pen, ink, text, fitted } = kit, end = mark.x + mark.width,
-    left = kit.scene.size[0] < NARROW ? Math.min(16, mark.x) : mark.x;
+    left = kit.scene.size[0] < NARROW ? min(16, mark.x) : mark.x;
   text(pen, right, end, mark.y - 8, 12, "right", ink.soft);
   fitted(mark.heading || "", left, mark.y - 8, end - left - pen.measureText(right).width - 8, 12,
     ink.soft);
 }
 
-function arrow(pen, start, bend, end, thick) {
+// A line with a bend and a tip, or without them.
+const straight = (pen, start, end, thick) => arrow(pen, start, start, end, thick, false);
+function arrow(pen, start, bend, end, thick, tip = true) {
   pen.lineWidth = thick;
   pen.beginPath();
   pen.moveTo(...start);
-  pen.quadraticCurveTo(...bend, ...end);
+  if (bend === start) pen.lineTo(...end); else pen.quadraticCurveTo(...bend, ...end);
   pen.stroke();
+  if (!tip) return;
   const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;
   pen.beginPath();
   pen.moveTo(...end);
@@ -34,7 +41,7 @@ function layout(scene, room) {
     Object.assign(
       m, m.home = m.home || { x: m.x, y: m.y, width: m.width, height: m.height, side: m.side });
   // on a narrower page it is drawn smaller
-  const wide = Math.round(Math.min(WIDEST, Math.max(320, room || width)));
+  const wide = Math.round(min(WIDEST, max(320, room || width)));
   scene.size = [wide, height];
   if (wide >= NARROW) {
     for (const m of marks) if (m.width && m.x + m.width > width - 60) m.width += wide - width;
@@ -42,8 +49,8 @@ function layout(scene, room) {
   }
   const across = (m) => m.across * m.columns + m.gap * (m.across - 1);
   const bottom = (m) => {
-    const blocks = Math.ceil(m.count / m.block / m.across), rows = Math.ceil(m.block / m.columns);
-    return m.kind === "cells" ? m.y + m.side * (blocks * rows + m.gap * (blocks - 1))
+    const blocks = ceil(m.count / m.block / m.across);
+    return m.kind === "cells" ? m.y + m.side * (blocks * rowsOf(m) + m.gap * (blocks - 1))
       : m.y + (m.height || 0);
   };
   const bands = [];  // what stands beside each other
@@ -52,16 +59,16 @@ function layout(scene, room) {
     if (last && m.y < last.end) last.marks.push(m);
     else bands.push({ marks: [m], end: 0 });
     const band = bands[bands.length - 1];
-    band.end = Math.max(band.end, bottom(m));
+    band.end = max(band.end, bottom(m));
   }
   // What begins at one x goes on doing so: as far to the right as the longest name beside it needs.
   const inset = {};
   for (const m of marks) {
     const beside = m.kind === "painted" ? [] : m.ends || m.labels || m.rows || [];
     const names = m.kind === "curve" ? 84
-      : Math.max(m.left || 0, ...beside.map((name) => 6 * name.length + 12));
-    const needs = Math.max(names, m.kind === "lanes" || m.kind === "tape" ? 30 : 16);
-    inset[m.x] = Math.min(m.x, Math.max(inset[m.x] || 0, m.kind === "matrix" ? m.x : needs));
+      : max(m.left || 0, ...beside.map((name) => 6 * name.length + 12));
+    const needs = max(names, m.kind === "lanes" || m.kind === "tape" ? 30 : 16);
+    inset[m.x] = min(m.x, max(inset[m.x] || 0, m.kind === "matrix" ? m.x : needs));
   }
   let grown = 0;  // how much further down things are
   for (const band of bands) {
@@ -72,10 +79,10 @@ function layout(scene, room) {
       for (const m of right) place(m, grown);
       continue;
     }
-    const lowest = Math.max(...left.map(bottom))
-      + (left.some((m) => m.kind === "matrix") ? 72 : 40), top = Math.min(...right.map((m) => m.y));
+    const lowest = max(...left.map(bottom))
+      + (left.some((m) => m.kind === "matrix") ? 72 : 40), top = min(...right.map((m) => m.y));
     for (const m of right) place(m, lowest - top);
-    grown += Math.max(...right.map(bottom)) - end;
+    grown += max(...right.map(bottom)) - end;
   }
   scene.size = [wide, height + grown];
   return scene.size;
@@ -83,8 +90,8 @@ function layout(scene, room) {
   function place(m, down) {
     m.y += down;
     m.x = inset[m.home.x];
-    if (m.kind === "matrix") m.width = m.height = Math.min(m.width, wide - m.x - 45);
-    else if (m.kind === "cells") m.side = Math.min(m.side, (wide - 32) / across(m));
+    if (m.kind === "matrix") m.width = m.height = min(m.width, wide - m.x - 45);
+    else if (m.kind === "cells") m.side = min(m.side, (wide - 32) / across(m));
     else if (m.width) m.width = wide - m.x - 16;
   }
 }

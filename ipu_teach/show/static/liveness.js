@@ -9,11 +9,11 @@ EXTRA.liveness = (kit) => {
   const parted =
     scene.marks.some((m) => m.kind === "curve" && m.series.length > 1 && m.series[0][1] === ALWAYS);
   const button = kit.button("Leave out what is always live", toggle);
-  button.setAttribute("aria-pressed", "false");
+  button.ariaPressed = "false";
   function toggle() {
     if (!parted) return;
     steady = !steady;
-    button.setAttribute("aria-pressed", `${!steady}`);
+    button.ariaPressed = `${!steady}`;
     kit.refresh();
   }
   const shown = (mark) => mark.series.map((_, k) => k)
@@ -65,7 +65,7 @@ EXTRA.liveness = (kit) => {
       pen.fillStyle = kit.ink.ink;
       if (kit.moving)
         pen.fillRect(mark.x + (frame + 0.5) * wide - 0.75, mark.y - 3, 1.5, mark.height + 6);
-      if (kit.chosen && kit.chosen.mark === mark) {
+      if (kit.chosen?.mark === mark) {
         pen.strokeStyle = kit.ink.ink;
         pen.lineWidth = 1.5;
         pen.strokeRect(mark.x + kit.chosen.i * wide, mark.y, wide, mark.height);
@@ -89,12 +89,10 @@ EXTRA.liveness = (kit) => {
   }
   // What is live at the step that is pointed at, else at the one where the view stands, the largest
   // first.
-  const list = kit.make("pre", { tabIndex: 0 });
+  const list = kit.make("pre", { tabIndex: 0, role: "group", ariaLabel: "Live variables" });
   list.style.cssText = "max-height:12em;overflow:auto";
-  list.setAttribute("role", "group");
-  list.setAttribute("aria-label", "Live variables");
   function say() {
-    const at = kit.chosen && kit.chosen.mark.kind === "curve" ? kit.chosen.i : kit.frameAt();
+    const at = kit.chosen?.mark.kind === "curve" ? kit.chosen.i : kit.frameAt();
     list.textContent = scene.live.map(([title, rows, less, buffers]) => {
       const here = rows.filter(([, , from]) => from.some(([a, b]) => a <= at && at < b));
       const [few, all] = less[at] || [0, 0], passing = of(array(rows, 0, buffers, scene.frames[0]), at);
@@ -104,7 +102,7 @@ EXTRA.liveness = (kit) => {
     }).join("\n");
   }
   const there = () => {
-    if (kit.chosen && kit.chosen.mark.kind === "curve") { kit.pause(); kit.go(kit.chosen.i + 1); }
+    if (kit.chosen?.mark.kind === "curve") { kit.pause(); kit.go(kit.chosen.i + 1); }
   };
   kit.canvas.addEventListener("click", there);
   return {

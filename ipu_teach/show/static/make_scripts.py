@@ -37,7 +37,8 @@ PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
 # up to its end, or to what is put into it
 TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
-PARTING = r"[{}()\[\];,<>=*?:|&!]"  # what parts words without a space
+PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # what parts words without a space
+PLUS = re.compile(r"(?<![+ ]) *\+ *(?![+ ])")  # so does this, but beside another
 
 
 NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # of measures.js
@@ -59,7 +60,7 @@ def squeezed(text: str) -> str:
     code, kept, at = "", list[str](), 0
     braces: list[int] = []  # that are open in each of the parts that stand in templates around here
     while at < len(text):
-        found = REGEX.match(text, at) if code.rstrip()[-1:] in ("(", ",", "=") else None
+        found = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
         found = found or PIECE.match(text, at)
         assert found
         piece, at = found[0], found.end()
@@ -78,6 +79,7 @@ def squeezed(text: str) -> str:
             piece = f"\0{len(kept) - 1}\0" if kept[-1] else ""
         code += piece
     lines = (re.sub(rf" *({PARTING}) *", r"\1", line.strip()) for line in code.splitlines())
+    lines = (PLUS.sub("+", line) for line in lines)
     return re.sub("\0(\\d+)\0", lambda m: kept[int(m[1])], "\n".join(filter(None, lines)))
 
 
@@ -93,14 +95,8 @@ def measures_js() -> str:
         for ink in (palette.LIGHT, palette.DARK)
     )
     lines += ["const INKS = [", *(f"  {{ {ink} }}," for ink in inks), "];"]
-    return "\n".join(
-        [
-            "// Written by make_scripts.py: the numbers of measures.py, and the inks of "
-            "palette.py.",
-            *lines,
-            "",
-        ]
-    )
+    head = "// Written by make_scripts.py: the numbers of measures.py, and the inks of palette.py."
+    return "\n".join([head, *lines, ""])
 
 
 def scripts() -> dict[str, str]:

@@ -7,9 +7,9 @@ EXTRA.painted = (kit) => {
   const keys = {}, help = [];
   const buttons = switches.map(([key, title, does, on]) => {
     const button = kit.button(title, turn);
-    button.setAttribute("aria-pressed", `${on}`);
+    button.ariaPressed = `${on}`;
     function turn() {
-      button.setAttribute("aria-pressed", `${button.getAttribute("aria-pressed") === "false"}`);
+      button.ariaPressed = `${button.ariaPressed === "false"}`;
       kit.refresh();
     }
     keys[key] = turn;
@@ -21,7 +21,7 @@ EXTRA.painted = (kit) => {
     let number = (s.pictures || {})[mark.name] || 0;
     number *= 2 ** (mark.switches || []).length;
     (mark.switches || []).forEach((one, k) => {
-      const on = buttons[switches.indexOf(one)].getAttribute("aria-pressed") === "true";
+      const on = buttons[switches.indexOf(one)].ariaPressed === "true";
       if (on !== one[3]) number += 2 ** k;
     });
     const shown = mark.pictures[number];
@@ -76,9 +76,8 @@ EXTRA.painted = (kit) => {
         image, 0, 0, wide, high, left, down(mark, y), across(mark, x + w) - left, h / 10);
     },
     l(mark, shape) {
-      const [, count, thick, role, arrow, ...packed] = shape;
+      const [, count, thick, role, tip, ...packed] = shape;
       pen.strokeStyle = pen.fillStyle = kit.ink[role];
-      pen.lineWidth = thick;
       for (const steps of rows(shape, packed, count)) {
         const points = [...steps];
         for (let k = 2; k < points.length; k++) points[k] += points[k - 2];
@@ -87,19 +86,7 @@ EXTRA.painted = (kit) => {
           const half = (points[2] - points[0]) / 20, middle = (at[0] + at[2]) / 2;
           [at[0], at[2]] = [middle - half, middle + half];
         }
-        const [u, v, x, y] = at.slice(-4);
-        pen.beginPath();
-        pen.moveTo(at[0], at[1]);
-        pen.quadraticCurveTo(u, v, x, y);
-        pen.stroke();
-        if (!arrow) continue;
-        const angle = Math.atan2(y - v, x - u), size = 3 + 2 * thick;
-        pen.beginPath();
-        pen.moveTo(x, y);
-        for (const turn of [2.7, -2.7]) {
-          pen.lineTo(x + size * Math.cos(angle + turn), y + size * Math.sin(angle + turn));
-        }
-        pen.fill();
+        arrow(pen, at.slice(0, 2), at.slice(-4, -2), at.slice(-2), thick, tip);
       }
     },
     o(mark, shape) {

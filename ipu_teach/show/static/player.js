@@ -12,8 +12,7 @@ const STYLE = `
 .ipu-view details{font:14px/1.4 system-ui,sans-serif;margin:4px 16px}
 .ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:1100px;color:var(--ink);
   background:var(--paper);border-radius:4px;padding:8px 0}
-.ipu-live:focus-visible,.ipu-live button:focus-visible,
-.ipu-live select:focus-visible,.ipu-live input:focus-visible
+.ipu-live:focus-visible,.ipu-live :is(button,select,input):focus-visible
   {outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
 .ipu-live p{margin:4px 16px;min-height:2.8em}
@@ -22,7 +21,7 @@ const STYLE = `
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
 .ipu-live .bar{position:sticky;bottom:0;background:var(--paper);margin:0;padding:6px 16px}
 [class*=jp-OutputArea]:has(.ipu-live){overflow:visible}
-.ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);
+.ipu-live :is(button,select){font:inherit;padding:2px 9px;color:var(--ink);
   background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
 .ipu-live button[aria-pressed=true]{color:var(--paper);background:var(--ink)}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
@@ -88,19 +87,13 @@ function live(root, scene) {
   const count = frames.length;
   const still = (frame) => scene.stills[frames[frame]];
   const starts = [];  // frames that begin a superstep
+  const groups = [];  // of each frame its superstep
   const begin = [0];  // modelled cycles before each frame
   for (let f = 0; f < count; f++) {
     if (still(f).first) starts.push(f);
+    groups.push(starts.length - 1);
     begin.push(begin[f] + still(f).cycles);
   }
-  const groupOf = (frame) => {
-    let low = 0, high = starts.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (starts[middle] <= frame) low = middle + 1; else high = middle;
-    }
-    return low - 1;
-  };
   if (scene.clock) begin.splice(0, count + 1, ...unpack(scene.clock, count + 1));
   const total = begin[count] || 1;
   const moving = count > 1, phased = starts.length < count;
@@ -123,27 +116,23 @@ function live(root, scene) {
   const [reduced, scheme] = ["reduced-motion: reduce", "color-scheme: dark"]
     .map((what) => matchMedia(`(prefers-${what})`));
   const style = make("style", { textContent: STYLE });
-  const box = make("div", { className: "ipu-live", tabIndex: 0 });
-  box.setAttribute("role", "group");
+  const box = make("div", { className: "ipu-live", tabIndex: 0, role: "group" });
   // JupyterLab's own keys would insert and delete cells
   box.setAttribute("data-lm-suppress-shortcuts", "true");
-  const status = make("p");
-  const canvas = make("canvas");
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", scene.title);
-  const said = make("p", { className: "soft" });
-  said.setAttribute("aria-live", "polite");
+  const status = make("p", { ariaLive: "polite" });
+  const canvas = make("canvas", { role: "img", ariaLabel: scene.title });
+  const said = make("p", { className: "soft", ariaLive: "polite" });
   const button = (text, act) => make("button", { type: "button", textContent: text, onclick: act });
   const play = button("Play", () => toggle());
-  const scrub = make("input", { type: "range", min: 0, max: count, step: 1, oninput: () => {
-    pause();
-    go(stop(+scrub.value));
-  } });
-  scrub.setAttribute("aria-label", "Phase");
+  const scrub = make("input", { type: "range", min: 0, max: count, ariaLabel: "Phase",
+    oninput: () => {
+      pause();
+      go(stop(+scrub.value));
+    } });
   const SPEEDS = [0.25, 0.5, 1, 2, 4];
-  const speed = make("select", {}, ...SPEEDS.map((s) => new Option(`${s}x`, s)));
+  const speed = make("select", { ariaLabel: "Speed" },
+    ...SPEEDS.map((s) => new Option(`${s}x`, s)));
   speed.value = 1;
-  speed.setAttribute("aria-label", "Speed");
   const legend = make("ul", { className: "key" });
   const controls = make("div", { className: "row bar" },
     scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
@@ -165,7 +154,7 @@ function live(root, scene) {
     dark = lab ? lab === "false" : scheme.matches || body.classList.contains("vscode-dark");
     ink = INKS[+dark];
     for (const name in ink) box.style.setProperty(`--${name}`, ink[name]);
-    ratio = Math.min(3, devicePixelRatio || 1);
+    ratio = min(3, devicePixelRatio || 1);
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     colours = scene.codes.map((c) => c[dark ? 3 : 2]);
@@ -180,12 +169,11 @@ function live(root, scene) {
     });
     cache = new Map();
     legend.replaceChildren(...scene.legend.map((i) => {
-      const chip = make("canvas", { width: 32, height: 32 });
+      const chip = make("canvas", { width: 32, height: 32, ariaHidden: "true" });
       const p = chip.getContext("2d");
       p.scale(2, 2);
       p.fillStyle = brushes[i];
       p.fillRect(0, 0, 16, 16);
-      chip.setAttribute("aria-hidden", "true");
       return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`.trim());
     }));
   }
@@ -194,12 +182,8 @@ function live(root, scene) {
     p.fillRect(0, 0, 6, 6);
     p.strokeStyle = "rgba(0,0,0,.35)";
     p.lineWidth = scene.codes[code][4] === "." ? 2 : 1;
-    for (const [a, b, c, d] of PATTERNS[scene.codes[code][4]] || []) {
-      p.beginPath();
-      p.moveTo(a, b);
-      p.lineTo(c, d);
-      p.stroke();
-    }
+    for (const [a, b, c, d] of PATTERNS[scene.codes[code][4]] || [])
+      straight(p, [a, b], [c, d], p.lineWidth);
   }
   function text(p, string, x, y, size, align, colour, ground) {
     p.font = `${size}px system-ui, sans-serif`;
@@ -227,22 +211,21 @@ function live(root, scene) {
 
   // --- places: the same formulae as in scene.py and paint.py ---
   function place(mark, i) {
-    const block = Math.floor(i / mark.block), within = i % mark.block,
-      rows = Math.ceil(mark.block / mark.columns);
+    const block = floor(i / mark.block), within = i % mark.block;
     const x = within % mark.columns + block % mark.across * (mark.columns + mark.gap);
-    const y = Math.floor(within / mark.columns) + Math.floor(block / mark.across) * (rows + mark.gap);
+    const y = floor(within / mark.columns) + floor(block / mark.across) * (rowsOf(mark) + mark.gap);
     return [mark.x + x * mark.side, mark.y + y * mark.side];
   }
   function hit(mark, x, y) {
     if (mark.kind === "lanes") {
       const inside = x > mark.x - 24 && x < mark.x + mark.width && y > mark.y
         && y < mark.y + mark.height;
-      return inside ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
+      return inside ? floor((y - mark.y) / mark.height * mark.count) : -1;
     }
-    const rows = Math.ceil(mark.block / mark.columns), blocks = Math.ceil(mark.count / mark.block);
+    const rows = rowsOf(mark), blocks = ceil(mark.count / mark.block);
     const u = (x - mark.x) / mark.side, v = (y - mark.y) / mark.side;
-    const bx = Math.floor(u / (mark.columns + mark.gap)), by = Math.floor(v / (rows + mark.gap));
-    const cx = Math.floor(u - bx * (mark.columns + mark.gap)), cy = Math.floor(v - by * (rows + mark.gap));
+    const bx = floor(u / (mark.columns + mark.gap)), by = floor(v / (rows + mark.gap));
+    const cx = floor(u - bx * (mark.columns + mark.gap)), cy = floor(v - by * (rows + mark.gap));
     if (u < 0 || v < 0 || cx >= mark.columns || cy >= rows || bx >= mark.across) return -1;
     const block = by * mark.across + bx, within = cy * mark.columns + cx,
       i = block * mark.block + within;
@@ -252,10 +235,10 @@ function live(root, scene) {
   // --- drawing ---
   // `at`: frames that are over, with the part of the current one
   let at = 0, playing = false, clock = 0, chosen = null;
-  const frameAt = () => Math.max(0, Math.ceil(at - 1e-9) - 1);
+  const frameAt = () => max(0, ceil(at - 1e-9) - 1);
 
   function draw() {
-    const frame = frameAt(), progress = Math.min(1, at - frame), s = still(frame);
+    const frame = frameAt(), progress = min(1, at - frame), s = still(frame);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     pen.textBaseline = "alphabetic";
@@ -291,7 +274,7 @@ function live(root, scene) {
     },
 
     lanes(mark, s, progress) {
-      const channel = s.lanes && s.lanes[mark.name];
+      const channel = s.lanes?.[mark.name];
       if (!channel) return;
       const [number, from, to] = channel, [span, unit] = scene.drawings[number];
       if (mark.heading) headed(kit, mark, `${words(span)} ${unit}`);
@@ -338,7 +321,7 @@ function live(root, scene) {
       (_, i) => (of(until, i) > 0 && of(until, i) >= now ? of(first, i) : channel[2]));
   }
   function names(mark, s, progress) {
-    if (!s.cells || !s.cells[mark.name]) return;
+    if (!s.cells?.[mark.name]) return;
     const codes = codesOf(mark, s, progress), tall = mark.side >= 2 * SMALLEST_LABEL;
     for (let i = 0; i < mark.count; i++) {
       const letter = scene.codes[codes[i]][1], name = nameOf(mark, i),
@@ -369,7 +352,7 @@ function live(root, scene) {
     if (!found) {
       if (cache.size > 24) cache.clear();
       cache.set(name,
-        found = make("canvas", { width: Math.ceil(w * ratio), height: Math.ceil(h * ratio) }));
+        found = make("canvas", { width: ceil(w * ratio), height: ceil(h * ratio) }));
       const p = found.getContext("2d");
       p.scale(ratio, ratio);
       paint(p);
@@ -394,7 +377,7 @@ function live(root, scene) {
         const start = of(starts, i), split = start + of(lengths, i), top = edge(i) + rim,
           high = edge(i + 1) - rim - top;
         const box = (code, from, to) => {
-          const left = Math.max(0, x + from * scale), right = Math.min(most, x + to * scale);
+          const left = max(0, x + from * scale), right = min(most, x + to * scale);
           if (right <= left) return;
           p.fillStyle = brushes[code];
           p.fillRect(left, top, right - left, high);
@@ -407,8 +390,8 @@ function live(root, scene) {
   // [code, cycles] of what a frame consists of: its phases where a tape has their drawing.
   const tape = scene.marks.find((m) => m.kind === "tape");
   function pieces(f) {
-    const s = still(f), lanes = tape && s.lanes && s.lanes[tape.name],
-      top = (v) => (typeof v === "number" ? v : Math.max(...unpack(v, tape.count)));
+    const s = still(f), lanes = s.lanes?.[tape?.name],
+      top = (v) => (typeof v === "number" ? v : max(...unpack(v, tape.count)));
     return lanes ? scene.drawings[lanes[0]][2].map((bar) => [top(bar[0]), (bar[3] || 0) - top(bar[1])])
       : [[s.code, begin[f + 1] - begin[f]]];
   }
@@ -424,8 +407,8 @@ function live(root, scene) {
     for (const [code, cycles] of parts) {
       const w = cycles * scale;
       if (columns) {
-        for (let c = Math.floor(x / wide); c < columns && c * wide < x + w; c++)
-          spent[c][code] += Math.min(x + w, (c + 1) * wide) - Math.max(x, c * wide);
+        for (let c = floor(x / wide); c < columns && c * wide < x + w; c++)
+          spent[c][code] += min(x + w, (c + 1) * wide) - max(x, c * wide);
       } else {
         p.fillStyle = w > 5 ? brushes[code] : colours[code];
         p.fillRect(x, 0, w, mark.height);
@@ -455,7 +438,7 @@ function live(root, scene) {
         pen.strokeRect(x, y, mark.side * 0.94, mark.side * 0.94);
       } else {
         const pitch = mark.height / mark.count;
-        pen.strokeRect(mark.x, mark.y + i * pitch, mark.width, Math.max(pitch, 1));
+        pen.strokeRect(mark.x, mark.y + i * pitch, mark.width, max(pitch, 1));
       }
     }
   }
@@ -463,9 +446,9 @@ function live(root, scene) {
   // --- what this view adds ---
   const readable = scene.marks.filter((m) => m.count);
   const kit = {
-    scene, marks, begin, count, total, frames, moving, readable, pen, canvas, make, button, still,
-    array, of, text, fitted, DRAW, bars, labels, keep, place, hit, light, keyOf, frameAt, go,
-    choose, pause, refresh,
+    scene, marks, begin, count, total, frames, starts, groups, moving, readable, pen, canvas, make,
+    button, still, array, of, text, fitted, DRAW, bars, labels, keep, place, hit, keyOf, frameAt, go,
+    choose, pause, refresh, spot,
     resize(high) { height = high; theme(); refresh(); },
     get ink() { return ink; }, get colours() { return colours; }, get brushes() { return brushes; },
     get chosen() { return chosen; }, get at() { return at; },
@@ -481,15 +464,15 @@ function live(root, scene) {
   const byGroup = phased ? `page up and down go by ${scene.group}, ` : "";
   const byTime = moving ? `space plays, left and right step, ${byGroup}home, end, ` : "";
   const bySpeed = moving && !help ? "plus and minus for speed, " : "";
-  box.setAttribute("aria-label",
-    `${scene.title}. Keys: ${byTime}${bySpeed}up and down go through the parts. ${help}`);
+  box.ariaLabel =
+    `${scene.title}. Keys: ${byTime}${bySpeed}up and down go through the parts. ${help}`;
 
   // --- words ---
   function say() {
     const frame = frameAt(), s = still(frame);
     status.textContent = told(frame, s);
     scrub.value = at ? frame + 1 : 0;
-    scrub.setAttribute("aria-valuetext", status.textContent.split(". ")[0]);
+    [scrub.ariaValueText] = status.textContent.split(". ");
     said.textContent = chosen ? about(s, chosen)
       : "Point at a part of the picture, or press up and down, for its numbers. " + help;
     extra.say?.(s);
@@ -497,7 +480,7 @@ function live(root, scene) {
   }
   function told(frame, s) {
     if (moving) {
-      const group = groupOf(frame), last = group + 1 < starts.length ? starts[group + 1] : count;
+      const group = groups[frame], last = group + 1 < starts.length ? starts[group + 1] : count;
       const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}`;
       const phase = phased ? `, phase ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
       const long = s.cycles ? `, ${words(s.cycles)} modelled cycles` : "";
@@ -513,13 +496,13 @@ function live(root, scene) {
     for (let f = 1; f < count; f++) if (long(f) > long(longest)) longest = f;
     status.style.minHeight = "";
     status.textContent = told(longest, still(longest));
-    status.style.minHeight = `${Math.ceil(status.getBoundingClientRect().height)}px`;
+    status.style.minHeight = `${ceil(status.getBoundingClientRect().height)}px`;
     say();
   }
   function about(s, { mark, i }) {
     const own = extra.about?.(mark, i);
     if (own) return own;
-    const other = s.about && s.about[mark.name],
+    const other = s.about?.[mark.name],
       { say, values = {} } = other ? { say: other[0], values: other[1] } : mark.say ? mark : s;
     // What is not among the values is how long the cells of the first group keep their code.
     const value = (name) =>
@@ -543,22 +526,22 @@ function live(root, scene) {
 
   // --- time ---
   // seconds a frame at 1x: a long run is over in under a minute
-  const pace = Math.min(1.1, Math.max(0.05, 40 / count));
+  const pace = min(1.1, max(0.05, 40 / count));
   function go(position) {
-    at = Math.min(count, Math.max(0, position));
+    at = min(count, max(0, position));
     refresh();
   }
   // Where a step stops after `frames` of them have begun: at the end of the last, or within it.
   const stop = (begun) => (begun ? begun - 1 + (still(begun - 1).at || 1) : 0);
   function step(by) {
     pause();
-    const begun = Math.ceil(at - 1e-9), here = stop(begun);
+    const begun = ceil(at - 1e-9), here = stop(begun);
     go(by > 0 ? at < here - 1e-9 ? here : begun < count ? stop(begun + 1) : at
-      : at > here + 1e-9 ? here : stop(Math.max(0, begun - 1)));
+      : at > here + 1e-9 ? here : stop(max(0, begun - 1)));
   }
   function jump(by) {
     pause();
-    const group = groupOf(frameAt()), end = starts[group + 1] ?? count;
+    const group = groups[frameAt()], end = starts[group + 1] ?? count;
     go(stop(by > 0 ? at < stop(end) ? end : starts[group + 2] ?? count
       : at > stop(starts[group] + 1) ? starts[group] + 1 : (starts[group - 1] ?? -1) + 1));
   }
@@ -568,7 +551,7 @@ function live(root, scene) {
     fresh = false;
     playing = true;
     play.textContent = "Pause";
-    status.removeAttribute("aria-live");
+    status.ariaLive = null;
     clock = performance.now();
     requestAnimationFrame(tick);
   }
@@ -577,17 +560,17 @@ function live(root, scene) {
     if (!playing) return;
     playing = false;
     play.textContent = "Play";
-    status.setAttribute("aria-live", "polite");
+    status.ariaLive = "polite";
     refresh();
   }
   function tick(now) {
     if (!playing) return;
     if (!box.isConnected) return destroy();
-    const passed = Math.max(0, now - clock) / 1000 * speed.value / pace;
+    const passed = max(0, now - clock) / 1000 * speed.value / pace;
     if (!reduced.matches || passed >= 1) {
       const before = frameAt();
-      at = reduced.matches && frameAt() + 1 < count ? stop(Math.ceil(at - 1e-9) + 1)
-        : Math.min(count, at + passed);
+      at = reduced.matches && frameAt() + 1 < count ? stop(ceil(at - 1e-9) + 1)
+        : min(count, at + passed);
       clock = now;
       if (at >= count) return pause();
       if (frameAt() !== before || at === 0) say();
@@ -617,7 +600,7 @@ function live(root, scene) {
     ...extra.keys,
   };
   const faster = (by) => {
-    speed.value = SPEEDS[Math.min(4, Math.max(0, SPEEDS.indexOf(+speed.value) + by))];
+    speed.value = SPEEDS[min(4, max(0, SPEEDS.indexOf(+speed.value) + by))];
   };
   box.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
@@ -630,14 +613,18 @@ function live(root, scene) {
     event.preventDefault();
     act();
   });
-  function point(event) {
+  // Where the mouse is in the drawing.
+  function spot(event) {
     const rim = canvas.getBoundingClientRect();
-    const x = (event.clientX - rim.left) / rim.width * width,
-      y = (event.clientY - rim.top) / rim.height * height;
+    return [(event.clientX - rim.left) / rim.width * width,
+      (event.clientY - rim.top) / rim.height * height];
+  }
+  function point(event) {
+    const [x, y] = spot(event);
     for (const mark of readable) {
       const i = (extra.hit || hit)(mark, x, y);
       if (i >= 0)
-        return chosen && chosen.mark === mark && chosen.i === i ? undefined : choose(mark, i);
+        return chosen?.mark === mark && chosen.i === i ? undefined : choose(mark, i);
     }
     const track = marks.track;
     if (event.type === "click" && track && moving && y > track.y - 6
@@ -669,8 +656,7 @@ function live(root, scene) {
   }
 
   let fresh = true;  // nothing was touched yet: the first Play begins at the beginning
-  at = moving ? stop(Math.min(count, scene.poster + 1)) : 1;
-  status.setAttribute("aria-live", "polite");
+  at = moving ? stop(min(count, scene.poster + 1)) : 1;
   let room = 0;
   function fit() {
     if (room === box.clientWidth) return;

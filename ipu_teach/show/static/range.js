@@ -12,7 +12,7 @@ EXTRA.range = (kit, { flames, tapes, runs, runOf, spanOf, get, frameOf, nameOf }
   const select = button("Select from here", () => mark(anchor < 0 ? kit.frameAt() : -1));
   function mark(frame) {
     anchor = frame;
-    select.setAttribute("aria-pressed", anchor >= 0);
+    select.ariaPressed = anchor >= 0;
     select.textContent = anchor < 0 ? "Select from here" : "Select nothing";
     kit.refresh();
   }
@@ -32,8 +32,7 @@ EXTRA.range = (kit, { flames, tapes, runs, runOf, spanOf, get, frameOf, nameOf }
     spent.set(number, sum);
     return sum;
   }
-  const sum = make("p");
-  sum.setAttribute("aria-live", "polite");
+  const sum = make("p", { ariaLive: "polite" });
   function told() {
     const chosen = range();
     if (!chosen) return "";
@@ -51,8 +50,8 @@ EXTRA.range = (kit, { flames, tapes, runs, runOf, spanOf, get, frameOf, nameOf }
   }
 
   // --- names ---
-  const find = make("input", { type: "search", placeholder: "Find a name" });
-  find.setAttribute("aria-label", "Find a name; enter goes to the next");
+  const find = make("input", { type: "search", placeholder: "Find a name",
+    ariaLabel: "Find a name; enter goes to the next" });
   find.style.cssText = "flex:none;width:9em;font:inherit";
   find.onkeydown = (event) => {
     event.stopPropagation();

@@ -1,10 +1,9 @@
 // The words of a run with its numbers, where each comes from, and where to stop.
 EXTRA.run = (kit) => {
-  const { scene, still, make } = kit, shown = EXTRA.board(kit),
+  const { scene, still, make, starts, groups } = kit, shown = EXTRA.board(kit),
     trail = scene.marks.find((m) => m.kind === "trail");
-  const { board, texts, value, list, at, before, element, cellName, tileOf, box, focus, starts,
-    group, lastOf, underWay, changesOf,
-    whenOf, changes, frameOf, cellOf, textOf } = shown, n = board.count;
+  const { board, texts, value, list, at, before, element, cellName, tileOf, box, focus,
+    lastOf, underWay, changesOf, whenOf, changes, frameOf, cellOf, textOf } = shown, n = board.count;
 
   // --- words ---
   const source = make("pre"), happens = make("p"), watched = make("p");
@@ -34,13 +33,13 @@ EXTRA.run = (kit) => {
     if (mark !== board) return "";
     const frame = before(kit.frameAt()), t = texts[at(frame)[i]], k = lastChange(i, frame);
     const since = k === undefined ? "as at the beginning"
-      : `since superstep ${words(group(frameOf[k]) + 1)}${origin(i, frameOf[k])}`;
+      : `since superstep ${words(groups[frameOf[k]] + 1)}${origin(i, frameOf[k])}`;
     return `${cellName(i)} on tile ${tileOf(i)}: ${t === "?" ? "not written" : t}, ${since}.`;
   }
   // Which step a frame is of, of those that a Repeat runs.
   const stepOf = (f) => scene.rounds[kit.frames[f]];
   function story(frame, s) {
-    const g = group(frame), key = stepOf(starts[g]), same = starts.filter((f) => stepOf(f) === key);
+    const g = groups[frame], key = stepOf(starts[g]), same = starts.filter((f) => stepOf(f) === key);
     const round = key !== undefined && same.length > 1
       ? `Round ${words(same.indexOf(starts[g]) + 1)} of ${words(same.length)} of this step. ` : "";
     const now = at(before(frame));
@@ -74,12 +73,11 @@ EXTRA.run = (kit) => {
       "it is below": (v, t, x) => v < x,
     "it is above": (v, t, x) => v > x, "it equals": (v, t, x) => v === x,
   };
-  const when = make(
-    "select", {}, ...Object.keys(CONDITIONS).map((name) => new Option(`Stop when ${name}`, name)));
-  const limit = make("input", { type: "number", value: 0, step: "any" });
+  const when = make("select", { ariaLabel: "Stop when the watched cell, or any" },
+    ...Object.keys(CONDITIONS).map((name) => new Option(`Stop when ${name}`, name)));
+  const limit = make("input",
+    { type: "number", value: 0, step: "any", ariaLabel: "Number to compare with" });
   when.options[0].text = "Stop nowhere";
-  when.setAttribute("aria-label", "Stop when the watched cell, or any");
-  limit.setAttribute("aria-label", "Number to compare with");
   limit.style.cssText = "flex:none;width:6em;font:inherit";
   const meets = (k) => (!watching || cellOf[k] === board.focus)
     && CONDITIONS[when.value](value(texts[textOf[k]]), texts[textOf[k]], +limit.value);
@@ -114,7 +112,7 @@ EXTRA.run = (kit) => {
     if (some.length) kit.go(frameOf[by > 0 ? some[0] : some[some.length - 1]] + 1);
   }
   function round(by) {
-    const here = group(kit.frameAt()), key = stepOf(starts[here]);
+    const here = groups[kit.frameAt()], key = stepOf(starts[here]);
     for (let g = here + by; g >= 0 && g < starts.length; g += by) {
       if (key !== undefined && stepOf(starts[g]) === key) { kit.pause(); return kit.go(starts[g] + 1); }
     }
@@ -129,8 +127,7 @@ EXTRA.run = (kit) => {
       watch(kit.chosen.i);
       return kit.refresh();
     }
-    const rim = kit.canvas.getBoundingClientRect(), x = event.clientX - rim.left,
-      y = event.clientY - rim.top;
+    const [x, y] = kit.spot(event);
     if (y < trail.y - 4 || y > trail.y + trail.height + 8) return;
     const near = changesOf(focus())
       .sort((a, b) => Math.abs(whenOf(a, trail) - x) - Math.abs(whenOf(b, trail) - x))[0];

@@ -4,7 +4,7 @@ EXTRA.tape = (kit) => {
   const { pen, begin, count, still } = kit;
   return {
     draw(mark, s, progress, frame) {
-      const own = (f) => still(f).lanes && still(f).lanes[mark.name],
+      const own = (f) => still(f).lanes?.[mark.name],
         scale = mark.width / mark.span;
       let first = 0, last = count;
       while (!own(first)) first++;
@@ -27,7 +27,7 @@ EXTRA.tape = (kit) => {
       pen.fillStyle = kit.ink.ink;
       const here = begin[frame] + progress * s.cycles - begin[first];
       if (own(frame)) pen.fillRect(mark.x + here * scale - 1, mark.y - 4, 2, mark.height + 8);
-      if (kit.chosen && kit.chosen.mark === mark) {
+      if (kit.chosen?.mark === mark) {
         pen.strokeStyle = kit.ink.ink;
         pen.lineWidth = 2;
         pen.strokeRect(

@@ -4,7 +4,7 @@ EXTRA.tile = (kit) => {
   const { scene, pen, canvas, array, of, marks: { workers } } = kit;
   const tree = scene.marks.some((mark) => mark.kind === "tree") ? EXTRA.tree(kit) : {};
   const { draw, lay, nodes } = tree, plain = kit.DRAW.lanes;
-  const lane = () => (kit.chosen && kit.chosen.mark === workers ? kit.chosen.i : -1);
+  const lane = () => (kit.chosen?.mark === workers ? kit.chosen.i : -1);
   // The vertices of a worker in this step: number, start, cycles, and the code of the codelet.
   function vertices(worker) {
     const s = kit.still(kit.frameAt()), bars = scene.drawings[s.lanes.workers[0]][2],
@@ -19,12 +19,8 @@ EXTRA.tile = (kit) => {
   const scale = () =>
     workers.width / (scene.drawings[kit.still(kit.frameAt()).lanes.workers[0]][0] || 1);
   canvas.addEventListener("pointermove", (event) => {
-    const rim = canvas.getBoundingClientRect(), [wide] = scene.size, worker = kit.hit(workers, ...[
-      (event.clientX - rim.left) / rim.width * wide,
-        (event.clientY - rim.top) / rim.height * canvas.height / canvas.width * wide,
-    ]);
-    const cycle = ((event.clientX - rim.left) / rim.width * wide - workers.x) / scale(),
-      before = which;
+    const [x, y] = kit.spot(event), worker = kit.hit(workers, x, y);
+    const cycle = (x - workers.x) / scale(), before = which;
     which = worker < 0 ? -1
       : vertices(worker).findIndex(([, start, long]) => start <= cycle && cycle < start + long);
     if (which !== before && worker === lane()) kit.refresh();

@@ -59,10 +59,8 @@ EXTRA.timeline = (kit) => {
     make("div", { className: "row" }, button("Zoom in", () => zoom(0.5)),
       button("Zoom out", () => zoom(2)),
     button(`This ${scene.group}`, one), whole, select, find);
-  const source = make("pre");
-  source.tabIndex = 0;
-  source.setAttribute("role", "region");
-  source.setAttribute("aria-label", `The codelet of the chosen ${scene.group}`);
+  const source = make("pre", { tabIndex: 0, role: "region",
+    ariaLabel: `The codelet of the chosen ${scene.group}` });
 
   function clipped(mark, high, paint) {
     pen.save();
@@ -74,13 +72,9 @@ EXTRA.timeline = (kit) => {
   }
   // The frame of a run in which a cycle lies.
   function frameOf(cycle, run) {
-    let [low, high] = runs[run];
-    const most = high - 1, start = zero(run);
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (begin[middle + 1] - start <= cycle) low = middle + 1; else high = middle;
-    }
-    return Math.min(low, most);
+    const [first, end] = runs[run], start = zero(run);
+    const after = begin.findIndex((b, f) => f > first && b - start > cycle);
+    return after < 0 ? end - 1 : Math.min(after, end) - 1;
   }
 
   const draw = {
@@ -104,7 +98,7 @@ EXTRA.timeline = (kit) => {
             y = mark.y + get(mark, "depth", i) * mark.pitch, code = get(mark, "code", i);
           pen.fillStyle = wide > 5 ? kit.brushes[code] : kit.colours[code];
           pen.fillRect(left, y, Math.max(wide, 0.3), high);
-          if (kit.chosen && kit.chosen.mark === mark && kit.chosen.i === i) {
+          if (kit.chosen?.mark === mark && kit.chosen.i === i) {
             pen.strokeStyle = kit.ink.ink;
             pen.lineWidth = 2;
             pen.strokeRect(left + 1, y + 1, Math.max(wide - 2, 1), high - 2);
@@ -159,7 +153,7 @@ EXTRA.timeline = (kit) => {
         kit.text(pen, words(c), placeOf(c), mark.y + mark.height + 16, 11, "center", kit.ink.soft);
         pen.fillStyle = kit.ink.ink;
       }
-      if (kit.chosen && kit.chosen.mark === mark) {
+      if (kit.chosen?.mark === mark) {
         pen.strokeStyle = kit.ink.ink;
         pen.lineWidth = 1.5;
         pen.strokeRect(mark.x, mark.y + kit.chosen.i * pitch, mark.width, pitch);
@@ -205,13 +199,8 @@ EXTRA.timeline = (kit) => {
 
   // --- the mouse ---
   let held = null, dragged = false, below = 0;  // in the run below
-  const spot = (event) =>
-    (event.clientX - canvas.getBoundingClientRect().left) / canvas.getBoundingClientRect()
-    .width * scene.size[0];
   const inside = (event) => {
-    const rim = canvas.getBoundingClientRect(), x = spot(event),
-      y = (event.clientY - rim.top) / rim.height * scene.size[1];
-    const end = tapes[tapes.length - 1];
+    const [x, y] = kit.spot(event), end = tapes[tapes.length - 1];
     below = +(flames.length > 1 && y > flames[1].y);
     return x >= tape.x && x <= tape.x + tape.width && y > flame.y && y < end.y + end.height ? x
       : null;
@@ -229,9 +218,9 @@ EXTRA.timeline = (kit) => {
   });
   canvas.addEventListener("pointermove", (event) => {
     if (!held || !event.buttons) return;
-    if (event.shiftKey) return goTo(spot(event));
-    const by = (held.x - spot(event)) / tape.width * (held.to - held.from);
-    dragged = dragged || Math.abs(held.x - spot(event)) > 4;
+    const [x] = kit.spot(event), by = (held.x - x) / tape.width * (held.to - held.from);
+    if (event.shiftKey) return goTo(x);
+    dragged = dragged || Math.abs(held.x - x) > 4;
     if (dragged) show(held.from + by, held.to + by);
   });
   canvas.addEventListener("click", (event) => {

@@ -47,7 +47,7 @@ EXTRA.tree = (kit) => {
     lay();
   }
   const choose = (i) => kit.choose(tree, i);
-  const here = () => kit.chosen && kit.chosen.mark === tree;
+  const here = () => kit.chosen?.mark === tree;
   const at = () => (here() ? rows.indexOf(kit.chosen.i) : -1);
   const move = (by) => choose(rows[Math.min(rows.length - 1, Math.max(0, at() + by))]);
   const chosen = (act) => () => (here() ? act(kit.chosen.i) : choose(0));
@@ -60,7 +60,7 @@ EXTRA.tree = (kit) => {
 
   const draw = {
     tree(mark) {
-      const lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, two = tight(),
+      const lit = kit.chosen?.mark === mark ? kit.chosen.i : -1, two = tight(),
         high = pitch(), long = small() ? 30 : BAR, right = mark.x + mark.width,
         { soft, line } = kit.ink;
       const place = (k) => right - long - 12 - column() * (columns - 1 - k);
