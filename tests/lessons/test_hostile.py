@@ -532,6 +532,7 @@ class Disguised(Agreeable):
         ("06.4", (Word("x"), Word("y"), Word("type"))),
         ("06.w2", Word("x")),
     ],
+    ids=lambda part: part if isinstance(part, str) else type(part).__name__,
 )
 def test_what_calls_itself_equal_is_compared_as_what_it_is(name: str, gives: Any) -> None:
     verdict = check(name, lambda *given: gives)
