@@ -179,6 +179,7 @@ class Bindings:
 
     def __init__(self) -> None:
         self.modules, self.names, self.meanwhile = 0, list[_Names](), dict[tuple[Any, str], Any]()
+        self.watched = 0  # by how many `as_it_was`, one within the other
 
     def note(self) -> None:
         """Take down how things are now."""
@@ -207,8 +208,8 @@ class Bindings:
 
     def put_back(self, often: bool = False) -> None:
         """Bind every name as it was noted; with `often`, only those that the checks themselves
-        use."""
-        for held in self.names:
+        use. Where nobody watches, what was noted is of an earlier check, and nothing is bound."""
+        for held in self.names if self.watched else ():
             if (held.often or not often) and (self.meanwhile or held.changed()):
                 held.put_back(self.meanwhile)
 
@@ -221,6 +222,7 @@ def as_it_was() -> Iterator[None]:
     """Put back what is rebound meanwhile in numpy, in the kit and in builtins; exit() ends an
     answer, not the kernel."""
     _bindings.note()
+    _bindings.watched += 1
     get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     of_shell = vars(shell) if (shell := get_shell()) else {}
     ask_exit = of_shell.get("ask_exit")
@@ -234,6 +236,7 @@ def as_it_was() -> Iterator[None]:
             of_shell["ask_exit"] = ask_exit
         _bindings.meanwhile = {}
         _bindings.put_back()
+        _bindings.watched -= 1
 
 
 def _leave() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ipu_teach import INT, Engine, Graph, InOut, IPUModel, Vertex
 from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.engine.scalar.compiled import numba_is_here
-from ipu_teach.lessons import check, judging
+from ipu_teach.lessons import check, judging, notebooks
 from ipu_teach.program import Execute
 
 needs_numba = pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
@@ -84,3 +84,14 @@ def test_no_check_loads_a_compiler() -> None:
 
     check("01.1", answer)
     assert set(seen) == {"python"} and scalar_run.CHOSEN.get() == ""
+
+
+def test_what_is_bound_between_two_checks_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a check noted is put back within that check, and by nothing that runs after it."""
+    with monkeypatch.context() as while_checked:
+        while_checked.setattr(notebooks, "NOTEBOOKS", Path("elsewhere"))
+        check("01.3", lambda work: 0.0)
+    before = notebooks.NOTEBOOKS
+    assert before != Path("elsewhere")
+    judging.call(abs, -1)  # as checks call what a learner gives them
+    assert before == notebooks.NOTEBOOKS
