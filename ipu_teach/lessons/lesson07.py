@@ -382,12 +382,12 @@ def _pixels(images: Array) -> Array:
 
 def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
     """Weights and bias after 0 to `EPOCHS` epochs of plain numpy in double precision."""
-    found = [(np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES))]
+    found: list[tuple[Array, Array]] = [(np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES))]
     batches = list(
         zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True)
     )
     for _ in range(EPOCHS):
-        weights, bias = (array.copy() for array in found[-1])
+        weights, bias = found[-1][0].copy(), found[-1][1].copy()
         for images, labels in batches:
             errors = _softmax(_scores(images, weights, bias)) - np.eye(CLASSES)[labels]
             weights -= RATE / BATCH * images.T @ errors
@@ -727,7 +727,7 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(704)
     worst, told = 0.0, ""
     for rows, columns in ((7, 37), (BATCH, PIXELS), (1, 1)):
-        batches = [
+        batches: list[Array] = [
             (draw.permutation(rows * columns) % 256).astype(np.uint8).reshape(rows, columns)
             for _ in range(2)
         ]

@@ -95,7 +95,7 @@ def frames_at(scene: Scene, report: Report, at: At) -> Array:
     """bool[frames]: those that show superstep `at` of the run, a step of that name, or a phase of
     that kind, of a scene whose groups are the supersteps, or of several IPUs the stretches."""
     order, stills = report.step_numbers, [scene.stills[i] for i in scene.frames.tolist()]
-    ran = np.arange(len(order))
+    ran: Array = np.arange(len(order))
     if isinstance(at, str) and at in STATE:
         return np.array([still.code == STATE[at] for still in stills])
     if is_whole(at):

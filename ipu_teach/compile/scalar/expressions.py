@@ -332,9 +332,8 @@ class Expressions(Calls):
         body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
         if node not in self.lambdas:
             vars(body[0])["made"] = True
-            self.lambdas[node] = ast.copy_location(
-                ast.FunctionDef("lambda", node.args, body, []), node
-            )  # type: ignore[call-overload, unused-ignore]
+            made = ast.FunctionDef("lambda", node.args, body, [])  # type: ignore[call-overload, unused-ignore]
+            self.lambdas[node] = ast.copy_location(made, node)
         return Inner(self.lambdas[node], self.scope)
 
     # Lists
