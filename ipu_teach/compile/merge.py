@@ -37,7 +37,7 @@ from ipu_teach.types import Array
 # of several tensors: where the pieces of each begin in the other two, starts, stops
 Pieces = tuple[Array, Array, Array]
 Extent = tuple[Array, Array]  # of byte intervals, starts and stops
-# how far copies go that may be one step
+# kinds of copies that may be one step: how far they go, or which way between tiles and a buffer
 WITHIN_AN_IPU, BETWEEN_IPUS, LOAD, STORE = "within", "between", "load", "store"
 
 

@@ -370,11 +370,9 @@ class CostModel:
 
     def external(self, number: int) -> bool:
         """Whether all IPUs take part in step `number` together."""
-        return together(
-            _titled(self.compiled.graph, self.compiled_step(number))[0],
-            self.external_under_full(number),
-            self.target,
-        )
+        full = self.external_under_full(number)
+        kind = _titled(self.compiled.graph, self.compiled_step(number))[0] if full else ""
+        return together(kind, full, self.target)
 
     def external_under_full(self, number: int) -> bool:
         """`external` under the sync pattern FULL."""

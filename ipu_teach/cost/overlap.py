@@ -40,12 +40,12 @@ class Overlap:
         at_work: Array | None = None,
     ) -> None:
         self.order, self.lasts = order, lasts
-        everybody = np.ones(lasts.shape, bool)
-        # int64[steps, ipus]: for how long external steps of others keep each IPU, all together
+        # int64[steps, ipus], all executions together: how long external steps keep each IPU, and
+        # how long of that it has no part in them
         self.shared: Array = (
             np.bincount(order, minlength=len(lasts))[:, None] * lasts * external[:, None]
         )
-        at_work = everybody if at_work is None else at_work
+        at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
         self._first = at_work.argmax(axis=1)  # whom the others wait for in an external step
         meet = np.zeros(len(order) + 1, bool)  # before which of them all IPUs do
