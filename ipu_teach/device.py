@@ -4,7 +4,6 @@ lends some."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -92,7 +91,7 @@ class Device(WithoutSome):
             several = f", or a list of different tiles from 0 to {have - 1}" if single else ""
             raise InvalidMachineModelError(f"""create_virtual_device() was given {shown(tiles)}.
                 next:  give a number of tiles, 1 to {have}{several}.""")
-        return Device(replace(self.target, tiles_per_ipu=count), self.target_type)
+        return Device(changed(self.target, tiles_per_ipu=count), self.target_type)
 
     @property
     def has_gateway(self) -> bool:

@@ -405,6 +405,7 @@ PerIpu = Annotated[Array, column("ipus")]
 
 YOUNGER = (
     "sync_pattern",
+    "io_tiles",
     "streaming_bytes",
     "streaming_bytes_per_second",
 )  # fields of a machine that older files lack

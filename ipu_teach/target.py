@@ -29,7 +29,7 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.types import QUARTER, DType, as_dtype
+from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
 # who waits at a talk with the host alone, in PopART's words
@@ -180,6 +180,13 @@ class Target(WithoutSome):
         "PopART, SyncPattern: Full is the default; a group of IPUs is one IPU here",
         words=SYNC_PATTERNS,
     )
+    io_tiles: int = _constant(
+        0,
+        "tiles of each IPU, its first ones, that are set aside for transfers",
+        "PopART, SessionOptions: numIOTiles is 0 unless it is set",
+        0,
+        MOST_TILES,
+    )
     host_bytes_per_second: float = _constant(
         8e9,
         "bytes a second",
@@ -248,6 +255,24 @@ class Target(WithoutSome):
     def num_tiles(self) -> int:
         """Tiles of all IPUs together."""
         return self.num_ipus * self.tiles_per_ipu
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The sets of tiles that have a clock of their own, by name: the IPUs, and before each its
+        I/O tiles, if they have any."""
+        own = ("IPU {} I/O", "IPU {}") if self.io_tiles else ("IPU {}",)
+        return tuple(name.format(ipu) for ipu in range(self.num_ipus) for name in own)
+
+    @property
+    def set_starts(self) -> Array:
+        """int64[sets]: the first tile of each of `sets`."""
+        within = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])
+        starts: Array = np.arange(self.num_ipus)[:, None] * self.tiles_per_ipu + within
+        return starts.reshape(-1)
+
+    def set_of(self, tiles: Array) -> Array:
+        """int64[tiles]: in which of `sets` each tile is."""
+        return np.asarray(np.searchsorted(self.set_starts, tiles, "right") - 1)
 
     @property
     def bytes_per_tile(self) -> int:
@@ -445,6 +470,10 @@ def changed(target: Target, **changes: Any) -> Target:
         raise InvalidMachineModelError(f"""{made.num_ipus:,} IPUs of {made.tiles_per_ipu:,} tiles
             are {made.num_tiles:,} tiles.
             next:  a model has at most {MOST_TILES:,} tiles.""")
+    if made.io_tiles >= made.tiles_per_ipu:
+        raise InvalidMachineModelError(f"""{made.io_tiles:,} I/O tiles of each IPU's
+            {made.tiles_per_ipu:,} leave none to compute.
+            next:  give at most {made.tiles_per_ipu - 1:,} of them, or each IPU more tiles.""")
     return made
 
 

@@ -760,30 +760,43 @@ def the_time_is_the_runs(report: Report) -> None:
 @given(st.randoms(use_true_random=False))
 def test_clocks_are_those_of_a_plain_loop(rng: Random) -> None:
     ipus, count, length = rng.randint(1, 5), rng.randint(1, 6), rng.choice([0, 1, 2, 30])
-    external = np.array([rng.random() < 0.3 for _ in range(count)])
+    meets = np.full((count, ipus), -1)
+    partly = rng.random() < 0.5  # some wait for each other while others go on, as with I/O tiles
+    for row in meets:
+        if rng.random() < 0.3:
+            row[:] = 0
+        elif partly:
+            row[:] = [rng.randint(-1, ipus - 1) for _ in range(ipus)]
     lasts = np.array(
         [[rng.choice([0, 0, 5, 30, rng.randint(1, 99)]) for _ in range(ipus)] for _ in range(count)]
     )
-    lasts[external] = lasts[external].max(axis=1, keepdims=True)
+    for row, numbers in zip(lasts, meets, strict=True):
+        for number in set(numbers[numbers >= 0].tolist()):
+            row[numbers == number] = row[numbers == number].max()
     order = np.array([rng.randrange(count) for _ in range(length)], np.int64)
     joints = sorted(rng.choices(range(length + 2), k=rng.randrange(4)))
-    found = Overlap(order, lasts, external, joints)
+    found = Overlap(order, lasts, meets, joints)
 
     clocks, waits, began = [0] * ipus, [[0] * ipus for _ in range(ipus)], []
 
-    def meet() -> None:
-        latest = max(clocks)
-        for ipu in range(ipus):
-            waits[ipu][clocks.index(latest)] += latest - clocks[ipu]
-        clocks[:] = [latest] * ipus
+    def meet(*members: int) -> None:
+        latest = max(clocks[i] for i in members)
+        last = next(i for i in members if clocks[i] == latest)
+        for ipu in members:
+            waits[ipu][last] += latest - clocks[ipu]
+            clocks[ipu] = latest
 
     for place, step in enumerate(order.tolist()):
-        if external[step] or place in joints:
-            meet()
+        if place in joints or (meets[step] == 0).all():
+            meet(*range(ipus))
+        for number in set(meets[step].tolist()) - {-1}:
+            meet(*np.flatnonzero(meets[step] == number).tolist())
         began.append(clocks[:])
         for ipu in range(ipus):
             clocks[ipu] += int(lasts[step, ipu])
-    meet()
+        if (meets[step] == 0).all():
+            meet(*range(ipus))
+    meet(*range(ipus))
     assert found.total == clocks[0] and found.waits.tolist() == waits
     first = rng.randint(0, length)
     last = rng.randint(first, length)
@@ -792,9 +805,8 @@ def test_clocks_are_those_of_a_plain_loop(rng: Random) -> None:
     assert (busy + found.waits.sum(axis=1)).tolist() == [found.total] * ipus
     for ipu in range(ipus):
         held = sum(waits[other][ipu] for other in range(ipus))
-        assert bool(found.holding(ipu).sum()) == bool(held) and np.all(
-            found.holding(ipu) <= lasts[order].sum(axis=0)[ipu]
-        )
+        assert bool(found.holding(ipu).sum()) == bool(held)
+        assert partly or np.all(found.holding(ipu) <= lasts[order].sum(axis=0)[ipu])
 
 
 @settings(max_examples=60, deadline=None)

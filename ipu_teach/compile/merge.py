@@ -5,7 +5,9 @@ writes what one of them writes, or writes what one of them reads: that one begin
 order in which a program lists its copies matters, and values never depend on it. Copies within an
 IPU are one run and those between IPUs another: in one step with them, a copy within would hold up
 all IPUs. Copies from remote buffers are a run, and copies to them; of the latter no two go to one
-buffer, in which both may name the same row. Everything else ends a run.
+buffer, in which both may name the same row. Everything else ends a run. What concerns I/O tiles alone, what
+concerns computing tiles alone and what joins both are runs of their own, too: in one step the one
+would hold up the other.
 
 Of the first run after a compute set, those copies within an IPU that disturb neither it nor a
 compute set that stands behind all of them go into its superstep: what they bring comes with the
@@ -92,7 +94,7 @@ class _Merger:
             copies = list(found)
             done += len(copies)
             if reach is None:
-                before = copies[-1:] if self._touched(copies[-1]) and done < len(children) else []
+                before = copies[-1:] if self._takes(copies[-1]) and done < len(children) else []
                 yield from map(self.node, copies[: len(copies) - len(before)])
                 continue
             if reach != WITHIN_AN_IPU and before:  # of these a compute set takes none along
@@ -156,20 +158,36 @@ class _Merger:
             self._bytes[node.step] = joined(*read), joined(*written)
         return self._bytes[node.step]
 
+    def _takes(self, node: Node) -> bool:
+        """Whether copies go with the compute set of a node: there is one, and not on I/O tiles."""
+        step = self.steps[node.step] if node.step >= 0 else None
+        if not isinstance(step, ExecuteStep):
+            return False
+        tables = self.graph.compute_sets[step.compute_set].tables
+        return not any(self._aside(table.tiles) for table in tables)
+
+    def _aside(self, tiles: Array) -> str:
+        """Which of some tiles are I/O tiles, none, all or some."""
+        target = self.graph.target
+        found = tiles % target.tiles_per_ipu < target.io_tiles
+        return "" if not found.any() else " of I/O tiles" if found.all() else " of both"
+
     def _reach(self, node: Node) -> str | None:
         """What kind of run a node may be in: of copies whose two sides lie `WITHIN_AN_IPU` or not,
-        of copies from remote buffers, or to them; None for any other node."""
-        step = self.steps[node.step] if node.step >= 0 else None
-        if isinstance(step, RemoteCopyStep):
-            return STORE if step.store else LOAD
-        if step is None or not moves(step):
+        of copies from remote buffers, or to them; and on which tiles. None for any other node."""
+        step, target = self.steps[node.step] if node.step >= 0 else None, self.graph.target
+        remote = isinstance(step, RemoteCopyStep)
+        if step is None or not remote and not moves(step):
             return None
-        if (target := self.graph.target).num_ipus == 1:
-            return WITHIN_AN_IPU
-        extents = [tensor.byte_extent() for tensor in moves(step)[0]]
-        start, stop = map(np.concatenate, zip(*extents, strict=True))
-        ipus = self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
-        return WITHIN_AN_IPU if np.all(ipus == ipus[:1]) else BETWEEN_IPUS
+        sides = (step.tensor,) if isinstance(step, RemoteCopyStep) else moves(step)[0]
+        reach = (STORE if step.store else LOAD) if remote else WITHIN_AN_IPU
+        if remote and not target.io_tiles or len(target.set_starts) == 1:
+            return reach
+        start, stop = map(np.concatenate, zip(*(t.byte_extent() for t in sides), strict=True))
+        tiles = self.graph.tile_map.split(start, stop)[3]
+        ipus = tiles // target.tiles_per_ipu
+        reach = reach if remote or np.all(ipus == ipus[:1]) else BETWEEN_IPUS
+        return reach + self._aside(tiles)
 
     def _sides(self, step: Step) -> tuple[Extent, Extent]:
         """(start, stop) of the bytes that a copy reads, and of those that it writes. Beyond the

@@ -30,7 +30,10 @@ class VirtualGraph(Graph):
         whole = len(tiles) == 1 and is_whole(tiles[0])
         ipus = target.num_ipus if whole else max(1, len(own) // target.tiles_per_ipu)
         ipus = ipus if len(own) % ipus == 0 else 1
-        self.target = replace(target, num_ipus=ipus, tiles_per_ipu=len(own) // ipus)
+        each = len(own) // ipus
+        # in which order a list has its tiles nobody knows, so that none of them is set aside
+        aside = target.io_tiles if each == target.tiles_per_ipu else 0
+        self.target = replace(target, num_ipus=ipus, tiles_per_ipu=each, io_tiles=aside)
 
     def __repr__(self) -> str:
         return f"VirtualGraph({self._tiles.count:,} tiles of {self.get_top_level_graph()!r})"

@@ -221,14 +221,14 @@ class Profile(ABC):
             bool,
         )
 
-    def by_ipu(self, number: int) -> Array:
-        """int64[ipus]: how long one execution of step `number` keeps each IPU, 0 for one that has
-        no part in it."""
-        tiles = [part.on for part in self.parts(number)]
-        return self.cost(number).by_ipu(bool(self.external[number]), tiles, self.target)
+    def by_set(self, number: int) -> tuple[Array, Array]:
+        """`StepCost.by_set` of step `number`."""
+        external = bool(self.external[number])
+        return self.cost(number).by_set(external, self.at_work(number), self.target)
 
     def at_work(self, number: int) -> Array:
-        """bool[ipus]: which of them have a part in step `number`, be it one that holds up all."""
+        """bool[sets]: which of `Target.sets` have a part in step `number`, be it one that holds up
+        others, too."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 

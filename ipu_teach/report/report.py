@@ -55,6 +55,7 @@ COMPILED_FOR = (
     "tiles_per_ipu",
     "exchange_send_words",
     "host_packet_bytes",
+    "io_tiles",
 )
 
 
@@ -161,16 +162,16 @@ class StepRun(Costed):
 
     @property
     def ipus(self) -> tuple[query.IpuStep, ...]:
-        """What each IPU does in it."""
-        each = self.cycles_by_tile.reshape(self.profile.target.num_ipus, -1)
-        lasts = self.profile.by_ipu(self.step).tolist()
+        """What each IPU does in it; where there are I/O tiles, each of `Target.sets`."""
+        each = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
+        lasts = self.profile.by_set(self.step)[1].tolist()
         return tuple(query.IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
 
     @property
     def shares(self) -> tuple[tuple[int | None, int], ...]:
-        """(IPU, start) of each IPU that does it by itself; (None, start) where there is one, or all
-        do it together."""
-        if len(self._starts) == 1 or self.profile.external[self.step]:
+        """(IPU, start) of each that does it by itself; (None, start) where there is one, or all do
+        it together. With I/O tiles the number is that of one of `Target.sets`."""
+        if len(self._starts) == 1 or (self.profile.by_set(self.step)[0] == 0).all():
             return ((None, self.start),)
         return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
 
@@ -390,19 +391,20 @@ class Report:
         """The phases of one execution of compiled step `number`, in order; together they last its
         `cycles`.
 
-        With `ipu` those of one IPU, as long as the step keeps it; of a step in which it has no part
-        there are none.
+        With `ipu` those of one IPU, or where there are I/O tiles of one of `Target.sets`, as long
+        as the step keeps it; of a step in which it has no part there are none.
         """
         cost = self.step_cost(number)
         if (
             ipu is not None
             and not query.Lazily(
-                self.target.num_ipus, "IPU", lambda i: self.overlap.lasts[number, i]
+                len(self.target.set_starts), "IPU", lambda i: self.overlap.lasts[number, i]
             )[ipu]
         ):
             return ()
-        own = None if self.target.num_ipus == 1 or self.profile.external[number] else ipu
-        return phases(cost, self.target, bool(self.profile.steps[number].to_device), own)
+        meets = self.profile.by_set(number)[0]
+        own = None if ipu is None or meets.size == 1 or (meets == 0).all() else ipu
+        return phases(cost, self.target, bool(self.profile.steps[number].to_device), own, meets)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as
@@ -431,7 +433,8 @@ class Report:
         if self.num_steps:
             found |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
             found |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
-        return found | ({"IPUs": self.ipus} if self.num_steps and self.target.num_ipus > 1 else {})
+        several = self.num_steps and len(self.target.set_starts) > 1
+        return found | ({"IPUs": self.ipus} if several else {})
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
@@ -473,19 +476,21 @@ class Report:
 
     @cached_property
     def overlap(self) -> Overlap:
-        """When each IPU comes to each of the steps whose order was kept, and who waits for whom."""
-        lasts = np.zeros((len(self.profile.steps), self.target.num_ipus), np.int64)
-        order, several = self._ran.order, self.target.num_ipus > 1
-        at_work = np.ones(lasts.shape, bool)
+        """When each of `Target.sets` comes to each of the steps whose order was kept, and who waits
+        for whom."""
+        sets = len(self.target.set_starts)
+        meets, lasts = np.full((2, len(self.profile.steps), sets), -1, np.int64)
+        order, several, at_work = self._ran.order, sets > 1, np.ones(lasts.shape, bool)
+        lasts[:] = 0
         for number in np.flatnonzero(self.executions).tolist():
-            lasts[number] = self.profile.by_ipu(number)
-            if several and self.profile.external[number]:
+            meets[number], lasts[number] = self.profile.by_set(number)
+            if several and (meets[number] >= 0).any():
                 at_work[number] = self.profile.at_work(number)
         # One IPU waits for no other, so that a stretch may begin anywhere.
         return Overlap(
             order,
             lasts,
-            self.profile.external,
+            meets,
             joints(self) if several else range(0, len(order), EVERY),
             at_work,
         )
