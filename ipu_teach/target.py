@@ -264,6 +264,11 @@ class Target(WithoutSome):
         return tuple(name.format(ipu) for ipu in range(self.num_ipus) for name in own)
 
     @property
+    def num_sets(self) -> int:
+        """How many `sets` there are."""
+        return self.num_ipus * (1 + (self.io_tiles > 0))
+
+    @property
     def set_starts(self) -> Array:
         """int64[sets]: the first tile of each of `sets`."""
         within = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])

@@ -57,5 +57,6 @@ POPRAND = [
         f"({_SEED}).set_seed(graph, seed, 1, prog)",
     ),
     Row("popsparse", "", "poplin.mat_mul of the dense matrix, or a vertex of your own"),
-    Row("gcl", "", "nothing; one replica has nothing to reduce across"),
+    Row("gcl::perIPUTiles", "gcl.per_ipu_tiles", "numbers of all IPUs, ascending"),
+    Row("gcl::getMinIoTiles", "", "a number of your own; the least is not published"),
 ]

@@ -181,7 +181,7 @@ class _Merger:
             return None
         sides = (step.tensor,) if isinstance(step, RemoteCopyStep) else moves(step)[0]
         reach = (STORE if step.store else LOAD) if remote else WITHIN_AN_IPU
-        if remote and not target.io_tiles or len(target.set_starts) == 1:
+        if remote and not target.io_tiles or target.num_sets == 1:
             return reach
         start, stop = map(np.concatenate, zip(*(t.byte_extent() for t in sides), strict=True))
         tiles = self.graph.tile_map.split(start, stop)[3]

@@ -133,7 +133,7 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
     """Bytes of transfers between `tensors` and the host, by `Target.sets`: each IPU has a link."""
-    count = len(graph.target.set_starts)
+    count = graph.target.num_sets
     if count == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
     found = landing(graph, *tensors)

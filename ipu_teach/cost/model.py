@@ -122,7 +122,9 @@ class StepCost:
         for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
             own = np.maximum.reduceat(part, target.set_starts)
             lasts += np.where(meet, own.reshape(ipus.shape).max(axis=1)[ipu], own)
-        return np.where(meet, ipu + (len(ipus) > 1), -1), np.where(at_work, self.sync_cycles + lasts, 0)
+        return np.where(meet, ipu + (len(ipus) > 1), -1), np.where(
+            at_work, self.sync_cycles + lasts, 0
+        )
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
         """bool[sets]: which of `Target.sets` have a part in the step: a tile moves something or has
@@ -146,7 +148,7 @@ class StepCost:
     def _links(self, target: Target) -> Array:
         """int64[ipus, sets of each]: `host_links`; of a file that does not say whose they are, all
         bytes of each."""
-        count = len(target.set_starts)
+        count = target.num_sets
         known = len(self.host_links) == count
         links = np.array(self.host_links if known else (self.host_bytes,) * count)
         return links.reshape(target.num_ipus, -1)

@@ -53,7 +53,7 @@ class Overlap:
         joints: Iterable[int] = (),
         at_work: Array | None = None,
     ) -> None:
-        self.order, self.lasts = order, lasts
+        self.order, self.lasts, self.meets = order, lasts, meets
         # int64[steps, ipus], all executions together: how long steps that several begin together
         # keep each IPU, and how long of that it has no part in them
         self.shared: Array = (
@@ -72,20 +72,20 @@ class Overlap:
         self.begins: Array
         self._walked: Array | None = None  # `starts` of all steps, where some meet within a stretch
         if ((meets >= 0).any(axis=1) & ~external)[order].any():
-            self._walk(meets, meet)
+            self._walk(meet)
         else:
             longest = np.max([self._work(ipu) for ipu in range(lasts.shape[1])], axis=0)
             self.begins = np.append(0, np.cumsum(longest))
         self.total = int(self.begins[-1])
 
-    def _walk(self, meets: Array, meet: Array) -> None:
+    def _walk(self, meet: Array) -> None:
         """Step by step, in an order in which some IPUs wait for each other and others do not."""
         steps, ipus = self.lasts.shape
         self._waited, self._held = np.zeros((ipus, ipus), np.int64), np.zeros((steps, ipus), int)
         every, before = np.zeros(ipus, np.int64), np.zeros(ipus, np.int64)
         clocks, self._walked = every, np.zeros((len(self.order), ipus), np.int64)
         for place, step in enumerate([*self.order.tolist(), -1]):
-            numbers = every if meet[place] or step < 0 else meets[step]
+            numbers = every if meet[place] or step < 0 else self.meets[step]
             now = met(clocks, numbers)
             for number in np.unique(numbers[now > clocks]).tolist():
                 last = int(np.argmax(np.where(numbers == number, clocks, -1)))
@@ -157,9 +157,7 @@ class Overlap:
         lasts, ipus = np.diff(self.begins), self.lasts.shape[1]
         idle = [np.bincount(self._first, self.idle[:, ipu], ipus) for ipu in range(ipus)]
         if self._walked is None:
-            waited = [
-                np.bincount(self._last, lasts - self._work(ipu), ipus) for ipu in range(ipus)
-            ]
+            waited = [np.bincount(self._last, lasts - self._work(ipu), ipus) for ipu in range(ipus)]
         else:
             waited = list(self._waited)
         return np.add(waited, idle).astype(np.int64)

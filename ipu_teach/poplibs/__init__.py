@@ -13,10 +13,10 @@ arguments raise `PoplibsError`.
 
 from sys import modules as _modules
 
-from ipu_teach.poplibs import poplin, popnn, popops, poprand, poputil, unit_scaling
+from ipu_teach.poplibs import gcl, poplin, popnn, popops, poprand, poputil, unit_scaling
 from ipu_teach.poplibs.face import answer as _answer
 
-for _library in (poplin, popnn, popops, poprand, poputil, unit_scaling, _modules[__name__]):
+for _library in (gcl, poplin, popnn, popops, poprand, poputil, unit_scaling, _modules[__name__]):
     _answer(_library)
 
-__all__ = ["poplin", "popnn", "popops", "poprand", "poputil", "unit_scaling"]
+__all__ = ["gcl", "poplin", "popnn", "popops", "poprand", "poputil", "unit_scaling"]

@@ -265,15 +265,17 @@ def _shares(report: Report) -> Iterator[Insight]:
 
 def _ipus(report: Report) -> Iterator[Insight]:
     """The IPU that the others wait for longest."""
-    for row in report.ipus.largest("held_cycles", 1) if report.target.num_ipus > 1 else ():
+    for row in report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ():
+        sets = report.target.sets
         share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)
         waiting = (
-            f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of the time "
-            "of all IPUs, longest"
+            f"{sets[row.ipu]} holds up the others: they wait for it {100 * share:.1f} % of the "
+            "time of all IPUs, longest"
         )
         waiting += f" while it is in {row.held_by!r}."
         busy = ", ".join(
-            f"IPU {r.ipu} {100 * r.busy:.0f} %" for r in report.ipus.largest("busy_cycles", FULLEST)
+            f"{sets[r.ipu]} {100 * r.busy:.0f} %"
+            for r in report.ipus.largest("busy_cycles", FULLEST)
         )
         text = (
             f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} of "
@@ -284,7 +286,7 @@ def _ipus(report: Report) -> Iterator[Insight]:
         )
         yield Insight(
             "IPUs",
-            f"IPU {row.ipu}",
+            sets[row.ipu],
             row.held_cycles,
             "cycles",
             text,

@@ -223,8 +223,14 @@ class Profile(ABC):
 
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""
-        external = bool(self.external[number])
-        return self.cost(number).by_set(external, self.at_work(number), self.target)
+        if number not in self._by_set:
+            external, here = bool(self.external[number]), self.at_work(number)
+            self._by_set[number] = self.cost(number).by_set(external, here, self.target)
+        return self._by_set[number]
+
+    @cached_property
+    def _by_set(self) -> dict[int, tuple[Array, Array]]:
+        return {}
 
     def at_work(self, number: int) -> Array:
         """bool[sets]: which of `Target.sets` have a part in step `number`, be it one that holds up

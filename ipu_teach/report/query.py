@@ -243,7 +243,8 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 
 @dataclass(frozen=True)
 class IpuRow:
-    """One IPU in a run, in modelled cycles: how long it is at work, `shared_cycles` of that in
+    """One IPU in a run, or where there are I/O tiles the one of `Target.sets` that has the number
+    `ipu`, in modelled cycles: how long it is at work, `shared_cycles` of that in
     steps that hold up all IPUs and in which it has a part, and how long it waits for other IPUs,
     for which one longest (-1: none). `held_cycles`: how long others wait for it, all together, and
     `held_by` is the step of it that takes longest meanwhile. Of the steps whose order was kept."""

@@ -398,12 +398,12 @@ class Report:
         if (
             ipu is not None
             and not query.Lazily(
-                len(self.target.set_starts), "IPU", lambda i: self.overlap.lasts[number, i]
+                self.target.num_sets, "IPU", lambda i: self.overlap.lasts[number, i]
             )[ipu]
         ):
             return ()
-        meets = self.profile.by_set(number)[0]
-        own = None if ipu is None or meets.size == 1 or (meets == 0).all() else ipu
+        meets = None if ipu is None or self.target.num_sets == 1 else self.overlap.meets[number]
+        own = None if meets is None or (meets == 0).all() else ipu
         return phases(cost, self.target, bool(self.profile.steps[number].to_device), own, meets)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
@@ -433,7 +433,7 @@ class Report:
         if self.num_steps:
             found |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
             found |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
-        several = self.num_steps and len(self.target.set_starts) > 1
+        several = self.num_steps and self.target.num_sets > 1
         return found | ({"IPUs": self.ipus} if several else {})
 
     @property
@@ -478,7 +478,7 @@ class Report:
     def overlap(self) -> Overlap:
         """When each of `Target.sets` comes to each of the steps whose order was kept, and who waits
         for whom."""
-        sets = len(self.target.set_starts)
+        sets = self.target.num_sets
         meets, lasts = np.full((2, len(self.profile.steps), sets), -1, np.int64)
         order, several, at_work = self._ran.order, sets > 1, np.ones(lasts.shape, bool)
         lasts[:] = 0

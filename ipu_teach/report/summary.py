@@ -89,6 +89,7 @@ def _target(report: Report) -> list[str]:
     return [
         f"Number of IPUs:         {t.num_ipus:,}",
         f"Tiles per IPU:          {t.tiles_per_ipu:,}",
+        *[f"I/O Tiles per IPU:      {t.io_tiles:,}, the first of each"] * (t.io_tiles > 0),
         f"Total Tiles:            {t.num_tiles:,}",
         f"Memory Per-Tile:        {t.bytes_per_tile / KIB:,.1f} kB",
         f"Total Memory:           {t.bytes_per_tile * t.num_tiles / KIB**2:,.1f} MB",
@@ -174,11 +175,12 @@ def _execution(report: Report) -> list[str]:
 
 def _ipus(report: Report, most: int = 16) -> list[str]:
     """How long each of several IPUs is at work, and whose steps hold up the others."""
-    rows = report.ipus if report.target.num_ipus > 1 else Table[IpuRow]()
+    sets = report.target.sets
+    rows = report.ipus if len(sets) > 1 else Table[IpuRow]()
     lines = [
-        f"{f'IPU {row.ipu} is at work:':<54}{row.busy_cycles:,} ({100 * row.busy:.1f}% of total"
+        f"{f'{sets[row.ipu]} is at work:':<54}{row.busy_cycles:,} ({100 * row.busy:.1f}% of total"
         + (
-            f"; waits longest for IPU {row.waits_for})"
+            f"; waits longest for {sets[row.waits_for]})"
             if row.waiting_cycles
             else "; waits for no other IPU)"
         )
@@ -186,9 +188,8 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
     ]
     lines += [f"… and {len(rows) - most:,} more IPUs, see report.ipus"] if len(rows) > most else []
     for row in rows.largest("held_cycles", 1):
-        text = (
-            f"IPU {row.ipu}, {row.held_cycles:,} cycles of them all; longest is its {row.held_by!r}"
-        )
+        by = f"longest is its {row.held_by!r}"
+        text = f"{sets[row.ipu]}, {row.held_cycles:,} cycles of them all; {by}"
         who = text if row.held_cycles else "none, no IPU waits"
         lines.append(f"{'The others wait longest for:':<54}{who}")
     return lines

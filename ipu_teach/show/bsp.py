@@ -222,13 +222,13 @@ class _Maker:
         ]
         self.stretches, self.which = segments(report, min(MOST_FRAMES, len(report.step_numbers)))
         target = report.target
-        self.several = target.num_ipus > 1
+        self.several = target.num_sets > 1
         self.group = "stretch" if self.several else "superstep"
         self.by_tile = LanesOf(report, MOST_LANES)
         self.per_ipu = -(-target.tiles_per_ipu // each)
         self.count = self.per_ipu * target.num_ipus
-        self.ipu, within = np.divmod(np.arange(target.num_tiles), target.tiles_per_ipu)
-        self.cell = self.ipu * self.per_ipu + within // each
+        ipu, within = np.divmod(np.arange(target.num_tiles), target.tiles_per_ipu)
+        self.cell = ipu * self.per_ipu + within // each
         self.one = "tile" if each == 1 else f"group of {each} tiles"
         self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
         self.lane_name = "lane" if self.is_sorted else "tile"
@@ -342,7 +342,7 @@ class _Maker:
         self, here: list[Span], begin: int, end: int, stretch: Segment, drawing: int
     ) -> Still:
         """What some tiles do from cycle `begin` to `end` of a stretch; the others wait."""
-        main = next(span for span in here if stretch.lasts(span.part))
+        main = next((span for span in here if stretch.lasts(span.part)), here[0])
         phase, cycles, apart = main.phase, end - begin, main.part.ipu is not None
         done: Array = np.zeros(self.report.target.num_tiles, np.int64)
         codes = np.full(len(done), WAIT)
@@ -368,7 +368,7 @@ class _Maker:
                 lane = f"lane {{i}} of the sorted tiles: {kind}{told}"
                 about["lanes"] = (lane, {"busy": self.by_tile.of(done)})
         if phase.busy is not None:
-            note = f"in IPU {stretch.last} " * apart + waited_for(phase, main.own)
+            note = f"in {stretch.names[main.part.ipu or 0]} " * apart + waited_for(phase, main.own)
         for span in (one for one in here if one.phase.exchange >= 0):
             step, number = span.part.step, span.phase.exchange
             traffic = self.report.step_cost(step).exchange[number]
@@ -406,14 +406,14 @@ class _Maker:
     def _meanwhile(self, here: list[Span]) -> str:
         """What each IPU does at some time."""
         does = {s.part.ipu: f"{s.phase.kind} of {self._name(s.part)}" for s in here}
-        ipus = range(self.report.target.num_ipus)
-        said = [f"IPU {ipu}: {does.get(ipu, 'waits')}" for ipu in ipus[:MOST_TOLD]]
+        ipus = self.report.target.sets
+        said = [f"{name}: {does.get(i, 'waits')}" for i, name in enumerate(ipus[:MOST_TOLD])]
         more = [f"and {len(ipus) - MOST_TOLD} more IPUs"] * (len(ipus) > MOST_TOLD)
         return ", ".join(said + more)
 
     def named(self, part: IPUStep) -> tuple[str, str]:
         """(kind, name) of a step, the name after that of the IPU that does it by itself."""
-        own = "" if part.ipu is None else f"IPU {part.ipu}: "
+        own = "" if part.ipu is None else f"{self.report.target.sets[part.ipu]}: "
         return self.report.step_cost(part.step).kind, label(own + self._name(part), 48)
 
     def _name(self, part: IPUStep) -> str:
@@ -501,7 +501,8 @@ class _Maker:
             cycles = [sum(p.cycles for p in own if p.kind == k) for k in kinds]
             busy = next((p.busy for p in own if p.kind == COMPUTE), None)
             who = "" if busy is None else slowest(busy)[0].removeprefix("tile ")
-            mine = (self.ipu == part.ipu) | (part.ipu is None)
+            of = self.report.target.set_of(np.arange(len(self.cell)))
+            mine = (of == part.ipu) | (part.ipu is None)
             exchanges = self.report.step_cost(part.step).exchange
             arrived = sum(int(traffic.received[mine].sum()) for traffic in exchanges)
             ran = f"{times:,}", *map(number, cycles), f"{arrived:,}", who

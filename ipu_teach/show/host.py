@@ -121,8 +121,7 @@ def _scene(report: Report, most: int) -> Scene:
 def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
     """(by name what the device and its link do in the first `most` steps of the run, and for which
     functions it waits where the host's times are modelled; how long it takes), in cycles."""
-    ipus = range(report.target.num_ipus)
-    names = ["device"] if len(ipus) == 1 else [f"IPU {ipu}" for ipu in ipus]
+    names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
     found: dict[str, list[Piece]] = {name: [] for name in names}
     clock, trace, now = report.target.tile_clock_frequency, report.host, 0.0
     waits = [event for event in trace.events if trace.modelled and is_wait(event)][::-1]

@@ -21,6 +21,7 @@ from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import checked, linked, run_names, titled
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
+from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 MOST_ROWS = 1000
@@ -52,7 +53,7 @@ def program(report: Report) -> View:
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     places = all_places[:MOST_ROWS]
-    several, clocks = report.target.num_ipus > 1, _kinds(report, walk)
+    several, clocks = report.target.num_sets > 1, _kinds(report, walk)
     spent = {
         p: [own.total() for own in clocks[id(p)]] if several else [p.cycles] for p in all_places
     }
@@ -61,7 +62,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     cells: list[str] = []
     for place in places:
         cells += [f"{place.runs:,}", number(own[place]), f"{100 * own[place] / (total or 1):.1f} %"]
-        cells[-2:-2] = [_whose(spent[place])] * several
+        cells[-2:-2] = [_whose(spent[place], report.target.sets)] * several
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
     titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else p.title for p in places]
     depth = np.array([place.depth for place in places])
@@ -100,7 +101,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         )
     programs = counted(len(walk.roots), "program")
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
-    ipus = [f"IPU {ipu}" for ipu in range(report.target.num_ipus)] * several
+    ipus = list(report.target.sets) * several
     rows = tuple(
         (
             label(t, 60),
@@ -114,7 +115,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     return panels.scene(
         "program",
         titled(report, f"{programs}, part by part"),
-        _sentence(walk, all_places, total, spent),
+        _sentence(walk, all_places, total, spent, report.target),
         foot=10,
         codes=palette.PHASES,
         stills=(Still(programs, note, 0, 0, True),),
@@ -122,11 +123,11 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
 
 
-def _whose(cycles: Sequence[float]) -> str:
+def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
     """Which IPU has most to do, or how many have."""
     most = [ipu for ipu, own in enumerate(cycles) if own == max(cycles) > 0]
     several = "all" if len(most) == len(cycles) else f"{len(most)} of {len(cycles)}" * bool(most)
-    return f"IPU {most[0]}" if len(most) == 1 else several
+    return sets[most[0]] if len(most) == 1 else several
 
 
 def _opened(depth: Array, counts: Array) -> Array:
@@ -142,7 +143,7 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
     """By the id of a place: of each IPU the cycles of each kind of phase in it. Where the cycles of
     a step depend on data, and the step stands at several places, each gets of every kind what it
     has of all."""
-    ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_ipus
+    ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_sets
     steps: dict[int, list[Counter[str]]] = {}
     whole = Counter[int]()
     idle = report.overlap.idle
@@ -176,7 +177,11 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
 
 
 def _sentence(
-    walk: Walk, places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
+    walk: Walk,
+    places: list[WalkPlace],
+    total: float,
+    spent: Mapping[WalkPlace, Sequence[float]],
+    target: Target,
 ) -> str:
     """`spent`: of each place its cycles, on each of several IPUs."""
     leaves = [place for place in places if place.node.step >= 0]
@@ -184,12 +189,14 @@ def _sentence(
     ipu, several = clocks.index(max(clocks)), len(clocks) > 1
     text = (
         f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} "
-        f"modelled cycles{f' on {len(clocks)} IPUs' * several}"
+        f"modelled cycles{f' on {target.num_ipus} IPUs' * (target.num_ipus > 1)}"
     )
     if not total:
         return f"{text}: nothing that takes time has run."
     worst = max(leaves, key=lambda place: spent[place][ipu])
-    most = f"most of those of IPU {ipu}, which has most to do," if several else "most of them"
+    most = (
+        f"most of those of {target.sets[ipu]}, which has most to do," if several else "most of them"
+    )
     return (
         f"{text}; {most} in {label(worst.title, 48)}: {number(spent[worst][ipu])} in "
         f"{counted(worst.runs, 'run')}, {100 * spent[worst][ipu] / total:.1f} %."

@@ -234,16 +234,16 @@ def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
 
 def ipus_at_work(report: Report) -> str:
     """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
-    rows = report.ipus
-    shares = ", ".join(f"IPU {row.ipu} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
+    rows, sets = report.ipus, report.target.sets
+    shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
     held = rows.largest("held_cycles", 1)[0]
     more = f", and {len(rows) - MOST_SHARES:,} more" if len(rows) > MOST_SHARES else ""
     if not held.held_cycles:
         return f"At work are {shares}{more}: none waits for another."
     by = (
-        f"IPU {held.ipu}, while it is in {label(held.held_by, 40)}"
+        f"{sets[held.ipu]}, while it is in {label(held.held_by, 40)}"
         if held.held_by
-        else f"IPU {held.ipu}"
+        else sets[held.ipu]
     )
     return f"At work are {shares}{more}; the others wait longest for {by}."
 

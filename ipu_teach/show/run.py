@@ -239,7 +239,7 @@ class _Maker:
             sources=tuple(self.sources),
             numbers={"board": numbers},
             data={"rounds": self.rounds},
-            clock=clock if self.ipus > 1 else None,
+            clock=clock if self.report.target.num_sets > 1 else None,
         )
 
     # Frames
@@ -247,12 +247,12 @@ class _Maker:
     def _gains(self) -> list[int]:
         """By how much each recorded step makes the run longer: what an IPU does while another is at
         work for longer does not."""
-        cuts, clocks = set(self.report.overlap.cuts.tolist()), [0] * self.ipus
+        cuts, clocks = set(self.report.overlap.cuts.tolist()), [0] * self.report.target.num_sets
         found, at = [], self.recording.first
         for step in self.recording.steps:
             before = max(clocks)
             if step != BY_HOST:
-                clocks = [before] * self.ipus if at in cuts else clocks
+                clocks = [before] * len(clocks) if at in cuts else clocks
                 parts(self.report, step, clocks)
                 at += 1
             found.append(max(clocks) - before)
@@ -310,7 +310,9 @@ class _Maker:
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
         takes = self.report.overlap.lasts[step] > 0
-        own = np.repeat(takes | ~takes.any(), self.per_ipu)  # the tiles whose IPU takes part
+        # the tiles whose IPU takes part
+        of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
+        own = (takes | ~takes.any())[of]
         for phase in self.report.phases(step):
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:
@@ -488,7 +490,7 @@ class _Maker:
             notes.append(
                 f"{counted(self.recording.first, 'superstep')} ran before the recording began."
             )
-        if self.ipus > 1:
+        if self.report.target.num_sets > 1:
             notes.append(
                 "The IPUs go through steps of their own at the same time. Here one plays after the "
                 "other; in the strip each has what it makes the run longer."

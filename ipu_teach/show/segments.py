@@ -1,5 +1,6 @@
 """A run by time, in stretches at whose ends all IPUs wait for each other: a step of one IPU, or
-what several do meanwhile.
+what several do meanwhile. Where there are I/O tiles, what is said here of IPUs is so of
+`Target.sets`.
 
 On one IPU every step is a stretch. On several each IPU goes through steps of its own within one,
 and those that are done wait for the last. What all do together is a stretch of one step.
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ipu_teach.cost.overlap import met
 from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import counted
 from ipu_teach.report import Report
@@ -40,10 +42,11 @@ class IPUStep:
 @dataclass(frozen=True)
 class Segment:
     """`ends`: when each IPU is done with its parts; the last to be is `last`, and then the stretch
-    is over."""
+    is over. `names` are those of the IPUs."""
 
     parts: tuple[IPUStep, ...]
     ends: tuple[int, ...]
+    names: tuple[str, ...]
 
     @property
     def cycles(self) -> int:
@@ -54,6 +57,20 @@ class Segment:
     def last(self) -> int:
         """The IPU that the others wait for: of several the lowest."""
         return self.ends.index(self.cycles)
+
+    @property
+    def waits(self) -> list[tuple[int, int, int, int]]:
+        """(IPU, from, until, which other) of each time in which one waits for another."""
+        found, clocks, ended = list[tuple[int, int, int, int]](), [0] * len(self.ends), {}
+        for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
+            every = range(len(clocks)) if part.ipu is None else (part.ipu,)
+            for ipu in every:
+                if clocks[ipu] < part.start:
+                    found.append((ipu, clocks[ipu], part.start, ended[part.start]))
+            for ipu in every:
+                clocks[ipu] = part.start + part.cycles
+                ended[clocks[ipu]] = min(ipu, ended.get(clocks[ipu], ipu))
+        return found
 
     @property
     def steps(self) -> set[int]:
@@ -67,8 +84,8 @@ class Segment:
 
     def told(self, after: str = " ") -> str:
         """When each IPU is done, of many the first."""
-        ends = enumerate(self.ends[:MOST_TOLD])
-        return ", ".join(f"IPU {ipu}{after}{end:,}" for ipu, end in ends)
+        ends = zip(self.names, self.ends[:MOST_TOLD], strict=False)
+        return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
 
     def lasts(self, part: IPUStep) -> bool:
         """Whether a part of it is done by the last, or by all."""
@@ -88,7 +105,7 @@ class Span:
 def spans(report: Report, stretch: Segment) -> list[Span]:
     """The phases of a stretch."""
     target, found = report.target, list[Span]()
-    ipu = np.arange(target.num_tiles) // target.tiles_per_ipu
+    ipu = target.set_of(np.arange(target.num_tiles))
     for part in stretch.parts:
         own, start = (ipu == part.ipu) | (part.ipu is None), part.start
         for phase in report.phases(part.step, part.ipu):
@@ -99,9 +116,10 @@ def spans(report: Report, stretch: Segment) -> list[Span]:
 
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
     """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile."""
-    ipus, lasts = report.target.num_ipus, report.overlap.lasts[step].tolist()
-    now = [0] * ipus if clocks is None else clocks
-    together = ipus == 1 or bool(report.profile.external[step])
+    ipus, lasts = report.target.num_sets, report.overlap.lasts[step].tolist()
+    meets, now = report.overlap.meets[step], [0] * ipus if clocks is None else clocks
+    together = ipus == 1 or bool((meets == 0).all())
+    now[:] = met(np.array(now), meets).tolist()
     found = (
         [IPUStep(step, None, max(now), lasts[0])]
         if together
@@ -113,18 +131,18 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
 
 def cuts(report: Report) -> Array:
     """int64[stretches]: the step of the run with which each begins."""
-    several = report.target.num_ipus > 1
+    several = report.target.num_sets > 1
     return report.overlap.cuts if several else np.arange(len(report.step_numbers))
 
 
 def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     """(the stretches that differ; int64: which of them come, in order) of the first `steps` steps
     of a run."""
-    order = report.step_numbers[:steps]
-    if report.target.num_ipus == 1:
+    order, names = report.step_numbers[:steps], report.target.sets
+    if len(names) == 1:
         numbers, each = np.unique(order, return_inverse=True)
         own = [parts(report, step) for step in numbers.tolist()]
-        return [Segment(tuple(one), (one[0].cycles,)) for one in own], each.astype(np.int64)
+        return [Segment(tuple(one), (one[0].cycles,), names) for one in own], each.astype(np.int64)
     edges = np.append(report.overlap.cuts[report.overlap.cuts < steps], steps)
     found: dict[bytes, int] = {}
     made: list[Segment] = []
@@ -132,12 +150,12 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         key = order[first:last].tobytes()
         if key not in found:
-            clocks = [0] * report.target.num_ipus
+            clocks = [0] * len(names)
             listed = [
                 part for step in order[first:last].tolist() for part in parts(report, step, clocks)
             ]
             found[key] = len(made)
-            made.append(Segment(tuple(listed), tuple(clocks)))
+            made.append(Segment(tuple(listed), tuple(clocks), names))
         which.append(found[key])
     return made, np.array(which, np.int64)
 
@@ -148,19 +166,29 @@ class LanesOf:
     `ends` are words beside them: of several IPUs the number of each, as far as there is room."""
 
     def __init__(self, report: Report, most: int, count: int = 0) -> None:
-        self.tiles, self.ipus = report.target.num_tiles, report.target.num_ipus
-        self.per_ipu = min(report.target.tiles_per_ipu, max(1, most // self.ipus))
-        self.per_ipu = count // self.ipus if count else self.per_ipu
-        self.count = self.per_ipu * self.ipus
+        target = report.target
+        self.tiles, self.ipus, self._starts = target.num_tiles, target.num_ipus, target.set_starts
+        sets = target.num_sets // self.ipus  # of each
+        per_ipu = min(target.tiles_per_ipu, max(sets, most // self.ipus))
+        per_ipu = count // self.ipus if count else per_ipu
+        self.count, self._several = per_ipu * self.ipus, target.num_sets > 1
+        aside = min(max(1, round(per_ipu * target.io_tiles / target.tiles_per_ipu)), per_ipu - 1)
+        # of each set
+        self._lanes = ([aside, per_ipu - aside] if target.io_tiles else [per_ipu]) * self.ipus
         self.is_sorted = self.count < self.tiles or count > 0
         numbers = range(self.ipus) if self.ipus <= MOST_ENDS else (0, self.ipus - 1)
         self.ends = tuple(f"IPU {ipu}" for ipu in numbers) if self.ipus > 1 else ENDS
-        self._ipu = np.repeat(np.arange(self.ipus), self.per_ipu)
+        if self.ipus < self._starts.size:
+            self.ends = (
+                target.sets if target.num_sets <= MOST_ENDS else (target.sets[0], self.ends[-1])
+            )
+        self._ipu = np.repeat(np.arange(target.num_sets), self._lanes)
 
     @property
     def notes(self) -> list[str]:
         """What lanes are that stand for more tiles than there are lanes."""
-        where = "" if self.ipus == 1 else "of each IPU "
+        where = "of each IPU " * (self.ipus > 1)
+        where = where if self.ipus == self._starts.size else "of each set "
         return [
             f"The {self.count} lanes are the tiles {where}sorted by time, in each phase anew, "
             f"{number(self.tiles / self.count)} to a lane, which shows their mean. A lane is no "
@@ -171,9 +199,8 @@ class LanesOf:
         """int64[lanes]: of each tile, or of many the quantiles of each IPU."""
         if not self.is_sorted:
             return per_tile
-        return np.concatenate(
-            [quantiles(own, self.per_ipu) for own in per_tile.reshape(self.ipus, -1)]
-        )
+        each = zip(np.split(per_tile, self._starts[1:]), self._lanes, strict=True)
+        return np.concatenate([quantiles(own, lanes) for own, lanes in each])
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
         """int64[lanes]: how long each is at work in the phases of a kind, None if there are
@@ -187,11 +214,8 @@ class LanesOf:
         bars: list[Bar] = []
         for span in spans(report, stretch):
             bars += self._bars(span, stretch.lasts(span.part))
-        for ipu, end in enumerate(stretch.ends if self.ipus > 1 else ()):
-            if end < stretch.cycles:
-                bars.append(
-                    Bar(WAIT, end, np.where(self._ipu == ipu, stretch.cycles - end, 0), end)
-                )
+        for ipu, begin, until, _ in stretch.waits:
+            bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), begin))
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, whole: bool) -> list[Bar]:

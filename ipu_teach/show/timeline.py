@@ -149,7 +149,7 @@ class _Maker:
     def __init__(self, report: Report, steps: int, tiles: object, which: dict[str, Any]) -> None:
         self.report, self.steps = report, min(steps, report.num_steps)
         self._tiles, self._which = tiles, which
-        self.several = report.target.num_ipus > 1
+        self.several = report.target.num_sets > 1
         self.lanes = LanesOf(report, MOST_LANES)
         numbers, runs = np.unique(report.step_numbers[: self.steps], return_counts=True)
         self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))  # of each step
@@ -183,7 +183,8 @@ class _Maker:
         window = self._round(poster) if alone else None
         panels, count = Panels(), self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
-        ends = ("IPU 0", f"IPU {self.report.target.num_ipus - 1}") if self.several else ENDS
+        sets = self.report.target.sets
+        ends = (sets[0], sets[-1]) if self.several else ENDS
         tape = Tape(
             "tiles",
             self._heading(),
@@ -257,9 +258,10 @@ class _Maker:
         return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
     def _rows(self, begins: Array) -> Flame:
-        """A row for each IPU: its steps, and for which other IPU it waits. `begins`: of each
-        stretch of the run, in order."""
-        ipus = min(MOST_IPUS, self.report.target.num_ipus)
+        """A row for each IPU, or each of its sets of tiles: its steps, and for which other one it
+        waits. `begins`: of each stretch of the run, in order."""
+        rows = self.report.target.sets[:MOST_IPUS]
+        ipus = len(rows)
         boxes: list[tuple[int, int, int, str, int]] = []
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
             stretch = self.stretches[which]
@@ -271,13 +273,11 @@ class _Maker:
                     boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
                         part.cycles
                     )
-            for ipu, end in enumerate(stretch.ends):
-                if end < stretch.cycles:
-                    title = f"waits for IPU {stretch.last}"
-                    boxes.append((ipu, begin + end, begin + stretch.cycles, title, WAIT))
+            for ipu, start, until, last in stretch.waits:
+                title = f"waits for {stretch.names[last]}"
+                boxes.append((ipu, begin + start, begin + until, title, WAIT))
         heading = "the IPUs, each with its steps"
         boxes = [box for box in boxes if box[0] < ipus]
-        rows = tuple(f"IPU {ipu}" for ipu in range(ipus))
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
@@ -317,7 +317,8 @@ class _Maker:
 
     def _alone(self, part: IPUStep) -> tuple[str, str]:
         """(title, note) of one step."""
-        step, own = part.step, "" if part.ipu is None else f"IPU {part.ipu}: "
+        step, sets = part.step, self.report.target.sets
+        own = "" if part.ipu is None else f"{sets[part.ipu]}: "
         phases, methods = self.report.phases(step, part.ipu), sources(self.report, step)
         note = phase_cycles(phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
@@ -335,7 +336,7 @@ class _Maker:
         note = "takes no time"
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
-            last = f"the last is IPU {stretch.last}, longest with {name}"
+            last = f"the last is {stretch.names[stretch.last]}, longest with {name}"
             note = f"at work are {stretch.told()}; {last}"
         return stretch.apart, note
 
@@ -354,7 +355,7 @@ class _Maker:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
         panels.first(self.steps, self.report.num_steps, "supersteps")
         notes += self.lanes.notes
-        ipus = self.report.target.num_ipus
+        ipus = self.report.target.num_sets
         if self.several:
             notes.append(
                 "The strip of the whole run shows in each stretch the IPU that takes longest; the "
