@@ -13,6 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Report, Tensor, Vertex, show
 from ipu_teach.cost.overlap import Overlap
+from ipu_teach.errors import InvalidMachineModelError, NotOfferedError, PoplibsError
+from ipu_teach.poplibs import gcl
 from ipu_teach.program import (
     Block,
     Copy,
@@ -753,6 +755,130 @@ def the_time_is_the_runs(report: Report) -> None:
         most = [k for k in range(ipus) if busy[k] == max(busy)]
         several = "all" if len(most) == ipus else f"{len(most)} of {ipus}"
         assert rows[0]["longest on"] == (names[most[0]] if len(most) == 1 else several)
+
+
+def with_io_tiles(ipus: int = 1, **fields: Any) -> Machine:
+    """The first tile of each IPU is an I/O tile."""
+    return Machine(ipus, io_tiles=1, **fields)
+
+
+def test_what_io_tiles_do_alone_holds_up_no_other_tile_until_a_copy_joins_them() -> None:
+    m = with_io_tiles()
+    a, x, y, b = (m.variable(n, t, each=256) for n, t in zip("axyb", (0, 1, 1, 0), strict=True))
+    into, out = (m.graph.add_remote_buffer(name, FLOAT, 256) for name in ("into", "out"))
+    m.graph.set_initial_value(a, 1)
+    m.graph.set_initial_value(y, 2)
+    report = m.run(
+        Copy(a, out),
+        Copy(out, a),
+        m.work("long", t1=100),
+        Copy(a, x),
+        Copy(y, b),
+        Copy(b, into),
+        m.work("short", t1=10),
+    )
+    # 1,024 bytes at 4 a cycle, and the sync of one IPU; both copies between the sets are one step
+    joined = INSIDE + 54 + 256
+    begin = INSIDE + 600
+    assert times(report) == [
+        ("out", (0, 0, 356)),
+        ("out", (0, 356, 712)),
+        ("long", (1, 0, begin)),
+        ("2 copies: 'a' to 'x', …", (0, 712, 712 + joined), (1, 712, 712 + joined)),
+        ("into", (0, 712 + joined, 712 + joined + 356)),
+        ("short", (1, 712 + joined, 712 + joined + 160)),
+    ]
+    assert report.total_cycles == 712 + joined + 356
+    assert [(r.busy_cycles, r.waiting_cycles, r.waits_for) for r in report.ipus] == [
+        (3 * 356 + joined, 0, -1),
+        (begin + joined + 160, 12 + 196, 0),
+    ]
+    assert "IPU 0 I/O is at work:" in summary_text(report)
+    assert "I/O Tiles per IPU:      1, the first of each" in summary_text(report)
+    assert "waits for IPU 0 I/O" in str(show.timeline(report).scene.json())
+    names = [
+        e["args"]["name"]
+        for e in json.loads(chrome_trace(report))["traceEvents"]
+        if "args" in e and "name" in e["args"]
+    ]
+    assert {"steps of IPU 0 I/O", "phases of IPU 0"} <= set(names)
+    the_time_is_the_runs(report)
+    with pytest.raises(InvalidMachineModelError, match="cannot change io_tiles"):
+        report.what_if(io_tiles=0)
+
+
+def test_there_is_one_link_which_io_tiles_serve() -> None:
+    """A transfer of a computing tile is theirs, too: so no two use the link at a time, and what one
+    stored the next may load."""
+    m = with_io_tiles()
+    a, x = (m.variable(name, tile, each=256) for name, tile in (("a", 0), ("x", 1)))
+    rows = m.graph.add_remote_buffer("rows", FLOAT, 256)
+    m.graph.set_initial_value(a, 1)
+    report = m.run(Copy(a, rows), m.work("w", t1=10), Copy(rows, x))
+    assert times(report) == [
+        ("rows", (0, 0, 356)),
+        ("w", (1, 0, 160)),
+        ("rows", (0, 356, 712), (1, 356, 712)),
+    ]
+
+
+def test_on_several_ipus_io_tiles_wait_for_io_tiles() -> None:
+    for pattern, sync in (("FULL", TOGETHER), ("SINGLE_PIPELINE", INSIDE)):
+        m = with_io_tiles(2, sync_pattern=pattern)
+        a = m.variable("a", 0, each=256)
+        m.graph.set_initial_value(a, 1)
+        rows = m.graph.add_remote_buffer("rows", FLOAT, 256)
+        report = m.run(
+            Copy(a, rows),
+            m.work("w", t1=10, t3=90),
+            Copy(m.numbers[1], m.numbers[3]),
+            m.work("i", t2=1),
+        )
+        (_, *transfer), (_, *work), (_, *across), (_, inner) = times(report)
+        held = [0, 2] if pattern == "FULL" else [0]
+        assert transfer == [(k, 0, sync + 256) for k in held]
+        assert work == [(1, 0, 160), (3, 0, 640)]
+        # What crosses between computing tiles holds up no I/O tile.
+        assert [(k, begin) for k, begin, _ in across] == [(1, 640), (3, 640)]
+        assert inner[:2] == (2, sync + 256 if pattern == "FULL" else 0)
+        the_time_is_the_runs(report)
+
+
+def test_a_copy_among_io_tiles_goes_with_no_compute_set() -> None:
+    m = Machine(io_tiles=0)
+    wide = IPUModel(tiles_per_ipu=4, io_tiles=2).create_device()
+    m.device, m.graph = wide, Graph(wide)
+    m.numbers = m.variable("numbers", 0, 1, 2, 3)
+    m.graph.set_initial_value(m.numbers, 1)
+    n = m.numbers
+    report = m.run(m.work("w", t3=10), Copy(n[0], n[1]), Copy(n[2], n[3]))
+    assert [len(where) for _, *where in times(report)] == [1, 1, 1]
+    assert [where[0] for _, where in times(report)] == [1, 0, 1]
+
+
+def test_io_tiles_are_the_first_of_each_ipu_and_leave_some() -> None:
+    m = Machine(2, io_tiles=1)
+    assert gcl.per_ipu_tiles(m.graph, 0, 1) == [0, 2] and gcl.per_ipu_tiles(m.graph, 1, 1) == [1, 3]
+    aside = m.graph.create_virtual_graph(gcl.per_ipu_tiles(m.graph, 0, 1))
+    assert aside.target.num_tiles == 2 and aside.target.io_tiles == 0
+    assert m.graph.create_virtual_graph(2, 4).target.sets == ("IPU 0 I/O", "IPU 0")
+    for offset, count in ((0, 3), (2, 1), (-1, 1), (0, 0), (0, 1.5), ("a", 1)):
+        with pytest.raises(PoplibsError) as caught:
+            gcl.per_ipu_tiles(m.graph, offset, count)  # type: ignore[arg-type]
+        assert "each IPU has 2 tiles, from 0." in str(caught.value)
+    with pytest.raises(NotOfferedError, match="is not published"):
+        gcl.get_min_io_tiles(m.graph)
+    for count in (2, 3):
+        with pytest.raises(InvalidMachineModelError) as refused:
+            IPUModel(tiles_per_ipu=2, io_tiles=count)
+        assert str(refused.value) == (
+            f"{count} I/O tiles of each IPU's 2 leave none to compute.\n"
+            "  next:  give at most 1 of them, or each IPU more tiles."
+        )
+    with pytest.raises(InvalidMachineModelError, match="1 I/O tiles of each IPU's 1 leave"):
+        m.device.create_virtual_device(1)
+    with pytest.raises(InvalidMachineModelError, match="'FULL' or 'SINGLE_PIPELINE' or"):
+        IPUModel(sync_pattern="HALF")
 
 
 # --- random rows ----------------------------------------------------------------------------------

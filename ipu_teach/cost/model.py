@@ -108,8 +108,8 @@ class StepCost:
 
     def by_set(self, external: bool, at_work: Array, target: Target) -> tuple[Array, Array]:
         """(int64[sets]: by a number which of `Target.sets` begin the step together, 0 those of all
-        IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps each, 0 for one that has no
-        part in it), of a step that has those `at_work`."""
+        IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps each, 0
+        for one that has no part in it), of a step that has those `at_work`."""
         ipus = at_work.reshape(target.num_ipus, -1)
         if at_work.size == 1:
             return np.array([external - 1]), np.array([self.cycles])

@@ -31,8 +31,11 @@ class VirtualGraph(Graph):
         ipus = target.num_ipus if whole else max(1, len(own) // target.tiles_per_ipu)
         ipus = ipus if len(own) % ipus == 0 else 1
         each = len(own) // ipus
-        # in which order a list has its tiles nobody knows, so that none of them is set aside
-        aside = target.io_tiles if each == target.tiles_per_ipu else 0
+        # what is not made of whole IPUs has nothing set aside
+        alike = each == target.tiles_per_ipu and np.array_equal(
+            own % each, np.arange(len(own)) % each
+        )
+        aside = target.io_tiles if alike else 0
         self.target = replace(target, num_ipus=ipus, tiles_per_ipu=each, io_tiles=aside)
 
     def __repr__(self) -> str:

@@ -96,7 +96,7 @@ def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> O
             )
     engine.run()
     report = engine.report
-    if broken := next(laws(report), None):
+    if not how and (broken := next(laws(report), None)):
         raise AssertionError(broken)
     costs = [report.step_cost(number) for number in report.step_numbers.tolist()]
     moved = [

@@ -1,8 +1,8 @@
 """Which tiles are set aside for transfers, so that others compute meanwhile.
 
 I/O tiles are the first of each IPU, as many as `IPUModel(io_tiles=…)` says: Poplar's programs ask
-`per_ipu_tiles(graph, 0, n)` for them and `per_ipu_tiles(graph, n, rest)` for those that compute, and
-make a virtual graph of each. Which tiles gcl picks for that is not published.
+`per_ipu_tiles(graph, 0, n)` for them and `per_ipu_tiles(graph, n, rest)` for those that compute,
+and make a virtual graph of each. Which tiles gcl picks for that is not published.
 """
 
 from __future__ import annotations
