@@ -35,6 +35,7 @@ from ipu_teach import (
     Vector,
     Vertex,
     compile_graph,
+    places,
 )
 from ipu_teach.errors import (
     ApplicationRuntimeError,
@@ -500,6 +501,30 @@ def test_a_buffer_that_no_computer_holds(w: World) -> None:
         "4 elements), RemoteBuffer('far', FLOAT, 1,048,576 rows of 67,108,864 elements)\n  next:  "
         "give them fewer rows, or shorter ones."
     )
+
+
+def test_rows_that_would_go_to_the_disk_are_refused_and_none_is_lost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    w = World()
+    w.graph.add_remote_buffer("large", FLOAT, 2**23, 8)
+    engine = w.engine(Sequence())
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:  {2**16 + 2**15 - 1} kB\n")
+    monkeypatch.setattr(places, "MEMINFO", tmp_path / "meminfo")
+    values = np.arange(2**23, dtype=np.float32)
+    for row in range(2):  # 32 MiB each: nobody looks before 64 MiB are written
+        engine.copy_to_remote_buffer(values + row, "large", row)
+    with pytest.raises(GraphMemoryAllocationError) as error:
+        engine.copy_to_remote_buffer(values, "large", 2)
+    assert str(error.value) == message("""
+        This computer's memory is full: of it 100,662,272 bytes are free, and 33,554,432 are to be written.
+          where: RemoteBuffer('large', FLOAT, 8 rows of 8,388,608 elements), of which 2 rows are written
+          next:  give the buffer fewer rows, or shorter ones, or close other programs.""")
+    for row in range(2):
+        assert np.array_equal(engine.copy_from_remote_buffer("large", row), values + row)
+        engine.copy_to_remote_buffer(values, "large", row)  # which touches nothing new
+    (tmp_path / "meminfo").write_text(f"MemAvailable:  {2**16 + 2**15} kB\n")
+    engine.copy_to_remote_buffer(values, "large", 2)
 
 
 BUFFER = "RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)"

@@ -20,7 +20,10 @@ from ipu_teach.errors import (
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.places import free_memory
 from ipu_teach.types import Array, poison, to_host_array
+
+FIRST = 2**26  # bytes of rows between two looks at what is free, and that stay so
 
 
 def remote_rows(
@@ -45,6 +48,7 @@ class RemoteRows:
     def __init__(self, buffer: RemoteBuffer, memory: Memory, strict: bool) -> None:
         self.buffer = buffer
         self._memory, self._strict = memory, strict
+        self._room = FIRST  # bytes that may be touched before somebody looks what is free
         # Zeros take no memory until they are touched; what counts as written stands beside them.
         self._values = memory.host.backend.zeros(
             (buffer.repeats, buffer.num_elements), buffer.dtype.numpy
@@ -66,7 +70,20 @@ class RemoteRows:
         return values
 
     def store(self, rows: Any, values: Array) -> None:
-        """Write some rows; of a row that is named twice, the later values stay."""
+        """Write some rows; of a row that is named twice, the later values stay. Raises
+        `GraphMemoryAllocationError` where this computer would have to put memory on its disk."""
+        row = self.buffer.num_elements * self.buffer.dtype.size
+        touched = int((~self._written[rows]).sum()) * row
+        if touched > self._room:
+            free = free_memory()
+            if free is not None and touched > free - FIRST:
+                raise GraphMemoryAllocationError(f"""This computer's memory is full: of it
+                    {free:,} bytes are free, and {touched:,} are to be written.
+                    where: {self.buffer!r}, of which {int(self._written.sum()):,} rows are written
+                    next:  give the buffer fewer rows, or shorter ones, or close other programs.""")
+            self._room = FIRST
+        else:
+            self._room -= touched
         self._values[rows] = values.reshape(len(rows), self.buffer.num_elements)
         self._written[rows] = True
 
