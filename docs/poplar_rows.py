@@ -117,6 +117,13 @@ TARGET = [
         "Whether all IPUs wait when one talks to the host or to streaming memory.",
     ),
     Row(
+        "popart::SessionOptions::numIOTiles",
+        "Target.io_tiles",
+        "any number that leaves a tile to compute, where PopART wants an even one from 32 to 192",
+        "target.io_tiles",
+        "Tiles of each IPU, its first ones, that are set aside for transfers.",
+    ),
+    Row(
         "IPUModel::IPUVersion",
         "Target.ipu_version",
         "given to the constructor and fixed",

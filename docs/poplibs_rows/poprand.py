@@ -57,6 +57,11 @@ POPRAND = [
         f"({_SEED}).set_seed(graph, seed, 1, prog)",
     ),
     Row("popsparse", "", "poplin.mat_mul of the dense matrix, or a vertex of your own"),
-    Row("gcl::perIPUTiles", "gcl.per_ipu_tiles", "numbers of all IPUs, ascending"),
+    Row(
+        "gcl::perIPUTiles",
+        "poplibs.gcl.per_ipu_tiles",
+        "the first of each IPU, where gcl picks by a rule that is not published; numbers of all IPUs",
+        "poplibs.gcl.per_ipu_tiles(graph, 0, 1)",
+    ),
     Row("gcl::getMinIoTiles", "", "a number of your own; the least is not published"),
 ]
