@@ -47,6 +47,8 @@ from ipu_teach.errors import (
     UninitialisedReadError,
 )
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.report import chrome_trace
+from ipu_teach.report.summary import summary_text
 from ipu_teach.types import Array
 
 
@@ -290,7 +292,7 @@ def test_transfers_of_one_kind_side_by_side_are_one_step() -> None:
     assert [(s.name, s.cycles) for s in engine.report.steps()] == [
         ("4 copies: b0, …", 100 + 600 + 256)
     ] * 2
-    assert engine.report.host_bytes == 2 * 4096
+    assert engine.report.streaming_bytes == 2 * 4096
     opened = Executable.deserialize(engine.executable.serialize())
     again = Engine(opened)
     again.load(device)
@@ -427,16 +429,43 @@ def test_without_strict_an_unwritten_row_is_unwritten_memory(w: World) -> None:
     assert np.isnan(engine.copy_from_remote_buffer("single")).all()
 
 
-def test_time_goes_to_the_host_exchange(w: World) -> None:
+def test_time_goes_to_streaming_memory_by_that_word(w: World) -> None:
     w.graph.set_initial_value(w.two, 1.0)
     w.graph.set_initial_value(w.rows, [4, 1])
     engine = w.engine(Repeat(3, Copy(w.two, w.buffer, w.rows)))
     engine.run()
     target = w.device.target
-    assert engine.report.host_bytes == 3 * 8 * 4
+    assert engine.report.streaming_bytes == 3 * 8 * 4
     each = 8 * 4 / target.streaming_bytes_per_second * target.tile_clock_frequency
-    assert engine.report.host_exchange_cycles == 3 * math.ceil(each)
-    engine.print_profile_summary(show_execution_steps=True)
+    spent = 3 * math.ceil(each)
+    for report in (engine.report, Report.deserialize(engine.report.serialize())):
+        assert (report.streaming_cycles, report.host_exchange_cycles, report.host_bytes) == (
+            spent,
+            0,
+            0,
+        )
+        assert report.proportions["streaming memory"] == spent / report.total_cycles
+        assert sum(report.proportions.values()) == pytest.approx(1)
+        assert [p.kind for p in report.phases(0)][-1] == "streaming memory"
+        assert [o.name for o in report.operations()] == ["streaming memory"]
+        line = f"Tile average streaming memory cycles:                 {spent}.0 ("
+        assert line in summary_text(report) and "host exchange cycles:" in summary_text(report)
+        named = [e["name"] for e in json.loads(chrome_trace(report))["traceEvents"]]
+        assert named.count("streaming memory") == 3 and "host exchange" not in named
+
+
+def test_why_and_insights_speak_of_the_link_to_streaming_memory() -> None:
+    w = World(streaming_bytes_per_second=1e6)
+    w.graph.set_initial_value(w.two, 1.0)
+    w.graph.set_initial_value(w.rows, [4, 1])
+    engine = w.engine(Copy(w.two, w.buffer, w.rows))
+    engine.run()
+    causes = str(engine.report.why())
+    assert "streaming memory is" in causes
+    assert "32 bytes cross the link to streaming memory, and all tiles wait." in causes
+    said = next(i for i in engine.report.insights() if i.kind == "proportions")
+    assert said.name == "streaming memory"
+    assert "most of the run is the link to streaming memory" in said.advice
 
 
 def test_streaming_memory_has_a_rate_of_its_own() -> None:

@@ -532,18 +532,29 @@ class Report:
     @property
     def host_exchange_cycles(self) -> int:
         """Cycles spent on transfers between host and device."""
-        return sum(n * step.host_cycles for n, step in self._costs)
+        return sum(n * step.host_cycles for n, step in self._costs if not step.streaming)
+
+    @property
+    def streaming_cycles(self) -> int:
+        """Cycles spent on transfers between streaming memory and device."""
+        return sum(n * step.host_cycles for n, step in self._costs if step.streaming)
 
     @property
     def host_bytes(self) -> int:
         """Bytes moved between host and device."""
-        return sum(n * step.host_bytes for n, step in self._costs)
+        return sum(n * step.host_bytes for n, step in self._costs if not step.streaming)
+
+    @property
+    def streaming_bytes(self) -> int:
+        """Bytes moved between streaming memory and device."""
+        return sum(n * step.host_bytes for n, step in self._costs if step.streaming)
 
     @property
     def sync_cycles_per_tile(self) -> Array:
         """int64[tiles]: the rest of the total: syncs, and waiting for slower tiles."""
         busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
-        return self.total_cycles - busy - self.global_exchange_cycles - self.host_exchange_cycles
+        beyond = self.global_exchange_cycles + self.host_exchange_cycles + self.streaming_cycles
+        return self.total_cycles - busy - beyond
 
     @property
     def proportions(self) -> dict[str, float]:
@@ -555,6 +566,7 @@ class Report:
             "exchange": float(self.exchange_cycles_per_tile.mean()),
             "exchange between IPUs": float(self.global_exchange_cycles),
             "host exchange": float(self.host_exchange_cycles),
+            "streaming memory": float(self.streaming_cycles),
             "sync and waiting": float(self.sync_cycles_per_tile.mean()),
         }
         return {name: cycles / total if total else 0.0 for name, cycles in spent.items()}

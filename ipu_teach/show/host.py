@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach.cost.phases import HOST
+from ipu_teach.cost.phases import HOST, STREAMING
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import HostEvent, Report
 from ipu_teach.report.host_trace import is_copy, is_run, is_wait
@@ -31,7 +31,7 @@ CODES = (
     Code("the host does something else", "O", "#7cc4ee", "#2f7aa8", ""),
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
-RUN, WAITS, OTHER = range(5, 8)
+RUN, WAITS, OTHER = range(len(palette.PHASES), len(CODES))
 MOST_STEPS = 512  # of the run, and as many events of each of the host's lanes
 MOST_LANES = 12
 PITCH = 22.0
@@ -46,11 +46,11 @@ def host(report: Report) -> View:
     view says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
     went between host and device.
     """
-    if not checked(report, "host").host_bytes:
+    if not checked(report, "host").host_bytes + report.streaming_bytes:
         raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
             and device.
             next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves
-            the host.""")
+            the host, one from or to a remote buffer streaming memory.""")
     return fitting(lambda most: _scene(report, most), MOST_STEPS)
 
 
@@ -94,12 +94,18 @@ def _scene(report: Report, most: int) -> Scene:
             )
             panels.below(40)
             panels.put(lanes, left=190, high=PITCH * len(rows), drawing=drawing)
-    cycles, total = report.host_exchange_cycles, report.total_cycles
-    moved = f"{counted(report.host_bytes, 'byte')} cross the link"
-    note = crossing = (
-        f"{moved} in {number(cycles)} of {number(total)} modelled cycles, "
-        f"{100 * cycles / total:.1f} %"
+    total = report.total_cycles
+    links = (
+        (HOST, report.host_bytes, "the link", report.host_exchange_cycles),
+        (STREAMING, report.streaming_bytes, "that to streaming memory", report.streaming_cycles),
     )
+    note = crossing = ", and ".join(
+        f"{counted(size, 'byte')} cross {link} in {number(cycles)} of {number(total)} modelled "
+        f"cycles, {100 * cycles / total:.1f} %"
+        for _, size, link, cycles in links
+        if size
+    )
+    most = max(links, key=lambda link: link[-1])[0]
     told = [trace.sentence()] if trace.events else []
     if trace.starved_share:
         note += (
@@ -113,7 +119,7 @@ def _scene(report: Report, most: int) -> Scene:
         " ".join([f"The host beside the device: {crossing}.", *told]),
         foot=22,
         codes=CODES,
-        stills=(Still("the whole run", note, CODE[HOST], 0, True, lanes=panels.lanes),),
+        stills=(Still("the whole run", note, CODE[most], 0, True, lanes=panels.lanes),),
         table=(("stream", "transfers", "bytes", "modelled cycles"), sums),
     )
 
@@ -141,7 +147,7 @@ def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
             start = now + part.start
             for phase in report.phases(part.step, part.ipu):
                 rows = names if part.ipu is None else [names[part.ipu]]
-                stream = [_stream(report, part.step)] * (phase.kind == HOST)
+                stream = [_stream(report, part.step)] * (phase.kind in (HOST, STREAMING))
                 add([*rows, *stream], CODE[phase.kind], start, phase.cycles)
                 start += phase.cycles
         now += stretch.cycles
@@ -151,7 +157,7 @@ def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
 def _stream(report: Report, step: int) -> str:
     cost, loads = report.step_cost(step), report.profile.steps[step].to_device
     way = "to device" if loads else "to host"
-    if cost.kind == "RemoteCopy":
+    if cost.streaming:
         way = "from streaming memory" if loads else "to streaming memory"
     return f"{way}: {label(cost.name, 24)}"
 
