@@ -9,6 +9,8 @@ are modelled too, all of it is on the one axis, with what the device waits for.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from ipu_teach.cost.phases import HOST, STREAMING
@@ -112,7 +114,12 @@ def _scene(report: Report, most: int) -> Scene:
             f"; the device waits {100 * trace.starved_share:.1f} % of the "
             f"{'modelled' if trace.modelled else 'measured'} time for functions of the host"
         )
-    sums = tuple((name, *(f"{n:,}" for n in sums)) for name, sums in _sums(report).items())
+    columns = ["transfers", "bytes", "modelled cycles"]
+    columns += ["rows"] * any(step.moves for step in report.profile.steps)
+    sums = tuple(
+        (name, *(f"{sums[column]:,}" if column in sums else "" for column in columns))
+        for name, sums in _sums(report).items()
+    )
     return panels.scene(
         "host",
         "The host beside the device",
@@ -120,7 +127,7 @@ def _scene(report: Report, most: int) -> Scene:
         foot=22,
         codes=CODES,
         stills=(Still("the whole run", note, CODE[most], 0, True, lanes=panels.lanes),),
-        table=(("stream", "transfers", "bytes", "modelled cycles"), sums),
+        table=(("stream", *columns), sums),
     )
 
 
@@ -154,23 +161,26 @@ def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
     return found, round(now)
 
 
-def _stream(report: Report, step: int) -> str:
+def _stream(report: Report, step: int, name: str = "") -> str:
     cost, loads = report.step_cost(step), report.profile.steps[step].to_device
     way = "to device" if loads else "to host"
     if cost.streaming:
         way = "from streaming memory" if loads else "to streaming memory"
-    return f"{way}: {label(cost.name, 24)}"
+    return f"{way}: {label(name or cost.name, 24)}"
 
 
-def _sums(report: Report) -> dict[str, tuple[int, int, int]]:
-    """(transfers, bytes, modelled cycles) of each stream in the whole run."""
-    found: dict[str, tuple[int, int, int]] = {}
+def _sums(report: Report) -> dict[str, Counter[str]]:
+    """What went through each stream in the whole run, and with each remote buffer: of several that
+    share a step each takes all of its cycles."""
+    found: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):
-        cost = report.step_cost(step)
-        if times and cost.host_bytes:
-            more = times, times * cost.host_bytes, times * cost.host_cycles
-            ran, size, cycles = found.get(_stream(report, step), (0, 0, 0))
-            found[_stream(report, step)] = ran + more[0], size + more[1], cycles + more[2]
+        cost, moves = report.step_cost(step), report.profile.steps[step].moves
+        parts = [(m.buffer, m.bytes, m.rows) for m in moves] or [("", cost.host_bytes, 0)]
+        for name, size, rows in parts if times and cost.host_bytes else ():
+            sums = {"transfers": 1, "bytes": size, "modelled cycles": cost.host_cycles}
+            sums |= {"rows": rows} if rows else {}
+            use = found.setdefault(_stream(report, step, name), Counter())
+            use.update({what: times * count for what, count in sums.items()})
     return found
 
 
