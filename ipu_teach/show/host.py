@@ -84,7 +84,7 @@ def _scene(report: Report, most: int) -> Scene:
             say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
             values = {"long": long, "pieces": np.array([len(pieces) for pieces in rows.values()])}
             name = ("device", "host")[which]
-            drawing = Drawing(span, _bars(list(rows.values())), unit)
+            drawing = Drawing(span, bars(list(rows.values())), unit)
             lanes = Lanes(
                 name,
                 heads[which],
@@ -211,7 +211,7 @@ def _code(event: HostEvent) -> int:
     return WAITS if is_wait(event) else OTHER
 
 
-def _bars(rows: list[list[Piece]]) -> tuple[Bar, ...]:
+def bars(rows: list[list[Piece]]) -> tuple[Bar, ...]:
     """The first piece of every lane, the second of every lane, and so on."""
     most = max(map(len, rows))
     pieces: Array = np.array([row + [(0, 0, 0)] * (most - len(row)) for row in rows])
