@@ -46,7 +46,9 @@ VIEWS: dict[str, Callable[[], View]] = {
     "exchange": lambda: show.exchange(programs.uneven()),
     "memory": lambda: show.memory(programs.uneven()),
     "liveness": lambda: show.liveness(programs.uneven()),
-    "liveness of two": lambda: show.liveness(programs.uneven(), programs.branching()[0]),
+    "liveness of two": lambda: show.liveness(
+        programs.uneven(), programs.branching()[0], always=False, axis="cycles"
+    ),
     "program": lambda: show.program(programs.branching()[0]),
     "tiles": lambda: show.tiles(programs.by_rows()),
     "sweep": lambda: show.sweep(
