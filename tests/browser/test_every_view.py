@@ -55,6 +55,7 @@ VIEWS: dict[str, Callable[[], View]] = {
         {"13 rows": programs.uneven(rows=13), "39 rows": programs.uneven(rows=39)}
     ),
     "host": lambda: show.host(programs.uneven()),
+    "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
     "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "machine": lambda: show.machine(IPUModel("ipu2").create_device()),
