@@ -80,8 +80,13 @@ class StepCost:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes between host and device."""
+        """Bytes between host and device, or streaming memory and device."""
         return sum(self.host_links)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether it talks to streaming memory, and not to the host."""
+        return self.kind == "RemoteCopy"
 
     @property
     def compute_duration(self) -> int:
@@ -143,7 +148,7 @@ class StepCost:
         """Cycles on the link to what the step talks to: of the slowest IPU, or of one."""
         links = self._links(target).sum(axis=1)
         own = links if ipu is None else links[ipu : ipu + 1]
-        return host_cycles(own.tolist(), target, self.kind == "RemoteCopy")
+        return host_cycles(own.tolist(), target, self.streaming)
 
     def _links(self, target: Target) -> Array:
         """int64[ipus, sets of each]: `host_links`; of a file that does not say whose they are, all

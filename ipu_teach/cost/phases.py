@@ -10,12 +10,13 @@ from ipu_teach.cost.model import StepCost
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-SYNC, EXCHANGE, COMPUTE, LINKS, HOST = (
+SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING = (
     "sync",
     "exchange",
     "compute",
     "exchange between IPUs",
     "host exchange",
+    "streaming memory",
 )
 
 
@@ -41,9 +42,10 @@ def phases(
     """The phases of `step` that take any time; together they last `step.cycles`.
 
     What is exchanged before the vertices or the copies of a step work comes first, what they leave
-    behind after. With `host_first` data comes from the host, and the exchange brings it to its
-    place; else the host comes last. With `own` the phases of that one of `Target.sets` alone, in
-    which other tiles have no part; `meets` (`StepCost.by_set`) says for which others it waits.
+    behind after. With `host_first` data comes from the host or from streaming memory, and the
+    exchange brings it to its place; else that comes last. With `own` the phases of that one of
+    `Target.sets` alone, in which other tiles have no part; `meets` (`StepCost.by_set`) says for
+    which others it waits.
     """
     here = every = np.array(True)
     link = step.host_cycles
@@ -62,7 +64,7 @@ def phases(
         for number, t in enumerate(step.exchange)
     ]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
-    host = Phase(HOST, link)
+    host = Phase(STREAMING if step.streaming else HOST, link)
     before, after = ([host], []) if host_first else ([], [host])
     links = Phase(LINKS, step.global_exchange_cycles)
     order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]
