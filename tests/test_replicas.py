@@ -27,10 +27,12 @@ from ipu_teach import (
     IPUModel,
     Output,
     ReplicatedStreamMode,
+    Report,
     StreamCallback,
     Tensor,
     Vector,
     Vertex,
+    show,
 )
 from ipu_teach.errors import (
     ApplicationRuntimeError,
@@ -57,6 +59,8 @@ from ipu_teach.program import (
     Switch,
     cycle_stamp,
 )
+from ipu_teach.report import print_profile_summary
+from ipu_teach.report.query import folded
 from ipu_teach.types import Array
 
 R, TILES = 4, 3
@@ -595,6 +599,29 @@ def test_a_recording_has_all_replicas() -> None:
     ((_, elements, values, _),) = track.changes
     assert track.tensor.shape == (R, 6)
     assert np.array_equal(values, 2 * X.reshape(-1)[elements])
+
+
+def test_reports_say_which_replica_and_views_fold_those_that_are_equal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = replicas.main(4, 4).report
+    report.save(tmp_path / "run.ipureport")
+    for each in (report, Report.open(tmp_path / "run.ipureport")):
+        assert each.replicas == 4 and each.ipu_name(2) == "IPU 2, replica 2 of 4"
+        print_profile_summary(each, show_var_storage=True)
+        said = capsys.readouterr().out
+        assert "\n  IPU 3, replica 3 of 4 is at work:" in said
+        assert "\n  w, 4 replicas                           8,320 B on 40 tiles, 0 to 50\n" in said
+        row = next(v for v in each.variables.folded() if v.name == "x, 4 replicas")
+        assert (row.bytes, row.tiles) == (3328, 40)
+    assert "on 52 tiles of 4 IPUs (4 replicas), " in show.bsp(report).scene.sentence
+    marks = show.liveness(report).scene.marks
+    labels = {name for mark in marks for name in getattr(mark, "labels", ())}
+    assert {"t, 4 replicas", "inbox"} <= labels
+    assert folded(["a, replica 0 of 2", "b", "a, replica 1 of 2"], [8, 3, 12]) == {
+        "a, 2 replicas of 8 to 12 bytes": [0, 2],
+        "b": [1],
+    }
 
 
 def test_copies_within_the_replicas_are_one_step_and_hold_up_none() -> None:

@@ -54,10 +54,7 @@ def phases(
             kind, int(np.max(done, where=own, initial=0)), np.where(own, busy, 0), exchange
         )
 
-    moves = [
-        phase(EXCHANGE, *_moving(t, target), number)
-        for number, t in enumerate(step.exchange)
-    ]
+    moves = [phase(EXCHANGE, *_moving(t, target), number) for number, t in enumerate(step.exchange)]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
     host = Phase(HOST, step.host_cycles)
     if ipu is not None and len(step.host_links) == target.num_ipus:

@@ -277,7 +277,7 @@ class _Maker:
                     boxes.append((ipu, begin + end, begin + stretch.cycles, title, WAIT))
         heading = "the IPUs, each with its steps"
         boxes = [box for box in boxes if box[0] < ipus]
-        rows = tuple(f"IPU {ipu}" for ipu in range(ipus))
+        rows = tuple(self.report.ipu_name(ipu) for ipu in range(ipus))
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
