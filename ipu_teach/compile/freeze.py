@@ -61,6 +61,7 @@ class FrozenTable:
     estimates: Array
     added: tuple[tuple[int, int, Line], ...] = ()
     placed: tuple[tuple[int, int, Line], ...] = ()
+    replicas: int = 1
 
     def __len__(self) -> int:
         return len(self.order)
@@ -80,6 +81,7 @@ class FrozenComputeSet:
     id: int
     name: str
     tables: tuple[FrozenTable, ...]
+    replicas: int = 1  # whose vertices follow each other in every table
 
 
 def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
@@ -126,6 +128,7 @@ class FrozenGraph:
 
     def __init__(self, graph: Graph) -> None:
         self.target: Target = graph.target
+        self.replicas = graph.replicas
         self.estimators: dict[type[Vertex], Estimator] = dict(graph.codelets.estimators)
         self.variables: list[Variable] = list(graph.variables)
         self.initial_values: list[tuple[Tensor, Array]] = list(graph.initial_values)
@@ -137,6 +140,7 @@ class FrozenGraph:
                 cs.id,
                 cs.name,
                 tuple(self._freeze_table(t, state_pieces) for t in cs.tables.values() if len(t)),
+                cs.replicas,
             )
             for cs in graph.compute_sets
         )
@@ -186,6 +190,7 @@ class FrozenGraph:
             estimates,
             table.added.spans(),
             table.placed.spans(),
+            table.compute_set.replicas,
         )
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:

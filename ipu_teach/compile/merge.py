@@ -33,6 +33,7 @@ from ipu_teach.compile.programs import (
     moves,
 )
 from ipu_teach.errors import counted
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
@@ -179,15 +180,22 @@ class _Merger:
         remote = isinstance(step, RemoteCopyStep)
         if step is None or not remote and not moves(step):
             return None
-        sides = (step.tensor,) if isinstance(step, RemoteCopyStep) else moves(step)[0]
+        sides = [step.tensor] if isinstance(step, RemoteCopyStep) else list(moves(step)[0])
         reach = (STORE if step.store else LOAD) if remote else WITHIN_AN_IPU
         if remote and not target.io_tiles or target.num_sets == 1:
             return reach
-        start, stop = map(np.concatenate, zip(*(t.byte_extent() for t in sides), strict=True))
-        tiles = self.graph.tile_map.split(start, stop)[3]
-        ipus = tiles // target.tiles_per_ipu
-        reach = reach if remote or np.all(ipus == ipus[:1]) else BETWEEN_IPUS
-        return reach + self._aside(tiles)
+        each = [sides]
+        if all(t.shape[:1] == (self.graph.replicas,) for t in sides):  # of each replica its own
+            each = [[t[r] for t in sides] for r in range(self.graph.replicas)]
+        found = [self._tiles(some) for some in each]
+        if not remote and any(np.unique(tiles // target.tiles_per_ipu).size > 1 for tiles in found):
+            reach = BETWEEN_IPUS
+        return reach + self._aside(np.concatenate(found))
+
+    def _tiles(self, tensors: list[Tensor]) -> Array:
+        """The tiles on which tensors lie, some of them several times."""
+        start, stop = map(np.concatenate, zip(*(t.byte_extent() for t in tensors), strict=True))
+        return self.graph.tile_map.split(start, stop)[3]
 
     def _sides(self, step: Step) -> tuple[Extent, Extent]:
         """(start, stop) of the bytes that a copy reads, and of those that it writes. Beyond the

@@ -70,6 +70,7 @@ PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
 StampStep = p.CycleStamp
+EqualStep = p.AssumeEqualAcrossReplicas
 Step = (
     ExecuteStep
     | CopyStep
@@ -80,6 +81,7 @@ Step = (
     | SyncStep
     | AbortStep
     | StampStep
+    | EqualStep
 )
 
 
@@ -182,7 +184,7 @@ class ProgramFreezer:
             raise ControlProgramError(
                 f"{program!r} contains itself.", next_step="build a new Sequence for the inner one."
             )
-        kind = type(program).__name__
+        kind = "Copy" if isinstance(program, p.Copy) else type(program).__name__
         leaf = self._leaf(program)
         if leaf is not None:
             self._check_own(program)
@@ -226,6 +228,8 @@ class ProgramFreezer:
             case p.Copy():
                 return _copy(program)
             case p.PrintTensor() | p.WriteUndef() | p.Sync() | p.CycleStamp():
+                return program
+            case p.AssumeEqualAcrossReplicas():
                 return program
             case p.Abort():
                 return AbortStep(program.message)

@@ -23,7 +23,7 @@ from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.fp.stochastic import draw, stochastic_rounding
 from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
-from ipu_teach.engine.program_walk import Action, build, single
+from ipu_teach.engine.program_walk import Action, build, refuse_unequal, single
 from ipu_teach.engine.remote_memory import remote_rows
 from ipu_teach.engine.site import How, Site
 from ipu_teach.engine.tile_arrays import Memory
@@ -216,7 +216,7 @@ class Machine:
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None
-        value = single(self.memory, node.predicate)
+        value = single(self.memory, node.predicate, node.kind)
 
         def read() -> int:
             self.interrupts.check()
@@ -245,6 +245,8 @@ class Machine:
                 return lambda: self._stamp(step)
             case p.AbortStep():
                 return self._bind_abort(step)
+            case p.EqualStep():
+                return partial(self._compare, step.tensor)
             case p.UndefStep():
                 defined = self._defined
                 return (
@@ -323,8 +325,7 @@ class Machine:
         if roundings:
             calls = [(draw, (self._registers, roundings)), *calls]
         if out is not None:
-            answers = [site.returned for site in bound if site.returned is not None]
-            calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
+            calls = [*calls, (self._answer, (out, bound))]
         measured = {
             number: (site.cycles, site.group.rows)
             for number, site in enumerate(sites)
@@ -333,6 +334,16 @@ class Machine:
         return partial(
             run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]
         ), measured
+
+    def _answer(self, out: Tensor, sites: list[Site]) -> None:
+        """Write to `out` whether all vertices returned true, of each replica those of its own."""
+        said: Array = np.ones(out.num_elements, bool)
+        for site in sites:
+            if site.returned is not None:
+                each = len(site.group.table) // site.group.table.replicas
+                no = self.memory.backend.to_host(~site.returned)
+                said[site.group.rows[no] // each] = False
+        self.memory.write(out, said)
 
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
@@ -424,15 +435,18 @@ class Machine:
         return copy
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
-        wanted = single(self.memory, step.predicate) if step.predicate is not None else lambda: 1
+        memory, predicate = self.memory, step.predicate
 
         def stop() -> None:
-            if wanted():
+            wanted = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
+            if wanted.any():
                 where = (
                     ""
-                    if step.predicate is None
-                    else f"{step.predicate.graph.describe(step.predicate)} is not zero"
+                    if predicate is None
+                    else f"{predicate.graph.describe(predicate)} is not zero"
                 )
+                if len(wanted) > 1:
+                    where += f" in replica {int(wanted.astype(bool).argmax())}"
                 raise ApplicationRuntimeError(
                     f"The program stopped itself: {step.message or 'Abort'}.", where=where
                 )
@@ -440,12 +454,20 @@ class Machine:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        tile = self.compiled.graph.tile_map.at(step.tensor.positions()[0] * step.tensor.dtype.size)
-        cycles = int(self.cycles()[self.cost.target.set_of(tile)])
+        first = step.tensor.positions().reshape(-1, 2)[:, 0]  # in each replica
+        tiles = self.compiled.graph.tile_map.at(first * step.tensor.dtype.size)
+        cycles = self.cycles()[self.cost.target.set_of(tiles)]
         if step.since is not None:
-            low, high = self.memory.read(step.since).tolist()
-            cycles -= low + (high << 32)
-        self.memory.write(step.tensor, np.array([cycles & 0xFFFFFFFF, cycles >> 32], np.uint32))
+            low, high = self.memory.read(step.since).reshape(-1, 2).T.astype(np.int64)
+            cycles = cycles - (low + (high << 32))
+        words = np.stack((cycles & 0xFFFFFFFF, cycles >> 32), axis=1)
+        self.memory.write(step.tensor, words.astype(np.uint32))
+
+    def _compare(self, tensor: Tensor) -> None:
+        """Stop the run if replicas do not have the same in `tensor`."""
+        if self.compiled.graph.replicas > 1:
+            values = self.memory.read(tensor)
+            refuse_unequal(values, tensor, "AssumeEqualAcrossReplicas", values)
 
     def _print(self, step: p.PrintStep) -> None:
         tensor, values = step.tensor, self.memory.read(step.tensor)

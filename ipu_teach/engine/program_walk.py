@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ipu_teach.compile.programs import Node
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.types import Array
 
 Action = Callable[[], None]
 PredicateReader = Callable[[], int]
@@ -34,11 +37,35 @@ def build(
     return _while(decide, node.kind == "RepeatWhileTrue", *parts)
 
 
-def single(memory: Memory, tensor: Tensor) -> PredicateReader:
-    """A function that reads a tensor of one element as a whole number."""
+def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
+    """A function that reads a tensor of one element as a whole number; or of one in each replica,
+    which must lead a program of that `kind` the same way."""
+    if tensor.num_elements > 1:
+
+        def read() -> int:
+            values = memory.read(tensor)
+            refuse_unequal(values, tensor, kind, values if kind == "Switch" else values != 0)
+            return int(values.flat[0])
+
+        return read
     place = memory.flat(tensor.dtype)
     position = int(tensor.positions().reshape(-1)[0])
     return lambda: int(place[position])
+
+
+def refuse_unequal(values: Array, tensor: Tensor, who: str, told: Array) -> None:
+    """Raise `ApplicationRuntimeError` if some bit of `told`, by replica, is not as in replica 0.
+    `values` are those of `tensor`, at which `who` looks."""
+    rows, bits = (part.reshape(len(values), -1) for part in (values, told))
+    bits = bits.view(f"u{bits.itemsize}")
+    unlike = np.argwhere(bits != bits[:1])
+    if len(unlike):
+        r, i = unlike[0].tolist()
+        at = "it" if rows.shape[1] == 1 else f"element {i:,}"
+        raise ApplicationRuntimeError(f"""{who} looks at {tensor.graph.describe(tensor)}, on which
+            the replicas disagree: {at} is {rows[0, i]} in replica 0 and {rows[r, i]} in replica
+            {r}.
+            next:  let all of them have the same, as after gcl.all_reduce_cross_replica.""")
 
 
 def _repeat(count: int, parts: list[Action]) -> Action:

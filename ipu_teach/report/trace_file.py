@@ -43,9 +43,9 @@ def chrome_trace(
     events: list[_Event] = [
         _name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")
     ]
-    sets, tile_row = report.target.sets, _tile_row(report)
-    for ipu, name_of in enumerate(sets):
-        of = f" of {name_of}" if len(sets) > 1 else ""
+    sets, tile_row = range(report.target.num_sets), _tile_row(report)
+    for ipu in sets:
+        of = f" of {report.ipu_name(ipu)}" if len(sets) > 1 else ""
         events += [
             _name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ROWS.items()
         ]

@@ -9,7 +9,8 @@ and those that are done wait for the last. What all do together is a stretch of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -160,6 +161,12 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     return made, np.array(which, np.int64)
 
 
+def _both(one: Bar, other: Bar, start: int) -> Bar:
+    """Two bars in different lanes as one; in the lanes of neither they begin at `start`."""
+    begin = one.start + other.start - start
+    return replace(one, start=begin, length=one.length + other.length)
+
+
 class LanesOf:
     """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
     which share its tiles; with `count` so many, a multiple of the IPUs, sorted all the same.
@@ -199,8 +206,9 @@ class LanesOf:
         """int64[lanes]: of each tile, or of many the quantiles of each IPU."""
         if not self.is_sorted:
             return per_tile
-        each = zip(np.split(per_tile, self._starts[1:]), self._lanes, strict=True)
-        return np.concatenate([quantiles(own, lanes) for own, lanes in each])
+        rows, sets = per_tile.reshape(self.ipus, -1), self._starts.size // self.ipus
+        each = zip(np.split(rows, self._starts[1:sets], axis=1), self._lanes, strict=False)
+        return np.concatenate([quantiles(own, lanes) for own, lanes in each], axis=1).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
         """int64[lanes]: how long each is at work in the phases of a kind, None if there are
@@ -211,9 +219,14 @@ class LanesOf:
     def drawing(self, report: Report, stretch: Segment) -> Drawing:
         """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is
         the whole of it."""
-        bars: list[Bar] = []
+        found: dict[tuple[Any, ...], Bar] = {}
         for span in spans(report, stretch):
-            bars += self._bars(span, stretch.lasts(span.part))
+            for bar in self._bars(span, stretch.lasts(span.part)):
+                # what IPUs do alike at the same time is one bar
+                key = bar.code, span.start, bar.end, bar.rest, span.part.ipu is None
+                alike = found.get(key)
+                found[key] = bar if alike is None else _both(alike, bar, span.start)
+        bars = list(found.values())
         for ipu, begin, until, _ in stretch.waits:
             bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), begin))
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")

@@ -260,8 +260,8 @@ class _Maker:
     def _rows(self, begins: Array) -> Flame:
         """A row for each IPU, or each of its sets of tiles: its steps, and for which other one it
         waits. `begins`: of each stretch of the run, in order."""
-        rows = self.report.target.sets[:MOST_IPUS]
-        ipus = len(rows)
+        ipus = min(self.report.target.num_sets, MOST_IPUS)
+        rows = tuple(self.report.ipu_name(ipu) for ipu in range(ipus))
         boxes: list[tuple[int, int, int, str, int]] = []
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
             stretch = self.stretches[which]

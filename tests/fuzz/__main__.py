@@ -1,12 +1,13 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --tests N |
---threads N | --files [--count N]] [--seed S]
+--threads N | --replicas N | --files [--count N]] [--seed S]
     [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
 values, what is defined, races, bytes and cycles. Each tenth program is spoiled, and must end with
 an error of the kit. With --codelets loops over elements are drawn anew, and run by CPython (and by
 numba) and in the plain vertex loop. The first that differs is made smaller, line by line, and
-printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on
+printed as code; the exit status is then 1. With --replicas programs are replicated, and compared
+with as many runs of one replica. With --costs the laws of the model of time are tried on
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
 copies change no value. With --tests the random tests of the suite run, by turns, each on the draws
 of a seed of its own. With --files damaged and hostile files are given to all that read one, within
@@ -31,7 +32,19 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz import commands, compare, costs, files, loops, pool, shrink, suite, threads, writer
+from fuzz import (
+    commands,
+    compare,
+    costs,
+    files,
+    loops,
+    pool,
+    replicas,
+    shrink,
+    suite,
+    threads,
+    writer,
+)
 
 EACH = 4000  # of so many files one goes to a command
 MEMORY = 4 << 30  # bytes that reading damaged files may take
@@ -102,6 +115,25 @@ def one_codelet(seed: int, compiled: bool) -> tuple[str, str]:
     return ended, "\n".join([*shrink.smallest(source.splitlines(), fails), f"# {wrong.text}"])
 
 
+def one_replicated(seed: int, compiled: bool) -> tuple[str, str]:
+    """Program number `seed`, replicated."""
+    lines, rng = replicas.program(seed), Random(seed)
+    how = {"merge": rng.random() < 0.5, "way": rng.choice(list(compare.WAYS))}
+    ended, wrong = replicas.difference(lines, seed, **how)
+    if wrong is None:
+        return ended or "to its end", ""
+
+    def fails(rest: list[str]) -> bool:
+        try:
+            found = replicas.difference([*lines[:2], *rest], seed, **how)[1]
+        except Exception:  # no program any more
+            return False
+        return found is not None and found.kind == wrong.kind
+
+    least = [*lines[:2], *shrink.smallest(lines[2:], fails)]
+    return ended, "\n".join([*least, f"# {how}: {wrong.kind}: {wrong.text}"])
+
+
 def one_cost(seed: int, compiled: bool) -> tuple[str, str]:
     """The laws of the model of time, on program and machine number `seed`."""
     return "lawful", "\n".join(costs.broken(seed))
@@ -135,6 +167,7 @@ KINDS = {
     "codelets": (one_codelet, "codelets", SMALLEST),
     "costs": (one_cost, "programs", SMALLEST),
     "tests": (one_test, "tests", "fails"),
+    "replicas": (one_replicated, "programs", SMALLEST),
     "threads": (one_of_threads, "processes", "ended"),
 }
 
@@ -203,6 +236,9 @@ def main() -> int:
         type=int,
         default=None,
         help="run the suite's random tests on so many seeds instead",
+    )
+    what.add_argument(
+        "--replicas", type=int, default=None, help="run so many programs replicated instead"
     )
     what.add_argument(
         "--threads",
