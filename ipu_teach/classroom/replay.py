@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_teach.errors import IPUTeachError
+from ipu_teach.lessons.built import built
 from ipu_teach.lessons.gaps import names_needed, read_notebook, reference, source_of, without_check
 from ipu_teach.lessons.learner_calls import verify
 from ipu_teach.lessons.shared import parsed
@@ -52,7 +53,8 @@ def replay(line: str, code: str) -> str:
 def definitions(path: Path) -> dict[str, Any]:
     """What the cells of a solved lesson define, without those that show or check something, or
     build on what such made."""
-    names: dict[str, Any] = {"__name__": "__main__"}
+    # which is imported beside what shows something
+    names: dict[str, Any] = {"__name__": "__main__", "built": built}
     for number, cell in enumerate(read_notebook(path)["cells"]):
         if cell["cell_type"] != "code":
             continue

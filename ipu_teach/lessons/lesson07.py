@@ -796,6 +796,9 @@ def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotY
         )
     else:
         why, advice = ran.trial.reason(ran, "07.4", advice="follow one pixel: 51 is to become 0.2.")
+        times = float(came[place]) / float(right[place] or np.nan)
+        if not why and np.allclose(came, times * right):
+            why = f"every pixel is {number(times)} times as large as it should be."
     was = f"a pixel of {batch[place]} became {quoted(float(came[place]))}"
     draws = None if np.isnan(came).any() else partial(_beside, "pixels of the batch", came, right)
     return NotYet(ran.trial.tried, was, number(float(right[place])), why, advice, draws=draws)

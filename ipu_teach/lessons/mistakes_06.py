@@ -341,6 +341,15 @@ def split(report):
     return always, most
 
 
+# %% 06.2: the least
+# why:  That is the place at which least is live. Room is needed for the one at which most is.
+# next: max, and not min.
+def split(report):
+    always = sum(v.bytes for v in report.variables if v.always_live)
+    places = range(len(report.compilation.liveness_program_steps))
+    return always, min(sum(v.bytes for v in report.variables.live_at(p)) - always for p in places)
+
+
 # %% 06.2: how many there are
 # why:  That is how many variables are live, and asked is how many bytes they have.
 # next: add up variable.bytes.

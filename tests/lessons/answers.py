@@ -25,8 +25,11 @@ def blank_cell(exercise: str) -> str:
     """The cell of an exercise's gap, as a learner gets it."""
     (path,) = SOLUTIONS.glob(f"{lesson_of(exercise)}_*.ipynb")
     solved = read_notebook(path)
-    begins = f"# BEGIN SOLUTION {exercise}:"
-    (number,) = (n for n, cell in enumerate(solved["cells"]) if begins in source_of(cell))
+    answers = [
+        without_check(source_of(cell)) if cell["cell_type"] == "code" else ""
+        for cell in solved["cells"]
+    ]
+    number = answers.index(reference(exercise).cell)
     return without_check(source_of(learners_form(solved)["cells"][number]))
 
 
