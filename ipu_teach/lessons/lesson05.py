@@ -296,7 +296,9 @@ def _beside_ours(answer: Callable[..., Any]) -> str:
             return ""
         parts = ("the vector", "multiply", "pieces back", "add up")
         said = [
-            f"{part} {quoted(mine)}, not {quoted(right)}" if mine != right else f"{part} {right}"
+            f"{part} {quoted(mine)}, not {quoted(right)}"
+            if abs(mine - right) > 1e-6
+            else f"{part} {right}"
             for part, mine, right in zip(parts, hers, ours, strict=True)
         ]
     except Exception:  # what it gives is no number, or it cannot do without columns

@@ -9,8 +9,17 @@ import numpy as np
 
 from ipu_teach import FLOAT, INT
 from ipu_teach.lessons.exercise import Exercise, Question
-from ipu_teach.lessons.judging import NotYet, Passed, compare, difference, quoted
-from ipu_teach.lessons.mistakes import suspects
+from ipu_teach.lessons.judging import (
+    NotYet,
+    Passed,
+    call,
+    call_text,
+    compare,
+    difference,
+    plain,
+    quoted,
+)
+from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import TILES
 from ipu_teach.lessons.trial import Ran, Trial, Var, appends, by_rows, codelet, codelet_of
 from ipu_teach.program import RepeatWhileTrue
@@ -22,6 +31,10 @@ def _formula(name: str, right: Callable[..., Any], *cases: tuple[Any, ...]) -> J
     """Of a function of numbers, tried on these; the first is an ordinary case."""
     given = {f"drawn, {case}": case for case in cases}
     return lambda answer: compare(answer, right, given, suspects(name))
+
+
+def _nudge(name: str) -> str:
+    return f'follow it by hand; hint("{name}") has a nudge.'
 
 
 def _call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e-6) -> Judge:
@@ -38,7 +51,8 @@ def _call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e
             ran = trial.of(answer)
             ran.refuse_changed("use the call that makes a new tensor, without in_place.")
             if where := difference(ran.result, right(x), precise):
-                raise NotYet(trial.tried, where, quoted(right(x)[0]), *trial.reason(ran, name))
+                why, advice = trial.reason(ran, name, advice=_nudge(name))
+                raise NotYet(trial.tried, where, quoted(right(x)[0]), why, advice)
             reports.append(ran.report)
         return Passed("13 rows of 4 numbers, and 3", evidence=reports)
 
@@ -51,7 +65,8 @@ def _trial(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None])
     def judge(answer: Any) -> Passed:
         ran = trial.of(answer)
         if found := ran.wrong(out):
-            raise NotYet(trial.tried, found.words, quoted(found.right), *trial.reason(ran, name))
+            why, advice = trial.reason(ran, name, advice=_nudge(name))
+            raise NotYet(trial.tried, found.words, quoted(found.right), why, advice)
         ready(answer, ran)
         return Passed(trial.tried, evidence=ran.engine.report)
 
@@ -74,6 +89,31 @@ def _halves(answer: Any) -> Passed:
     return _trial("04.w1", HALVES, "out", lambda *_: None)(answer)
 
 
+def _pieces(answer: Any) -> Passed:
+    """Six pieces that follow each other, and differ by one at most: there are several ways."""
+    came = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
+    known = suspects("04.w3")
+    why, advice = first(
+        known, lambda like: all(like(n, k) == came[n][k] for n in came for k in range(6))
+    )
+    for n, pieces in came.items():
+        at, sizes = 0, []
+        for k, piece in enumerate(pieces):
+            pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
+            asked = "(begin, end), two whole numbers" if len(pair) != 2 else f"a piece from {at} on"
+            last = k == 5 and len(pair) == 2 and pair[1] != n
+            if len(pair) != 2 or pair[0] != at or last or not isinstance(pair[1], int):
+                asked = f"an end at {n}, behind the last" if last and pair[0] == at else asked
+                raise NotYet(call_text(answer, (n, k)), quoted(piece), asked, why, advice or SIDE)
+            sizes.append(pair[1] - at)
+            at = pair[1]
+        if max(sizes) - min(sizes) > 1:
+            said = f"pieces of {', '.join(map(str, sizes))}"
+            raise NotYet(f"six pieces of {n}", said, "two sizes, one apart", why, advice or SIDE)
+    return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*came.values()])
+
+
+SIDE = "write the six pieces of 97 down, one behind the other."
 LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}
 DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
 ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
@@ -93,7 +133,7 @@ _ALL = (
      _formula("01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,)),
      "4 bytes in a cycle, and a cycle that has begun is paid in full."),
     ("01.w2", "01.2", "The emptiest tile", FUNCTION,
-     _formula("01.w2", lambda load: int(np.argmin(load)), ([30, 12, 45, 20],), ([5, 9],), ([7],),
+     _formula("01.w2", lambda load: int(np.argmin(load)), ([30, 12, 45, 20],), ([5, 9, 5],), ([7],),
               ([60, 50, 40, 30, 20, 10],)),
      "min(load) is how much it has; load.index( ) says where that stands."),
     ("02.w1", "02.1", "How many grains", FUNCTION,
@@ -119,8 +159,7 @@ _ALL = (
      _trial("04.w2", ONE_VERTEX, "out", _on_tile_3),
      "graph.add_vertex(compute_set, Largest, x=x, out=out), and then its tile."),
     ("04.w3", "04.2", "Piece k of six", FUNCTION,
-     _formula("04.w3", lambda n, k: [k * n // 6, (k + 1) * n // 6], (97, 0), (97, 4), (97, 5),
-              (30, 2), (5, 0), (5, 5)),
+     _pieces,
      "the piece after it begins where this one ends: put k + 1 in place of k."),
 )  # fmt: skip
 
