@@ -680,7 +680,7 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
             "leave out the 6: asked are worker cycles.",
         )
     if near(right / WORKERS):
-        return "it was divided by six. A vertex has one worker.", "leave out the 6."
+        return "it was divided by six. A vertex has one worker.", "let it have all its cycles."
     if near(right[0] - 4 * lengths[0] - new[0] + 4 * new):
         return (
             "it counts the cycles only of those that are larger than all before.",

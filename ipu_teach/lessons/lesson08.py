@@ -494,7 +494,7 @@ def _masks(masks: dict[str, Array]) -> Any:
         f"{name} keeps {mask.sum():,} of {mask.size:,}" for name, mask in masks.items()
     )
     return show.images(
-        [*masks.values()], titles=[*masks], alt=f"The numbers that are kept: {kept}."
+        np.array([*masks.values()]), titles=[*masks], alt=f"The numbers that are kept: {kept}."
     )
 
 

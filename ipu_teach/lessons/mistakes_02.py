@@ -596,23 +596,6 @@ def countdown(graph, left, ticks):
     return RepeatWhileTrue(Sequence(), left, tick)
 
 
-# %% 02.4: adds what is left
-# why:  each round adds what is left, and not 1.
-# next: popops.add_in_place(graph, ticks, 1, tick).
-def countdown(graph, left, ticks):
-    tick = Sequence()
-    popops.add_in_place(graph, ticks, left, tick)
-    popops.sub_in_place(graph, left, 1, tick)
-    return RepeatWhileTrue(Sequence(), left, tick)
-
-
-# %% 02.4: copied
-# why:  ticks was copied from left, and left is as it was: nothing was counted down.
-# next: let a loop take 1 from left and add 1 to ticks.
-def countdown(graph, left, ticks):
-    return Copy(left, ticks)
-
-
 # %% 02.5: always mapped
 # not yet: source has no tile, and the machine
 def copying(graph, source, target, values, mapped, written):

@@ -1267,7 +1267,7 @@ def piece(n, k):
 
 
 # %% 04.w3: the first takes the rest
-# not yet: pieces of 20, 16, 16, 16, 16, 16
+# not yet: pieces of 5, 0, 0, 0, 0, 0
 def piece(n, k):
     each, rest = divmod(n, 6)
     return k * each + rest * (k > 0), (k + 1) * each + rest

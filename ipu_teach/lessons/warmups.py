@@ -92,25 +92,34 @@ def _halves(answer: Any) -> Passed:
 def _pieces(answer: Any) -> Passed:
     """Six pieces that follow each other, and differ by one at most: there are several ways."""
     came = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
-    known = suspects("04.w3")
-    why, advice = first(
-        known, lambda like: all(like(n, k) == came[n][k] for n in came for k in range(6))
-    )
+
+    def alike(like: Any) -> bool:
+        return all([like(n, k) for k in range(6)] == pieces for n, pieces in came.items())
+
     for n, pieces in came.items():
-        at, sizes = 0, []
-        for k, piece in enumerate(pieces):
-            pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
-            asked = "(begin, end), two whole numbers" if len(pair) != 2 else f"a piece from {at} on"
-            last = k == 5 and len(pair) == 2 and pair[1] != n
-            if len(pair) != 2 or pair[0] != at or last or not isinstance(pair[1], int):
-                asked = f"an end at {n}, behind the last" if last and pair[0] == at else asked
-                raise NotYet(call_text(answer, (n, k)), quoted(piece), asked, why, advice or SIDE)
-            sizes.append(pair[1] - at)
-            at = pair[1]
-        if max(sizes) - min(sizes) > 1:
-            said = f"pieces of {', '.join(map(str, sizes))}"
-            raise NotYet(f"six pieces of {n}", said, "two sizes, one apart", why, advice or SIDE)
+        if told := _uneven(answer, n, pieces):
+            why, advice = first(suspects("04.w3"), alike)
+            raise NotYet(*told, why, advice or SIDE)
     return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*came.values()])
+
+
+def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
+    """What was tried, what came and what should have, of six pieces that are not what is asked."""
+    at, sizes = 0, []
+    for k, piece in enumerate(pieces):
+        pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
+        tried = call_text(answer, (n, k))
+        if len(pair) != 2 or not all(isinstance(end, int) for end in pair):
+            return tried, quoted(piece), "(begin, end), two whole numbers"
+        if pair[0] != at or k == 5 and pair[1] != n:
+            asked = f"a piece from {at} on" if pair[0] != at else f"an end at {n}, behind the last"
+            return tried, quoted(piece), asked
+        at = int(pair[1] or 0)
+        sizes.append(at - int(pair[0] or 0))
+    if max(sizes) - min(sizes) <= 1:
+        return None
+    said = f"pieces of {', '.join(map(str, sizes))}"
+    return f"six pieces of {n}", said, "sizes that differ by one at most"
 
 
 SIDE = "write the six pieces of 97 down, one behind the other."
