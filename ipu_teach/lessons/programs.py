@@ -13,6 +13,7 @@ from ipu_teach.lessons.judging import NotYet, answering, call_made, returned
 from ipu_teach.program import Program
 
 TILES = 13
+OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
 WORKERS = 6  # of a tile
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
 

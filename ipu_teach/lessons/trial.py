@@ -645,9 +645,11 @@ def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -
         )
 
 
-def refuse_fixed_tiles(trial: Trial, answer: Any, tiles: int, name: str) -> None:
+def refuse_fixed_tiles(
+    trial: Trial, answer: Any, tiles: int, right: str | Callable[[Ran], bool]
+) -> None:
     """Raise `NotYet` for an answer that is right on a trial's machine, and not on another: it
-    counts on its tiles."""
+    counts on its tiles. `right`: the name of a tensor, or whether a run is right."""
     other = trial.elsewhere(tiles)
     why = (
         f"on {trial.tiles} tiles it is right: somewhere {trial.tiles} stands for the number of "
@@ -661,5 +663,9 @@ def refuse_fixed_tiles(trial: Trial, answer: Any, tiles: int, name: str) -> None
         raise NotYet(
             other.tried, f"{type(broken.error).__name__}: {said}", "", why, advice
         ) from None
-    if found := ran.wrong(name):
+    if callable(right):
+        if not right(ran):
+            came, expected = "other numbers", f"the same as on {trial.tiles} tiles"
+            raise NotYet(other.tried, came, expected, why, advice)
+    elif found := ran.wrong(right):
         raise NotYet(other.tried, found.words, quoted(found.right), why, advice)

@@ -51,6 +51,8 @@ CASES = [
     ("05.3", "not cut", r"five of its six workers look on", "1 vertex on 6 workers"),
     ("07.1", "downhill", r"slopes of weights", "The slopes of weights: yours, from"),
     ("07.4", "a negative", r"a pixel of", "The pixels of the batch: yours, from"),
+    ("08.5", "only the first", r"keeping \[0\]: 12 inputs at once", "live at 24 steps of the programs, modelled: most at step 13"),
+    ("08.6", "another one backward", r"backward 2 drops others than forward 2", "forward 2 keeps 552 of 1,040; backward 2 keeps"),
     ("04.3", "two vertices for one place", r"element \[0\] of 'a'", "Both touch 0,"),
 ]  # fmt: skip
 
