@@ -75,8 +75,9 @@ class Ranks:
         for rank, home, number in self._homes():
             mine[rank][home] = _taken(rows[rank], shares[number])
             whole[rank][home] = _taken(out[rank], shares[number])
-        found = self._reduced(mine, how, rows[0], prog)
-        gather(found, whole, prog, self.rings, self._method(found[0], True))
+        in_place = to is values
+        found = self._reduced(mine, how, rows[0], prog, in_place)
+        gather(found, whole, prog, self.rings, self._method(found[0], True), in_place)
 
     def reduce_scatter(self, value: Value, op: object, prog: Program) -> Value:
         """To each its share of `value`, combined, with zeros behind the end."""
@@ -145,10 +146,11 @@ class Ranks:
         op: CollectiveOperator,
         row: Tensor,
         prog: Program,
+        in_place: bool = False,
     ) -> list[Tensor]:
         """What all have of the chunk that is at home on each rank, combined."""
         method, name = self._method(row), self.name
-        found = scatter(self.graph, chunks, STEPS[op], prog, self.rings, method, name)
+        found = scatter(self.graph, chunks, STEPS[op], prog, self.rings, method, name, in_place)
         if op is CollectiveOperator.MEAN and self.size > 1:
             popops.mul_in_place(self.graph, concat(found), 1 / self.size, prog, f"{name}/mean")
         return found

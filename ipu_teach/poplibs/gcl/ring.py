@@ -72,11 +72,12 @@ def scatter(
     rings: list[list[int]],
     method: str,
     name: str,
+    in_place: bool,
 ) -> list[Tensor]:
     """What all of a ring have of a chunk, combined where it is at home.
 
-    `chunks`: for each place what it has of the chunk of each place of its ring. They are read and
-    stay; sums are made where they arrive.
+    `chunks`: for each place what it has of the chunk of each place of its ring. They stay; sums are
+    made where the pieces arrive. Or, `in_place`, at home in the chunk itself.
     """
     count = len(rings[0])
     parts = ways(method, count)
@@ -86,8 +87,9 @@ def scatter(
         return held.get((p, home, place), part(chunks[place][home], p, len(parts)))
 
     for k in range(max(hops for some in parts for _, hops in some)):
-        sent, arrived = list[Tensor](), list[tuple[Tensor, Tensor]]()
-        last = list[tuple[Tensor, Tensor]]()  # where the second of two ways ends in the same round
+        sent, inboxes = list[Tensor](), list[Tensor]()
+        sums: dict[tuple[int, int, int], tuple[Tensor, Tensor]] = {}
+        again: list[tuple[Tensor, Tensor]] = []  # where two ways end in the same round
         for p, turn, hops in ((p, *way) for p, some in enumerate(parts) for way in some):
             for ring in rings if k < hops else []:
                 for at, home in enumerate(ring):
@@ -97,17 +99,17 @@ def scatter(
                     if mine.num_elements:
                         inbox = like(graph, mine, f"{name}/inbox{k}")
                         sent.append(own(p, home, here))
-                        both = any(mine is box for box, _ in arrived)
-                        (last if both else arrived).append((inbox, mine))
-                        held[p, home, there] = inbox
+                        inboxes.append(inbox)
+                        pair = (mine, inbox) if in_place and there == home else (inbox, mine)
+                        if sums.setdefault((p, home, there), pair) is not pair:
+                            again.append(pair)
+                        held[p, home, there] = pair[0]
         if sent:
-            prog.add(Copy(concat(sent), concat([box for box, _ in arrived + last])))
-        for some_pairs in (arrived, last):
-            if some_pairs:
-                boxes, mine_too = zip(*some_pairs, strict=True)
-                combine(
-                    graph, concat(list(boxes)), concat(list(mine_too)), prog, f"{name}/round{k}"
-                )
+            prog.add(Copy(concat(sent), concat(inboxes)))
+        for pairs in (list(sums.values()), again):
+            if pairs:
+                ends = [concat(list(some)) for some in zip(*pairs, strict=True)]
+                combine(graph, *ends, prog, f"{name}/round{k}")
     return [
         concat([own(p, place, place) for p in range(len(parts))]) for place in range(len(chunks))
     ]
@@ -119,12 +121,14 @@ def gather(
     prog: Program,
     rings: list[list[int]],
     method: str,
+    in_place: bool = False,
 ) -> None:
-    """The chunk of each place to all places of its ring: to[place][home]."""
+    """The chunk of each place to all places of its ring: to[place][home]. `in_place`: at home it
+    lies there."""
     count = len(rings[0])
     parts = ways(method, count)
     for k in range(max(1, *(hops for some in parts for _, hops in some))):
-        pairs = [] if k else [(chunks[place], to[place][place]) for place in range(len(chunks))]
+        pairs = [] if k or in_place else [(c, to[i][i]) for i, c in enumerate(chunks)]
         for p, turn, hops in ((p, *way) for p, some in enumerate(parts) for way in some):
             for ring in rings if k < hops else []:
                 for at, home in enumerate(ring):
