@@ -209,6 +209,10 @@ class GraphMemoryAllocationError(PoplarError):
         return self.report.why(self)
 
 
+class GraphReplicationError(PoplarError):
+    """A graph cannot be replicated so many times: the replicas have equal parts of the IPUs."""
+
+
 class InvalidMachineModelError(PoplarError):
     """An IPUModel was given a field it does not have, or a value that no machine has."""
 

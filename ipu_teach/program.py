@@ -171,6 +171,9 @@ class Copy(Program):
             raise ControlProgramError(f"""Copy was given tensors of two graphs.
                 where: {source!r} to {destination!r}
                 next:  use one graph throughout.""")
+        for stream, tensor in ((source, destination), (destination, source)):
+            if isinstance(stream, DataStream):
+                _check_replicas(stream, tensor, f"{source!r} to {destination!r}")
         if source.dtype is not destination.dtype:
             raise PoplarTypeError(f"""Copy was given a source of {source.dtype.__name__} and a
                 destination of {destination.dtype.__name__}.
@@ -193,7 +196,44 @@ class Copy(Program):
             return side.graph.describe(side) if isinstance(side, Tensor) else side.handle
 
         rows = "" if self.offset is None else f", rows {name(self.offset)}"
-        return f"Copy({name(self.source)} to {name(self.destination)}{rows})"
+        return f"{type(self).__name__}({name(self.source)} to {name(self.destination)}{rows})"
+
+
+class CrossReplicaCopy(Copy):
+    """Move what `source` holds in each replica to `destination` in another, in one step.
+
+    `replica_map`: for each replica the one that its elements go to, a permutation: {0: 1, 1: 0}
+    swaps two. Raises `ControlProgramError` and `PoplarTypeError`.
+    """
+
+    def __init__(self, source: Tensor, destination: Tensor, replica_map: Mapping[int, int]) -> None:
+        if not isinstance(source, Tensor) or not isinstance(destination, Tensor):
+            raise ControlProgramError(f"""CrossReplicaCopy was given
+                {shown(destination if isinstance(source, Tensor) else source)}.
+                next:  give two tensors of a replicated graph.""")
+        super().__init__(source, destination)
+        replicas = range(source.graph.get_replication_factor())
+        given = dict(replica_map) if isinstance(replica_map, Mapping) else {}
+        if not all(map(is_whole, (*given, *given.values()))) or not (
+            sorted(given) == sorted(given.values()) == list(replicas)
+        ):
+            raise ControlProgramError(f"""CrossReplicaCopy was given the map {shown(replica_map)},
+                which is no permutation of {counted(len(replicas), "replica")}.
+                where: {source!r} to {destination!r}
+                next:  give each of the replicas 0 to {len(replicas) - 1} once as a source and once
+                as a destination: {{r: (r + 1) % {len(replicas)} for r in
+                range({len(replicas)})}}.""")
+        self.replica_map = {int(i): int(j) for i, j in sorted(given.items())}
+
+    @property
+    def sources(self) -> list[int]:
+        """By replica, the one that its elements come from."""
+        return sorted(self.replica_map, key=self.replica_map.__getitem__)
+
+    def __repr__(self) -> str:
+        pairs = [f"{i} to {j}" for i, j in self.replica_map.items()]
+        more = ", …" if len(pairs) > 4 else ""
+        return f"{super().__repr__()[:-1]}, replicas {', '.join(pairs[:4])}{more})"
 
 
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
@@ -223,7 +263,8 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
             raise ControlProgramError(f"""Copy was given tensors of two graphs.
                 where: {tensor!r}, and the offset {offset!r}
                 next:  use one graph throughout.""")
-    rows = 1 if offset is None else offset.num_elements
+    _check_replicas(sides[0], tensor, both)
+    rows = tensor.graph.replicas if offset is None else offset.num_elements
     wanted = rows * sides[0].num_elements
     if tensor.dtype is sides[0].dtype and tensor.num_elements != wanted:
         raise ControlProgramError(f"""Copy moves {counted(rows, "row")} of
@@ -233,6 +274,18 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
             next:  slice the tensor, or give an offset with one number for each row: Copy(tensor,
             buffer, offset).""")
     return rows
+
+
+def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both: str) -> None:
+    """Refuse what is of a replicated graph beside a tensor of its top-level graph, and the other
+    way round."""
+    replication = tensor.graph.replication if isinstance(tensor, Tensor) else None
+    if replication is not None and not replication.fits(side.replicas):
+        raise ControlProgramError(f"""Copy was given a tensor of
+            {counted(replication.count, "replica")}, and {side.handle!r}, which has
+            {side.replicas:,}.
+            where: {both}
+            next:  make both with one graph: the replicated one, or its top-level graph.""")
 
 
 class Repeat(Program):
@@ -503,6 +556,23 @@ class AbortOnCondition(Program):
         )
 
 
+class AssumeEqualAcrossReplicas(Program):
+    """Say that `tensor` holds the same in every replica. Where it does not, the run stops with an
+    `ApplicationRuntimeError`."""
+
+    def __init__(self, tensor: Tensor, name: str = "") -> None:
+        if not isinstance(tensor, Tensor) or tensor.graph.replication.part is not None:
+            raise ControlProgramError(
+                f"AssumeEqualAcrossReplicas was given {shown(tensor)}.",
+                next_step="give a tensor of a replicated graph.",
+            )
+        self.tensor = tensor
+        self.name = str(name)
+
+    def __repr__(self) -> str:
+        return f"AssumeEqualAcrossReplicas({_named(self.tensor)})"
+
+
 class ErrorProgram(Program):
     """Run `program`, which may print what led here, then stop with an `ApplicationRuntimeError`
     that carries `message`."""
@@ -598,7 +668,7 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
     if not isinstance(tensor, Tensor):
         raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.
             next:  give a tensor of one element ({names}).""")
-    if tensor.num_elements != 1 or tensor.dtype not in dtypes:
+    if tensor.num_elements not in (1, tensor.graph.replicas) or tensor.dtype not in dtypes:
         raise ControlProgramError(f"""{program} takes a {role} of one element and was given
             {tensor.num_elements:,} of {tensor.dtype.__name__}.
             where: {tensor!r}
@@ -607,8 +677,6 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
 
 
 NOT_HERE = {
-    "CrossReplicaCopy": "there is one replica; Copy between tensors.",
-    "AssumeEqualAcrossReplicas": "there is one replica; use the tensor itself.",
     **dict.fromkeys(("Loop", "While"), "Repeat, RepeatWhileTrue or RepeatWhileFalse."),
 }
 

@@ -17,9 +17,11 @@ from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group, Grouper
 from ipu_teach.compile.merge import merged
 from ipu_teach.compile.programs import CopyStep, Node, ProgramFreezer, RemoteCopyStep, Step
+from ipu_teach.compile.replicas import Whole
 from ipu_teach.compile.workers import check_workers
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.remote_buffer import RemoteBuffer
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
 
 __all__ = ["Compiled", "StepProgress", "compile_programs"]
@@ -37,6 +39,8 @@ class Compiled:
     streams: dict[str, DataStream]
     host_accesses: dict[str, HostAccess]
     remote_buffers: dict[str, RemoteBuffer]
+    # what stands in it for a tensor that a learner made
+    seen: Callable[[Tensor], Tensor] = lambda tensor: tensor
 
 
 StepProgress = Callable[[int, int], object]
@@ -61,6 +65,10 @@ def compile_programs(
     """
     total = len(graph.compute_sets) + 2
     progress(0, total)
+    graph, seen = graph.get_top_level_graph(), Compiled.seen
+    if graph.replication.part is not None:
+        whole = Whole(graph, graph.replication.part)
+        graph, seen, programs = whole.graph, whole.seen, whole.seen(list(programs))
     freezer = ProgramFreezer(graph)
     nodes = tuple(freezer.freeze(program) for program in programs)
     frozen = FrozenGraph(graph)
@@ -84,4 +92,4 @@ def compile_programs(
     steps = tuple(freezer.steps)
     if merge_copies and any(isinstance(step, (CopyStep, RemoteCopyStep)) for step in steps):
         nodes, steps = merged(frozen, nodes, steps)
-    return Compiled(frozen, nodes, steps, groups, *outside)
+    return Compiled(frozen, nodes, steps, groups, *outside, seen)

@@ -61,8 +61,10 @@ def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
     """A vertex in words: its number in the compute set, codelet, field and tile."""
     tile = table.tiles[row]
     where = f"tile {tile}" if tile >= 0 else "no tile"
+    each = len(table) // table.replicas
+    of = f" of replica {row // each} of {table.replicas}" if table.replicas > 1 else ""
     return (
-        f"vertex {table.order[row]} ({table.codelet.__name__}{'.' + field if field else ''}, "
+        f"vertex {table.order[row % each]}{of} ({table.codelet.__name__}{'.' + field if field else ''}, "
         f"{where})"
     )
 

@@ -61,6 +61,7 @@ class FrozenTable:
     estimates: Array
     added: tuple[tuple[int, int, Line], ...] = ()
     placed: tuple[tuple[int, int, Line], ...] = ()
+    replicas: int = 1
 
     def __len__(self) -> int:
         return len(self.order)
@@ -126,6 +127,7 @@ class FrozenGraph:
 
     def __init__(self, graph: Graph) -> None:
         self.target: Target = graph.target
+        self.replicas = graph.replicas
         self.estimators: dict[type[Vertex], Estimator] = dict(graph.codelets.estimators)
         self.variables: list[Variable] = list(graph.variables)
         self.initial_values: list[tuple[Tensor, Array]] = list(graph.initial_values)
@@ -186,6 +188,7 @@ class FrozenGraph:
             estimates,
             table.added.spans(),
             table.placed.spans(),
+            table.compute_set.replicas,
         )
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:

@@ -166,10 +166,16 @@ class _Merger:
             return None
         if (target := self.graph.target).num_ipus == 1:
             return WITHIN_AN_IPU
-        extents = [tensor.byte_extent() for tensor in moves(step)[0]]
-        start, stop = map(np.concatenate, zip(*extents, strict=True))
-        ipus = self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
-        return WITHIN_AN_IPU if np.all(ipus == ipus[:1]) else BETWEEN_IPUS
+        sides = [moves(step)[0]]
+        if all(t.shape[:1] == (self.graph.replicas,) for t in sides[0]):  # of each replica its own
+            sides = [(a[r], b[r]) for a, b in sides for r in range(self.graph.replicas)]
+        for pair in sides:
+            extents = [tensor.byte_extent() for tensor in pair]
+            start, stop = map(np.concatenate, zip(*extents, strict=True))
+            ipus = self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
+            if not np.all(ipus == ipus[:1]):
+                return BETWEEN_IPUS
+        return WITHIN_AN_IPU
 
     def _sides(self, step: Step) -> tuple[Extent, Extent]:
         """(start, stop) of the bytes that a copy reads, and of those that it writes. Beyond the

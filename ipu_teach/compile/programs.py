@@ -65,6 +65,7 @@ PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
 StampStep = p.CycleStamp
+EqualStep = p.AssumeEqualAcrossReplicas
 Step = (
     ExecuteStep
     | CopyStep
@@ -75,6 +76,7 @@ Step = (
     | SyncStep
     | AbortStep
     | StampStep
+    | EqualStep
 )
 
 
@@ -172,7 +174,7 @@ class ProgramFreezer:
             raise ControlProgramError(
                 f"{program!r} contains itself.", next_step="build a new Sequence for the inner one."
             )
-        kind = type(program).__name__
+        kind = "Copy" if isinstance(program, p.Copy) else type(program).__name__
         leaf = self._leaf(program)
         if leaf is not None:
             self._check_own(program)
@@ -216,6 +218,8 @@ class ProgramFreezer:
             case p.Copy():
                 return _copy(program)
             case p.PrintTensor() | p.WriteUndef() | p.Sync() | p.CycleStamp():
+                return program
+            case p.AssumeEqualAcrossReplicas():
                 return program
             case p.Abort():
                 return AbortStep(program.message)

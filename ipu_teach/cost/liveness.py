@@ -21,6 +21,7 @@ from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.programs import (
     AbortStep,
     CopyStep,
+    EqualStep,
     ExecuteStep,
     MergedStep,
     Node,
@@ -92,7 +93,7 @@ class Accesses:
                 return self._moved(
                     *map(chain.from_iterable, zip(*map(_sides, parts(step)), strict=True))
                 )
-            case PrintStep():
+            case PrintStep() | EqualStep():
                 return self._moved((step.tensor,))
             case UndefStep():
                 return self._moved((), (step.tensor,))

@@ -18,6 +18,7 @@ from ipu_teach.compile.merge import several
 from ipu_teach.compile.programs import (
     AbortStep,
     CopyStep,
+    EqualStep,
     ExecuteStep,
     MergedStep,
     PrintStep,
@@ -48,7 +49,12 @@ HOST_LINKS = Codec(
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
 TRANSFERS = ("StreamCopy", "RemoteCopy")  # kinds of steps
-UNSYNCED = (UndefStep, AbortStep, StampStep)  # steps before which no tile waits for another
+UNSYNCED = (
+    UndefStep,
+    AbortStep,
+    StampStep,
+    EqualStep,
+)  # steps before which no tile waits for another
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,7 +464,6 @@ def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
             return "Sync", step.sync_type.value
         case AbortStep():
             return "Abort", step.message
-        case UndefStep() | StampStep():
-            return "WriteUndef" if isinstance(
-                step, UndefStep
-            ) else "CycleStamp", step.tensor.graph.describe(step.tensor)
+        case UndefStep() | StampStep() | EqualStep():
+            name = "WriteUndef" if isinstance(step, UndefStep) else type(step).__name__
+            return name, step.tensor.graph.describe(step.tensor)

@@ -150,6 +150,8 @@ class MemoryAccess:
                     self.looks.append(self.definedness.bytes_of(step.since.byte_extent()))
             case p.AbortStep(predicate=Tensor() as predicate):
                 self._read(predicate, "AbortOnCondition looks at")
+            case p.EqualStep():
+                self._read(step.tensor, "AssumeEqualAcrossReplicas looks at")
 
     def _execute(self, step: p.ExecuteStep) -> None:
         """What is stored for certain is so by what was traced. A scalar loop marks the elements of

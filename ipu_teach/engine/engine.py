@@ -34,7 +34,15 @@ from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.host.options import Options, Value, control_bits, effective, parsed
-from ipu_teach.host.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
+from ipu_teach.host.streams import (
+    CallbackFeed,
+    Drain,
+    Feed,
+    SharedFeed,
+    StreamCallback,
+    drain,
+    feed,
+)
 from ipu_teach.program import Program
 from ipu_teach.progress import TrackedWork, working
 from ipu_teach.report import ProgramRun, Recording, Report, print_profile_summary, tracepoint
@@ -188,7 +196,7 @@ class Engine(WithoutSome):
         self._device = device
         self._ticket = device.program = object()
         for connected in self._feeds.values():
-            if isinstance(connected, CallbackFeed):
+            if isinstance(connected, (CallbackFeed, SharedFeed)):
                 connected.invalidate()
 
     @property
@@ -303,13 +311,14 @@ class Engine(WithoutSome):
         Host to device: an array (each transfer takes the next `num_elements`, then starts over), an
         iterable of arrays, a function that returns one, or a `StreamCallback`. Device to host: an
         array to fill, a list to append to, a function to call, or a `StreamCallback`. `wrap=False`
-        is for arrays: each transfer is at the same place, their start.
+        is for arrays: each transfer is at the same place, their start. In a replicated graph a
+        transfer of arrays holds what all replicas get, one after the other.
         """
         stream = self._stream(handle)
         if stream.to_device:
             made = feed(stream, data, wrap)
             before = self._feeds.get(handle)
-            if isinstance(before, CallbackFeed):
+            if isinstance(before, (CallbackFeed, SharedFeed)):
                 before.invalidate()
             self._feeds[handle] = made
         else:
@@ -321,7 +330,9 @@ class Engine(WithoutSome):
         """`connect_stream` with a `StreamCallback` or a function.
 
         To the device, a function without arguments returns the next transfer, one with an argument
-        fills the array that it is given; from the device, it takes the array that came.
+        fills the array that it is given; from the device, it takes the array that came. In a
+        replicated graph it is called once for each replica, with the number as `replica=…` if it
+        has such a parameter; so are the methods of a `StreamCallback`.
         """
         if not callable(callback) and not isinstance(callback, StreamCallback):
             raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
@@ -350,15 +361,25 @@ class Engine(WithoutSome):
         return stream
 
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
-        """Write a whole tensor under the handle of `graph.create_host_write`."""
+        """Write a whole tensor under the handle of `graph.create_host_write`.
+
+        Of a replicated graph's tensor of shape s, `values` have the shape (R, *s), or s for all
+        replicas.
+        """
         access = self._access(handle, write=True)
-        advice = "give one value for each element, in the order of the tensor"
-        given = host_values(f"write_tensor({handle!r})", values, access.tensor, advice)
+        advice, shape = (
+            "give one value for each element, in the order of the tensor",
+            access.tensor.shape,
+        )
+        if access.replicas > 1:
+            advice = f"give an array of shape {shape}, or {shape[1:]} for all replicas"
+        call = f"write_tensor({handle!r})"
+        given = host_values(call, values, access.tensor, advice, access.replicas)
         self._loaded().host_write(access.tensor, given)
 
     def read_tensor(self, handle: str) -> Array:
         """Read a whole tensor, in its shape and dtype, under the handle of
-        `graph.create_host_read`."""
+        `graph.create_host_read`. Of a replicated graph the leading axis is the replica."""
         access = self._access(handle, write=False)
         return self._loaded().host_read(access.tensor)
 
@@ -374,11 +395,13 @@ class Engine(WithoutSome):
                 makes one, before the engine is made.""")
         return access
 
-    def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
-        """Write one row of the remote buffer `handle`: `num_elements` values. Raises
+    def copy_to_remote_buffer(
+        self, values: ArrayLike, handle: str, row: int = 0, replica: int = 0
+    ) -> None:
+        """Write one row of the remote buffer `handle` of a replica: `num_elements` values. Raises
         `TensorIOStateError`."""
         buffer, number = find_buffer(
-            self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()"
+            self._compiled.remote_buffers, handle, row, replica, "copy_to_remote_buffer()"
         )
         rows, advice = (
             self._loaded().remote[buffer.handle],
@@ -388,15 +411,15 @@ class Engine(WithoutSome):
             [number], host_values(f"copy_to_remote_buffer({handle!r})", values, buffer, advice)
         )
 
-    def copy_from_remote_buffer(self, handle: str, row: int = 0) -> Array:
-        """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the
+    def copy_from_remote_buffer(self, handle: str, row: int = 0, replica: int = 0) -> Array:
+        """One row of the remote buffer `handle` of a replica: a new array of shape (num_elements,), in the
         buffer's dtype.
 
         Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has
         written.
         """
         buffer, number = find_buffer(
-            self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()"
+            self._compiled.remote_buffers, handle, row, replica, "copy_from_remote_buffer()"
         )
         found: Array = self._loaded().remote[buffer.handle].load([number], "The host")[0]
         return found
@@ -419,7 +442,8 @@ class Engine(WithoutSome):
         that is not loses nothing. Raises `InvalidOptionError`.
         """
         self._refuse_while_running("record()")
-        self._values = Recording(self._compiled, tensors, most)
+        seen = [self._compiled.seen(t) if isinstance(t, Tensor) else t for t in tensors]
+        self._values = Recording(self._compiled, seen, most)
         if self._machine is not None:
             self._machine.record(self._values)
         return self._values

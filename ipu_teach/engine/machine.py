@@ -22,7 +22,7 @@ from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.fp.stochastic import draw, stochastic_rounding
 from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
-from ipu_teach.engine.program_walk import Action, build, single
+from ipu_teach.engine.program_walk import Action, build, equal_rows, single
 from ipu_teach.engine.remote_memory import remote_rows
 from ipu_teach.engine.site import How, Site
 from ipu_teach.engine.tile_arrays import Memory
@@ -212,7 +212,7 @@ class Machine:
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None
-        value = single(self.memory, node.predicate)
+        value = single(self.memory, node.predicate, f"{node.kind} looks at")
 
         def read() -> int:
             self.interrupts.check()
@@ -241,6 +241,8 @@ class Machine:
                 return lambda: self._stamp(step)
             case p.AbortStep():
                 return self._bind_abort(step)
+            case p.EqualStep():
+                return partial(self._compare, step.tensor)
             case p.UndefStep():
                 defined = self._defined
                 return (
@@ -319,8 +321,7 @@ class Machine:
         if roundings:
             calls = [(draw, (self._registers, roundings)), *calls]
         if out is not None:
-            answers = [site.returned for site in bound if site.returned is not None]
-            calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
+            calls = [*calls, (self._answer, (out, bound))]
         measured = {
             number: (site.cycles, site.group.rows)
             for number, site in enumerate(sites)
@@ -329,6 +330,16 @@ class Machine:
         return partial(
             run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]
         ), measured
+
+    def _answer(self, out: Tensor, sites: list[Site]) -> None:
+        """Write to `out` whether all vertices returned true, of each replica those of its own."""
+        said: Array = np.ones(out.num_elements, bool)
+        for site in sites:
+            if site.returned is not None:
+                each = len(site.group.table) // len(said)
+                no = self.memory.backend.to_host(~site.returned)
+                said[site.group.rows[no] // each] = False
+        self.memory.write(out, said)
 
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
@@ -420,15 +431,18 @@ class Machine:
         return copy
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
-        wanted = single(self.memory, step.predicate) if step.predicate is not None else lambda: 1
+        memory, predicate = self.memory, step.predicate
 
         def stop() -> None:
-            if wanted():
+            wanted = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
+            if wanted.any():
                 where = (
                     ""
-                    if step.predicate is None
-                    else f"{step.predicate.graph.describe(step.predicate)} is not zero"
+                    if predicate is None
+                    else f"{predicate.graph.describe(predicate)} is not zero"
                 )
+                if len(wanted) > 1:
+                    where += f" in replica {int(wanted.astype(bool).argmax())}"
                 raise ApplicationRuntimeError(
                     f"The program stopped itself: {step.message or 'Abort'}.", where=where
                 )
@@ -436,12 +450,19 @@ class Machine:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        tile = self.compiled.graph.tile_map.at(step.tensor.positions()[0] * step.tensor.dtype.size)
-        cycles = int(self.cycles()[tile // self.cost.target.tiles_per_ipu])
+        first = step.tensor.positions().reshape(-1, 2)[:, 0]  # in each replica
+        tiles = self.compiled.graph.tile_map.at(first * step.tensor.dtype.size)
+        cycles = self.cycles()[tiles // self.cost.target.tiles_per_ipu]
         if step.since is not None:
-            low, high = self.memory.read(step.since).tolist()
-            cycles -= low + (high << 32)
-        self.memory.write(step.tensor, np.array([cycles & 0xFFFFFFFF, cycles >> 32], np.uint32))
+            low, high = self.memory.read(step.since).reshape(-1, 2).T.astype(np.int64)
+            cycles = cycles - (low + (high << 32))
+        words = np.stack((cycles & 0xFFFFFFFF, cycles >> 32), axis=1)
+        self.memory.write(step.tensor, words.astype(np.uint32))
+
+    def _compare(self, tensor: Tensor) -> None:
+        """Stop the run if replicas do not have the same in `tensor`."""
+        if self.compiled.graph.replicas > 1:
+            equal_rows(self.memory.read(tensor), tensor, "AssumeEqualAcrossReplicas looks at")
 
     def _print(self, step: p.PrintStep) -> None:
         tensor, values = step.tensor, self.memory.read(step.tensor)

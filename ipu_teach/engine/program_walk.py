@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ipu_teach.compile.programs import Node
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.types import Array
 
 Action = Callable[[], None]
 PredicateReader = Callable[[], int]
@@ -34,11 +37,28 @@ def build(
     return _while(decide, node.kind == "RepeatWhileTrue", *parts)
 
 
-def single(memory: Memory, tensor: Tensor) -> PredicateReader:
-    """A function that reads a tensor of one element as a whole number."""
+def single(memory: Memory, tensor: Tensor, who: str) -> PredicateReader:
+    """A function that reads a tensor of one element as a whole number; or of one in each replica,
+    which must be the same. `who` looks at it."""
+    if tensor.num_elements > 1:
+        return lambda: int(equal_rows(memory.read(tensor), tensor, who).flat[0])
     place = memory.flat(tensor.dtype)
     position = int(tensor.positions().reshape(-1)[0])
     return lambda: int(place[position])
+
+
+def equal_rows(values: Array, tensor: Tensor, who: str) -> Array:
+    """`values`, that each replica has in `tensor`, by replica; those of replica 0, if they are the
+    same in all. Raises `ApplicationRuntimeError`."""
+    rows = values.reshape(len(values), -1)
+    unlike = np.argwhere((rows.view(f"u{rows.itemsize}") != rows[:1].view(f"u{rows.itemsize}")))
+    if len(unlike):
+        r, i = unlike[0].tolist()
+        raise ApplicationRuntimeError(f"""{who} {tensor.graph.describe(tensor)}, in which the
+            replicas differ: element {i} is {rows[0, i]} in replica 0, and {rows[r, i]} in replica
+            {r}.
+            next:  make it the same in all of them first, for one by gcl.all_reduce_cross_replica.""")
+    return rows[0]
 
 
 def _repeat(count: int, parts: list[Action]) -> Action:

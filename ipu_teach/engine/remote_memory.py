@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ipu_teach.compile.programs import RemoteCopyStep
 from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.errors import (
@@ -46,10 +48,10 @@ class RemoteRows:
         self.buffer = buffer
         self._memory, self._strict = memory, strict
         # Zeros take no memory until they are touched; what counts as written stands beside them.
-        self._values = memory.host.backend.zeros(
-            (buffer.repeats, buffer.num_elements), buffer.dtype.numpy
-        )
-        self._written = memory.host.backend.zeros((buffer.repeats,), bool)
+        # Those of one replica follow those of another.
+        rows = buffer.replicas * buffer.repeats
+        self._values = memory.host.backend.zeros((rows, buffer.num_elements), buffer.dtype.numpy)
+        self._written = memory.host.backend.zeros((rows,), bool)
 
     def load(self, rows: Any, who: str) -> Array:
         """A copy of some rows, in order. Raises `UninitialisedReadError` that says `who` reads."""
@@ -57,7 +59,9 @@ class RemoteRows:
         unwritten = ~self._written[rows]
         if unwritten.any():
             if self._strict:
-                raise UninitialisedReadError(f"""{who} reads row {int(rows[unwritten.argmax()]):,}
+                replica, row = divmod(int(rows[unwritten.argmax()]), self.buffer.repeats)
+                of = f" of replica {replica}" if self.buffer.replicas > 1 else ""
+                raise UninitialisedReadError(f"""{who} reads row {row:,}{of}
                     of the remote buffer {self.buffer.handle!r}, which nothing has written.
                     where: {self.buffer!r}
                     next:  write it first: Copy(tensor, buffer, offset), or
@@ -81,8 +85,9 @@ class RemoteRows:
     def _chosen(self, step: RemoteCopyStep) -> Any:
         """The numbers of the rows that a copy moves, as they are now."""
         buffer, offset = self.buffer, step.offset
+        first = np.arange(buffer.replicas) * buffer.repeats
         if offset is None:
-            return [0]
+            return first
         rows = self._memory.read(offset).reshape(-1)
         wrong = (rows < 0) | (rows >= buffer.repeats)
         if wrong.any():
@@ -100,13 +105,17 @@ class RemoteRows:
                 given row {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
                 where: element [{number}] of its offset {offset.graph.describe(offset)}
                 next:  give row {advice}""")
-        return rows
+        return (rows.reshape(len(first), -1) + first[:, None]).reshape(-1)
 
 
-def host_values(call: str, values: Any, into: Tensor | RemoteBuffer, advice: str) -> Array:
-    """What the host writes into a tensor, or into a row, as so many values of its dtype. Raises
-    `TensorIOStateError`."""
+def host_values(
+    call: str, values: Any, into: Tensor | RemoteBuffer, advice: str, replicas: int = 1
+) -> Array:
+    """What the host writes into a tensor, or into a row, as so many values of its dtype; those of
+    one of `replicas` stand for all. Raises `TensorIOStateError`."""
     given = to_host_array(values, into.dtype, call, TensorIOStateError)
+    if given.size * replicas == into.num_elements:
+        given = np.tile(given.reshape(-1), replicas)
     if given.size != into.num_elements:
         raise TensorIOStateError(f"""{call} was given {counted(given.size, "value")} for
             {counted(into.num_elements, "element")}.
@@ -116,9 +125,10 @@ def host_values(call: str, values: Any, into: Tensor | RemoteBuffer, advice: str
 
 
 def find_buffer(
-    buffers: Mapping[str, RemoteBuffer], handle: object, row: object, call: str
+    buffers: Mapping[str, RemoteBuffer], handle: object, row: object, replica: object, call: str
 ) -> tuple[RemoteBuffer, int]:
-    """The buffer of that handle and its row. Raises `TensorIOStateError`."""
+    """The buffer of that handle and its row, counted over the replicas. Raises
+    `TensorIOStateError`."""
     buffer = buffers.get(handle) if isinstance(handle, str) else None
     if buffer is None:
         known = (
@@ -140,4 +150,8 @@ def find_buffer(
             {buffer.handle!r}, which has {counted(buffer.repeats, "row")}.
             where: {buffer!r}
             next:  {advice}.""")
-    return buffer, int(row)
+    if not is_whole(replica) or not 0 <= replica < buffer.replicas:
+        raise TensorIOStateError(f"""{call} was given the replica {shown(replica)} of
+            {buffer.handle!r}, which is there for {counted(buffer.replicas, "replica")}.
+            next:  give a whole number from 0 to {buffer.replicas - 1:,}.""")
+    return buffer, int(replica) * buffer.repeats + int(row)

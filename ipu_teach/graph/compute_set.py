@@ -26,6 +26,7 @@ class ComputeSet:
         self.name = name
         self.tables: dict[type[Vertex], VertexTable] = {}
         self.num_vertices = 0
+        self.replicas = 1  # whose vertices follow each other in every table
 
     def __repr__(self) -> str:
         return outline.compute_set_line(self)

@@ -114,9 +114,9 @@ def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[i
         return []
     layout, offset = graph.layouts[number], table.offsets[field][row]
     dtype = table.edges[field].dtype
-    top = graph.get_top_level_graph()
     found = [
-        _behind(graph, Tensor.of(top, dtype, offset + delta, part)) for delta, part in layout.parts
+        _behind(graph, Tensor.of(graph, dtype, offset + delta, part))
+        for delta, part in layout.parts
     ]
     return sorted({variable for some in found for variable in some})
 

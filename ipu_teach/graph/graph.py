@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, TextIO
 
@@ -19,7 +20,6 @@ from ipu_teach.errors import (
     GraphConnectionError,
     GraphObjectCreationError,
     InvalidTileMappingError,
-    NotOfferedError,
     TensorCreationError,
     WithoutSome,
     shown,
@@ -43,6 +43,7 @@ from ipu_teach.graph.mapping import (
     pieces_by_tile,
 )
 from ipu_teach.graph.remote_buffer import RemoteBuffer, make_remote_buffer
+from ipu_teach.graph.replicas import APART, Replication, join, target_of_one, whole_tensor
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode, make_stream
 from ipu_teach.graph.tensor import Tensor, concat
@@ -51,7 +52,7 @@ from ipu_teach.graph.variable_table import Variable, Variables, host_values
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.graph.vertex_table import FieldRef, VertexRange, VertexRef, VertexTable
 from ipu_teach.target import Target
-from ipu_teach.types import Array, DType, as_dtype
+from ipu_teach.types import UNSIGNED_INT, Array, DType, as_dtype
 
 __all__ = [
     "ComputeSet",
@@ -71,7 +72,10 @@ Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 class Graph(WithoutSome):
     """What a learner builds: variables, compute sets, vertices and streams, for one target.
 
-    `target`: a `Target`, or a `Device` whose target is taken.
+    `target`: a `Target`, or a `Device` whose target is taken. `replication_factor`: how many times
+    the graph is there, each time on an equal part of the IPUs and with variables of its own; what
+    is built is the graph of one replica, and `graph.target` the machine of one. Raises
+    `GraphReplicationError` unless it divides the IPUs.
 
         graph = Graph(device.target)
         x = graph.add_variable(FLOAT, (26, 64), "x")   # a tensor; it holds no values yet
@@ -86,21 +90,19 @@ class Graph(WithoutSome):
     """
 
     not_here = not_here.GRAPH
+    replicas = 1  # that a tensor has in its leading axis, in the graph of a whole machine
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
         found = target_of(target)
-        if not is_whole(replication_factor) or replication_factor != 1:
-            raise NotOfferedError(f"""Graph() was given the replication factor
-                {shown(replication_factor)}; this kit has one replica.
-                next:  leave it out.""")
         if found is None:
             raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
         # Virtual graphs share all that is set here, so nothing of it is rebound later.
-        self.target = found
+        self.target = target_of_one(found, replication_factor)
+        self.replication = Replication()
         self._top = self
-        self._tiles = Tiles(found.num_tiles)
+        self._tiles = Tiles(self.target.num_tiles)
         self._variables = Variables()
         self._mapping = MappingLog()
         self._layouts = Layouts(self)
@@ -118,6 +120,8 @@ class Graph(WithoutSome):
         self.remote_buffers: dict[str, RemoteBuffer] = {}
         self.functions: list[Function] = []
         self.codelets = Codelets()
+        if replication_factor > 1:
+            join(Graph(found), self, replication_factor)
 
     @property
     def memory_bytes(self) -> int:
@@ -393,8 +397,51 @@ class Graph(WithoutSome):
         return VirtualGraph(self, *tiles)
 
     def get_top_level_graph(self) -> Graph:
-        """The graph itself, or for a virtual graph the one that it is a part of in the end."""
-        return self._top
+        """The graph itself, or for a virtual graph the one that it is a part of in the end.
+
+        Of a replicated graph it is the one that has the tiles of all replicas.
+        """
+        return self._top.replication.whole or self._top
+
+    def owns(self, tensor: Tensor) -> bool:
+        """True if `tensor` was made through this graph, or another view of it by its tiles."""
+        return tensor.graph is self._top
+
+    # Replicas
+
+    def get_replication_factor(self) -> int:
+        """How many replicas of this graph there are; 1 if it is not replicated."""
+        return self.replication.count
+
+    def create_replicated_graph(self, count: int) -> Graph:
+        """A graph that is there `count` times, each time on an equal part of this graph's IPUs.
+
+        This graph is its top-level graph from now on. Raises `GraphReplicationError`.
+        """
+        made = Graph(target_of_one(self._top.target, count))
+        join(self._top, made, count)
+        return made
+
+    def add_replication_index_constant(self, *, debug_context: str | None = None) -> Tensor:
+        """An UNSIGNED_INT of one element that holds the number of the replica it is in, from 0."""
+        tensor = self.add_constant(UNSIGNED_INT, (), 0, "replica", debug_context=debug_context)
+        if self.replication.count > 1:
+            self.initial_values[-1] = tensor, np.arange(self.replication.count, dtype=np.uint32)
+        return tensor
+
+    def get_non_replicated_tensor(self, tensor: Tensor) -> Tensor:
+        """A tensor of shape s of the replicated graph as one of shape (R, *s) of the top-level
+        graph: row r is what replica r has.
+
+        Where nothing is replicated it is the tensor itself, with a leading axis of 1.
+        """
+        whole = self.get_top_level_graph()
+        part = whole.replication.part
+        if part is None:
+            self._own(tensor)
+            return tensor.expand(0)
+        part._own(tensor)
+        return whole_tensor(tensor, whole, part.replication.count, APART)
 
     # Vertices
 
@@ -592,7 +639,7 @@ class Graph(WithoutSome):
         """
         handle = scoped_handle(handle, debug_context, "add_host_to_device_fifo()")
         stream = make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth)
-        return register(self.streams, stream, self.remote_buffers)
+        return self._register_stream(stream)
 
     def add_device_to_host_fifo(
         self,
@@ -610,6 +657,10 @@ class Graph(WithoutSome):
         """
         handle = scoped_handle(handle, debug_context, "add_device_to_host_fifo()")
         stream = make_stream(handle, dtype, num_elements, False, options=options)
+        return self._register_stream(stream)
+
+    def _register_stream(self, stream: DataStream) -> DataStream:
+        stream = replace(stream, replicas=self.replication.count)
         return register(self.streams, stream, self.remote_buffers)
 
     def add_remote_buffer(
@@ -624,7 +675,7 @@ class Graph(WithoutSome):
         """`repeats` rows of `num_elements` elements in streaming memory. Raises
         `GraphObjectCreationError`."""
         handle = scoped_handle(handle, debug_context, "add_remote_buffer()")
-        made = make_remote_buffer(handle, dtype, num_elements, repeats)
+        made = make_remote_buffer(handle, dtype, num_elements, repeats, self.replication.count)
         return register(self.remote_buffers, made, self.streams, self.host_accesses)
 
     def create_host_write(
@@ -651,7 +702,11 @@ class Graph(WithoutSome):
         self._own(tensor)
         if write:
             self._variables.refuse_constant(tensor, call)
-        register(self.host_accesses, HostAccess(handle, tensor, write), self.remote_buffers)
+        register(
+            self.host_accesses,
+            HostAccess(handle, tensor, write, tensor.graph.replication.count),
+            self.remote_buffers,
+        )
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
         """Make `program` a function, for `Call`. Its code exists once, however often it is

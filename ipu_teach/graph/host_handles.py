@@ -25,6 +25,7 @@ class HostAccess:
     handle: str
     tensor: Tensor
     write: bool
+    replicas: int = 1
 
     def __repr__(self) -> str:
         return f"the handle by which the host {'writes' if self.write else 'reads'} {self.tensor!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -139,6 +140,7 @@ class MappingLog:
 
     def __init__(self) -> None:
         self.rows = array("q")
+        self.images: Callable[[], None] = lambda: None  # adds those of other graphs' calls
         self._painted, self._tile_map = (
             0,
             TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32)),
@@ -174,6 +176,7 @@ class MappingLog:
 
     def tile_map(self) -> TileMap:
         """The calls so far as one table. The new ones are painted over what the others left."""
+        self.images()
         if self._painted < len(self.rows):
             new = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)
             self._painted, self._tile_map = (

@@ -5,10 +5,6 @@ from __future__ import annotations
 from ipu_teach.errors import NotOfferedError
 
 GRAPH = {
-    "get_replication_factor": "there is one replica; build the graph once.",
-    "add_replication_index_constant": (
-        "there is one replica, number 0: graph.add_constant(UNSIGNED_INT, (), 0)."
-    ),
     "add_host_function": (
         "copy to a stream that ends in a function: engine.connect_stream(handle, function)."
     ),

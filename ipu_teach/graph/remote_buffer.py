@@ -17,18 +17,20 @@ class RemoteBuffer:
     `Graph.add_remote_buffer`.
 
     A program moves rows with `Copy(tensor, buffer, offset)` and `Copy(buffer, tensor, offset)`, the
-    host with `Engine.copy_to_remote_buffer` and `copy_from_remote_buffer`.
+    host with `Engine.copy_to_remote_buffer` and `copy_from_remote_buffer`. Each of `replicas` has
+    such rows of its own.
     """
 
     handle: str
     dtype: type[DType]
     num_elements: int
     repeats: int = 1
+    replicas: int = 1
 
     @property
     def bytes(self) -> int:
         """What all rows take in streaming memory."""
-        return self.num_elements * self.repeats * self.dtype.size
+        return self.num_elements * self.repeats * self.replicas * self.dtype.size
 
     @property
     def rows(self) -> str:
@@ -40,7 +42,7 @@ class RemoteBuffer:
 
 
 def make_remote_buffer(
-    handle: str, dtype: type[DType], num_elements: int, repeats: int
+    handle: str, dtype: type[DType], num_elements: int, repeats: int, replicas: int = 1
 ) -> RemoteBuffer:
     """The description of a remote buffer, everything checked."""
     dtype = as_dtype(dtype, f"The remote buffer {handle!r}")
@@ -52,7 +54,7 @@ def make_remote_buffer(
             raise GraphObjectCreationError(f"""The remote buffer {handle!r} was given {shown(value)}
                 as {name}.
                 next:  give {what}, a whole number of 1 or more.""")
-    buffer = RemoteBuffer(handle, dtype, int(num_elements), int(repeats))
+    buffer = RemoteBuffer(handle, dtype, int(num_elements), int(repeats), replicas)
     if buffer.bytes > MOST_BYTES:
         raise GraphObjectCreationError(f"""The remote buffer {handle!r} is too large.
             where: {shown(num_elements)} elements in each of {shown(repeats)} rows; a buffer may

@@ -16,8 +16,8 @@ MOST_BUFFERED = 1024  # transfers held ready for one stream
 
 
 class ReplicatedStreamMode(Enum):
-    """What the replicas of a graph receive: each its own data, or all the same. With one replica
-    they mean the same."""
+    """What the replicas of a graph receive: each its own data, one replica after the other in every
+    transfer; or all the same. With one replica they mean the same."""
 
     REPLICATE = "REPLICATE"
     BROADCAST = "BROADCAST"
@@ -29,6 +29,7 @@ class DataStream:
     `Engine.connect_stream`.
 
     `buffering_depth`: how many transfers the engine asks a `StreamCallback` for ahead of their use.
+    `replicas`: how many have an end of it; an engine moves the elements of all of them at once.
     """
 
     handle: str
@@ -37,6 +38,7 @@ class DataStream:
     to_device: bool
     buffering_depth: int = 1
     mode: ReplicatedStreamMode = ReplicatedStreamMode.REPLICATE
+    replicas: int = 1
 
     def __repr__(self) -> str:
         way = "host to device" if self.to_device else "device to host"

@@ -3,6 +3,7 @@ first."""
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 ALIGNMENT = 64  # bytes; a variable starts on a cache line, so that every dtype is aligned in it
 # of one graph: more than any machine has, and small enough that no address overflows
 MOST_BYTES = 2**48
+_OF = re.compile(r", replica (\d+) of (\d+)$")
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,13 @@ class Variables:
         self._starts = array("q")
         self._constants: list[Variable] = []
         self._map = TileMap(np.zeros(0, np.int64), np.zeros(0, np.int32))
+        self._below: Variables | None = None
+        self._apart = 2 * MOST_BYTES
+
+    def follow(self, below: Variables, apart: int, count: int) -> None:
+        """Begin, still empty, above `count` images of the variables `below`, `apart` bytes from
+        each other."""
+        self._below, self._apart, self.memory_bytes = below, apart, apart * count
 
     def check(
         self,
@@ -94,7 +103,7 @@ class Variables:
                 as in (26, 64).""")
         start = self.memory_bytes
         stop = start + prod(dims) * dtype.size
-        if start + prod(max(n, 1) for n in dims) * dtype.size > MOST_BYTES:
+        if start % self._apart + prod(max(n, 1) for n in dims) * dtype.size > MOST_BYTES:
             raise TensorCreationError(f"""The {kind} {label!r} of shape {shown(dims)} is too large.
                 where: all tiles of the target together hold
                 {target.num_tiles * target.bytes_per_tile:,} bytes; a graph may describe
@@ -111,8 +120,11 @@ class Variables:
             self._constants.append(variable)
 
     def at(self, byte: int) -> Variable:
-        """The variable that holds a byte address."""
-        return self.all[bisect_right(self._starts, byte) - 1]
+        """The variable that holds a byte address, or has an image there."""
+        number = bisect_right(self._starts, byte) - 1
+        if number < 0 and self._below is not None:
+            return self._below.at(byte % self._apart)
+        return self.all[number]
 
     def map(self) -> TileMap:
         """Which variable holds which byte, in the form of a tile map with variables' numbers for
@@ -148,7 +160,7 @@ class Variables:
 
     def describe(self, tensor: Tensor) -> str:
         """The tensor in words for an error: its variable, and what part of it."""
-        if not self.all:
+        if not self.all and self._below is None:
             return "tensor"
         if tensor.num_elements == 0:
             return "empty tensor"
@@ -156,10 +168,23 @@ class Variables:
         size = tensor.dtype.size
         first = self.at((tensor.offset + low) * size)
         last = self.at((tensor.offset + high) * size)
-        if first is not last:
+        name, count = (first.name, 1) if first is last else without_replica(first.name)
+        if first is not last and (count == 1 or (name, count) != without_replica(last.name)):
             return f"a view of {first.name!r} and others"
-        whole = tensor.num_elements == prod(first.shape)
-        return f"{first.name!r}" if whole else f"a view of {first.name!r}"
+        whole = tensor.num_elements == prod(first.shape) * count
+        return f"{name!r}" if whole else f"a view of {name!r}"
+
+
+def of_replica(name: str, number: int, count: int) -> str:
+    """What a variable is called in a replica."""
+    return f"{name}, replica {number} of {count}"
+
+
+def without_replica(name: str) -> tuple[str, int]:
+    """(the name that all replicas of a variable have in common, how many there are: 1 where it is
+    of no replica)."""
+    found = _OF.search(name)
+    return (name[: found.start()], int(found[2])) if found else (name, 1)
 
 
 def host_values(given: ArrayLike, dtype: type[DType], shape: Shape, what: str) -> Array:

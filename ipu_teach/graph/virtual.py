@@ -33,7 +33,7 @@ class VirtualGraph(Graph):
         self.target = replace(target, num_ipus=ipus, tiles_per_ipu=len(own) // ipus)
 
     def __repr__(self) -> str:
-        return f"VirtualGraph({self._tiles.count:,} tiles of {self.get_top_level_graph()!r})"
+        return f"VirtualGraph({self._tiles.count:,} tiles of {self._top!r})"
 
 
 def _choose(parent: Graph, given: tuple[Any, ...]) -> Array:

@@ -7,7 +7,9 @@ import inspect
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from enum import Enum
+from functools import partial
 from itertools import count as counter
 from typing import Any
 
@@ -20,7 +22,7 @@ from ipu_teach.errors import (
     counted,
     shown,
 )
-from ipu_teach.graph import DataStream, Tensor
+from ipu_teach.graph import DataStream, ReplicatedStreamMode, Tensor
 from ipu_teach.report.host_times import TIMELINE, tracepoint
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
@@ -69,9 +71,10 @@ class CallbackFeed:
     """A host-to-device stream with a `StreamCallback` at its end: what was prefetched goes first,
     the rest is fetched."""
 
-    def __init__(self, stream: DataStream, callback: StreamCallback) -> None:
+    def __init__(self, stream: DataStream, callback: StreamCallback, replica: int) -> None:
         self.stream = stream
         self.callback = callback
+        self._replica = replica
         self._ready: deque[Array] = deque()
 
     def __call__(self) -> Array:
@@ -80,12 +83,13 @@ class CallbackFeed:
             array = self._ready.popleft()
         else:
             array = _buffer(self.stream)
-            _guarded(self.stream, f"{name}.fetch()", callback.fetch, array)
+            _guarded(self.stream, f"{name}.fetch()", _told(callback.fetch, self._replica), array)
         array.flags.writeable = False  # the transfer is on its way
-        _guarded(self.stream, f"{name}.complete()", callback.complete)
+        _guarded(self.stream, f"{name}.complete()", _told(callback.complete, self._replica))
+        prefetch = _told(callback.prefetch, self._replica)
         while len(self._ready) < self.stream.buffering_depth:
             ahead = _buffer(self.stream)
-            result = _guarded(self.stream, f"{name}.prefetch()", callback.prefetch, ahead)
+            result = _guarded(self.stream, f"{name}.prefetch()", prefetch, ahead)
             if not isinstance(result, StreamCallback.Result):
                 raise StreamConnectionError(f"""{name}.prefetch() returned {shown(result)}.
                     where: stream {self.stream.handle!r}
@@ -106,19 +110,64 @@ class CallbackFeed:
         )
 
 
+class SharedFeed:
+    """A host-to-device stream of several replicas: a transfer is those of all `parts`, one after
+    the other, `times` over."""
+
+    def __init__(self, parts: list[Feed], times: int = 1) -> None:
+        self._parts, self._times = parts, times
+
+    def __call__(self) -> Array:
+        return np.tile(np.concatenate([part() for part in self._parts]), self._times)
+
+    def invalidate(self) -> None:
+        """Throw away what was prefetched."""
+        for part in self._parts:
+            if isinstance(part, CallbackFeed):
+                part.invalidate()
+
+
+def _told(function: Callable[..., Any], replica: int) -> Callable[..., Any]:
+    """`function`, told the number of the replica if it has a parameter of that name."""
+    try:
+        asks = "replica" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some built-in functions do not say
+        asks = False
+    return partial(function, replica=replica) if asks else function
+
+
+def of_one(stream: DataStream) -> DataStream:
+    """The end of a stream that each replica has."""
+    return replace(stream, num_elements=stream.num_elements // stream.replicas, replicas=1)
+
+
+def _amount(stream: DataStream) -> str:
+    """What one transfer moves, in words."""
+    count = f"{stream.num_elements:,} elements"
+    if stream.replicas == 1:
+        return count
+    return f"{count} ({of_one(stream).num_elements:,} for each of {stream.replicas:,} replicas)"
+
+
 def _buffer(stream: DataStream) -> Array:
     return np.zeros(stream.num_elements, stream.dtype.numpy)
 
 
-def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
+def feed(stream: DataStream, source: Any, wrap: bool = True, replica: int = 0) -> Feed:
     """A function that returns the next transfer of a host-to-device stream: `num_elements` values
     of its dtype.
 
     `source`: an array (each transfer takes the next part; at the end it starts over; with
     `wrap=False` each takes the first part), a `StreamCallback`, an iterable of arrays, or a
     function: of no arguments, which returns the transfer, or of one, which fills the array that it
-    is given. Raises `StreamConnectionError`.
+    is given. For several replicas functions are called once for each, told the number if they have
+    a parameter `replica`; what they all receive alike comes once. Raises `StreamConnectionError`.
     """
+    if stream.replicas > 1 and stream.mode is ReplicatedStreamMode.BROADCAST:
+        return SharedFeed([feed(of_one(stream), source, wrap)], stream.replicas)
+    if stream.replicas > 1 and (isinstance(source, StreamCallback) or callable(source)):
+        one = of_one(stream)
+        return SharedFeed([feed(one, source, wrap, r) for r in range(stream.replicas)])
     if isinstance(source, (str, bytes, dict, set, Tensor, DataStream, type)) or source is None:
         raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was
             connected to {shown(source)}.
@@ -127,9 +176,9 @@ def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
     if not wrap and (isinstance(source, StreamCallback) or callable(source) or iterator):
         raise _no_place(stream, source)
     if isinstance(source, StreamCallback):
-        return CallbackFeed(stream, source)
+        return CallbackFeed(stream, source, replica)
     if callable(source):
-        return _from_function(stream, source)
+        return _from_function(stream, _told(source, replica))
     if iterator:
         return _from_iterator(stream, iter(source))
     values = to_host_array(
@@ -145,20 +194,25 @@ def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
     return _in_turn(stream, values, wrap)
 
 
-def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
+def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) -> Drain:
     """A function that takes one transfer of a device-to-host stream.
 
     `sink`: an array of the stream's dtype (filled part by part, then over again; with `wrap=False`
     always the first part), a list (each transfer is appended), a `StreamCallback`, or a function of
-    one argument. Raises `StreamConnectionError`.
+    one argument; several replicas as in `feed`. Raises `StreamConnectionError`.
     """
+    if stream.replicas > 1 and (isinstance(sink, StreamCallback) or callable(sink)):
+        one = of_one(stream)
+        parts = [drain(one, sink, wrap, r) for r in range(stream.replicas)]
+        return lambda values: [part(row) for part, row in zip(parts, values, strict=True)][0]
     if not wrap and not isinstance(sink, np.ndarray):
         raise _no_place(stream, sink)
     if isinstance(sink, list):
         return sink.append
     if isinstance(sink, StreamCallback):
-        return _to_callback(stream, sink)
+        return _to_callback(stream, sink, replica)
     if callable(sink) and not isinstance(sink, type):
+        sink = _told(sink, replica)
         _check_signature(stream, sink, np.zeros(0))
         return lambda values: (_guarded(stream, "The connected function", sink, values), None)[1]
     if not isinstance(sink, np.ndarray):
@@ -188,7 +242,8 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
 def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
     """`copy`, one transfer of a stream, as an event on the host's timeline with its bytes and
     direction."""
-    label, size = f"{stream.handle}: {COPY}", stream.num_elements * stream.dtype.size
+    once = of_one(stream) if stream.mode is ReplicatedStreamMode.BROADCAST else stream
+    label, size = f"{stream.handle}: {COPY}", once.num_elements * stream.dtype.size
     way = TO_DEVICE if stream.to_device else TO_HOST
     now, add = time.perf_counter_ns, TIMELINE.add
 
@@ -218,12 +273,13 @@ def _check_signature(stream: DataStream, function: Callable[..., Any], *args: An
         ) from None
 
 
-def _to_callback(stream: DataStream, callback: StreamCallback) -> Drain:
+def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> Drain:
     name = type(callback).__name__
+    fetch, complete = (_told(f, replica) for f in (callback.fetch, callback.complete))
 
     def take(values: Array) -> None:
-        _guarded(stream, f"{name}.fetch()", callback.fetch, values.reshape(-1))
-        _guarded(stream, f"{name}.complete()", callback.complete)
+        _guarded(stream, f"{name}.fetch()", fetch, values.reshape(-1))
+        _guarded(stream, f"{name}.complete()", complete)
 
     return take
 
@@ -294,8 +350,8 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
     except TensorCreationError as error:
         raise StreamConnectionError(error.tried, where=origin, next_step=error.next_step) from None
     if array.size != stream.num_elements:
-        raise StreamConnectionError(f"""The stream {stream.handle!r} takes {stream.num_elements:,}
-            elements a transfer and was given {array.size:,}.
+        raise StreamConnectionError(f"""The stream {stream.handle!r} takes {_amount(stream)}
+            a transfer and was given {array.size:,}.
             where: {origin}
             next:  give arrays of {stream.num_elements:,} elements, or change the size of the
             stream.""")
@@ -310,7 +366,7 @@ def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
     if values.size == 0 or values.size % count:
         several = f"{count:,} elements, or a multiple of that: each transfer is the next part"
         once = f"at least {count:,} elements: each transfer is at the start"
-        raise StreamConnectionError(f"""The stream {stream.handle!r} moves {count:,} elements a
+        raise StreamConnectionError(f"""The stream {stream.handle!r} moves {_amount(stream)} a
             transfer and was connected to an array of {values.size:,}.
             next:  connect {several if wrap else once}.""")
     rows, transfers = values.reshape(values.size // count, count), counter()

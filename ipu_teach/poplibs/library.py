@@ -231,7 +231,7 @@ def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, 
     empty)."""
     if not isinstance(tensor, Tensor):
         raise as_given(tensor, argument, "give a tensor.")
-    if tensor.graph is not graph.get_top_level_graph():
+    if not graph.owns(tensor):
         raise refused(
             f"was given a tensor of another graph as {argument}.",
             tensor,
