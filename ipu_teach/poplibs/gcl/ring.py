@@ -8,7 +8,7 @@ round all links work at once: it is one copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor, concat
@@ -64,6 +64,18 @@ def part(tensor: Tensor, number: int, of: int) -> Tensor:
     return tensor[n * number // of : n * (number + 1) // of]
 
 
+def side_by_side(pairs: list[tuple[Tensor, Tensor]], prog: Program) -> None:
+    """Copies in one exchange."""
+    some = [pair for pair in pairs if pair[0].num_elements]
+    if some:
+        prog.add(Copy(concat([a for a, _ in some]), concat([b for _, b in some])))
+
+
+def _all(parts: list[list[tuple[int, int]]]) -> Iterator[tuple[int, int, int, int]]:
+    """(part, number of the way in it, turn, hops)."""
+    return ((p, w, *way) for p, some in enumerate(parts) for w, way in enumerate(some))
+
+
 def scatter(
     graph: Graph,
     chunks: list[dict[int, Tensor]],
@@ -87,29 +99,26 @@ def scatter(
         return held.get((p, home, place), part(chunks[place][home], p, len(parts)))
 
     for k in range(max(hops for some in parts for _, hops in some)):
-        sent, inboxes = list[Tensor](), list[Tensor]()
-        sums: dict[tuple[int, int, int], tuple[Tensor, Tensor]] = {}
-        again: list[tuple[Tensor, Tensor]] = []  # where two ways end in the same round
-        for p, turn, hops in ((p, *way) for p, some in enumerate(parts) for way in some):
+        sent, inboxes, sums = list[Tensor](), list[Tensor](), list[list[tuple[Tensor, Tensor]]]()
+        for p, way, turn, hops in _all(parts):
+            sums += [[] for _ in range(way + 1 - len(sums))]
             for ring in rings if k < hops else []:
                 for at, home in enumerate(ring):
                     here = ring[(at - turn * (hops - k)) % count]
                     there = ring[(at - turn * (hops - k - 1)) % count]
                     mine = own(p, home, there)
                     if mine.num_elements:
-                        inbox = like(graph, mine, f"{name}/inbox{k}")
                         sent.append(own(p, home, here))
-                        inboxes.append(inbox)
-                        pair = (mine, inbox) if in_place and there == home else (inbox, mine)
-                        if sums.setdefault((p, home, there), pair) is not pair:
-                            again.append(pair)
-                        held[p, home, there] = pair[0]
+                        inboxes.append(like(graph, mine, f"{name}/inbox{k}"))
+                        pair = (inboxes[-1], mine)
+                        sums[way].append(pair[::-1] if in_place and there == home else pair)
+                        held[p, home, there] = sums[way][-1][0]
         if sent:
             prog.add(Copy(concat(sent), concat(inboxes)))
-        for pairs in (list(sums.values()), again):
-            if pairs:
-                ends = [concat(list(some)) for some in zip(*pairs, strict=True)]
-                combine(graph, *ends, prog, f"{name}/round{k}")
+        # way by way: two may end in one place
+        for pairs in filter(None, sums):
+            ends = [concat(list(some)) for some in zip(*pairs, strict=True)]
+            combine(graph, *ends, prog, f"{name}/round{k}")
     return [
         concat([own(p, place, place) for p in range(len(parts))]) for place in range(len(chunks))
     ]
@@ -129,14 +138,11 @@ def gather(
     parts = ways(method, count)
     for k in range(max(1, *(hops for some in parts for _, hops in some))):
         pairs = [] if k or in_place else [(c, to[i][i]) for i, c in enumerate(chunks)]
-        for p, turn, hops in ((p, *way) for p, some in enumerate(parts) for way in some):
+        for p, _, turn, hops in _all(parts):
             for ring in rings if k < hops else []:
                 for at, home in enumerate(ring):
                     here = ring[(at + turn * k) % count]
                     there = ring[(at + turn * (k + 1)) % count]
-                    source = to[here][home] if k else chunks[home]
-                    ends = (source, to[there][home])
+                    ends = (to[here][home] if k else chunks[home], to[there][home])
                     pairs.append((part(ends[0], p, len(parts)), part(ends[1], p, len(parts))))
-        pairs = [pair for pair in pairs if pair[0].num_elements]
-        if pairs:
-            prog.add(Copy(concat([a for a, _ in pairs]), concat([b for _, b in pairs])))
+        side_by_side(pairs, prog)
