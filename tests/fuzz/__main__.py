@@ -1,5 +1,5 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --tests N |
---threads N | --files [--count N]] [--seed S]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N |
+--collectives N | --tests N | --threads N | --files [--count N]] [--seed S]
     [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
@@ -8,7 +8,7 @@ an error of the kit. With --codelets loops over elements are drawn anew, and run
 numba) and in the plain vertex loop. The first that differs is made smaller, line by line, and
 printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
-copies change no value. With --tests the random tests of the suite run, by turns, each on the draws
+copies change no value. With --collectives random ones are compared with numpy. With --tests the random tests of the suite run, by turns, each on the draws
 of a seed of its own. With --files damaged and hostile files are given to all that read one, within
 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
 nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
@@ -31,7 +31,19 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz import commands, compare, costs, files, loops, pool, shrink, suite, threads, writer
+from fuzz import (
+    collectives,
+    commands,
+    compare,
+    costs,
+    files,
+    loops,
+    pool,
+    shrink,
+    suite,
+    threads,
+    writer,
+)
 
 EACH = 4000  # of so many files one goes to a command
 MEMORY = 4 << 30  # bytes that reading damaged files may take
@@ -107,6 +119,12 @@ def one_cost(seed: int, compiled: bool) -> tuple[str, str]:
     return "lawful", "\n".join(costs.broken(seed))
 
 
+def one_collective(seed: int, compiled: bool) -> tuple[str, str]:
+    """Collective number `seed`, beside numpy."""
+    drawn = collectives.draw(seed)
+    return drawn.kind, collectives.differs(drawn)
+
+
 def one_file(seed: int, kit: Path) -> tuple[str, str]:
     """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of
     the kit."""
@@ -134,6 +152,7 @@ KINDS = {
     "graphs": (one_program, "programs", SMALLEST),
     "codelets": (one_codelet, "codelets", SMALLEST),
     "costs": (one_cost, "programs", SMALLEST),
+    "collectives": (one_collective, "collectives", "differs"),
     "tests": (one_test, "tests", "fails"),
     "threads": (one_of_threads, "processes", "ended"),
 }
@@ -197,6 +216,9 @@ def main() -> int:
         type=int,
         default=None,
         help="try the laws of the model of time on so many programs instead",
+    )
+    what.add_argument(
+        "--collectives", type=int, default=None, help="try so many collectives of gcl instead"
     )
     what.add_argument(
         "--tests",

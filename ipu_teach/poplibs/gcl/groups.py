@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ipu_teach.errors import PoplibsError, counted, shown
+from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.library import as_given, refused
@@ -62,8 +62,8 @@ class CommGroup:
         size = self.size or replicas
         if replicas % size:
             fit = ", ".join(f"{n}" for n in range(1, replicas + 1) if replicas % n == 0)
-            raise PoplibsError(f"""Groups of {size} do not divide
-                {counted(replicas, "replica")}.
+            raise refused(f"""was given groups of {size} for {replicas}. They do not come out
+                even.
                 next:  a group has {fit} of them.""")
         many = replicas // size
         if self.kind is CommGroupType.ORTHOGONAL:

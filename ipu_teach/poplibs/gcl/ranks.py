@@ -186,13 +186,13 @@ class Ipus(Ranks):
     """A tensor on each IPU of a replica: ranks in the order of the list."""
 
     def __init__(self, graph: Graph, given: Any, *how: Any) -> None:
-        several = (
-            isinstance(given, (list, tuple)) and bool(given) and isinstance(given[0], (list, tuple))
+        several = bool(isinstance(given, (list, tuple)) and given) and not isinstance(
+            given[0], Tensor
         )
         at: list[int] = []
         for tensors in given if several else [given]:
             at = _one_each(graph, tensors, at)
-        top = graph._top
+        top = (given[0][0] if several else given[0]).graph
         super().__init__(top, given, several, at, 1, *how)
         n = top.target.tiles_per_ipu
         self.parts = [top.create_virtual_graph(ipu * n, ipu * n + n) for ipu in at]
@@ -222,14 +222,8 @@ class Replicas(Ranks):
         for tensor in tensors:
             check_tensor(graph, "data", tensor)
             check_mapped(graph, "data", tensor)
-            check_same(
-                "dtypes",
-                tensors[0].dtype.__name__,
-                tensor.dtype.__name__,
-                repr(tensor),
-                "cast one with popops.cast.",
-            )
-        self.graph, each = graph, graph._top.target.num_ipus
+            _check_alike("dtypes", tensors[0].dtype.__name__, tensor.dtype.__name__, tensor)
+        self.graph, each = graph, tensors[0].graph.target.num_ipus
         ipus = range(0, each * graph.get_replication_factor(), each)
         super().__init__(graph.get_top_level_graph(), given, several, ipus, each, *how)
 
@@ -238,7 +232,7 @@ class Replicas(Ranks):
         return [whole[i].flatten() for i in range(whole.shape[0])]
 
     def like(self, value: Value) -> Value:
-        return like(self.graph, value, f"{self.name}/out")
+        return like(value.graph, value, f"{self.name}/out")
 
     def linear(self, value: Value, count: int) -> Value:
         return _linear(self.graph, value, count, f"{self.name}/out")
@@ -255,26 +249,28 @@ def _one_each(graph: Graph, tensors: Any, before: list[int]) -> list[int]:
     at: list[int] = []
     for i, tensor in enumerate(tensors):
         check_tensor(graph, f"data[{i}]", tensor)
-        check_mapped(graph._top, f"data[{i}]", tensor)
-        sizes = [f"{t.num_elements:,} of {t.dtype.__name__}" for t in (tensors[0], tensor)]
-        if sizes[0] != sizes[1]:
-            raise refused(f"""was given tensors of different length or kind: {sizes[0]}, and
-                {sizes[1]}.
-                where: {tensor!r}
-                next:  all bring as many; popops.pad and popops.cast help.""")
-        n = graph._top.target.tiles_per_ipu
-        ipus = sorted({tile // n for tile, _ in tile_pieces(graph._top, tensor)}) or [i]
+        check_mapped(tensor.graph, f"data[{i}]", tensor)
+        _check_alike("dtypes", tensors[0].dtype.__name__, tensor.dtype.__name__, tensor)
+        _check_alike("lengths", tensors[0].num_elements, tensor.num_elements, tensor)
+        n = tensor.graph.target.tiles_per_ipu
+        ipus = sorted({tile // n for tile, _ in tile_pieces(tensor.graph, tensor)}) or [i]
         if len(ipus) > 1 or ipus[0] in at:
-            raise refused(f"""was given data[{i}] on IPU {" and ".join(map(str, ipus))}
-                {"where another one is" * (len(ipus) == 1)}.
-                where: {tensor!r}
-                next:  give one tensor on each IPU.""")
+            where = f"IPUs {ipus[0]} and {ipus[1]}" if len(ipus) > 1 else f"IPU {ipus[0]}"
+            raise refused(
+                f"was given data[{i}] on {where}{', where another one is' * (len(ipus) == 1)}.",
+                tensor,
+                "give one tensor on each IPU.",
+            )
         at += ipus
     if before and at != before:
         raise refused(
             f"was given lists on the IPUs {before} and {at}.", next_step="order them alike."
         )
     return at
+
+
+def _check_alike(what: str, first: object, other: object, tensor: Tensor) -> None:
+    check_same(what, first, other, repr(tensor), "popops.cast and popops.pad make them alike.")
 
 
 def _linear(graph: Graph, given: Tensor, count: int, name: str) -> Tensor:
