@@ -264,7 +264,8 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
                 where: {tensor!r}, and the offset {offset!r}
                 next:  use one graph throughout.""")
     _check_replicas(sides[0], tensor, both)
-    rows = tensor.graph.replicas if offset is None else offset.num_elements
+    alone = 1 if tensor.graph.replicas == 1 else sides[0].replicas
+    rows = alone if offset is None else offset.num_elements
     wanted = rows * sides[0].num_elements
     if tensor.dtype is sides[0].dtype and tensor.num_elements != wanted:
         raise ControlProgramError(f"""Copy moves {counted(rows, "row")} of

@@ -27,9 +27,10 @@ def test_names_of_poplar_that_are_not_here_say_what_to_use(graph: Graph) -> None
     for owner, name, text in (
         (
             graph,
-            "get_replication_factor",
-            "Graph.get_replication_factor is not offered by this kit.\n"
-            "  next:  use instead: there is one replica; build the graph once.",
+            "reorder_to_simplify",
+            "Graph.reorder_to_simplify is not offered by this kit.\n"
+            "  next:  use instead: nothing: regions are found by the kit, in whatever order a view "
+            "has.",
         ),
         (
             tensor,
@@ -45,9 +46,9 @@ def test_names_of_poplar_that_are_not_here_say_what_to_use(graph: Graph) -> None
         ),
         (
             ipu_teach.program,
-            "CrossReplicaCopy",
-            "ipu_teach.program.CrossReplicaCopy is not offered by this kit.\n"
-            "  next:  use instead: there is one replica; Copy between tensors.",
+            "Loop",
+            "ipu_teach.program.Loop is not offered by this kit.\n"
+            "  next:  use instead: Repeat, RepeatWhileTrue or RepeatWhileFalse.",
         ),
     ):
         with pytest.raises(NotOfferedError) as caught:
@@ -98,17 +99,6 @@ def test_what_python_and_jupyter_ask_for_is_answered_as_they_expect(graph: Graph
         with pytest.raises(AttributeError) as caught:
             getattr(graph, name)
         assert type(caught.value) is AttributeError
-
-
-def test_several_replicas_are_refused() -> None:
-    device = IPUModel().create_device()
-    assert Graph(device, 1).target == device.target
-    with pytest.raises(NotOfferedError) as caught:
-        Graph(device, replication_factor=2)
-    assert str(caught.value) == (
-        "Graph() was given the replication factor 2; this kit has one replica.\n  next:  leave it "
-        "out."
-    )
 
 
 def test_a_program_as_text(graph: Graph) -> None:

@@ -36,9 +36,9 @@ from ipu_teach import (
 from ipu_teach.errors import (
     ControlProgramError,
     GraphObjectCreationError,
+    GraphReplicationError,
     InvalidOptionError,
     IPUTeachError,
-    NotOfferedError,
     PoplarIndexError,
     PoplarTypeError,
     PoplibsError,
@@ -398,8 +398,8 @@ def test_a_flag_may_be_numpys() -> None:
         ),
         (
             lambda w: Graph(w.device, np.zeros(2)),
-            NotOfferedError,
-            "Graph() was given the replication factor array([0., 0.]);",
+            GraphReplicationError,
+            "Graph() was given the replication factor array([0., 0.]).",
         ),
         (
             lambda w: Engine(w.other, w.prog, backend=np.zeros(2)),

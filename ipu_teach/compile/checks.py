@@ -63,10 +63,8 @@ def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
     where = f"tile {tile}" if tile >= 0 else "no tile"
     each = len(table) // table.replicas
     of = f" of replica {row // each} of {table.replicas}" if table.replicas > 1 else ""
-    return (
-        f"vertex {table.order[row % each]}{of} ({table.codelet.__name__}{'.' + field if field else ''}, "
-        f"{where})"
-    )
+    what = f"{table.codelet.__name__}{'.' + field if field else ''}"
+    return f"vertex {table.order[row % each]}{of} ({what}, {where})"
 
 
 def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:

@@ -81,6 +81,7 @@ class FrozenComputeSet:
     id: int
     name: str
     tables: tuple[FrozenTable, ...]
+    replicas: int = 1  # whose vertices follow each other in every table
 
 
 def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
@@ -139,6 +140,7 @@ class FrozenGraph:
                 cs.id,
                 cs.name,
                 tuple(self._freeze_table(t, state_pieces) for t in cs.tables.values() if len(t)),
+                cs.replicas,
             )
             for cs in graph.compute_sets
         )

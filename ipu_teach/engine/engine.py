@@ -412,8 +412,8 @@ class Engine(WithoutSome):
         )
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0, replica: int = 0) -> Array:
-        """One row of the remote buffer `handle` of a replica: a new array of shape (num_elements,), in the
-        buffer's dtype.
+        """One row of the remote buffer `handle` of a replica: a new array of shape
+        (num_elements,), in the buffer's dtype.
 
         Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has
         written.

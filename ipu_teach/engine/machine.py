@@ -22,7 +22,7 @@ from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.fp.stochastic import draw, stochastic_rounding
 from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
-from ipu_teach.engine.program_walk import Action, build, equal_rows, single
+from ipu_teach.engine.program_walk import Action, build, refuse_unequal, single
 from ipu_teach.engine.remote_memory import remote_rows
 from ipu_teach.engine.site import How, Site
 from ipu_teach.engine.tile_arrays import Memory
@@ -212,7 +212,7 @@ class Machine:
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None
-        value = single(self.memory, node.predicate, f"{node.kind} looks at")
+        value = single(self.memory, node.predicate, node.kind)
 
         def read() -> int:
             self.interrupts.check()
@@ -336,7 +336,7 @@ class Machine:
         said: Array = np.ones(out.num_elements, bool)
         for site in sites:
             if site.returned is not None:
-                each = len(site.group.table) // len(said)
+                each = len(site.group.table) // site.group.table.replicas
                 no = self.memory.backend.to_host(~site.returned)
                 said[site.group.rows[no] // each] = False
         self.memory.write(out, said)
@@ -462,7 +462,8 @@ class Machine:
     def _compare(self, tensor: Tensor) -> None:
         """Stop the run if replicas do not have the same in `tensor`."""
         if self.compiled.graph.replicas > 1:
-            equal_rows(self.memory.read(tensor), tensor, "AssumeEqualAcrossReplicas looks at")
+            values = self.memory.read(tensor)
+            refuse_unequal(values, tensor, "AssumeEqualAcrossReplicas", values)
 
     def _print(self, step: p.PrintStep) -> None:
         tensor, values = step.tensor, self.memory.read(step.tensor)

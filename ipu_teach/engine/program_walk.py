@@ -37,28 +37,35 @@ def build(
     return _while(decide, node.kind == "RepeatWhileTrue", *parts)
 
 
-def single(memory: Memory, tensor: Tensor, who: str) -> PredicateReader:
+def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
     """A function that reads a tensor of one element as a whole number; or of one in each replica,
-    which must be the same. `who` looks at it."""
+    which must lead a program of that `kind` the same way."""
     if tensor.num_elements > 1:
-        return lambda: int(equal_rows(memory.read(tensor), tensor, who).flat[0])
+
+        def read() -> int:
+            values = memory.read(tensor)
+            refuse_unequal(values, tensor, kind, values if kind == "Switch" else values != 0)
+            return int(values.flat[0])
+
+        return read
     place = memory.flat(tensor.dtype)
     position = int(tensor.positions().reshape(-1)[0])
     return lambda: int(place[position])
 
 
-def equal_rows(values: Array, tensor: Tensor, who: str) -> Array:
-    """`values`, that each replica has in `tensor`, by replica; those of replica 0, if they are the
-    same in all. Raises `ApplicationRuntimeError`."""
-    rows = values.reshape(len(values), -1)
-    unlike = np.argwhere((rows.view(f"u{rows.itemsize}") != rows[:1].view(f"u{rows.itemsize}")))
+def refuse_unequal(values: Array, tensor: Tensor, who: str, told: Array) -> None:
+    """Raise `ApplicationRuntimeError` if some bit of `told`, by replica, is not as in replica 0.
+    `values` are those of `tensor`, at which `who` looks."""
+    rows, bits = (part.reshape(len(values), -1) for part in (values, told))
+    bits = bits.view(f"u{bits.itemsize}")
+    unlike = np.argwhere(bits != bits[:1])
     if len(unlike):
         r, i = unlike[0].tolist()
-        raise ApplicationRuntimeError(f"""{who} {tensor.graph.describe(tensor)}, in which the
-            replicas differ: element {i} is {rows[0, i]} in replica 0, and {rows[r, i]} in replica
+        at = "it" if rows.shape[1] == 1 else f"element {i:,}"
+        raise ApplicationRuntimeError(f"""{who} looks at {tensor.graph.describe(tensor)}, on which
+            the replicas disagree: {at} is {rows[0, i]} in replica 0 and {rows[r, i]} in replica
             {r}.
-            next:  make it the same in all of them first, for one by gcl.all_reduce_cross_replica.""")
-    return rows[0]
+            next:  let all of them have the same, as after gcl.all_reduce_cross_replica.""")
 
 
 def _repeat(count: int, parts: list[Action]) -> Action:

@@ -405,7 +405,7 @@ class Graph(WithoutSome):
 
     def owns(self, tensor: Tensor) -> bool:
         """True if `tensor` was made through this graph, or another view of it by its tiles."""
-        return tensor.graph is self._top
+        return isinstance(tensor, Tensor) and tensor.graph is self._top
 
     # Replicas
 

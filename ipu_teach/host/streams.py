@@ -141,6 +141,11 @@ def of_one(stream: DataStream) -> DataStream:
     return replace(stream, num_elements=stream.num_elements // stream.replicas, replicas=1)
 
 
+def _dealt(values: Array, count: int) -> tuple[int, ...]:
+    """The shape in which row r is what came from replica r, of `count`."""
+    return values.shape if values.shape[:1] == (count,) else (count, -1)
+
+
 def _amount(stream: DataStream) -> str:
     """What one transfer moves, in words."""
     count = f"{stream.num_elements:,} elements"
@@ -204,7 +209,12 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) ->
     if stream.replicas > 1 and (isinstance(sink, StreamCallback) or callable(sink)):
         one = of_one(stream)
         parts = [drain(one, sink, wrap, r) for r in range(stream.replicas)]
-        return lambda values: [part(row) for part, row in zip(parts, values, strict=True)][0]
+
+        def deal(values: Array) -> None:
+            for part, row in zip(parts, values.reshape(_dealt(values, len(parts))), strict=True):
+                part(row)
+
+        return deal
     if not wrap and not isinstance(sink, np.ndarray):
         raise _no_place(stream, sink)
     if isinstance(sink, list):
@@ -242,8 +252,7 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True, replica: int = 0) ->
 def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
     """`copy`, one transfer of a stream, as an event on the host's timeline with its bytes and
     direction."""
-    once = of_one(stream) if stream.mode is ReplicatedStreamMode.BROADCAST else stream
-    label, size = f"{stream.handle}: {COPY}", once.num_elements * stream.dtype.size
+    label, size = f"{stream.handle}: {COPY}", stream.num_elements * stream.dtype.size
     way = TO_DEVICE if stream.to_device else TO_HOST
     now, add = time.perf_counter_ns, TIMELINE.add
 

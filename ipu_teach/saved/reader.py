@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -67,6 +68,8 @@ class _Reader:
             remote_buffers=self.graph.remote_buffers,
             compute_sets=self.graph.compute_sets,
         )
+        if self.known.version > 2:  # before that there were none
+            self.graph.replicas = w.REPLICAS.read(header["replicas"])
         self._calls: dict[tuple[str, tuple[int, ...]], p.Program] = {}
 
     def read(self, parsed: Parsed) -> Read:
@@ -208,10 +211,14 @@ class _Reader:
 
     def _compute_set(self, part: s.HeaderValue) -> None:
         compute_set = self.graph.add_compute_set(s.TEXT.read(part["name"]))
+        if self.known.version > 2:
+            compute_set.replicas = w.REPLICAS.read(part["replicas"])
         orders = [self._table(compute_set, table) for table in part["tables"].items()]
         order = np.sort(np.concatenate([np.zeros(0, np.int64), *orders]))
         if not np.array_equal(order, np.arange(len(order))):
             part.fail("a compute set whose vertices are numbered")
+        if any(len(order) % compute_set.replicas for order in orders):
+            part.fail("a compute set with as many vertices in each replica")
         compute_set.num_vertices = len(order)
 
     def _table(self, compute_set: ComputeSet, part: s.HeaderValue) -> Array:
@@ -280,17 +287,32 @@ class _Reader:
         for part in self.header["streams"].items():
             stream = w.STREAM.read(part)
             mode, depth = stream.pop("mode"), stream.pop("buffering_depth")
+            replicas = self._replicas(part, stream, stream["num_elements"])
             if stream.pop("to_device"):
                 found = modes.get(s.TEXT.read(mode)) or part.fail("a stream")
-                graph.add_host_to_device_fifo(**stream, mode=found, buffering_depth=depth)
+                made = graph.add_host_to_device_fifo(**stream, mode=found, buffering_depth=depth)
             else:
-                graph.add_device_to_host_fifo(**stream, options={"buffering_depth": depth})
+                made = graph.add_device_to_host_fifo(**stream, options={"buffering_depth": depth})
+            graph.streams[made.handle] = replace(made, replicas=replicas)
         for part in self.header["host_accesses"].items():
             access = w.HOST_ACCESS.read(part)
+            replicas = self._replicas(part, access, *access["tensor"].shape[:1])
             (graph.create_host_write if access.pop("write") else graph.create_host_read)(**access)
+            known = graph.host_accesses
+            known[access["handle"]] = replace(known[access["handle"]], replicas=replicas)
         if self.known.version > 1:  # version 1 had none
             for part in self.header["remote_buffers"].items():
-                graph.add_remote_buffer(**w.REMOTE_BUFFER.read(part))
+                given = w.REMOTE_BUFFER.read(part)
+                replicas = self._replicas(part, given, self.graph.replicas)
+                buffer = graph.add_remote_buffer(**given)
+                graph.remote_buffers[buffer.handle] = replace(buffer, replicas=replicas)
+
+    def _replicas(self, part: s.HeaderValue, given: dict[str, Any], shared: int = 1) -> int:
+        """How many replicas have what was `given`, of which as many have a share."""
+        count: int = given.pop("replicas", 1)
+        if count not in (1, self.graph.replicas) or shared % count:
+            part.fail("something that replicas have equal shares of")
+        return count
 
     def _programs(self) -> list[p.Program]:
         header, known = self.header, self.known

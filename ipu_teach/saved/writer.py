@@ -22,11 +22,12 @@ from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
 from ipu_teach.graph import DataStream, RemoteBuffer, Tensor
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
+from ipu_teach.graph.replicas import MOST_REPLICAS
 from ipu_teach.graph.variable_table import ALIGNMENT, MOST_BYTES
 from ipu_teach.saved.codelet_sources import DTYPES, described
 from ipu_teach.types import UNSIGNED_INT, Array, DType, dtype_named
 
-EXECUTABLE = Format("executable", 2, "Executable.save", ExecutableLoadError, ExecutableLoadError)
+EXECUTABLE = Format("executable", 3, "Executable.save", ExecutableLoadError, ExecutableLoadError)
 
 
 def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
@@ -86,6 +87,7 @@ MAYBE = s.maybe(TENSOR)
 SHAPE = s.numbers(s.whole(most=MOST_BYTES), MOST_DIMENSIONS)
 VARIABLE = s.row(dict, name=s.TEXT, dtype=DTYPE, shape=SHAPE, constant=s.FLAG)
 SIZE = s.whole(1, MOST_BYTES)
+REPLICAS = s.since(3)(s.whole(1, MOST_REPLICAS))
 # read where it matters: not of a stream to the host
 MODE = s.Codec(lambda mode, _: mode.value, lambda part: part)
 STREAM = s.row(
@@ -96,9 +98,12 @@ STREAM = s.row(
     to_device=s.FLAG,
     buffering_depth=s.whole(1, 2**20),
     mode=MODE,
+    replicas=REPLICAS,
 )
-HOST_ACCESS = s.row(dict, handle=s.TEXT, tensor=TENSOR, write=s.FLAG)
-REMOTE_BUFFER = s.row(dict, handle=s.TEXT, dtype=DTYPE, num_elements=SIZE, repeats=SIZE)
+HOST_ACCESS = s.row(dict, handle=s.TEXT, tensor=TENSOR, write=s.FLAG, replicas=REPLICAS)
+REMOTE_BUFFER = s.row(
+    dict, handle=s.TEXT, dtype=DTYPE, num_elements=SIZE, repeats=SIZE, replicas=REPLICAS
+)
 
 
 # Steps
@@ -134,9 +139,15 @@ def _abort(message: str, predicate: Tensor | None) -> p.Program:
     return p.Abort(message) if predicate is None else p.AbortOnCondition(predicate, message)
 
 
+def _is_dealt(copy: p.Copy) -> bool:
+    buffer = copy.source if isinstance(copy.source, RemoteBuffer) else copy.destination
+    assert isinstance(buffer, RemoteBuffer)
+    return copy.offset is None or copy.offset.num_elements % buffer.replicas == 0
+
+
 def _is_stamp(stamp: p.CycleStamp) -> bool:
     return all(
-        t.dtype is UNSIGNED_INT and t.shape == (2,)
+        t.dtype is UNSIGNED_INT and t.shape[-1:] == (2,) and t.shape == stamp.tensor.shape
         for t in (stamp.tensor, stamp.since)
         if t is not None
     )
@@ -159,16 +170,35 @@ FORMAT = s.row(
     },
 )
 LEAVES: dict[type, tuple[str, s.Codec]] = {
-    c.ExecuteStep: ("Execute", s.keyed(p.Execute, compute_set=in_table("compute_sets"), out=MAYBE)),
+    c.ExecuteStep: (
+        "Execute",
+        s.checked(
+            s.keyed(p.Execute, compute_set=in_table("compute_sets"), out=MAYBE),
+            lambda e: e.out is None or e.out.num_elements == e.compute_set.replicas,
+            "a compute set and its answers",
+        ),
+    ),
     c.CopyStep: ("Copy", s.keyed(p.Copy, source=SIDE, destination=SIDE)),
     c.RemoteCopyStep: (
         "RemoteCopy",
-        s.keyed(_remote_copy, tensor=TENSOR, buffer=BUFFER_OF, offset=MAYBE, store=s.FLAG),
+        s.checked(
+            s.keyed(_remote_copy, tensor=TENSOR, buffer=BUFFER_OF, offset=MAYBE, store=s.FLAG),
+            _is_dealt,
+            "a copy of as many rows for each replica",
+        ),
     ),
     c.PrintStep: ("PrintTensor", s.keyed(p.PrintTensor, title=s.TEXT, tensor=TENSOR, fmt=FORMAT)),
     c.UndefStep: ("WriteUndef", s.keyed(p.WriteUndef, tensor=TENSOR)),
     c.SyncStep: ("Sync", s.keyed(p.Sync, sync_type=s.key("type")(SYNC))),
     c.AbortStep: ("Abort", s.keyed(_abort, message=s.TEXT, predicate=MAYBE)),
+    c.EqualStep: (
+        "AssumeEqualAcrossReplicas",
+        s.checked(
+            s.keyed(p.AssumeEqualAcrossReplicas, tensor=TENSOR, name=s.TEXT),
+            lambda step: step.tensor.graph.replicas in (1, *step.tensor.shape[:1]),
+            "a tensor of all replicas",
+        ),
+    ),
     c.StampStep: (
         "CycleStamp",
         s.checked(
@@ -263,9 +293,10 @@ class _Writer:
                 [TENSOR.write(t, out), *self._value(v)] for t, v in graph.initial_values
             ],
             "compute_sets": [
-                {"name": c.name, "tables": [self._table(t) for t in c.tables]}
+                {"name": c.name, "replicas": c.replicas, "tables": [*map(self._table, c.tables)]}
                 for c in graph.compute_sets
             ],
+            "replicas": graph.replicas,
             "streams": s.many(STREAM).write(compiled.streams.values(), out),
             "host_accesses": s.many(HOST_ACCESS).write(compiled.host_accesses.values(), out),
             "remote_buffers": s.many(REMOTE_BUFFER).write(compiled.remote_buffers.values(), out),

@@ -1,15 +1,16 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N |
---collectives N | --tests N | --threads N | --files [--count N]] [--seed S]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
+--tests N | --threads N | --replicas N | --files [--count N]] [--seed S]
     [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
 values, what is defined, races, bytes and cycles. Each tenth program is spoiled, and must end with
 an error of the kit. With --codelets loops over elements are drawn anew, and run by CPython (and by
 numba) and in the plain vertex loop. The first that differs is made smaller, line by line, and
-printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on
+printed as code; the exit status is then 1. With --replicas programs are replicated, and compared
+with as many runs of one replica. With --costs the laws of the model of time are tried on
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
-copies change no value. With --collectives random ones are compared with numpy. With --tests the random tests of the suite run, by turns, each on the draws
-of a seed of its own. With --files damaged and hostile files are given to all that read one, within
+copies change no value. With --collectives those of gcl are compared with numpy. With --tests the
+random tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and hostile files are given to all that read one, within
 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
 nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
 when the check is over, each in a process of its own. Ctrl-C ends it with what was done.
@@ -39,6 +40,7 @@ from fuzz import (
     files,
     loops,
     pool,
+    replicas,
     shrink,
     suite,
     threads,
@@ -114,6 +116,25 @@ def one_codelet(seed: int, compiled: bool) -> tuple[str, str]:
     return ended, "\n".join([*shrink.smallest(source.splitlines(), fails), f"# {wrong.text}"])
 
 
+def one_replicated(seed: int, compiled: bool) -> tuple[str, str]:
+    """Program number `seed`, replicated."""
+    lines, rng = replicas.program(seed), Random(seed)
+    how = {"merge": rng.random() < 0.5, "way": rng.choice(list(compare.WAYS))}
+    ended, wrong = replicas.difference(lines, seed, **how)
+    if wrong is None:
+        return ended or "to its end", ""
+
+    def fails(rest: list[str]) -> bool:
+        try:
+            found = replicas.difference([*lines[:2], *rest], seed, **how)[1]
+        except Exception:  # no program any more
+            return False
+        return found is not None and found.kind == wrong.kind
+
+    least = [*lines[:2], *shrink.smallest(lines[2:], fails)]
+    return ended, "\n".join([*least, f"# {how}: {wrong.kind}: {wrong.text}"])
+
+
 def one_cost(seed: int, compiled: bool) -> tuple[str, str]:
     """The laws of the model of time, on program and machine number `seed`."""
     return "lawful", "\n".join(costs.broken(seed))
@@ -154,6 +175,7 @@ KINDS = {
     "costs": (one_cost, "programs", SMALLEST),
     "collectives": (one_collective, "collectives", "differs"),
     "tests": (one_test, "tests", "fails"),
+    "replicas": (one_replicated, "programs", SMALLEST),
     "threads": (one_of_threads, "processes", "ended"),
 }
 
@@ -225,6 +247,9 @@ def main() -> int:
         type=int,
         default=None,
         help="run the suite's random tests on so many seeds instead",
+    )
+    what.add_argument(
+        "--replicas", type=int, default=None, help="run so many programs replicated instead"
     )
     what.add_argument(
         "--threads",
