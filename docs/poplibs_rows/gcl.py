@@ -15,13 +15,13 @@ def _of(cpp: str, ours: str, op: str, differs: str = "") -> list[Row]:
             f"gcl::{cpp}CrossReplica",
             f"poplibs.gcl.{ours}_cross_replica",
             differs,
-            f"poplibs.gcl.{ours}_cross_replica(graph, t{op}, prog)",
+            f"gcl.{ours}_cross_replica(graph, t{op}, prog)",
         ),
         Row(
             f"gcl::{cpp}WithinReplica",
             f"poplibs.gcl.{ours}_within_replica",
             f"{_WITHIN}; takes groups, too",
-            f"poplibs.gcl.{ours}_within_replica(graph, [t]{op}, prog)",
+            f"gcl.{ours}_within_replica(graph, [t]{op}, prog)",
         ),
     ]
 
@@ -37,13 +37,13 @@ GCL = [
         "gcl::CommGroup",
         "poplibs.gcl.CommGroup",
         "",
-        "poplibs.gcl.CommGroup(poplibs.gcl.CommGroupType.CONSECUTIVE, 2)",
+        "gcl.CommGroup(gcl.CommGroupType.CONSECUTIVE, 2)",
     ),
-    Row("gcl::CommGroupType", "poplibs.gcl.CommGroupType", "", "poplibs.gcl.CommGroupType.ALL"),
+    Row("gcl::CommGroupType", "poplibs.gcl.CommGroupType", "", "gcl.CommGroupType.ALL"),
     Row(
         "gcl::CollectiveOperator",
         "poplibs.gcl.CollectiveOperator",
         "no LOCAL; SQUARE_ADD is refused, as PopLibs does",
-        "poplibs.gcl.CollectiveOperator.MEAN",
+        "gcl.CollectiveOperator.MEAN",
     ),
 ]

@@ -108,8 +108,8 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     if len(receivers) == 1:
         return "gather", f"{many} send to tile {receivers[0]}"
     if tiles_per_ipu and (ring := _ring_of_ipus(pairs // tiles_per_ipu)):
-        to = "both their neighbours" if "both" in ring else "the next one"
-        return f"a ring over IPUs {ring}", f"where {many} send to {to}"
+        whom = "both their neighbours" if "both" in ring else "the next one"
+        return f"a ring over IPUs {ring}", f"where {many} send to {whom}"
     everybody = np.union1d(senders, receivers)
     apart, n = np.diff(everybody), len(everybody)
     away, odd = _usual(pairs[1] - pairs[0])

@@ -56,6 +56,9 @@ class CommGroup:
                 next:  write CommGroup(), or CommGroup(CommGroupType.CONSECUTIVE, 2), or
                 ORTHOGONAL.""")
 
+    def __repr__(self) -> str:
+        return f"CommGroup({f'{self.kind.name}, {self.size}' if self.size else ''})"
+
     def of(self, replicas: int) -> list[list[int]]:
         """The replicas of each group. Raises `PoplibsError` unless the size divides how many there
         are."""
@@ -86,10 +89,9 @@ STEPS = {
 def operator_of(given: object, dtype: type[DType]) -> CollectiveOperator:
     """The operator that is meant, by itself or by name. Raises `PoplibsError` for one that is none,
     or none for this dtype."""
-    try:
-        op = given if isinstance(given, CollectiveOperator) else CollectiveOperator[given]  # type: ignore[misc]
-    except KeyError:
-        raise as_given(given, "op", f"use one of {', '.join(o.name for o in STEPS)}.") from None
+    op = CollectiveOperator.__members__.get(given) if isinstance(given, str) else given
+    if not isinstance(op, CollectiveOperator):
+        raise as_given(given, "op", f"use one of {', '.join(o.name for o in STEPS)}.")
     if op is CollectiveOperator.SQUARE_ADD:
         raise refused(
             "was given SQUARE_ADD, which PopLibs names and refuses, too: a sum on its way round "

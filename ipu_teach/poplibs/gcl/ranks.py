@@ -74,12 +74,10 @@ class Ranks(ABC):
         """What all have, combined, for each of them. A chunk has a share of each tile's elements,
         so that all tiles send at once."""
         values: Any = self.given if self.several else [self.given]
-        made = values if in_place else [self.like(value) for value in values]
-        rows, out = (
-            [concat(list(r)) for r in zip(*map(self.rows, some), strict=True)]
-            for some in (values, made)
-        )
+        rows = self._joined(values)
         how = operator_of(op, rows[0].dtype)
+        made = values if in_place else [self.like(value) for value in values]
+        out = rows if in_place else self._joined(made)
         if self.size > 1 and rows[0].num_elements:
             shares = _shares(self.top, rows[0], self.size)
             mine, whole = (
@@ -158,6 +156,10 @@ class Ranks(ABC):
             [(rows[group[root]], to[rank]) for group in self.groups for rank in group], prog
         )
         return made
+
+    def _joined(self, values: list[Value]) -> list[Tensor]:
+        """The rows of several, one behind the other."""
+        return [concat(list(some)) for some in zip(*map(self.rows, values), strict=True)]
 
     def _combined(
         self,
