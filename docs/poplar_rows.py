@@ -140,6 +140,12 @@ TARGET = [
         "a property, like all that follow without brackets",
         "target.num_tiles",
     ),
+    Row(
+        "Target::getIpuLinkTopology",
+        "Target.ipu_link_topology",
+        'a ladder is "MESH"',
+        "target.ipu_link_topology",
+    ),
     Row("Target::getNumIPUs", "Target.num_ipus", "", "target.num_ipus", "IPUs of the machine."),
     Row(
         "Target::getTilesPerIPU",

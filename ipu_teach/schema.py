@@ -404,6 +404,7 @@ PerIpu = Annotated[Array, column("ipus")]
 
 
 YOUNGER = (
+    "machine",
     "sync_pattern",
     "streaming_bytes",
     "streaming_bytes_per_second",
