@@ -110,7 +110,7 @@ def pipeline_schedule(
                 next:  give how many there are, a whole number of 1 or more.""")
     if schedule not in SCHEDULES:
         raise InvalidOptionError(f"""pipeline_schedule() was given the schedule {shown(schedule)}.
-            next:  use {", ".join(map(repr, SCHEDULES[:-1]))} or {SCHEDULES[-1]!r}.""")
+            next:  use {" or ".join(map(repr, SCHEDULES))}.""")
     least, rule = (
         (2 * stages, "two a stage where it trains (popxl-addons, transforms/pipelining.py)")
         if training
@@ -277,41 +277,40 @@ def _in_slots(
     every: list[list[Work]], slots: list[int]
 ) -> Iterator[tuple[tuple[str, int, int], ...]]:
     """For each tick its (kind, stage, slot of what is kept). Raises `ControlProgramError`."""
-    free = [list(range(many)) for many in slots]
+    free, last = [list(range(many)) for many in slots], len(slots) - 1
     slot_of: dict[tuple[int, int], int] = {}
     come: dict[tuple[str, int], int] = {}  # the micro-batch in a stage's `into` or `grad_out`
     for t, now in enumerate(every):
         used: dict[int, tuple[str, int, int]] = {}
-        for kind, s, b in now:
+        for work in now:
+            kind, s, b = work
             has = come.pop((kind, s), None)
-            wrong = (
-                "it has something else to do in that tick"
-                if s in used
-                else f"{'no micro-batch' if has is None else f'micro-batch {has}'} has come there"
-                if s != (0 if kind == FORWARD else len(slots) - 1) and has != b
-                else "it has not gone forward with that one"
-                if kind == BACKWARD and (s, b) not in slot_of
-                else ""
-            )
-            if wrong:
-                raise ControlProgramError(f"""Tick {t} takes stage {s} {kind} with micro-batch {b},
-                    and {wrong}.
-                    next:  schedules.pipeline_schedule gives ticks in which all have what they
-                    need.""")
+            if s in used:
+                raise _no_tick(t, work, "it has something else to do in that tick")
+            if s != (0 if kind == FORWARD else last) and has != b:
+                what = "no micro-batch" if has is None else f"micro-batch {has}"
+                raise _no_tick(t, work, f"{what} has come there")
             if kind == FORWARD:
                 slot_of[s, b] = free[s].pop(0) if free[s] else 0
+            elif (s, b) not in slot_of:
+                raise _no_tick(t, work, "it has not gone forward with that one")
             used[s] = (kind, s, slot_of[s, b])
-        for kind, s, b in now:
+        for work in now:
+            kind, s, b = work
             to = (kind, s + (1 if kind == FORWARD else -1))
             if to in come:
-                raise ControlProgramError(f"""Tick {t} sends micro-batch {b} to stage {to[1]}, where
-                    micro-batch {come[to]} was not read yet.
-                    next:  let it go {kind} with that one first.""")
-            if to[1] in range(len(slots)):
+                raise _no_tick(t, work, f"stage {to[1]} has micro-batch {come[to]} still to read")
+            if 0 <= to[1] <= last:
                 come[to] = b
             if kind == BACKWARD:
                 free[s].insert(0, slot_of.pop((s, b)))
         yield tuple(used.values())
+
+
+def _no_tick(t: int, work: Work, why: str) -> ControlProgramError:
+    kind, s, b = work
+    return ControlProgramError(f"""Tick {t} takes stage {s} {kind} with micro-batch {b}, and {why}.
+        next:  in the ticks of schedules.pipeline_schedule all have what they need.""")
 
 
 def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None:
@@ -322,22 +321,18 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
     of_ipu: dict[int, int] = {}
     each = graph.get_top_level_graph().target.tiles_per_ipu
     for s, stage in enumerate(stages):
-        wanted = {"out"} if s + 1 < len(stages) else set()
-        wanted |= {"into"} if s else set()
-        wanted |= {f"grad_{name}" for name in wanted if training}
-        for name in sorted(wanted):
+        wanted = ["into"] * (s > 0) + ["out"] * (s + 1 < len(stages))
+        for name in [*wanted, *(f"grad_{name}" for name in wanted if training)]:
             if not isinstance(getattr(stage, name), Tensor):
                 raise InvalidOptionError(f"""Stage {s} of {len(stages)} has no tensor `{name}`.
                     next:  Stage(forward, into, out), and to train backward, grad_out and
                     grad_into, too.""")
-        programs = [stage.forward, stage.backward] if training else [stage.forward]
-        for program, name in zip(programs, ("forward", "backward"), strict=False):
-            work = _work(program) if program is not None else []
-            if not work:
-                raise InvalidOptionError(f"""Stage {s} of {len(stages)} has no work to do
-                    {name}.
+        for name in ("forward", "backward") if training else ("forward",):
+            tiles = set(_tiles(getattr(stage, name)))
+            if not tiles:
+                raise InvalidOptionError(f"""Stage {s} of {len(stages)} has no work to do {name}.
                     next:  give it a program that does something, or make fewer stages.""")
-            for ipu in sorted({tile // each for tile in _tiles(work) if tile >= 0}):
+            for ipu in sorted({tile // each for tile in tiles if tile >= 0}):
                 if of_ipu.setdefault(ipu, s) != s:
                     raise InvalidOptionError(f"""Stage {s} works on IPU {ipu}, which is the one of
                         stage {of_ipu[ipu]}.
@@ -345,23 +340,16 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
                         tiles, {s + 1} * tiles).""")
 
 
-def _work(program: Program) -> list[Program]:
-    """The programs in `program` that hold no others."""
-    inner = program.children()
-    if inner or isinstance(program, Programs):
-        return [leaf for child in inner for leaf in _work(child)]
-    return [program]
-
-
-def _tiles(work: list[Program]) -> set[int]:
-    """On which tiles vertices of `work` are, and the tensors of its copies."""
-    found: set[int] = set()
-    for leaf in work:
-        if isinstance(leaf, Execute):
-            for table in leaf.compute_set.tables.values():
-                found.update(table.tiles)
-        elif isinstance(leaf, Copy):
-            for side in (leaf.source, leaf.destination):
-                if isinstance(side, Tensor):
-                    found.update(bytes_by_tile(side)[0].tolist())
-    return found
+def _tiles(program: Program | None) -> Iterator[int]:
+    """The tiles on which a program has vertices, or tensors that are copied; -1 for other work."""
+    if isinstance(program, Execute):
+        for table in program.compute_set.tables.values():
+            yield from table.tiles
+    elif isinstance(program, Copy):
+        for side in (program.source, program.destination):
+            yield from bytes_by_tile(side)[0].tolist() if isinstance(side, Tensor) else [-1]
+    elif program is not None and program.children():
+        for child in program.children():
+            yield from _tiles(child)
+    elif program is not None and not isinstance(program, Programs):
+        yield -1

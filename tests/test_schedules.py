@@ -257,7 +257,7 @@ def test_too_few_micro_batches_are_refused_with_the_rule() -> None:
     [
         ((0, 4), "pipeline_schedule() was given 0 stages.\n  next:  give how many there are"),
         ((4, 2.5), "was given 2.5 micro-batches."),
-        ((4, 8, "gpipe"), "schedule 'gpipe'.\n  next:  use 'grouped', 'interleaved' or"),
+        ((4, 8, "gpipe"), "schedule 'gpipe'.\n  next:  use 'grouped' or 'interleaved' or"),
     ],
 )
 def test_what_is_no_schedule_is_refused(given: Any, words: str) -> None:
@@ -308,7 +308,8 @@ def test_stages_without_work_or_on_an_ipu_of_anothers_are_refused() -> None:
     [
         (
             [[(FORWARD, 0, 0)], [(FORWARD, 0, 1)]],
-            "Tick 1 sends micro-batch 1 to stage 1, where micro-batch 0 was not read yet.",
+            "Tick 1 takes stage 0 forward with micro-batch 1, and stage 1 has micro-batch 0 still to "
+            "read.",
         ),
         ([[(FORWARD, 0, 0), (FORWARD, 1, 0)]], "and no micro-batch has come there."),
         (
