@@ -147,6 +147,12 @@ TARGET = [
         "a property, like all that follow without brackets",
         "target.num_tiles",
     ),
+    Row(
+        "Target::getIpuLinkTopology",
+        "Target.ipu_link_topology",
+        'a ladder is "MESH"',
+        "target.ipu_link_topology",
+    ),
     Row("Target::getNumIPUs", "Target.num_ipus", "", "target.num_ipus", "IPUs of the machine."),
     Row(
         "Target::getTilesPerIPU",
@@ -263,7 +269,7 @@ TARGET = [
 ]
 
 GRAPH = [
-    Row("Graph", "Graph", "takes a target or a device; one replica", "Graph(device)"),
+    Row("Graph", "Graph", "takes a target or a device", "Graph(device)"),
     Row(
         "Graph::addVariable",
         "Graph.add_variable",
@@ -406,7 +412,30 @@ GRAPH = [
         "graph.create_virtual_graph(0, 2)",
     ),
     Row("Graph::getTopLevelGraph", "Graph.get_top_level_graph", "", "graph.get_top_level_graph()"),
-    Row("Graph::getReplicationFactor", "", "there is one replica; build it once"),
+    Row(
+        "Graph::getReplicationFactor",
+        "Graph.get_replication_factor",
+        "",
+        "graph.get_replication_factor()",
+    ),
+    Row(
+        "Graph::createReplicatedGraph",
+        "Graph.create_replicated_graph",
+        "",
+        "Graph(device).create_replicated_graph(1)",
+    ),
+    Row(
+        "Graph::getNonReplicatedTensor",
+        "Graph.get_non_replicated_tensor",
+        "",
+        "graph.get_non_replicated_tensor(t)",
+    ),
+    Row(
+        "Graph::addReplicationIndexConstant",
+        "Graph.add_replication_index_constant",
+        "",
+        "graph.add_replication_index_constant()",
+    ),
     Row("Graph::addFunction", "Graph.add_function", "", "graph.add_function(Sequence())"),
     Row(
         "Graph::addHostFunction",
@@ -651,7 +680,12 @@ PROGRAM = [
         "Copy(t, rows, number.reshape((1,)))",
         "Move rows of a remote buffer into a tensor, or back; the offset holds their numbers.",
     ),
-    Row("CrossReplicaCopy", "", "there is one replica; use the tensor itself"),
+    Row(
+        "CrossReplicaCopy",
+        "program.CrossReplicaCopy",
+        "",
+        "CrossReplicaCopy(t, t2, {0: 0})",
+    ),
     Row("Repeat", "program.Repeat", "", "Repeat(3, Execute(cs))"),
     Row(
         "RepeatWhileTrue",
@@ -685,7 +719,12 @@ PROGRAM = [
     Row("WriteUndef", "program.WriteUndef", "a later read is an error", "WriteUndef(t)"),
     Row("Sync", "program.Sync", "", "Sync(SyncType.INTERNAL)"),
     Row("SyncType", "program.SyncType", "", "SyncType.GLOBAL"),
-    Row("AssumeEqualAcrossReplicas", "", "there is one replica; use the tensor itself"),
+    Row(
+        "AssumeEqualAcrossReplicas",
+        "program.AssumeEqualAcrossReplicas",
+        "is checked in the run",
+        "AssumeEqualAcrossReplicas(t)",
+    ),
     Row(
         "Block",
         "program.Block",
@@ -979,7 +1018,7 @@ ERRORS = [
         "errors.GraphMemoryAllocationError",
         "carries `bytes_per_tile` and the `report`",
     ),
-    Row("graph_replication_error", "", "there is one replica"),
+    Row("graph_replication_error", "errors.GraphReplicationError"),
     Row("invalid_option", "errors.InvalidOptionError"),
     Row("invalid_machine_model", "errors.InvalidMachineModelError"),
     Row("missing_perf_estimate", "errors.MissingPerfEstimateError"),

@@ -404,6 +404,7 @@ PerIpu = Annotated[Array, column("ipus")]
 
 
 YOUNGER = (
+    "machine",
     "sync_pattern",
     "io_tiles",
     "streaming_bytes",

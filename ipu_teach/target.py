@@ -38,6 +38,14 @@ SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
     "SINGLE_PIPELINE",
     "REPLICA_AND_LADDER",
 )
+# by name: what it is called, its IPUs, and which versions of them it comes with
+MACHINES = {
+    "m2000": ("IPU-M2000", 4, ("ipu2",)),
+    "bow2000": ("Bow-2000", 4, ("bow",)),
+    "pod16": ("Pod16", 16, ("ipu2", "bow")),
+    "pod64": ("Pod64", 64, ("ipu2", "bow")),
+}
+MESH, TORUS = "MESH", "TORUS"
 MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
 
 
@@ -64,6 +72,12 @@ class Target(WithoutSome):
 
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
     num_ipus: int = _constant(1, "IPUs", "Poplar docs, IPUModel::numIPUs", 1, MOST_TILES)
+    machine: str = _constant(
+        "",
+        "name of a machine, or none",
+        "Graphcore, datasheets of IPU-M2000, IPU-POD16 and IPU-POD128: 4, 16 and 64 IPUs",
+        words=("", *MACHINES),
+    )
     tiles_per_ipu: int = _constant(
         1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1, MOST_TILES
     )
@@ -305,6 +319,12 @@ class Target(WithoutSome):
         return "IPU_MODEL"
 
     @property
+    def ipu_link_topology(self) -> str:
+        """How the IPUs are joined: by a ladder, which Poplar calls a "MESH"; all of a Pod64 by one
+        whose ends meet, a "TORUS" (Graphcore, datasheet of the IPU-POD128: a 2D torus)."""
+        return TORUS if (self.machine, self.num_ipus) == ("pod64", 64) else MESH
+
+    @property
     def internal_sync_cycles(self) -> int:
         """Cycles from the last tile's arrival at a sync inside one IPU to the start of the next
         phase."""
@@ -429,7 +449,7 @@ _BEGIN = {
         "osmarks/ipu-stack",
         "UoB-HPC",
     ),
-    DATASHEET: ("Bow slides", "Graphcore, C600", "simehaa", "derived: "),
+    DATASHEET: ("Bow slides", "Graphcore, C600", "Graphcore, datasheets", "simehaa", "derived: "),
     COUNTED: ("assumed", "our choice"),
 }
 
@@ -454,9 +474,11 @@ def source(version: str, name: str) -> str:
 
 
 def make_target(version: str = "ipu2", **changes: Any) -> Target:
-    """The preset `version` with `changes`. Raises `InvalidMachineModelError`, which names the field
-    and what it accepts."""
+    """The preset `version` with `changes`; of a machine all IPUs, if it is not said how many.
+    Raises `InvalidMachineModelError`, which names the field and what it accepts."""
     base = {name: value for name, (value, _) in _preset(version).items()}
+    if isinstance(name := changes.get("machine"), str) and name in MACHINES:
+        changes = {"num_ipus": MACHINES[name][1], **changes}
     return changed(Target(**base), **changes)
 
 
@@ -479,6 +501,19 @@ def changed(target: Target, **changes: Any) -> Target:
         raise InvalidMachineModelError(f"""{made.io_tiles:,} I/O tiles of each IPU's
             {made.tiles_per_ipu:,} leave none to compute.
             next:  give at most {made.tiles_per_ipu - 1:,} of them, or each IPU more tiles.""")
+    if made.machine:
+        title, most, versions = MACHINES[made.machine]
+        if made.ipu_version not in versions:
+            raise InvalidMachineModelError(f"""The {title} has no IPUs of
+                the version {made.ipu_version!r}.
+                next:  it comes with {" or ".join(map(repr, versions))}.""")
+        if made.num_ipus > most or made.num_ipus & made.num_ipus - 1:
+            powers = [2**i for i in range(most.bit_length())]
+            raise InvalidMachineModelError(f"""The {title} has no
+                {made.num_ipus} IPUs to give: a program gets a power of two, for rings
+                (docs.graphcore.ai, Memory and Performance Optimisation, 7).
+                next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or leave out the
+                machine: IPUModel(num_ipus={made.num_ipus}).""")
     return made
 
 
@@ -502,7 +537,7 @@ def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
         if not isinstance(value, str) or value not in metadata["words"]:
             raise InvalidMachineModelError(
                 f"{name} is {shown(value)}.",
-                next_step=f"use {' or '.join(map(repr, metadata['words']))}.",
+                next_step=f"use {' or '.join(map(repr, filter(None, metadata['words'])))}.",
             )
         return value
     numbers = (int, np.integer) if kind == "int" else (int, float, np.integer, np.floating)

@@ -19,6 +19,7 @@ import pytest
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, cli, golden
 from ipu_teach.golden import halo, matrix_vector, printed, programs, single_vertices
 from ipu_teach.golden.row import (
+    ALGORITHMS,
     CALIBRATES,
     EXPLAINED,
     FORMATS,
@@ -132,7 +133,8 @@ def test_there_are_as_many_rows_as_promised(rows: list[Row]) -> None:
 
 def test_every_class_of_work_is_as_near_as_it_is_said_to_be(rows: list[Row]) -> None:
     """What is met lies within 6 % on average and 25 % at worst, calibrating figures left out."""
-    met = [abs(row.error or 0) for row in rows if row.verdict == REPRODUCED and row.work != FORMATS]
+    exact = (FORMATS, ALGORITHMS)
+    met = [abs(r.error or 0) for r in rows if r.verdict == REPRODUCED and r.work not in exact]
     assert sum(met) / len(met) <= 0.06 and max(met) <= 0.25
     said = list(printed.classes(rows))
     assert [line.partition(",")[0] for line in said] == list(TOLERANCES)

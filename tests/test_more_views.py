@@ -846,6 +846,7 @@ PATTERNS = {
     "collected": [(t, t // 2) for t in range(2, 12)],
     "scattered": [(t, (m * t + 3) % 40) for t in range(40) for m in (7, 11)],
 }
+CLOCKWISE = [32, 0, 48, 16]  # by IPU: the first tile of the next one
 # What else has the name, and what is said of it.
 LIKEWISE = [
     ("ring", 64, lambda t: [(t + 1) % 64], "send to the tile 1 further on, all round"),
@@ -854,7 +855,14 @@ LIKEWISE = [
     ("neighbours", 64, lambda t: [t - 1 if t else 63, (t + 1) % 63], "but for 3 messages"),
     ("neighbours", 64, lambda t: [d for d in (t - 8, t + 8) if 0 <= d < 64], "the tiles 8 away"),
     ("shift", 64, lambda t: [t + 16] if t < 48 else [], "to the same tile of the IPU 1 further on"),
-    ("ring", 64, lambda t: [(t + 16) % 64], "to the same tile of the IPU 1 further on, all round"),
+    ("a ring over IPUs 0, 1, 2, 3", 64, lambda t: [(t + 16) % 64], "64 tiles send to the next one"),
+    ("a ring over IPUs 0, 2, 3, 1", 64, lambda t: [CLOCKWISE[t // 16] + t % 16], "to the next one"),
+    (
+        "a ring over IPUs 0, 2, 3, 1, both ways",
+        64,
+        lambda t: [CLOCKWISE[t // 16] + 3, 16 * CLOCKWISE.index(t // 16 * 16) + 5],
+        "where 64 tiles send to both their neighbours",
+    ),
 ]
 
 
@@ -871,7 +879,7 @@ def test_patterns_that_go_round_or_have_an_odd_message(
     name: str, tiles: int, hear: Any, words: str
 ) -> None:
     source, to = np.array([(t, h) for t in range(tiles) for h in hear(t)]).T
-    found = pattern(source, to, 16 if "IPU" in words else 0)
+    found = pattern(source, to, 16 if "IPU" in name + words else 0)
     assert found[0] == name and found[1].endswith(words)
 
 

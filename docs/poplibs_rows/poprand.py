@@ -1,4 +1,4 @@
-"""poprand, popsparse and gcl."""
+"""poprand and popsparse."""
 
 from poplar_rows import Row
 
@@ -57,11 +57,4 @@ POPRAND = [
         f"({_SEED}).set_seed(graph, seed, 1, prog)",
     ),
     Row("popsparse", "", "poplin.mat_mul of the dense matrix, or a vertex of your own"),
-    Row(
-        "gcl::perIPUTiles",
-        "poplibs.gcl.per_ipu_tiles",
-        "the first of each IPU, gcl picks by a rule that is not published; numbers of all IPUs",
-        "poplibs.gcl.per_ipu_tiles(graph, 0, 1)",
-    ),
-    Row("gcl::getMinIoTiles", "", "a number of your own; the least is not published"),
 ]

@@ -354,13 +354,13 @@ def fabric() -> list[Row]:
             SILICON,
             "Graphcore, performance results",
             6_044,
-            "frameworks, replicas and pipelines of that size are beyond the kit",
+            "frameworks, and networks of that size, are beyond the kit",
         ),
         not_modelled(
             "ResNet-50 on IPU-POD16, MLPerf 1.1 (minutes)",
             SILICON,
             "Graphcore, Performance at scale (2021)",
             28.3,
-            "frameworks, replicas and pipelines of that size are beyond the kit",
+            "frameworks, and networks of that size, are beyond the kit",
         ),
     ]

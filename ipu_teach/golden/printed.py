@@ -12,6 +12,7 @@ from dataclasses import replace
 from ipu_teach.golden import (
     chips,
     kernels,
+    many,
     matrix_vector,
     number_formats,
     overlapped,
@@ -22,6 +23,7 @@ from ipu_teach.golden import (
     transformer,
 )
 from ipu_teach.golden.row import (
+    ALGORITHMS,
     DATASHEETS,
     EXPLAINED,
     FORMATS,
@@ -55,7 +57,9 @@ FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
     ("Launches", VERTICES, single_vertices.launches),
     ("Vertices of the libraries, measured on a chip", VERTICES, kernels.libraries),
     ("Vertices of one's own, measured on a chip", VERTICES, kernels.own),
-    ("Streaming memory, its values and shards", FORMATS, streaming.rows),
+    ("Streaming memory, its values and shards", ALGORITHMS, streaming.rows),
+    ("Pipelines", ALGORITHMS, many.pipelines),
+    ("Rings", ALGORITHMS, many.rings),
     ("8-bit floats", FORMATS, number_formats.quarters),
     ("Random numbers", FORMATS, number_formats.generators),
     ("Peaks", DATASHEETS, chips.peaks),

@@ -13,6 +13,7 @@ from ipu_teach.flags import flagged
 from ipu_teach.report.query import IpuRow, folded
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
+from ipu_teach.target import MACHINES
 from ipu_teach.types import Array
 
 KIB = 1024
@@ -86,8 +87,11 @@ def summary_text(
 
 def _target(report: Report) -> list[str]:
     t = report.target
+    of = f" ({MACHINES[t.machine][0]})" if t.machine else ""
+    if t.num_ipus & t.num_ipus - 1:
+        of = " (no machine gives so many: they give powers of two)"
     return [
-        f"Number of IPUs:         {t.num_ipus:,}",
+        f"Number of IPUs:         {t.num_ipus:,}{of}",
         f"Tiles per IPU:          {t.tiles_per_ipu:,}",
         *[f"I/O Tiles per IPU:      {t.io_tiles:,}, the first of each"] * (t.io_tiles > 0),
         f"Total Tiles:            {t.num_tiles:,}",

@@ -107,6 +107,9 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         return "broadcast", f"tile {senders[0]} sends to {heard}"
     if len(receivers) == 1:
         return "gather", f"{many} send to tile {receivers[0]}"
+    if tiles_per_ipu and (ring := _ring_of_ipus(pairs // tiles_per_ipu)):
+        whom = "both their neighbours" if "both" in ring else "the next one"
+        return f"a ring over IPUs {ring}", f"where {many} send to {whom}"
     everybody = np.union1d(senders, receivers)
     apart, n = np.diff(everybody), len(everybody)
     away, odd = _usual(pairs[1] - pairs[0])
@@ -133,6 +136,24 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     if pairs.shape[1] == len(senders):
         return "collected", f"each of {many} sends to one of {heard}"
     return "scattered", f"{many} send to {heard}, {pairs.shape[1] / len(senders):.1f} each"
+
+
+def _ring_of_ipus(pairs: Array) -> str:
+    """The IPUs of a ring, in the order in which it goes round; empty if each does not send to the
+    next one alone, or to the next and the last."""
+    after: dict[int, set[int]] = {}
+    for here, there in pairs.T.tolist():
+        after.setdefault(here, set()).add(there)
+    both = all(len(to) == 2 and all(i in after.get(j, ()) for j in to) for i, to in after.items())
+    if len(after) < (4 if both else 3) or not (both or all(len(to) == 1 for to in after.values())):
+        return ""
+    ring = [min(after)]
+    while onward := after[ring[-1]] - set(ring):
+        ring.append(max(onward))  # of both ways the one that PopLibs calls clockwise
+        if ring[-1] not in after:
+            return ""
+    whole = len(ring) == len(after) and ring[0] in after[ring[-1]]
+    return ", ".join(map(str, ring)) + ", both ways" * both if whole else ""
 
 
 def _usual(away: Array) -> tuple[list[int], int]:
@@ -231,7 +252,7 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
         codes=(*_codes(bounds), LINKS),
         stills=tuple(stills),
         frames=np.arange(len(stills)),
-        table=_table(every),
+        table=_table(every, per_ipu),
         poster=poster,
         group="exchange",
     )
@@ -304,10 +325,12 @@ def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:
     )
 
 
-def _table(every: list[Exchange]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(
+    every: list[Exchange], per_ipu: int
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     rows = []
     for one in every:
-        name = pattern(one.source, one.to)[0]
+        name = pattern(one.source, one.to, per_ipu)[0]
         for source, size, to in zip(
             one.transfers.source, one.transfers.size, one.transfers.receivers, strict=True
         ):
