@@ -31,8 +31,10 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
+from ipu_teach.poplibs.popops.reduction_places import PlacedPlan, lying, placed_plan
 from ipu_teach.poplibs.popops.reduction_plan import (
     AccumTypes,
+    ReducePlan,
     accum_types,
     check_operation,
     planned,
@@ -40,6 +42,7 @@ from ipu_teach.poplibs.popops.reduction_plan import (
 from ipu_teach.poplibs.popops.reduction_vertices import (
     REDUCTIONS,
     ReduceRows,
+    ReduceRowsAlone,
     ReduceRowsUpdate,
     ScaledReduceRows,
     ScaledReduceRowsUpdate,
@@ -310,34 +313,78 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
     """The compute sets of all jobs: what takes one stage runs in the first, beside the first of
     what takes two."""
-    plans = [
-        planned(
-            *_size(j.matrix), j.matrix.dtype, graph.target, j.params.operation, j.types.inter_tile
-        )
-        for j in jobs
-    ]
-    two = any(plan.row_blocks > 1 for plan in plans)
-    stages = ["InToIntermediate", "IntermediateToOutput"] if two else ["InToOutput"]
+    plans = [_plan(graph, job) for job in jobs]
+    most = max(plan.steps for plan in plans)
+    last = "IntermediateToOutput" if most > 1 else "InToOutput"
+    stages = [*("InToIntermediate", "IntermediateToIntermediate")[: most - 1], last]
     into = prog if isinstance(prog, list) else []
     into += [graph.add_compute_set(f"{name}/Reduce/{stage}") for stage in stages[len(into) :]]
-    first, last = into[0], into[len(stages) - 1]
     for job, plan in zip(jobs, plans, strict=True):
-        operation, matrix, final = job.params.operation, job.matrix, first
-        if plan.row_blocks > 1:
-            matrix = _reduce_blocks(graph, first, job, plan.row_blocks, name)
-            operation, final = after(operation), last
-        _finish(
-            graph,
-            final,
-            matrix,
-            job,
-            operation,
-            name,
-            shares_of(operation, *_size(matrix)[::-1], matrix.dtype),
-        )
+        operation, parts = job.params.operation, [(0, job.matrix)]
+        if isinstance(plan, PlacedPlan):
+            parts = _reduce_where_it_lies(graph, into, job, plan, name)
+        elif plan.row_blocks > 1:
+            parts = [(0, _reduce_blocks(graph, into[0], job, plan.row_blocks, name))]
+        if plan.steps > 1:
+            operation = after(operation)
+        for begin, matrix in parts:
+            shares = shares_of(operation, *_size(matrix)[::-1], matrix.dtype)
+            _finish(graph, into[plan.steps - 1], matrix, job, operation, name, shares, begin)
     if not isinstance(prog, list):
         for compute_set in into:
             prog.add(Execute(compute_set))
+
+
+def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
+    """The cheaper of two: blocks of rows, wherever they lie; and what each tile has, then the
+    rest."""
+    operation, kind, types = job.params.operation, job.matrix.dtype, job.types
+    plan = planned(*_size(job.matrix), kind, graph.target, operation, types.inter_tile)
+    found = lying(graph, job.matrix)
+    if found is None:
+        return plan
+    placed = placed_plan(found, operation, kind, job.dtype, types.inter_tile, graph.target)
+    return placed if placed.cycles < plan.cycles else plan
+
+
+def _reduce_where_it_lies(
+    graph: Graph, into: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
+) -> list[tuple[int, Tensor]]:
+    """The rows of each column reduced on the tiles that have them, and the results in blocks if the
+    plan says so: (first column, [results, columns]) of the columns that have equally many."""
+    found, again, kind = plan.lying, after(job.params.operation), job.types.inter_tile
+    dtype, inside = job.matrix.dtype, job.types.in_vertex
+    partials = graph.add_variable(kind, (len(found.tiles),), f"{name}/partials")
+    graph.set_tile_mapping(partials, found.tiles)
+    for group, alone in zip(found.groups, plan.alone, strict=True):
+        operation, shape = job.params.operation, group.places.shape
+        shares = 1 if alone else shares_of(operation, *shape, dtype)
+        base = ReduceRowsAlone if alone else ReduceRows
+        codelet = reduction_codelet(base, operation, dtype, kind, inside, shares, group.across)
+        path = graph.target.get_vector_width(dtype)
+        for low, high in balanced_partition(-(-shape[0] // path), alone or 1):
+            places = group.places[low * path : high * path]
+            out = partials[group.result + low * path :][: len(places)]
+            x = graph.listed(dtype, places if group.across else places.T)
+            graph.set_tile_mapping(graph.add_vertex(into[0], codelet, x=x, out=out), group.tile)
+    parts = [
+        (begin, partials[found.of_columns(begin, end)]) for begin, end in found.even(plan.width)
+    ]
+    if plan.blocks == 1:
+        return parts
+    between = graph.add_variable(kind, (plan.blocks, job.matrix.shape[1]), f"{name}/between")
+    pieces = [
+        (x[low:high], between[i, begin : begin + x.shape[1]])
+        for begin, x in parts
+        for i, (low, high) in enumerate(balanced_partition(x.shape[0], plan.blocks))
+    ]
+    for number, (x, out) in enumerate(pieces):
+        shares = shares_of(again, x.shape[1], x.shape[0], kind)
+        codelet = reduction_codelet(ReduceRows, again, kind, kind, inside, shares)
+        vertex = graph.add_vertex(into[1], codelet, x=x, out=out)
+        for part in (vertex, out):
+            graph.set_tile_mapping(part, number * graph.target.num_tiles // len(pieces))
+    return [(0, between)]
 
 
 def _size(matrix: Tensor) -> tuple[int, int]:
@@ -377,9 +424,10 @@ def _finish(
     operation: str,
     name: str,
     shares: int = 1,
+    first: int = 0,
 ) -> None:
-    """The vertices that reduce `matrix` into the job's output, each column where its result
-    lies."""
+    """The vertices that reduce `matrix` into the job's output from column `first` on, each column
+    where its result lies."""
     params, out = job.params, job.result()
     bases = {
         (False, False): ReduceRows,
@@ -402,8 +450,8 @@ def _finish(
             scale = graph.add_constant(FLOAT, (), scale, f"{name}/scale")
             graph.set_tile_mapping(scale, 0)
         extra["scale"] = scale.reshape(())
-    flat = out.flatten()
-    for tile, pieces in tile_pieces(graph, out):
+    flat = out.flatten()[first : first + matrix.shape[1]]
+    for tile, pieces in tile_pieces(graph, flat):
         columns = concat([matrix[:, begin:end] for begin, end in pieces], 1)
         vertex = graph.add_vertex(into, codelet, x=columns, out=take(flat, pieces), **extra)
         graph.set_tile_mapping(vertex, tile)
