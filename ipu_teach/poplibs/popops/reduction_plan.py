@@ -1,5 +1,5 @@
-"""How a reduction is cut: in one stage or in two, and into how many blocks of rows. `plan_reduce`
-asks the cost model."""
+"""How a reduction is cut, wherever its elements lie: in one stage or in two, and into how many
+blocks of rows. `plan_reduce` asks the cost model."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ReducePlan:
     @property
     def steps(self) -> int:
         """How many compute sets it takes."""
-        return len(self.stages)
+        return 1 + (self.row_blocks > 1)
 
     def __repr__(self) -> str:
         steps = ", then ".join(
@@ -131,7 +131,7 @@ def plan_reduce(
     options: Options | None = None,
 ) -> ReducePlan:
     """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of
-    `dtype` to one row.
+    `dtype` to one row, wherever they lie. (Knowing that, `reduce` may find something cheaper.)
 
     `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
     """

@@ -3,7 +3,9 @@
 What is reduced is seen as rows, and what remains as columns. In one stage, every tile that holds a
 part of the result reads all rows of its columns. In two, blocks of rows are reduced side by side on
 tiles of their own first, each if possible on the tile that holds its first element. `plan_reduce`
-asks the cost model for every number of blocks and takes the cheapest.
+asks the cost model for every number of blocks and takes the cheapest. Where it is cheaper still,
+each tile first reduces what it has of each column, and moves nothing for it; what remains goes on
+in one stage or two.
 """
 
 from __future__ import annotations
@@ -115,13 +117,17 @@ def reduce(
     sum of squares), LOG_ADD (of FLOAT and HALF: the logarithm of the sum of exponents). `out_type`:
     FLOAT or HALF for the other one; by default x's.
 
-    One compute set, or two, by `plan_reduce`: rows are reduced in blocks, first to last within a
-    block, then the blocks' results first to last. Of at most 8 columns that are at least 32 times
-    as long as many, each of a tile's six workers takes a share of a block's rows, cut as
-    `poputil.balanced_partition` does, and their results are reduced first to last. Sums of HALF are
-    carried in FLOAT and rounded once, unless `options` say "accumType.inVertex" (within a vertex)
-    or "accumType.interTile" (between the stages) otherwise. The result is mapped linearly. Without
-    rows it is the neutral element; MIN and MAX have none.
+    One compute set to three, whichever the cost model likes best, in an order that x's mapping and
+    the machine fix. Either by `plan_reduce`: rows are reduced in blocks, first to last within a
+    block, then the blocks' results first to last. Or each tile reduces the rows that it has of a
+    column, first to last, then tiles' results in the order of their first rows: first to last, or
+    in blocks of them and then the blocks' results. Of at most 8 columns that are at least 32 times
+    as long as many (SQUARE_ADD: of 32 rows), each of a tile's six workers takes a share of the
+    rows, cut as `poputil.balanced_partition` does, and their results are reduced first to last,
+    unless a worker has columns of its own. Sums of HALF are carried in FLOAT and rounded once,
+    unless `options` say "accumType.inVertex" (within a vertex) or "accumType.interTile" (between
+    the stages) otherwise. The result is mapped linearly. Without rows it is the neutral element;
+    MIN and MAX have none.
 
     `prog`: a Sequence; or a list of compute sets, which the vertices are added to: the first stage
     to the first of the list. What is missing is appended, and nothing is executed: add an Execute
@@ -165,8 +171,8 @@ def reduce_many(
     outputs: Sequence[Tensor] | None = None,
     options: Options | None = None,
 ) -> list[Tensor]:
-    """Several reductions side by side, in the compute sets of one: at most two, however many there
-    are.
+    """Several reductions side by side, in the compute sets of one: at most three, however many
+    there are.
 
     `operations`: a list of `SingleReduceOp`, or of tuples of what makes one. `outputs`: a tensor
     for each, as `out` of `reduce_with_output`; by default they are made. Returns them. `prog` and
@@ -312,7 +318,7 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
     """The compute sets of all jobs: what takes one stage runs in the first, beside the first of
-    what takes two."""
+    what takes several."""
     plans = [_plan(graph, job) for job in jobs]
     most = max(plan.steps for plan in plans)
     last = "IntermediateToOutput" if most > 1 else "InToOutput"
