@@ -46,8 +46,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Lying:
-    """Where the elements of a matrix lie. `tiles`: of each partial result, one for each column of
-    which a tile has rows.
+    """Where the elements of a matrix lie. `tiles`, `columns`, `lengths`: of each partial result,
+    one for each column of which a tile has rows, and how many.
 
     `by_column`: partial results in the order of columns, and in each of their first rows; `counts`:
     how many each column has.
@@ -55,8 +55,16 @@ class Lying:
 
     groups: list[Group]
     tiles: Array
+    columns: Array
+    lengths: Array
     by_column: Array
     counts: Array
+
+    def elsewhere(self, owners: Array) -> int:
+        """The most elements that a tile has to fetch to reduce the columns that it owns."""
+        owner = owners[self.columns]
+        away = np.where(owner == self.tiles, 0, self.lengths)
+        return int(np.bincount(owner + 1, away).max())  # one that lies nowhere is told of later
 
     def of_columns(self, begin: int, end: int) -> Array:
         """[partial results, columns]: those of columns that have equally many."""
@@ -115,7 +123,7 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
         )
     ]
     by_column = np.lexsort((rows[starts], column))
-    return Lying(groups, tile, by_column, np.bincount(column, minlength=width))
+    return Lying(groups, tile, column, lengths, by_column, np.bincount(column, minlength=width))
 
 
 @dataclass(frozen=True)

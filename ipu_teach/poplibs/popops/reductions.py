@@ -16,6 +16,9 @@ from math import prod
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
 from ipu_teach.flags import flagged
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
@@ -350,7 +353,13 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     if found is None:
         return plan
     placed = placed_plan(found, operation, kind, job.dtype, types.inter_tile, graph.target)
-    return placed if placed.cycles < plan.cycles else plan
+    cycles = plan.cycles
+    if plan.steps == 1 and plan.stages:  # it may lie where the result does
+        owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
+        moved = np.array([plan.stages[0].exchange_bytes, found.elsewhere(owners) * kind.size])
+        before, after_all = exchange_cycles(moved, graph.target).tolist()
+        cycles += after_all - before
+    return placed if placed.cycles < cycles else plan
 
 
 def _reduce_where_it_lies(
