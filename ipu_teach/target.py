@@ -249,6 +249,12 @@ class Target(WithoutSome):
         "PopLibs tests, poplin/codelets/ConvPartial1x1Out.cpp; 250 TFLOP/s are 64 multiply-adds",
         1,
     )
+    conv_units_fp16_sums_fp32: int = _constant(
+        8,
+        "AMP units a tile, of halves added up in single precision",
+        "PopLibs, poplin/codelets/ConvPartial1x1Out.cpp: 8 for (half, float), 16 for (half, half)",
+        1,
+    )
     conv_unit_pipeline_depth: int = _constant(
         4, "stages", "PopLibs tools, single_conv_layer.cpp (2018)", 1
     )
@@ -417,6 +423,10 @@ _C600: dict[str, tuple[Any, str]] = {
     "host_bytes_per_second": (8e9, "assumed equal to ipu2; no C600 figure is published"),
     "link_bytes_per_cycle": (54.3, "assumed: the links of ipu2 seen from a clock of 1.5 GHz"),
     "rail_bytes_per_cycle": (27.1, "assumed: the links of ipu2 seen from a clock of 1.5 GHz"),
+    "conv_units_fp16_sums_fp32": (
+        16,
+        "PopLibs, poplin/codelets/ConvPartial1x1Out.cpp: 16 for (half, float) on IPU21, as here",
+    ),
 }
 PRESETS: dict[str, dict[str, tuple[Any, str]]] = {
     "ipu1": _IPU1,

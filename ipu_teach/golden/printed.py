@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ipu_teach.golden import (
+    benchmarks,
     chips,
     kernels,
     many,
@@ -47,6 +48,7 @@ FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
     ("A blur", PROGRAMS, stencils.blurs),
     ("A chain of products", PROGRAMS, profiles.products),
     ("The products of a transformer", PROGRAMS, transformer.products),
+    ("PopLibs' own benchmarks", PROGRAMS, benchmarks.benchmarks),
     ("Two operations, measured on a chip", PROGRAMS, profiles.two_operations),
     ("An operation that takes longer each time", PROGRAMS, profiles.growing_operations),
     ("The buffer of a chip's profiler", PROGRAMS, profiles.buffers),
