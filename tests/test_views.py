@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from ipu_teach.show.tiles import bytes_by_tile
 from ipu_teach.show.view import View, compressed, own_script, player
 from ipu_teach.types import Array
 from tests.browser import programs
+from tests.four_programs import product
 
 ROOT = Path(__file__).resolve().parents[1]
 NODE = shutil.which("node")
@@ -297,6 +299,17 @@ def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> N
     exchange = max((p.cycles, -k) for k, p in phases if p.kind == "exchange")
     assert rest(show.bsp(report, at="exchange"))[0] == -exchange[1]
     assert rest(show.balance(report, at=5))[0] == 5
+    assert rest(show.timeline(report, at=2)) == (2, f"Execute {steps[2].name}")
+    assert rest(show.timeline(report, at="everywhere"))[0] == place
+    # frames of these are exchanges and steps of programs: each is there once, however often it runs
+    assert "everywhere" in rest(show.exchange(report, at=4))[1]
+    for at in (place, place + 2, "everywhere"):
+        assert rest(show.liveness(report, at=at))[1] == "Execute everywhere"
+    ran = product()  # from the host, dots, to the host
+    assert rest(show.run(ran.recording, at="dots")) == (1, "compute: Execute dots")
+    assert rest(show.run(ran.recording, at=2))[0] == 2
+    with pytest.raises(InvalidOptionError, match="from 0 on, or the name of a step[.]"):
+        show.liveness(report, at="compute")
     wrong = [lambda: show.bsp(report, at=7), lambda: show.bsp(report, at=-1)]
     wrong.append(lambda: show.bsp(report, at=[1]))  # type: ignore[arg-type]
     for call, text in zip(wrong, ("7", "-1", "[1]"), strict=True):
@@ -305,10 +318,11 @@ def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> N
             'number of a superstep, from 0 on, the name of a step, or a kind of phase, say "exchange".'
         )
     assert "did you mean 'everywhere'? " in told(lambda: show.balance(report, at="evrywhere"))
-    assert told(lambda: show.bsp(report, report, at=1)) == (
-        "show.bsp() was given a step to rest at, and two runs, which are seen whole.\n  next:  leave "
-        "out at=."
-    )
+    for name in ("bsp", "timeline", "liveness"):
+        assert told(partial(getattr(show, name), report, report, at=1)) == (
+            f"show.{name}() was given a step to rest at, and two runs, which are seen whole.\n  next:  "
+            "leave out at=."
+        )
 
 
 def test_one_message_to_many_says_to_how_many() -> None:

@@ -37,6 +37,7 @@ from ipu_teach.show.report_facts import (
     no_time,
     phase_cycles,
     run_of,
+    seen_whole,
     slowest,
     state_of,
     titled,
@@ -112,10 +113,7 @@ def bsp(
         raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on
             as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
-    if other is not None and at is not None:
-        raise InvalidOptionError("""show.bsp() was given a step to rest at, and two runs, which are
-            seen whole.
-            next:  leave out at=.""")
+    seen_whole("bsp", other, at)
     if other is not None:
         scene = _two([_made(report, 1), _made(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)

@@ -20,7 +20,7 @@ from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.report_facts import checked, linked
+from ipu_teach.show.report_facts import At, checked, linked, rests, seen_whole
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -45,14 +45,17 @@ HIGH = 104.0  # of a curve
 PITCH = 15.0  # of a lane
 
 
-def liveness(report: Report, other: Report | None = None) -> View:
+def liveness(report: Report, other: Report | None = None, *, at: At = None) -> View:
     """Live bytes at every step of the programs in `report`, or those of two reports over each
     other. Nothing need have run.
 
     Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are
-    shown several to a place, of which the fullest counts; the view says so. Raises
-    `InvalidOptionError` for something that is no report, and for programs without a step.
+    shown several to a place, of which the fullest counts; the view says so. `at`: where the picture
+    of one report rests, the number of a superstep of the run or the name of its step; left out,
+    where most is live. Raises `InvalidOptionError` for something that is no report, for programs
+    without a step, and for a step that did not run.
     """
+    seen_whole("liveness", other, at)
     runs = [
         _Run(checked(r, "liveness", ran=False))
         for r in (report, *([] if other is None else [other]))
@@ -60,7 +63,7 @@ def liveness(report: Report, other: Report | None = None) -> View:
     if not all(run.places for run in runs):
         raise InvalidOptionError("""show.liveness() was given a report whose programs have no step.
             next:  compile a program that copies or executes something.""")
-    return fitting(partial(_scene, runs), MOST_STEPS)
+    return fitting(partial(_scene, runs, at), MOST_STEPS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +185,7 @@ def runs_of(flags: Array) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
-def _scene(runs: list[_Run], most: int) -> Scene:
+def _scene(runs: list[_Run], at: At, most: int) -> Scene:
     steps = max(run.places for run in runs)
     each = -(-steps // most)
     count = -(-steps // each)
@@ -241,12 +244,11 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             ]
         },
     )
-    places = enumerate(runs[0].report.memory.liveness.places)
-    return (
-        scene
-        if len(runs) > 1
-        else linked(scene, runs[0].report, parts={node.step: i // each for i, node in places})
-    )
+    if len(runs) > 1:
+        return scene
+    report = runs[0].report
+    parts = {node.step: i // each for i, node in enumerate(report.memory.liveness.places)}
+    return rests(linked(scene, report, parts=parts), report, at, parts)
 
 
 def _together(values: Array, each: int, count: int) -> Array:

@@ -28,8 +28,10 @@ from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
 from ipu_teach.show.panels import LEFT, Panels
 from ipu_teach.show.report_facts import (
+    At,
     model_of,
     numbered,
+    rests,
     sources,
     step_name,
     tiles_of,
@@ -69,13 +71,14 @@ SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2,
 MOST_BYTES = 70_000
 
 
-def run(recording: Recording, *tensors: Tensor) -> View:
+def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     """The recorded run with its numbers: what every tile holds, what travels, what each superstep
     changes.
 
     `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
     drawn, and as many supersteps as a scene of 70 kB holds; the view says what it leaves out.
-    Cycles are modelled, values are those of the run. Raises `InvalidOptionError` for something that
+    Cycles are modelled, values are those of the run. `at`: where it rests, as for `show.bsp`; left
+    out, where most is under way between tiles. Raises `InvalidOptionError` for something that
     is no recording, or in which nothing has run, or a tensor that is not in it.
     """
     if not isinstance(recording, Recording):
@@ -93,7 +96,8 @@ def run(recording: Recording, *tensors: Tensor) -> View:
         scene = _Maker(recording, tracks, per).scene(changes)
         if len(scene.json()) <= MOST_BYTES:
             break
-    return View(scene)
+    order = recording.report.step_numbers
+    return View(rests(scene, recording.report, at, begins=np.arange(recording.first, len(order))))
 
 
 class _Maker:
