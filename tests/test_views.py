@@ -54,6 +54,7 @@ INTEGERS = st.integers(-(2**40), 2**40)
     st.one_of(
         st.lists(INTEGERS),
         st.lists(st.integers(0, 3)),
+        st.builds(lambda some, n: some * n, st.lists(INTEGERS), st.integers(1, 30)),
         st.builds(range, st.integers(-9, 9), st.integers(0, 99)),
     )
 )
@@ -65,6 +66,7 @@ def test_pack_takes_the_shortest_form() -> None:
     assert pack(np.full(1000, 7)) == 7
     assert pack(np.repeat([3, 4], 500)) == "3*500,4*500"
     assert pack(np.arange(0, 4000, 4)) == "d0,4*999"
+    assert pack(np.tile(np.arange(16), 13)) == "d0,12(1*15,-15,)1*15"
     rng = np.random.default_rng(0)
     noise = rng.integers(1000, 2024, 1472)
     packed = pack(noise)
@@ -80,6 +82,8 @@ def test_the_player_unpacks_what_python_packed() -> None:
         np.array([5, 5, 5, 2]),
         rng.integers(0, 2, 99),
         np.full(3, 8),
+        np.tile([9, 5, 5, 7], 8),
+        np.tile(np.arange(16), 13),
     ]
     source = player().split("function inkOn")[0]
     script = f"{source};console.log(JSON.stringify({json.dumps([[pack(c), len(c)] for c in cases])}.map(([t,n])=>[...unpack(t,n)])))"
@@ -638,6 +642,7 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     for also, views in {
         **shared_by,
         "tape": ("bsp", "balance"),
+        "flows": ("bsp", "run"),
         "painted": ("memory", "balance"),
     }.items():
         part = code[also] if also == "painted" else code.pop(also)

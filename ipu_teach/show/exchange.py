@@ -237,8 +237,8 @@ def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: i
         group="exchange",
     )
     first = dict[tuple[int, int], tuple[int, int]]()
-    for n, at in told:
-        first.setdefault((int(report.step_numbers[n]), at), (n, at))
+    for n, which in told:
+        first.setdefault((int(report.step_numbers[n]), which), (n, which))
     keys = ((which, (one.step, one.number)) for which, one in enumerate(shown))
     scene = with_content(scene, told, {which: first[key] for which, key in keys if key in first})
     parts = {one.step: which for which, one in reversed(list(enumerate(shown)))}
