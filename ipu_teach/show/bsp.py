@@ -341,7 +341,8 @@ class _Maker:
     ) -> Still:
         """What some tiles do from cycle `begin` to `end` of a stretch; the others wait."""
         main = next(span for span in here if stretch.lasts(span.part))
-        phase, cycles, apart = main.phase, end - begin, main.part.ipu is not None
+        phase, cycles, own = main.phase, end - begin, main.part.ipu is not None
+        apart = own or not main.own.all()
         done: Array = np.zeros(self.report.target.num_tiles, np.int64)
         codes = np.full(len(done), WAIT)
         for span in here:
@@ -366,7 +367,7 @@ class _Maker:
                 lane = f"lane {{i}} of the sorted tiles: {kind}{told}"
                 about["lanes"] = (lane, {"busy": self.by_tile.of(done)})
         if phase.busy is not None:
-            note = f"in IPU {stretch.last} " * apart + waited_for(phase, main.own)
+            note = f"in IPU {stretch.last} " * own + waited_for(phase, main.own)
         for span in (one for one in here if one.phase.exchange >= 0):
             step, number = span.part.step, span.phase.exchange
             traffic = self.report.step_cost(step).exchange[number]
@@ -403,7 +404,11 @@ class _Maker:
 
     def _meanwhile(self, here: list[Span]) -> str:
         """What each IPU does at some time."""
-        does = {s.part.ipu: f"{s.phase.kind} of {self._name(s.part)}" for s in here}
+        does = {
+            ipu: f"{span.phase.kind} of {self._name(span.part)}"
+            for span in here
+            for ipu in np.unique(self.ipu[span.own]).tolist()
+        }
         ipus = range(self.report.target.num_ipus)
         said = [f"IPU {ipu}: {does.get(ipu, 'waits')}" for ipu in ipus[:MOST_TOLD]]
         more = [f"and {len(ipus) - MOST_TOLD} more IPUs"] * (len(ipus) > MOST_TOLD)

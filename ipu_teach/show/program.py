@@ -20,6 +20,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import checked, linked, run_names, titled
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
+from ipu_teach.show.segments import at_work
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -145,13 +146,12 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
     ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_ipus
     steps: dict[int, list[Counter[str]]] = {}
     whole = Counter[int]()
-    idle = report.overlap.idle
     for step, times in ((n, many) for n, many in enumerate(ran) if many):
         leaf = report.profile.leaf(step).step
         whole[leaf] += times * report.step_cost(step).cycles
         for ipu, clock in enumerate(steps.setdefault(leaf, [Counter() for _ in range(ipus)])):
             # of a step of all it has its cycles only if it has a part in it
-            for phase in report.phases(step, ipu) if not idle[step, ipu] else ():
+            for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     found: dict[int, list[Counter[str]]] = {}
     # those within come first

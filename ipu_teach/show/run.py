@@ -52,7 +52,7 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.segments import parts
+from ipu_teach.show.segments import at_work, parts
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -313,8 +313,7 @@ class _Maker:
         name, source = step_name(self.report, step), self._source(step)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
-        takes = self.report.overlap.lasts[step] > 0
-        own = np.repeat(takes | ~takes.any(), self.per_ipu)  # the tiles whose IPU takes part
+        own = np.repeat(at_work(self.report, step), self.per_ipu)  # the tiles whose IPU takes part
         for phase in self.report.phases(step):
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:

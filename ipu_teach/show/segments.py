@@ -90,15 +90,23 @@ def spans(report: Report, stretch: Segment) -> list[Span]:
     target, found = report.target, list[Span]()
     ipu = np.arange(target.num_tiles) // target.tiles_per_ipu
     for part in stretch.parts:
-        own, start = (ipu == part.ipu) | (part.ipu is None), part.start
+        own, start = ipu == part.ipu, part.start
+        own = at_work(report, part.step)[ipu] if part.ipu is None else own
         for phase in report.phases(part.step, part.ipu):
             found.append(Span(part, phase, start, own))
             start += phase.cycles
     return found
 
 
+def at_work(report: Report, step: int) -> Array:
+    """bool[ipus]: which have a part in compiled step `step`, all in one in which none has."""
+    found: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
+    return found | ~found.any()
+
+
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
-    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile."""
+    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile; that
+    of one without a part in a step of all does not."""
     ipus, lasts = report.target.num_ipus, report.overlap.lasts[step].tolist()
     now = [0] * ipus if clocks is None else clocks
     together = ipus == 1 or bool(report.profile.external[step])
@@ -107,7 +115,8 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
         if together
         else [IPUStep(step, ipu, now[ipu], lasts[ipu]) for ipu in range(ipus) if lasts[ipu]]
     )
-    now[:] = [begin + more for begin, more in zip(now, lasts, strict=True)]
+    works = at_work(report, step).tolist()
+    now[:] = [begin + more * own for begin, more, own in zip(now, lasts, works, strict=True)]
     return found
 
 
@@ -195,14 +204,14 @@ class LanesOf:
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, whole: bool) -> list[Bar]:
-        phase, start, ipu = span.phase, span.start, span.part.ipu
+        phase, start = span.phase, span.start
         code, end = STATE[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
-        if ipu is None:
+        own = span.own.reshape(self.ipus, -1)[self._ipu, 0]
+        if own.all():
             return [
                 Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else WAIT)
             ]
-        own = self._ipu == ipu
         idle = np.where(own, phase.cycles - busy, 0)
         found = [Bar(code, start, np.where(own, busy, 0), end)]
         return found + [

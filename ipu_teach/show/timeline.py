@@ -46,7 +46,7 @@ from ipu_teach.show.report_facts import (
     titled,
 )
 from ipu_teach.show.scene import Flame, Mark, Scene, Still, Tape, Track, label, number
-from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, segments
+from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, at_work, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -278,7 +278,8 @@ class _Maker:
                 cost = self.report.step_cost(part.step)
                 code = self._code(part.step, part.ipu)
                 at = begin + part.start
-                for ipu in range(ipus) if part.ipu is None else (part.ipu,):
+                own = np.flatnonzero(at_work(self.report, part.step)).tolist()
+                for ipu in own if part.ipu is None else (part.ipu,):
                     boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
                         part.cycles
                     )
