@@ -64,7 +64,8 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         cells += [f"{place.runs:,}", number(own[place]), f"{100 * own[place] / (total or 1):.1f} %"]
         cells[-2:-2] = [_whose(spent[place])] * several
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
-    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else p.title for p in places]
+    told = _numbered(all_places)
+    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else told[id(p)] for p in places]
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
@@ -121,6 +122,22 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         stills=(Still(programs, note, 0, 0, True),),
         table=(("part", "depth", *columns, *named, *ipus), rows),
     )
+
+
+def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
+    """By the id of a place its title. Steps beside each other that are called the same are counted:
+    Copy 2 of 3."""
+    found = {id(place): place.title for place in places}
+    for place in places:
+        steps = [child for child in place.children if child.node.step >= 0]
+        often, seen = Counter(child.title for child in steps), Counter[str]()
+        for child in steps:
+            seen[child.title] += 1
+            if often[child.title] > 1:
+                kind, *name = child.title.split(" ", 1)
+                which = f"{kind} {seen[child.title]} of {often[child.title]}"
+                found[id(child)] = ": ".join([which, *name])
+    return found
 
 
 def _whose(cycles: Sequence[float]) -> str:

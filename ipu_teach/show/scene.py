@@ -559,16 +559,19 @@ class Scene:
     def legend(self) -> list[int]:
         """Of the codes that some part of the scene shows those with a letter, and those listed
         without one."""
-        found = {s.code for s in self.stills}
+        strip = any(isinstance(mark, Track) for mark in self.marks)
+        found = {s.code for s in self.stills if strip}
         for still in self.stills:
             for code, _, then in still.cells.values():
                 found |= {then, *np.unique(code).tolist()}
         for bar in (bar for drawing in self.drawings for bar in drawing.bars):
-            found |= {bar.rest, *np.unique(bar.code).tolist()}
+            code, length = np.broadcast_arrays(bar.code, bar.length)
+            found |= {bar.rest, *np.unique(code[length > 0]).tolist()}
         for mark in self.marks:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
             found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
-            found |= {int(code) for code in mark.parts} if isinstance(mark, Tree) else set()
+            tree = mark.parts if isinstance(mark, Tree) else {}
+            found |= {int(code) for code, part in tree.items() if part.any()}
             for picture in mark.pictures if isinstance(mark, Painted) else ():
                 found |= colours_of(picture)[0]
             found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()

@@ -151,6 +151,12 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     return made, np.array(which, np.int64)
 
 
+def ipu_names(ipus: int) -> tuple[str, ...]:
+    """The words beside the lanes of several IPUs: each, or of many the first and the last."""
+    numbers = range(ipus) if ipus <= MOST_ENDS else (0, ipus - 1)
+    return tuple(f"IPU {ipu}" for ipu in numbers)
+
+
 class LanesOf:
     """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
     which share its tiles; with `count` so many, a multiple of the IPUs, sorted all the same.
@@ -162,8 +168,7 @@ class LanesOf:
         self.per_ipu = count // self.ipus if count else self.per_ipu
         self.count = self.per_ipu * self.ipus
         self.is_sorted = self.count < self.tiles or count > 0
-        numbers = range(self.ipus) if self.ipus <= MOST_ENDS else (0, self.ipus - 1)
-        self.ends = tuple(f"IPU {ipu}" for ipu in numbers) if self.ipus > 1 else ENDS
+        self.ends = ipu_names(self.ipus) if self.ipus > 1 else ENDS
         self._ipu = np.repeat(np.arange(self.ipus), self.per_ipu)
 
     @property
