@@ -214,6 +214,13 @@ def test_parts_of_a_line_add_up_to_it() -> None:
             checked += 1
             assert sum(parts) == cycles(row["compiled"])
     assert checked == 2
+    tree = show.code(ran(), Mixed).scene.mark("tree")
+    assert isinstance(tree, Tree) and tree.labels[2].startswith("1: def compute")
+    source = inspect.getsource(Mixed.compute).splitlines()
+    for text in tree.labels:
+        if found := re.match(r"(\d+): (\u00a0*)", text):
+            line = source[int(found[1]) - 1]
+            assert len(found[2]) == len(line) - len(line.lstrip()) - 4, line
     vectors = {row["line"].strip(): cycles(row["compiled"]) for row in data}
     # 25 vertices ran twice: 13 of 9 numbers, five data paths each, 12 of 8, four each. A product
     # and a sum of all.

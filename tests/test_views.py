@@ -3,6 +3,7 @@ same every time."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import importlib.util
@@ -34,12 +35,12 @@ from ipu_teach.show.paint import cell_codes, paint
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import Cells, Flame, Lanes, Scene, Still, Tape, Track, quantiles
 from ipu_teach.show.shapes import Boxes, Raster, Stroke, Words
-from ipu_teach.show.svg import raster_png, svg
+from ipu_teach.show.svg import dashed, raster_png, svg
 from ipu_teach.show.tiles import bytes_by_tile
 from ipu_teach.show.view import View, compressed, own_script, player
 from ipu_teach.types import Array
 from tests.browser import programs
-from tests.four_programs import product
+from tests.four_programs import pipeline, product
 
 ROOT = Path(__file__).resolve().parents[1]
 NODE = shutil.which("node")
@@ -598,6 +599,40 @@ def test_sizes() -> None:
     assert browser.kilobytes(show.bsp(programs.uneven())) <= 30
     # 200 supersteps, 8 of them distinct, on the whole chip
     assert browser.kilobytes(browser.whole_chip()) <= 150
+    # without the script, which is the same for every run: data, poster and table
+    view = show.run(product().recording)
+    script = base64.b64encode(compressed("run"))
+    assert len(view.html()) - len(script) <= 15_000
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 7), st.integers(1, 12)), min_size=1),
+    st.booleans(),
+)
+def test_boxes_in_a_row_are_dashes(rows: list[tuple[int, int, int]], upright: bool) -> None:
+    """What the dashes of each line cover, against the boxes."""
+    boxes = np.array(
+        [
+            [x + 1.37 * n * k, 3 * row, 0.9 * n, 2]
+            for row, (x, n, many) in enumerate(rows)
+            for k in range(many)
+        ]
+    )
+    boxes = boxes[:, [1, 0, 3, 2]] if upright else boxes
+    found = []
+    for dash, lines in dashed(Boxes(0, boxes, upright=upright)).items():
+        on, off = map(float, re.findall(r"[\d.]+", dash)) if dash else (np.inf, 0.0)
+        for line in lines:
+            at, long, along = 0.0, line[2 + upright], int(upright)
+            while at < long - 0.3:
+                one = line.copy()
+                one[along], one[2 + along] = line[along] + at, min(on, long - at)
+                found.append(one)
+                at += on + off
+    assert len(found) == len(boxes)
+    key = [1 - int(upright), int(upright)]
+    found.sort(key=lambda box: [box[k] for k in key])
+    np.testing.assert_allclose(found, boxes, atol=0.3)
 
 
 SVG = "http://www.w3.org/2000/svg"  # the name of a language, from which nothing is fetched
@@ -821,6 +856,17 @@ def test_the_legend_has_what_is_used_and_no_more() -> None:
         "tiles 0 to 7",
         "tiles 8 to 15",
     ]
+    # one line, which takes most, and two of six workers
+    scene = show.tile(product().report, 0).scene
+    named = {scene.codes[c].name for c in scene.legend}
+    assert "line" not in named and named >= {"line that takes most", "Dot"}
+    # and several IPUs have each its name, and each copy round the ring
+    ran = pipeline()
+    graph = Graph(IPUModel("ipu2", num_ipus=4, tiles_per_ipu=16).create_device().target)
+    tensor = graph.add_variable(FLOAT, (4,), "tensor")
+    assert show.tiles(tensor).scene.mark("bytes").ends == tuple(f"IPU {i}" for i in range(4))
+    tree = show.program(ran.report).scene.mark("tree")
+    assert {f"Copy {k} of 3" for k in (1, 2, 3)} <= {text.split(":")[0] for text in tree.labels}
 
 
 # --- the contract ---------------------------------------------------------------------------------

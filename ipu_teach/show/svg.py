@@ -138,7 +138,7 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
             f'<path class="b{b.code}"{dash} d="{_middles(boxes, b.upright)}"/>'
             for b in shapes
             if isinstance(b, Boxes)
-            for dash, boxes in _rows(b).items()
+            for dash, boxes in dashed(b).items()
         ]
         return (
             f"<g {width}>{''.join(paths)}</g>"
@@ -172,7 +172,7 @@ def _line(words: list[Words]) -> str:
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
 
 
-def _rows(shape: Boxes) -> dict[str, list[list[float]]]:
+def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
     """The boxes by the dashes with which they are drawn: four or more of a length, equally far
     apart in a row, are one."""
     along, found = int(shape.upright), dict[str, list[list[float]]]()
