@@ -242,7 +242,7 @@ def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: i
     keys = ((which, (one.step, one.number)) for which, one in enumerate(shown))
     scene = with_content(scene, told, {which: first[key] for which, key in keys if key in first})
     parts = {one.step: which for which, one in reversed(list(enumerate(shown)))}
-    return rests(linked(scene, report, parts=parts), report, at, parts)
+    return rests(linked(scene, report, parts=parts), report, at, parts=parts)
 
 
 def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:

@@ -248,7 +248,7 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
         return scene
     report = runs[0].report
     parts = {node.step: i // each for i, node in enumerate(report.memory.liveness.places)}
-    return rests(linked(scene, report, parts=parts), report, at, parts)
+    return rests(linked(scene, report, parts=parts), report, at, parts=parts)
 
 
 def _together(values: Array, each: int, count: int) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -122,39 +123,26 @@ def frames_at(
     return np.isin(group, np.searchsorted(edges, ran[ran >= edges[0]], "right") - 1)
 
 
-def resting(
-    view: str,
-    stills: Sequence[Still],
-    report: Report,
-    at: At,
-    parts: Mapping[int, int] | None = None,
-    begins: Array | None = None,
-) -> int:
-    """The longest frame that shows `at`, found as `frames_at` does. Raises `InvalidOptionError` if
-    none does."""
-    chosen = frames_at(stills, report, at, parts, begins)
+def resting(view: str, stills: Sequence[Still], report: Report, at: At, **how: Any) -> int:
+    """The longest frame that shows `at`; `how` to find it is said to `frames_at`. Raises
+    `InvalidOptionError` if none does."""
+    chosen = frames_at(stills, report, at, **how)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
         raise InvalidOptionError(f"""show.{view}() was given at={shown(at)}, which the picture
             does not show.
             next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on,
-            {"or " * (parts is not None)}the name of a
-            step{', or a kind of phase, say "exchange"' * (parts is None)}.""")
+            {"or " * ("parts" in how)}the name of a
+            step{', or a kind of phase, say "exchange"' * ("parts" not in how)}.""")
     return int(np.argmax(np.where(chosen, [still.cycles for still in stills], -1)))
 
 
-def rests(
-    scene: Scene,
-    report: Report,
-    at: At,
-    parts: Mapping[int, int] | None = None,
-    begins: Array | None = None,
-) -> Scene:
+def rests(scene: Scene, report: Report, at: At, **how: Any) -> Scene:
     """The scene at rest there; as it is, if `at` is None."""
     if at is None:
         return scene
     stills = [scene.stills[i] for i in scene.frames.tolist()]
-    return replace(scene, poster=resting(scene.view, stills, report, at, parts, begins))
+    return replace(scene, poster=resting(scene.view, stills, report, at, **how))
 
 
 def seen_whole(call: str, other: object, at: At) -> None:

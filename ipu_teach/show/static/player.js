@@ -27,7 +27,7 @@ const STYLE = `
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
   padding:0}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
-div.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;
+.ipu-live.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;
   white-space:pre-wrap;overflow-wrap:anywhere;color:var(--ink);border-left:3px solid var(--line)}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
