@@ -164,6 +164,13 @@ def test_a_copy_across_is_work_of_two_and_waiting_of_the_others() -> None:
     # For IPU 0 wait the three others while it is in a, and two of them in the copy.
     assert report.ipus[0].held_cycles == 3 * 160 + 2 * across
     assert report.ipus[0].held_by == report.step_cost(1).name
+    the_time_is_the_runs(report)
+    rows = show.timeline(report).scene.mark("programs")
+    assert isinstance(rows, Flame)
+    idle = {rows.names[k] for k in rows.title[rows.depth > 1].tolist()}
+    assert idle == {"waits for IPU 0", "waits for IPU 1"}
+    said = [still.note for still in show.bsp(report).scene.stills]
+    assert all("IPU 2: waits, IPU 3: waits" in note for note in said)
     assert report.ipus[2].waits_for == 0 and sum(r.held_cycles for r in report.ipus) == sum(
         r.waiting_cycles for r in report.ipus
     )
@@ -704,10 +711,12 @@ def the_time_is_the_runs(report: Report) -> None:
     fixed = np.zeros(ipus, np.int64)  # when no tile of an IPU does anything by itself
     work = np.zeros(tiles, np.int64)
     for step in report.steps():
-        cost = step.cost
+        cost, takes = step.cost, np.ones(ipus, bool)
+        if report.profile.external[step.step]:  # whoever has no part in it waits
+            takes = report.profile.at_work(step.step)
         for k, one in enumerate(step.ipus):
             fixed[k] += (cost.sync_cycles + cost.global_exchange_cycles + cost.host_cycles) * bool(
-                one.cycles
+                one.cycles and (takes[k] or not takes.any())
             )
             work[of == k] += one.cycles_by_tile * bool(one.cycles)
     waits = total - work - fixed[of]

@@ -37,6 +37,7 @@ from ipu_teach.show.report_facts import (
     no_time,
     phase_cycles,
     run_of,
+    seen_whole,
     slowest,
     state_of,
     titled,
@@ -113,10 +114,7 @@ def bsp(
         raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on
             as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
-    if other is not None and at is not None:
-        raise InvalidOptionError("""show.bsp() was given a step to rest at, and two runs, which are
-            seen whole.
-            next:  leave out at=.""")
+    seen_whole("bsp", other, at)
     if other is not None:
         scene = _two([_made(report, 1), _made(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
@@ -345,7 +343,8 @@ class _Maker:
     ) -> Still:
         """What some tiles do from cycle `begin` to `end` of a stretch; the others wait."""
         main = next((span for span in here if stretch.lasts(span.part)), here[0])
-        phase, cycles, apart = main.phase, end - begin, main.part.ipu is not None
+        phase, cycles, own = main.phase, end - begin, main.part.ipu is not None
+        apart = own or not main.own.all()
         done: Array = np.zeros(self.report.target.num_tiles, np.int64)
         codes = np.full(len(done), WAIT)
         for span in here:
@@ -370,7 +369,7 @@ class _Maker:
                 lane = f"lane {{i}} of the sorted tiles: {kind}{told}"
                 about["lanes"] = (lane, {"busy": self.by_tile.of(done)})
         if phase.busy is not None:
-            note = f"in {stretch.names[main.part.ipu or 0]} " * apart + waited_for(phase, main.own)
+            note = f"in {stretch.names[main.part.ipu or 0]} " * own + waited_for(phase, main.own)
         for span in (one for one in here if one.phase.exchange >= 0):
             step, number = span.part.step, span.phase.exchange
             traffic = self.report.step_cost(step).exchange[number]
@@ -407,8 +406,13 @@ class _Maker:
 
     def _meanwhile(self, here: list[Span]) -> str:
         """What each IPU does at some time."""
-        does = {s.part.ipu: f"{s.phase.kind} of {self._name(s.part)}" for s in here}
         ipus = self.report.target.sets
+        of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
+        does = {
+            ipu: f"{span.phase.kind} of {self._name(span.part)}"
+            for span in here
+            for ipu in np.unique(of[span.own]).tolist()
+        }
         said = [f"{name}: {does.get(i, 'waits')}" for i, name in enumerate(ipus[:MOST_TOLD])]
         more = [f"and {len(ipus) - MOST_TOLD} more IPUs"] * (len(ipus) > MOST_TOLD)
         return ", ".join(said + more)

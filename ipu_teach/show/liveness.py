@@ -22,7 +22,7 @@ from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.report_facts import checked, linked, no_time
+from ipu_teach.show.report_facts import At, checked, linked, no_time, rests, seen_whole
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -50,7 +50,12 @@ PITCH = 15.0  # of a lane
 
 
 def liveness(
-    report: Report, other: Report | None = None, *, always: bool = True, axis: str = STEPS
+    report: Report,
+    other: Report | None = None,
+    *,
+    at: At = None,
+    always: bool = True,
+    axis: str = STEPS,
 ) -> View:
     """Live bytes at every step of the programs in `report`, or those of two reports over each
     other. Nothing need have run.
@@ -59,10 +64,12 @@ def liveness(
     modelled cycles of one execution of it, so that of two programs one sees which takes longer.
 
     Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are
-    shown several to a place, of which the fullest counts; the view says so. Raises
-    `InvalidOptionError` for something that is no report, for programs without a step, and for
-    another axis.
+    shown several to a place, of which the fullest counts; the view says so. `at`: where the picture
+    of one report rests, the number of a superstep of the run or the name of its step; left out,
+    where most is live. Raises `InvalidOptionError` for something that is no report, for programs
+    without a step, for a step that did not run, and for another axis.
     """
+    seen_whole("liveness", other, at)
     if axis not in AXES:
         raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}.
             next:  {did_you_mean(axis, AXES)}Give "steps" or "cycles".""")
@@ -75,7 +82,7 @@ def liveness(
             next:  compile a program that copies or executes something.""")
     if not all(run.edges[-1] for run in runs):
         raise no_time("liveness")
-    return fitting(partial(_scene, runs), MOMENTS if axis == CYCLES else MOST_STEPS)
+    return fitting(partial(_scene, runs, at), MOMENTS if axis == CYCLES else MOST_STEPS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +249,7 @@ def _at(values: Array, steps: Array) -> Array:
     return np.where(steps < 0, 0, values[steps])
 
 
-def _scene(runs: list[_Run], most: int) -> Scene:
+def _scene(runs: list[_Run], at: At, most: int) -> Scene:
     span, cycles = max(int(run.edges[-1]) for run in runs), runs[0].cycles
     each = span / most if cycles else -(-span // most)
     count = most if cycles else -(-span // each)
@@ -303,9 +310,12 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             ]
         },
     )
-    steps = enumerate(runs[0].report.memory.liveness.places)
+    if len(runs) > 1:
+        return scene
+    report = runs[0].report
+    steps = enumerate(report.memory.liveness.places)
     begins = {node.step: min(count - 1, int(runs[0].edges[i] / each)) for i, node in steps}
-    return scene if len(runs) > 1 else linked(scene, runs[0].report, parts=begins)
+    return rests(linked(scene, report, parts=begins), report, at, parts=begins)
 
 
 def _curve(name: str, heading: str, runs: list[_Run], which: int, each: float, count: int) -> Curve:

@@ -565,10 +565,11 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
         yield Words(16, y + LINE * row, line)
     for row, line in enumerate(_lines(still.note, MOST_LINES)):
         yield Words(16, y + LINE * (1 + row), line, ink="soft")
+    top = y + 14 + LINE * note_lines(scene)
     for code, x, row in legend_places(scene):
-        top = y + 14 + LINE * note_lines(scene) + LEGEND_ROW * row
-        yield Boxes(code, np.array([[x, top, 14.0, 14.0]]))
-        yield Words(x + 19, top + 11, legend_words(scene, code), ink="soft")
+        yield Boxes(code, np.array([[x, top + LEGEND_ROW * row, 14.0, 14.0]]))
+    for code, x, row in legend_places(scene):
+        yield Words(x + 19, top + LEGEND_ROW * row + 11, legend_words(scene, code), ink="soft")
 
 
 LEGEND_ROW = 20.0

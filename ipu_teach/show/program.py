@@ -20,6 +20,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import checked, linked, run_names, titled
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
+from ipu_teach.show.segments import at_work
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -64,7 +65,8 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         cells += [f"{place.runs:,}", number(own[place]), f"{100 * own[place] / (total or 1):.1f} %"]
         cells[-2:-2] = [_whose(spent[place], report.target.sets)] * several
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
-    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else p.title for p in places]
+    told = _numbered(all_places)
+    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else told[id(p)] for p in places]
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
@@ -123,6 +125,22 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
 
 
+def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
+    """By the id of a place its title. Steps beside each other that are called the same are counted:
+    Copy 2 of 3."""
+    found = {id(place): place.title for place in places}
+    for place in places:
+        steps = [child for child in place.children if child.node.step >= 0]
+        often, seen = Counter(child.title for child in steps), Counter[str]()
+        for child in steps:
+            seen[child.title] += 1
+            if often[child.title] > 1:
+                kind, *name = child.title.split(" ", 1)
+                which = f"{kind} {seen[child.title]} of {often[child.title]}"
+                found[id(child)] = ": ".join([which, *name])
+    return found
+
+
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
     """Which IPU has most to do, or how many have."""
     most = [ipu for ipu, own in enumerate(cycles) if own == max(cycles) > 0]
@@ -146,13 +164,12 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
     ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_sets
     steps: dict[int, list[Counter[str]]] = {}
     whole = Counter[int]()
-    idle = report.overlap.idle
     for step, times in ((n, many) for n, many in enumerate(ran) if many):
         leaf = report.profile.leaf(step).step
         whole[leaf] += times * report.step_cost(step).cycles
         for ipu, clock in enumerate(steps.setdefault(leaf, [Counter() for _ in range(ipus)])):
             # of a step of all it has its cycles only if it has a part in it
-            for phase in report.phases(step, ipu) if not idle[step, ipu] else ():
+            for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     found: dict[int, list[Counter[str]]] = {}
     # those within come first

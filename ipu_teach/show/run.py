@@ -28,8 +28,10 @@ from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
 from ipu_teach.show.panels import LEFT, Panels
 from ipu_teach.show.report_facts import (
+    At,
     model_of,
     numbered,
+    rests,
     sources,
     step_name,
     tiles_of,
@@ -50,7 +52,7 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.segments import parts
+from ipu_teach.show.segments import at_work, parts
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -69,13 +71,14 @@ SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2,
 MOST_BYTES = 70_000
 
 
-def run(recording: Recording, *tensors: Tensor) -> View:
+def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     """The recorded run with its numbers: what every tile holds, what travels, what each superstep
     changes.
 
     `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
     drawn, and as many supersteps as a scene of 70 kB holds; the view says what it leaves out.
-    Cycles are modelled, values are those of the run. Raises `InvalidOptionError` for something that
+    Cycles are modelled, values are those of the run. `at`: where it rests, as for `show.bsp`; left
+    out, where most is under way between tiles. Raises `InvalidOptionError` for something that
     is no recording, or in which nothing has run, or a tensor that is not in it.
     """
     if not isinstance(recording, Recording):
@@ -93,7 +96,8 @@ def run(recording: Recording, *tensors: Tensor) -> View:
         scene = _Maker(recording, tracks, per).scene(changes)
         if len(scene.json()) <= MOST_BYTES:
             break
-    return View(scene)
+    order = recording.report.step_numbers
+    return View(rests(scene, recording.report, at, begins=np.arange(recording.first, len(order))))
 
 
 class _Maker:
@@ -309,10 +313,9 @@ class _Maker:
         name, source = step_name(self.report, step), self._source(step)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
-        takes = self.report.overlap.lasts[step] > 0
         # the tiles whose IPU takes part
         of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        own = (takes | ~takes.any())[of]
+        own = at_work(self.report, step)[of]
         for phase in self.report.phases(step):
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:

@@ -38,6 +38,7 @@ class IPUStep:
     ipu: int | None
     start: int
     cycles: int
+    idle: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Segment:
         """(IPU, from, until, which other) of each time in which one waits for another."""
         found, clocks, ended = list[tuple[int, int, int, int]](), [0] * len(self.ends), {}
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
-            every = range(len(clocks)) if part.ipu is None else (part.ipu,)
+            some = [ipu for ipu in range(len(clocks)) if ipu not in part.idle]
+            every = some if part.ipu is None else (part.ipu,)
             for ipu in every:
                 if clocks[ipu] < part.start:
                     found.append((ipu, clocks[ipu], part.start, ended[part.start]))
@@ -108,25 +110,35 @@ def spans(report: Report, stretch: Segment) -> list[Span]:
     target, found = report.target, list[Span]()
     ipu = target.set_of(np.arange(target.num_tiles))
     for part in stretch.parts:
-        own, start = (ipu == part.ipu) | (part.ipu is None), part.start
+        own, start = ipu == part.ipu, part.start
+        own = at_work(report, part.step)[ipu] if part.ipu is None else own
         for phase in report.phases(part.step, part.ipu):
             found.append(Span(part, phase, start, own))
             start += phase.cycles
     return found
 
 
+def at_work(report: Report, step: int) -> Array:
+    """bool[ipus]: which have a part in compiled step `step`, all in one in which none has."""
+    found: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
+    return found | ~found.any()
+
+
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
-    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile."""
+    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile; that
+    of one without a part in a step of all does not."""
     ipus, lasts = report.target.num_sets, report.overlap.lasts[step].tolist()
     meets, now = report.overlap.meets[step], [0] * ipus if clocks is None else clocks
     together = ipus == 1 or bool((meets == 0).all())
     now[:] = met(np.array(now), meets).tolist()
+    works = at_work(report, step).tolist()
+    idle = tuple(ipu for ipu, own in enumerate(works) if not own)
     found = (
-        [IPUStep(step, None, max(now), lasts[0])]
+        [IPUStep(step, None, max(now), lasts[0], idle)]
         if together
         else [IPUStep(step, ipu, now[ipu], lasts[ipu]) for ipu in range(ipus) if lasts[ipu]]
     )
-    now[:] = [begin + more for begin, more in zip(now, lasts, strict=True)]
+    now[:] = [begin + more * own for begin, more, own in zip(now, lasts, works, strict=True)]
     return found
 
 
@@ -167,6 +179,12 @@ def _both(one: Bar, other: Bar, start: int) -> Bar:
     return replace(one, start=begin, length=one.length + other.length)
 
 
+def ipu_names(ipus: int) -> tuple[str, ...]:
+    """The words beside the lanes of several IPUs: each, or of many the first and the last."""
+    numbers = range(ipus) if ipus <= MOST_ENDS else (0, ipus - 1)
+    return tuple(f"IPU {ipu}" for ipu in numbers)
+
+
 class LanesOf:
     """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
     which share its tiles; with `count` so many, a multiple of the IPUs, sorted all the same.
@@ -183,8 +201,7 @@ class LanesOf:
         # of each set
         self._lanes = ([aside, per_ipu - aside] if target.io_tiles else [per_ipu]) * self.ipus
         self.is_sorted = self.count < self.tiles or count > 0
-        numbers = range(self.ipus) if self.ipus <= MOST_ENDS else (0, self.ipus - 1)
-        self.ends = tuple(f"IPU {ipu}" for ipu in numbers) if self.ipus > 1 else ENDS
+        self.ends = ipu_names(self.ipus) if self.ipus > 1 else ENDS
         if self.ipus < self._starts.size:
             self.ends = (
                 target.sets if target.num_sets <= MOST_ENDS else (target.sets[0], self.ends[-1])
@@ -232,14 +249,14 @@ class LanesOf:
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, whole: bool) -> list[Bar]:
-        phase, start, ipu = span.phase, span.start, span.part.ipu
+        phase, start = span.phase, span.start
         code, end = STATE[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
-        if ipu is None:
+        own = span.own.reshape(self.ipus, -1)[self._ipu, 0]
+        if own.all():
             return [
                 Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else WAIT)
             ]
-        own = self._ipu == ipu
         idle = np.where(own, phase.cycles - busy, 0)
         found = [Bar(code, start, np.where(own, busy, 0), end)]
         return found + [

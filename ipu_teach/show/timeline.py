@@ -29,13 +29,16 @@ from ipu_teach.show.blocks import Blocks
 from ipu_teach.show.palette import STATES
 from ipu_teach.show.panels import ENDS, Panels, flame
 from ipu_teach.show.report_facts import (
+    At,
     checked,
     ipus_at_work,
     linked,
     no_time,
     numbered,
     phase_cycles,
+    resting,
     run_of,
+    seen_whole,
     slowest,
     sources,
     state_of,
@@ -43,7 +46,7 @@ from ipu_teach.show.report_facts import (
     titled,
 )
 from ipu_teach.show.scene import Flame, Mark, Scene, Still, Tape, Track, label, number
-from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, segments
+from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, at_work, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -64,6 +67,7 @@ def timeline(
     other: Report | None = None,
     *,
     blocks: int | Sequence[int] | None = None,
+    at: At = None,
     **which: Any,
 ) -> View:
     """The run in `report` on the axis of modelled time, with the programs above it and the tiles
@@ -71,6 +75,9 @@ def timeline(
 
     A run of more than 100 supersteps is shown as a whole at a key or a button, and at first in one
     round of its outermost Repeat that is not longer than that.
+
+    `at`: where the picture of one run rests, as for `show.bsp`; a kind of phase is one that takes
+    most of a superstep. Left out, it is where most of the time goes.
 
     `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight
     profiling has them. `which` picks them as in `report.execution.blocks`: `block_filter` and
@@ -88,13 +95,14 @@ def timeline(
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
     reports = [checked(one, "timeline") for one in (report, other or report)]
+    seen_whole("timeline", other, at)
     if blocks is not None and other is not None:
         raise InvalidOptionError("""show.timeline() was given blocks of two reports.
             next:  give it one report, or leave blocks out.""")
 
     def scene(most: int) -> Scene:
         if other is None:
-            return linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",))
+            return linked(_Maker(report, most, blocks, which).scene(at=at), report, ("tiles",))
         return _below(*(_Maker(each, most, None, {}).scene(False) for each in reports))
 
     return fitting(scene, min(MOST_STEPS, max(len(each.step_numbers) for each in reports)))
@@ -157,7 +165,7 @@ class _Maker:
         self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}
 
-    def scene(self, alone: bool = True) -> Scene:
+    def scene(self, alone: bool = True, at: At = None) -> Scene:
         cycles = np.array([stretch.cycles for stretch in self.stretches])
         if not cycles[self.which].any():
             raise no_time("timeline")
@@ -179,6 +187,9 @@ class _Maker:
         # where most of the time goes
         spent = cycles * np.bincount(self.which, minlength=len(cycles))
         poster = int(np.argmax(self.which == np.argmax(spent)))
+        if at is not None:
+            moments = [stills[which] for which in self.which.tolist()]
+            poster = resting("timeline", moments, self.report, at)
         alone = alone and blocks is None and not self.several
         window = self._round(poster) if alone else None
         panels, count = Panels(), self.lanes.count
@@ -269,7 +280,8 @@ class _Maker:
                 cost = self.report.step_cost(part.step)
                 code = self._code(part.step, part.ipu)
                 at = begin + part.start
-                for ipu in range(ipus) if part.ipu is None else (part.ipu,):
+                own = np.flatnonzero(at_work(self.report, part.step)).tolist()
+                for ipu in own if part.ipu is None else (part.ipu,):
                     boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
                         part.cycles
                     )
