@@ -326,9 +326,10 @@ def buffers(report: Report) -> Table[BufferUse]:
     kept: dict[str, set[int]] = {name: set() for name in found}
     for moved in report.row_moves:
         kept[moved.what.buffer].update(moved.rows)
-    return Table(
-        BufferUse(name, *use.ravel().tolist(), len(kept[name])) for name, use in found.items()
-    )
+    rows: list[tuple[Any, ...]] = [
+        (name, *use.ravel().tolist(), len(kept[name])) for name, use in found.items()
+    ]
+    return Table(BufferUse(*row) for row in rows)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _scene(report: Report, most: int) -> Scene:
         for _, size, link, cycles in links
         if size
     )
-    most = max(links, key=lambda link: link[-1])[0]
+    longest = max(links, key=lambda link: link[-1])[0]
     told = [trace.sentence()] if trace.events else []
     if trace.starved_share:
         note += (
@@ -126,7 +126,7 @@ def _scene(report: Report, most: int) -> Scene:
         " ".join([f"The host beside the device: {crossing}.", *told]),
         foot=22,
         codes=CODES,
-        stills=(Still("the whole run", note, CODE[most], 0, True, lanes=panels.lanes),),
+        stills=(Still("the whole run", note, CODE[longest], 0, True, lanes=panels.lanes),),
         table=(("stream", *columns), sums),
     )
 

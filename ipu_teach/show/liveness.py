@@ -251,12 +251,12 @@ def _at(values: Array, steps: Array) -> Array:
 
 def _scene(runs: list[_Run], at: At, most: int) -> Scene:
     span, cycles = max(int(run.edges[-1]) for run in runs), runs[0].cycles
-    each = span / most if cycles else -(-span // most)
-    count = most if cycles else -(-span // each)
+    steps = -(-span // most)  # at a place
+    each, count = (span / most, most) if cycles else (float(steps), -(-span // steps))
     panels = Panels()
-    if not cycles and each > 1:
+    if not cycles and steps > 1:
         panels.notes.append(
-            f"A place stands for {each} steps of the programs and shows the fullest of them."
+            f"A place stands for {steps} steps of the programs and shows the fullest of them."
         )
     lanes = [
         (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
@@ -288,10 +288,10 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
         )
         panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
     at = np.stack([run.shown(0, each, count) for run in runs], axis=1)
-    pairs = [tuple(steps) for steps in at.tolist()]
-    places = {steps: i for i, steps in enumerate(dict.fromkeys(pairs))}  # those that differ
-    stills = tuple(_still(runs, steps, bool(lanes)) for steps in places)
-    heights = [_at(run.height[0], steps) for run, steps in zip(runs, at.T, strict=True)]
+    pairs = [tuple(pair) for pair in at.tolist()]
+    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # those that differ
+    stills = tuple(_still(runs, at_once, bool(lanes)) for at_once in places)
+    heights = [_at(run.height[0], own) for run, own in zip(runs, at.T, strict=True)]
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
     scene = panels.scene(
         "liveness",
@@ -300,7 +300,7 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
         foot=22,
         codes=CODES,
         stills=stills,
-        frames=np.array([places[steps] for steps in pairs]),
+        frames=np.array([places[pair] for pair in pairs]),
         table=_table(runs),
         poster=int(np.argmax(np.max(heights, axis=0))),
         group="moment" if cycles else "step",
@@ -313,8 +313,8 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
     if len(runs) > 1:
         return scene
     report = runs[0].report
-    steps = enumerate(report.memory.liveness.places)
-    begins = {node.step: min(count - 1, int(runs[0].edges[i] / each)) for i, node in steps}
+    leaves = enumerate(report.memory.liveness.places)
+    begins = {node.step: min(count - 1, int(runs[0].edges[i] / each)) for i, node in leaves}
     return rests(linked(scene, report, parts=begins), report, at, parts=begins)
 
 

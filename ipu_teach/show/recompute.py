@@ -59,9 +59,10 @@ def recompute(
             next:  give one for each of {", ".join(map(repr, kept))}, by these names.""")
     plans = [schedule(layers, keep) for keep in kept.values()]
     lives = [alive(layers, plan) for plan in plans]
+    ends = [np.array(live)[:, 1:3].T for live in lives]
     most = [
-        max(sum(a <= t < b for _, a, b, _ in live) for t in range(2 * len(plan)))
-        for live, plan in zip(lives, plans, strict=True)
+        int(np.cumsum(np.bincount(a, minlength=b.max() + 1) - np.bincount(b)).max())
+        for a, b in ends
     ]
     again = [sum(kind == RECOMPUTE for kind, _ in plan) for plan in plans]
     runs = [] if reports is None else [checked(reports[name], "recompute") for name in kept]
@@ -102,7 +103,8 @@ def recompute(
         count=len(names),
         places=np.stack((x - 6, y - 6, np.full(len(x), 12.0), np.full(len(x), 12.0)), axis=1),
         pictures=tuple(
-            _dots(x, y, beaten, names, i, what[1], costs, peaks) for i in range(len(names))
+            _dots(np.stack((x, y, costs, peaks)), beaten, names, i, what[1])
+            for i in range(len(names))
         ),
         labels=tuple(names),
         say=f"{{label}}: {{peak}} {what[0]}, {{cost}} {what[1]}",
@@ -178,16 +180,11 @@ def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) ->
 
 
 def _dots(
-    x: Array,
-    y: Array,
-    beaten: list[bool],
-    names: list[str],
-    chosen: int,
-    unit: str,
-    costs: Array,
-    peaks: Array,
+    dots: Array, beaten: list[bool], names: list[str], chosen: int, unit: str
 ) -> tuple[Shape, ...]:
-    """A dot for each choice, and a line through those that no other beats."""
+    """A dot for each choice, and a line through those that no other beats. `dots`: x, y, cost and
+    peak of each."""
+    x, y, costs, peaks = dots
     low, left = ((0.0, HIGH), (WIDE, HIGH)), ((0.0, 0.0), (0.0, HIGH))
     shapes: list[Shape] = [Stroke(low, 1, "line"), Stroke(left, 1, "line")]
     front = [(float(x[i]), float(y[i])) for i in np.argsort(x) if not beaten[i]]
@@ -199,7 +196,7 @@ def _dots(
     shapes.append(Words(*at, names[chosen], 11, end))
     for which in (int(np.argmin(x)), int(np.argmax(x))):
         where = float(x[which]), HIGH + 14
-        shapes.append(Words(*where, f"{costs[which]:,}", 11, "middle", "soft"))
+        shapes.append(Words(*where, f"{costs[which]:,.0f}", 11, "middle", "soft"))
     for which in (int(np.argmin(y)), int(np.argmax(y))):
-        shapes.append(Words(-5, float(y[which]) + 4, f"{peaks[which]:,}", 11, "end", "soft"))
+        shapes.append(Words(-5, float(y[which]) + 4, f"{peaks[which]:,.0f}", 11, "end", "soft"))
     return (*shapes, Words(WIDE, HIGH + 28, unit, 11, "end", "soft"))
