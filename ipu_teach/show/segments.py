@@ -80,7 +80,8 @@ class Segment:
     @property
     def apart(self) -> str:
         """What it is, of several steps."""
-        return f"{counted(len(self.steps), 'step')}, each IPU by itself"
+        one = "set of tiles" if self.names[0].endswith("I/O") else "IPU"
+        return f"{counted(len(self.steps), 'step')}, each {one} by itself"
 
     def told(self, after: str = " ") -> str:
         """When each IPU is done, of many the first."""
@@ -215,7 +216,8 @@ class LanesOf:
         for span in spans(report, stretch):
             bars += self._bars(span, stretch.lasts(span.part))
         for ipu, begin, until, _ in stretch.waits:
-            bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), begin))
+            end = until if ipu == stretch.last else begin
+            bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), end))
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, whole: bool) -> list[Bar]:
