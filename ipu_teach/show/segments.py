@@ -61,7 +61,8 @@ class Segment:
     @property
     def waits(self) -> list[tuple[int, int, int, int]]:
         """(IPU, from, until, which other) of each time in which one waits for another."""
-        found, clocks, ended = list[tuple[int, int, int, int]](), [0] * len(self.ends), {}
+        found, clocks = list[tuple[int, int, int, int]](), [0] * len(self.ends)
+        ended = dict[int, int]()
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             every = range(len(clocks)) if part.ipu is None else (part.ipu,)
             for ipu in every:
