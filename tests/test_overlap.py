@@ -734,6 +734,7 @@ def the_time_is_the_runs(report: Report) -> None:
     assert spent["compute"].tolist() == report.compute_cycles_per_tile.tolist()
     codes, cycles = pieces_of(scene)
     assert cycles.sum() == total and len(scene.frames) == len(codes)
+    assert pieces_of(show.timeline(report).scene)[1].sum() == total
 
     made = show.balance(report)
     share = waits.mean() / total

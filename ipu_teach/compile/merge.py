@@ -177,14 +177,15 @@ class _Merger:
         """What kind of run a node may be in: of copies whose two sides lie `WITHIN_AN_IPU` or not,
         of copies from remote buffers, or to them; and on which tiles. None for any other node."""
         step, target = self.steps[node.step] if node.step >= 0 else None, self.graph.target
-        remote = isinstance(step, RemoteCopyStep)
-        if step is None or not remote and not moves(step):
+        if remote := isinstance(step, RemoteCopyStep):
+            sides, reach = (step.tensor, step.tensor), STORE if step.store else LOAD
+        elif step is None or not moves(step):
             return None
-        sides = [step.tensor] if isinstance(step, RemoteCopyStep) else list(moves(step)[0])
-        reach = (STORE if step.store else LOAD) if remote else WITHIN_AN_IPU
+        else:
+            sides, reach = moves(step)[0], WITHIN_AN_IPU
         if remote and not target.io_tiles or target.num_sets == 1:
             return reach
-        each = [sides]
+        each: list[Sequence[Tensor]] = [sides]
         if all(t.shape[:1] == (self.graph.replicas,) for t in sides):  # of each replica its own
             each = [[t[r] for t in sides] for r in range(self.graph.replicas)]
         found = [self._tiles(some) for some in each]
@@ -192,7 +193,7 @@ class _Merger:
             reach = BETWEEN_IPUS
         return reach + self._aside(np.concatenate(found))
 
-    def _tiles(self, tensors: list[Tensor]) -> Array:
+    def _tiles(self, tensors: Sequence[Tensor]) -> Array:
         """The tiles on which tensors lie, some of them several times."""
         start, stop = map(np.concatenate, zip(*(t.byte_extent() for t in tensors), strict=True))
         return self.graph.tile_map.split(start, stop)[3]

@@ -269,7 +269,7 @@ class _Maker:
                 "their bytes."
             )
         panels.notes += self.by_tile.notes
-        if self.several and any(still.flows for still in stills):
+        if self.report.target.num_ipus > 1 and any(still.flows for still in stills):
             panels.notes.append(BETWEEN)
         panels.notes.append(
             "Each phase plays equally long, and lanes fill the width in each "

@@ -63,7 +63,8 @@ class Segment:
     @property
     def waits(self) -> list[tuple[int, int, int, int]]:
         """(IPU, from, until, which other) of each time in which one waits for another."""
-        found, clocks, ended = list[tuple[int, int, int, int]](), [0] * len(self.ends), {}
+        found, clocks = list[tuple[int, int, int, int]](), [0] * len(self.ends)
+        ended = dict[int, int]()
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             some = [ipu for ipu in range(len(clocks)) if ipu not in part.idle]
             every = some if part.ipu is None else (part.ipu,)
@@ -83,7 +84,8 @@ class Segment:
     @property
     def apart(self) -> str:
         """What it is, of several steps."""
-        return f"{counted(len(self.steps), 'step')}, each IPU by itself"
+        one = "set of tiles" if self.names[0].endswith("I/O") else "IPU"
+        return f"{counted(len(self.steps), 'step')}, each {one} by itself"
 
     def told(self, after: str = " ") -> str:
         """When each IPU is done, of many the first."""
@@ -245,7 +247,8 @@ class LanesOf:
                 found[key] = bar if alike is None else _both(alike, bar, span.start)
         bars = list(found.values())
         for ipu, begin, until, _ in stretch.waits:
-            bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), begin))
+            end = until if ipu == stretch.last else begin
+            bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), end))
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, whole: bool) -> list[Bar]:

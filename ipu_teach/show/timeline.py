@@ -288,7 +288,8 @@ class _Maker:
             for ipu, start, until, last in stretch.waits:
                 title = f"waits for {stretch.names[last]}"
                 boxes.append((ipu, begin + start, begin + until, title, WAIT))
-        heading = "the IPUs, each with its steps"
+        of = "sets of tiles" if self.report.target.io_tiles else "IPUs"
+        heading = f"the {of}, each with its steps"
         boxes = [box for box in boxes if box[0] < ipus]
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
