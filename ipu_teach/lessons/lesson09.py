@@ -1,0 +1,755 @@
+"""The exercises of lesson 09, Streaming memory: what is right, and mistakes by name.
+
+What a program did with rows is found by value: what lies in a buffer, what came out of the layers.
+Where that is wrong, who goes through the program in its order says which row it was. Which
+transfers share a step the compiler says, and not a rule written down again here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import (
+    FLOAT,
+    UNSIGNED_INT,
+    Engine,
+    Graph,
+    Report,
+    Tensor,
+    compile_graph,
+    show,
+)
+from ipu_teach.errors import IPUTeachError, counted
+from ipu_teach.lessons.bound import Bound
+from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.judging import (
+    MODELLED,
+    Broken,
+    NotYet,
+    Passed,
+    answering,
+    call_made,
+    compare,
+    name_of,
+    quoted,
+    raise_first,
+    returned,
+)
+from ipu_teach.lessons.mistakes import first, same, suspects
+from ipu_teach.lessons.programs import TILES, all_of, device_of
+from ipu_teach.lessons.trial import Ran, Trial, Var, linearly, refuse_growing
+from ipu_teach.lessons.verdict_panel import Bars
+from ipu_teach.poplibs import poplin, popops
+from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
+from ipu_teach.types import Array
+
+WIDTH, BATCH = 78, 26  # numbers of a layer's input, and inputs at once
+REPLICAS = 4
+SINGLE = "SINGLE_PIPELINE"
+
+# --- 09.w1 and 09.1 -------------------------------------------------------------------------------
+
+
+def _rows(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(900).integers
+    cases = {
+        f"drawn, {batches} micro-batches": (int(draw(2, 9)), int(draw(1, batches)), batches)
+        for batches in (5, 8, 3)
+    }
+    cases |= {"it is the first of all": (0, 0, 4), "there is one micro-batch": (6, 0, 1)}
+    return compare(
+        answer, lambda layer, batch, batches: layer * batches + batch, cases, suspects("09.w1")
+    )
+
+
+EACH = 26  # numbers of a row
+
+
+def _counting(tried: str, rows: int) -> Trial:
+    """answer(graph, buffer, x, row, rows) gives a program that adds 1 to so many rows, of a buffer
+    that has two more, which nobody wrote."""
+
+    def form(
+        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+    ) -> tuple[Program, list[Tensor]]:
+        buffer = graph.add_remote_buffer("rows", FLOAT, EACH, rows + 2)
+        made = call_made(answer, trial.tried, graph, buffer, *parts, rows)
+        return _program(made, trial.tried), []
+
+    return Trial(
+        tried,
+        {"x": Var(FLOAT, EACH, linearly), "row": Var(UNSIGNED_INT, (1,), 0)},
+        form=form,
+        runs=2,
+        ready=lambda ran: _write(ran.engine, "rows", _first_rows(rows)),
+        agree=lambda hers, other: same(_seen(hers, rows), _seen(other, rows)),
+    )
+
+
+def _program(made: Any, tried: str) -> Program:
+    """A program, or several in a list, as one."""
+    made = Steps(*made) if isinstance(made, (list, tuple)) else made
+    if not isinstance(made, Program):
+        raise NotYet(tried, returned(made), "a program", next_step="return the program.")
+    return made
+
+
+def _first_rows(rows: int) -> Array:
+    return np.arange(rows * EACH, dtype=np.float32).reshape(rows, EACH) * 2
+
+
+def _write(engine: Engine, handle: str, values: Array) -> None:
+    for row, each in enumerate(values):
+        engine.copy_to_remote_buffer(np.ravel(each), handle, row)
+
+
+def _seen(ran: Ran, rows: int) -> list[Any]:
+    """What lies in each row at the end, nan where nobody wrote; and what stopped it."""
+    found = np.full((rows + 2, EACH), np.nan, np.float32)
+    for row in range(rows + 2):
+        try:
+            found[row] = ran.engine.copy_from_remote_buffer("rows", row)
+        except IPUTeachError:
+            continue
+    return [found, len(ran.came), type(ran.error)]
+
+
+def _counted(answer: Callable[..., Any]) -> Passed:
+    wrong, built = [], {}
+    for rows, special in ((5, ""), (11, "there are 11 rows"), (1, "there is one row")):
+        trial = _counting(f"{name_of(answer)} with {counted(rows, 'row')}, run twice", rows)
+        built[rows] = ran = trial.build(answer)
+        try:
+            ran.run()
+        except Broken as broken:
+            raise trial.explained(ran, broken, "09.1") from None
+        found, *_ = _seen(ran, rows)
+        right = np.full_like(found, np.nan)
+        right[:rows] = _first_rows(rows) + 2
+        off = np.argwhere(~((found == right) | np.isnan(found) & np.isnan(right)))
+        for row, place in off[:1].tolist():
+            came = f"row {row} ends with {quoted(found[row, place])} at {place}"
+            expected = quoted(right[row, place])
+            if row >= rows:
+                came, expected = f"row {row} was written", f"rows 0 to {rows - 1} alone"
+            why, advice = trial.reason(ran, "09.1", advice="follow row 0, then row 1, by hand.")
+            draws = partial(show.timeline, ran.report)
+            wrong.append((NotYet(trial.tried, came, expected, why, advice, draws=draws), special))
+    raise_first(wrong)
+    few = {rows: built[rows] for rows in (5, 11)}
+    why = "each row has steps of its own here: a program for a million rows would not fit."
+    refuse_growing(few, "rows", why, "let a Repeat go round, and count in `row`.")
+    words = "5, 11 and 1 rows, run twice: each is 2 more, and the rows behind them are as they were"
+    return Passed(words, evidence=_seen(built[5], 5)[0])
+
+
+# --- 09.2 -----------------------------------------------------------------------------------------
+
+
+def drawn_layers(layers: int) -> tuple[Array, list[Array]]:
+    """Activations, and the weights of so many layers."""
+    draw = np.random.default_rng(902)
+    weights = draw.standard_normal((layers, WIDTH, WIDTH)) / WIDTH**0.5
+    return draw.standard_normal((BATCH, WIDTH)).astype(np.float32), [
+        w.astype(np.float32) for w in weights
+    ]
+
+
+def gone_through(x: Array, weights: Sequence[Array]) -> Array:
+    """What comes out of layers, in float64."""
+    came: Array = x.astype(np.float64)
+    for w in weights:
+        came = np.tanh(came @ w)
+    return came
+
+
+def _deep(tried: str, layers: int) -> Trial:
+    """answer(graph, buffer, x, layers) gives a program after which x has gone through all
+    layers."""
+    x, weights = drawn_layers(layers)
+
+    def form(
+        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+    ) -> tuple[Program, list[Tensor]]:
+        buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
+        made = call_made(answer, trial.tried, graph, buffer, *parts, layers)
+        return _program(made, trial.tried), []
+
+    right = [gone_through(x, weights)] * 2
+    return Trial(
+        tried,
+        {"x": Var(FLOAT, x.shape, linearly, [x, -x], [right[0], -right[1]])},
+        form=form,
+        runs=2,
+        ready=lambda ran: _write(ran.engine, "weights", np.array(weights)),
+    )
+
+
+def one_layer(layers: int = 1) -> int:
+    """Bytes of the fullest tile where one layer is in memory and nothing comes from outside, and
+    those of its share of so many layers' weights less one."""
+    device = device_of()
+    graph, program = Graph(device), Steps()
+    x, w = (
+        graph.add_variable(FLOAT, (n, WIDTH), name) for n, name in ((BATCH, "x"), (WIDTH, "w"))
+    )
+    for tensor in (x, w):
+        linearly(graph, tensor)
+    popops.tanh_in_place(graph, poplin.mat_mul(graph, x, w, program), program)
+    memory = compile_graph(graph, program, strict=False).report.memory
+    return int(memory.held_per_tile.max()) + (layers - 1) * 4 * WIDTH * WIDTH // TILES
+
+
+def _resident(answer: Callable[..., Any]) -> Passed:
+    full: dict[int, Ran] = {}
+    for layers in (5, 8, 16):
+        trial = _deep(f"{name_of(answer)} with {counted(layers, 'layer')}, run twice", layers)
+        full[layers] = ran = trial.build(answer)
+        try:
+            ran.run()
+        except Broken as broken:
+            raise trial.explained(ran, broken, "09.2") from None
+        for run, (came, right) in enumerate(
+            zip(ran.came, trial.tensors["x"].right, strict=True), start=1
+        ):
+            off = ~(np.abs(came["x"] - right) <= 1e-4)
+            if not off.any():
+                continue
+            place = tuple(np.argwhere(off)[0].tolist())
+            why, advice = trial.reason(ran, "09.2", advice="try it with one layer, then with two.")
+            said = f"x[{place[0]}, {place[1]}]: {quoted(came['x'][place])} after run {run}"
+            draws = partial(show.timeline, ran.report)
+            raise NotYet(trial.tried, said, quoted(right[place]), why, advice, draws=draws)
+    peak = {n: int(full[n].report.memory.held_per_tile.max()) for n in (8, 16)}
+    bars = Bars(one_layer(2), peak[16], "bytes on the fullest tile")
+    if bars.yours > bars.budget or peak[8] != peak[16]:
+        why, advice = trial.reason(ran, "09.2", nearest=True)
+        came = f"8 layers take {peak[8]:,} bytes of the fullest tile, and 16 take {peak[16]:,}"
+        expected = "as many for 16 as for 8, and less than two layers would take"
+        draws = partial(show.memory, ran.report)
+        raise NotYet(trial.tried, came, expected, why, advice, bars, draws)
+    words = "5, 8 and 16 layers, run twice; 8 take as much memory as 16"
+    return Passed(words, bars, (ran.report, peak[16]))
+
+
+# --- 09.w2 and 09.3 -------------------------------------------------------------------------------
+
+
+def by_turns(load: int, work: int, layers: int) -> int:
+    """Cycles of two IPUs that take turns, without what crosses: the first load, then in each phase
+    the longer of the two, and the last layer."""
+    return load + (layers - 1) * max(load, work) + work
+
+
+def _cycles_by_turns(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(904).integers
+    cases = {
+        f"drawn, {words}": (int(draw(*load)), int(draw(*work)), n)
+        for words, load, work, n in (
+            ("the work is longer", (2000, 4000), (5000, 9000), 8),
+            ("the load is longer", (9000, 12000), (3000, 5000), 6),
+            ("the work is much longer", (100, 900), (5000, 9000), 11),
+        )
+    }
+    cases |= {"there is one layer": (700, 300, 1), "both are equal": (50, 50, 4)}
+    return compare(answer, by_turns, cases, suspects("09.w2"))
+
+
+Event = tuple[str, int, int]  # load, compute or cross; the row, if there is one; and the IPU
+
+
+class TwoIPUs:
+    """Two IPUs with weights, input and result each, and what is done on them: programs that
+    remember what they are."""
+
+    def __init__(self, layers: int) -> None:
+        self.layers, self.known = layers, dict[int, tuple[Program, Event]]()
+        self.device = device_of(TILES, 2, sync_pattern=SINGLE)
+        self.graph = graph = Graph(self.device)
+        self.buffer = graph.add_remote_buffer("weights", FLOAT, WIDTH * WIDTH, layers)
+        self.x, self.w, self.y = list[Tensor](), list[Tensor](), list[Tensor]()
+        self.works = list[Program]()
+        for ipu in range(2):
+            part, work = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES), Steps()
+            for made, rows, name in ((self.x, BATCH, "x"), (self.w, WIDTH, "w")):
+                made.append(part.add_variable(FLOAT, (rows, WIDTH), f"{name}{ipu}"))
+                linearly(part, made[-1])
+            self.y.append(poplin.mat_mul(part, self.x[ipu], self.w[ipu], work, f"product{ipu}"))
+            popops.tanh_in_place(part, self.y[ipu], work, f"tanh{ipu}")
+            self.works.append(work)
+
+    def load(self, row: int, ipu: int) -> Program:
+        """Row `row` comes into the weights of an IPU."""
+        number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
+        self.graph.set_tile_mapping(number, ipu * TILES)
+        return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
+
+    def compute(self, ipu: int) -> Program:
+        """The layer whose weights an IPU has."""
+        return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
+
+    def cross(self, ipu: int) -> Program:
+        """What an IPU worked out becomes the other one's input."""
+        return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
+
+    def _as(self, program: Program, event: Event) -> Program:
+        self.known[id(program)] = program, event
+        return program
+
+    def events(self, program: Program) -> Iterator[Event]:
+        """What a program does, in its order."""
+        if id(program) in self.known:
+            yield self.known[id(program)][1]
+            return
+        for _ in range(program.count if isinstance(program, Repeat) else 1):
+            for child in program.children():
+                yield from self.events(child)
+
+    def run(self, program: Program) -> tuple[Array, Array, Report]:
+        """(what comes out on the IPU of the last layer, what should, the report)."""
+        x, weights = drawn_layers(self.layers)
+        self.graph.create_host_write("x", self.x[0])
+        self.graph.create_host_read("y", self.y[(self.layers - 1) % 2])
+        engine = Engine(self.graph, program)
+        engine.load(self.device)
+        engine.write_tensor("x", x)
+        _write(engine, "weights", np.array(weights))
+        engine.run()
+        return engine.read_tensor("y"), gone_through(x, weights), engine.report
+
+
+def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
+    """What is wrong with the rows that layers read, and why: the first of it, in the order of the
+    program; nothing of a program that is right."""
+    weights: list[int | None] = [None, None]
+    given: list[tuple[int, ...] | None] = [(), None]  # through which rows the inputs went
+    made: list[tuple[int, ...] | None] = [None, None]
+    for kind, row, ipu in events:
+        if kind == "load":
+            weights[ipu] = row
+        elif kind == "cross":
+            given[1 - ipu] = made[ipu]
+        elif (w := weights[ipu]) is None:
+            return f"IPU {ipu} computes, and no row was loaded there", "load its row first."
+        elif (before := given[ipu]) is None:
+            return f"IPU {ipu} computes row {w}, and nothing came there", "let the result cross."
+        elif w != (due := len(before)):
+            over = f"row {w} came into the weights before row {due} was read" if w > due else ""
+            twice = f"row {due} is not there yet: these are the weights of a layer that is done"
+            return f"IPU {ipu} computes with row {w}, where row {due} is due", f"{over or twice}."
+        else:
+            made[ipu] = (*before, w)
+    if made[(layers - 1) % 2] != tuple(range(layers)):
+        through = counted(len(made[(layers - 1) % 2] or ()), "layer")
+        return f"what IPU {(layers - 1) % 2} has at the end went through {through}", ""
+    return "", ""
+
+
+@cache
+def turn_cycles(layers: int) -> int:
+    """What the turns take at best, made of a load, a layer and a crossing as each takes alone."""
+    one = TwoIPUs(2)
+    report = one.run(
+        Steps(one.load(0, 0), one.compute(0), one.load(1, 1), one.cross(0), one.compute(1))
+    )[2]
+    spans = {
+        kind: [step.cycles for step in report.steps() if step.cost.kind == kind]
+        for kind in ("RemoteCopy", "Execute", "Copy")
+    }
+    load, work = spans["RemoteCopy"][0], sum(spans["Execute"]) // 2
+    return by_turns(load, work + sum(spans["Copy"]), layers) - sum(spans["Copy"])
+
+
+def _turns(answer: Callable[..., Any]) -> Passed:
+    for layers in (5, 2, 1, 8):
+        tried = f"{name_of(answer)} for {counted(layers, 'layer')} on two IPUs"
+        machine, program = _order(answer, layers, tried)
+        with answering(tried):
+            events = list(machine.events(program))
+        told = row_read_wrongly(events, layers)
+        came = right = report = None
+        if not told[0] or all(row < layers for _, row, _ in events):
+            with answering(tried):
+                if not told[0].endswith(("loaded there", "came there")):
+                    came, right, report = machine.run(program)
+        else:
+            with answering(tried):
+                machine.run(program)
+        if report is None or np.abs(came - right).max() > 1e-4:
+            why, advice = first(suspects("09.3"), partial(_like, layers, told))
+            draws = partial(show.timeline, report) if report is not None else None
+            advice = advice or "write down what each IPU holds after each step."
+            raise NotYet(tried, told[0], "", why or told[1], advice, draws=draws)
+    least = turn_cycles(layers)
+    bars = Bars(round(1.01 * least), report.total_cycles, MODELLED)
+    if bars.yours > bars.budget:
+        why, advice = first(suspects("09.3"), partial(_as_long, layers, report.total_cycles))
+        why = why or "somebody waits for a load that could have come earlier."
+        advice = advice or "which step stands between a layer and the load that could go with it?"
+        raise NotYet(tried, "", "", why, advice, bars, partial(show.timeline, report))
+    bound = Bound(least, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
+    words = "1, 2, 5 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
+    return Passed(words, bars, report, bound=bound)
+
+
+def _order(answer: Any, layers: int, tried: str) -> tuple[TwoIPUs, Program]:
+    machine = TwoIPUs(layers)
+    made = call_made(answer, tried, machine.load, machine.compute, machine.cross, layers)
+    program = _program(made, tried)
+    list(all_of(program))  # one that contains itself is refused
+    return machine, program
+
+
+def _like(layers: int, told: tuple[str, str], like: Any) -> bool:
+    machine, program = _order(like, layers, "")
+    return row_read_wrongly(list(machine.events(program)), layers) == told
+
+
+def _as_long(layers: int, cycles: float, like: Any) -> bool:
+    machine, program = _order(like, layers, "")
+    return bool(machine.run(program)[2].total_cycles == cycles)
+
+
+# --- 09.4 -----------------------------------------------------------------------------------------
+
+
+def smallest_factor(load: int, work: int) -> int:
+    """The fewest micro-batches whose work is as long as a load; one at least."""
+    return max(1, -(-load // work))
+
+
+def _factors(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(909).integers
+    cases = {
+        f"drawn, {times} times and more": (times * work + int(draw(1, work)), work)
+        for times, work in ((3, 4000), (7, 900), (1, 6711))
+    }
+    cases |= {
+        "the work is longer than the load": (4438, 6711),
+        "there is nothing to load": (0, 500),
+        "the work fits just so": (8000, 2000),
+        "the load is huge": (10**12 + 1, 1000),
+    }
+    return compare(answer, smallest_factor, cases, suspects("09.4"))
+
+
+# --- 09.w3 and 09.5 -------------------------------------------------------------------------------
+
+
+def _shards(answer: Callable[..., Any]) -> Passed:
+    def right(numbers: int, replicas: int) -> tuple[int, int]:
+        held = -(-numbers // replicas)
+        return held, held * replicas - numbers
+
+    cases = {
+        "drawn, some are left": (30, 4),
+        "drawn, one is left": (5201, 8),
+        "drawn, nearly full": (1003, 4),
+        "they divide": (5200, 4),
+        "there are fewer than replicas": (3, 4),
+    }
+    return compare(answer, right, cases, suspects("09.w3"))
+
+
+def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
+    """Spread over the tiles of an IPU."""
+
+    def place(graph: Graph, tensor: Tensor) -> None:
+        part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
+        for tile in range(TILES):
+            begin, end = (tensor.num_elements * t // TILES for t in (tile, tile + 1))
+            if begin < end:
+                part.set_tile_mapping(tensor[begin:end], tile)
+
+    return place
+
+
+def _training(tried: str, numbers: int) -> Trial:
+    """answer(graph, weights, grads, program) appends a step of training: on each of four IPUs the
+    same weights, and gradients of its own."""
+    draw = np.random.default_rng(905)
+    w = draw.integers(-8, 8, numbers).astype(np.float32)
+    grads = draw.integers(-16, 16, (3, REPLICAS, numbers)).astype(np.float32)
+    after, moments = [w], np.zeros_like(w)
+    for all_grads in grads:
+        moments = moments / 2 + all_grads.mean(axis=0)
+        after.append(after[-1] - moments / 4)
+
+    def form(
+        answer: Any, trial: Trial, graph: Graph, parts: list[Any]
+    ) -> tuple[Program, list[Tensor]]:
+        program = Steps()
+        weights, given = parts[:REPLICAS], parts[REPLICAS:]
+        call_made(answer, trial.tried, graph, weights, given, program)
+        return program, []
+
+    def ready(ran: Ran) -> None:
+        for buffer in ran.graph.remote_buffers.values():
+            _write(ran.engine, buffer.handle, np.zeros((buffer.repeats, buffer.num_elements)))
+
+    tensors = {
+        f"weights[{i}]": Var(FLOAT, numbers, on_ipu(i), [w], after[1:]) for i in range(REPLICAS)
+    }
+    tensors |= {
+        f"grads[{i}]": Var(FLOAT, numbers, on_ipu(i), [g[i] for g in grads])
+        for i in range(REPLICAS)
+    }
+    return Trial(tried, tensors, form=form, runs=3, ipus=REPLICAS, ready=ready)
+
+
+def _momentum(answer: Callable[..., Any]) -> Passed:
+    for numbers in (30, 1040, 3):
+        tried = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run three times"
+        trial = _training(tried, numbers)
+        ran = trial.build(answer)
+        try:
+            ran.run()
+        except Broken as broken:
+            raise trial.explained(ran, broken, "09.5") from None
+        shard = -(-numbers // REPLICAS)
+        held = sum(b.repeats * b.num_elements for b in ran.graph.remote_buffers.values())
+        moved = ran.report.host_bytes
+        bars = Bars(2 * 4 * REPLICAS * shard, moved, "bytes to and from streaming memory")
+        found = [wrong for name in trial.tensors if (wrong := ran.wrong(name))]
+        draws = partial(show.timeline, ran.report)
+        if found:
+            earliest = min(found, key=lambda wrong: wrong.run)
+            why, advice = trial.reason(ran, "09.5", advice="follow one weight through a step.")
+            said = f"{earliest.came} after run {earliest.run + 1}"
+            raise NotYet(tried, said, quoted(earliest.expected), why, advice, draws=draws)
+        if not held:
+            why = "the momentum stays on the tiles: nothing of it is in streaming memory."
+            raise NotYet(tried, "no remote buffer", "", why, "graph.add_remote_buffer makes one.")
+        if bars.yours > bars.budget or held > REPLICAS * shard:
+            why = "more comes and goes than one shard for each replica."
+            advice = "a replica loads, and stores, the momentum of its shard alone."
+            raise NotYet(tried, f"a buffer of {held:,} numbers", "", why, advice, bars, draws)
+        if numbers == 1040:
+            passed = bars, ran.report
+    words = f"30, 1,040 and 3 weights on {REPLICAS} IPUs, three steps: all replicas are right"
+    bound = Bound(2 * 4 * 1040, passed[0].unit, "the momentum comes once and goes once")
+    return Passed(words, *passed, bound=bound)
+
+
+# --- 09.6 -----------------------------------------------------------------------------------------
+
+BUFFERS = ("rows", "more")
+Transfer = tuple[str, str, str]  # load, store or cross; what is read, and what is written
+
+
+def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
+    """These transfers as a program on two IPUs; names that end with 1 lie on the second."""
+    device = device_of(TILES, 2)
+    graph = Graph(device)
+    sides: dict[str, Any] = {
+        name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS
+    }
+    for name in sorted({n for _, *ends in transfers for n in ends} - {*BUFFERS}):
+        sides[name] = graph.add_variable(FLOAT, EACH, name)
+        on_ipu(int(name[-1]))(graph, sides[name])
+        graph.set_initial_value(sides[name], 1)
+    return graph, Steps(*(Copy(sides[a], sides[b]) for _, a, b in transfers)), device
+
+
+def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
+    """The number of the step in which each transfer goes, as the program is compiled."""
+    graph, program, _ = _program_of(transfers)
+    leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
+    return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
+
+
+def _run_of(transfers: Sequence[Transfer]) -> Any:
+    """The timeline of a run of them."""
+    graph, program, device = _program_of(transfers)
+    engine = Engine(graph, program)
+    engine.load(device)
+    for name in BUFFERS:
+        _write(engine, name, np.ones((1, EACH), np.float32))
+    engine.run()
+    return show.timeline(engine.report)
+
+
+def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
+    """Some, drawn at random: runs of one kind, in which names come again."""
+    found: list[Transfer] = []
+    kind = "load"
+    for _ in range(count):
+        kind = str(draw.choice(["load", "store", "cross"])) if draw.random() < 0.35 else kind
+        ipu, a, b = int(draw.integers(2)), *(str(n) for n in draw.choice([*"wxyz"], 2))
+        here, there, buffer = f"{a}{ipu}", f"{b}{1 - ipu}", BUFFERS[int(draw.integers(2))]
+        ends = {"load": (buffer, here), "store": (here, buffer), "cross": (here, there)}[kind]
+        found.append((kind, *ends))
+    return found
+
+
+FIXED: dict[str, list[Transfer]] = {
+    "two that read one buffer": [("load", "rows", "w0"), ("load", "rows", "w1")],
+    "one reads what another wrote": [("cross", "x0", "y1"), ("cross", "y1", "z0")],
+    "one writes what another reads": [("cross", "x0", "y1"), ("cross", "z1", "x0")],
+    "two write one place": [("store", "x0", "rows"), ("store", "x1", "rows")],
+    "the first and the last": [
+        ("cross", "x0", "y1"),
+        ("cross", "z0", "w1"),
+        ("cross", "y1", "x0"),
+    ],
+    "another kind stands between": [
+        ("load", "rows", "w0"),
+        ("cross", "x0", "y1"),
+        ("load", "more", "w1"),
+    ],
+    "there is one": [("store", "x0", "more")],
+}
+
+
+def _shared(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(906)
+    cases: dict[str, tuple[Any, ...]] = {
+        f"drawn, {count} transfers": (_transfers(count, draw),) for count in (7, 10, 12)
+    }
+    cases |= {name: (transfers,) for name, transfers in FIXED.items()}
+    advice = "go through them in their order: what has the step that is open read and written?"
+    try:
+        return compare(answer, steps_shared, cases, suspects("09.6"), advice)
+    except NotYet as told:
+        told.draws = partial(_run_of, next(iter(cases.values()))[0])
+        raise
+
+
+LESSON = Lesson(
+    "09",
+    "Streaming memory",
+    60,
+    (
+        Question(
+            "09.0",
+            "Which loads the clock shows",
+            (
+                PredictedValue("waiting together", "loads", whole=True),
+                PredictedValue("waiting apart", "loads", whole=True),
+            ),
+            "where every transfer holds up all IPUs, each of the eight loads takes its time. Where "
+            "an IPU waits for its own alone, seven pass while the other computes; for the first "
+            "there is nothing to do yet.",
+        ),
+        Exercise(
+            "09.w1",
+            "Which row",
+            ("a function",),
+            _rows,
+            ("Before layer 2 stand the rows of layers 0 and 1: batches of each.",),
+            "rows of a table in one long line: the last index runs quickest, as in numpy.",
+        ),
+        Exercise(
+            "09.1",
+            "A round trip by rows",
+            ("a function",),
+            _counted,
+            (
+                "One row: load it, add 1, store it. Copy(buffer, x, row) takes the row whose "
+                "number is in `row` when the copy runs.",
+                "A Repeat does that `rows` times, if its body ends by counting `row` up.",
+                "What is in `row` after a run? It lives on: the next run begins there, unless the "
+                "program begins with popops.zero.",
+            ),
+            "no step knows how many rows there are. So the program for a million is as small.",
+        ),
+        Exercise(
+            "09.2",
+            "Sixteen layers, one resident",
+            ("a function",),
+            _resident,
+            (
+                "Write it for one layer: load, multiply, tanh, and the result back into x.",
+                "All layers are equal but for their weights. So one body in a Repeat, and one w.",
+                "Before the Repeat: w, row, and row set to 0. In it: Copy(buffer, w, row), the "
+                "product of x and w, tanh, the copy into x, and row one up.",
+            ),
+            "memory for one layer, time for a load each: twice as many layers, twice as long.",
+        ),
+        Exercise(
+            "09.w2",
+            "How long the turns take",
+            ("a function",),
+            _cycles_by_turns,
+            (
+                "While layer 0 computes, row 1 comes. How long is it until both are done? And what "
+                "is left at the beginning and at the end?",
+            ),
+            "a pipeline of two stages: it fills once, then the slower one rules.",
+        ),
+        Exercise(
+            "09.3",
+            "Load the next while this one computes",
+            ("a function",),
+            _turns,
+            (
+                "Begin with load(0, 0). Layer n computes on IPU n % 2; where does row n + 1 go?",
+                "For each layer: compute it; load the next row on the other IPU; let the result "
+                "cross. Which of these need not be done for the last one?",
+                "A crossing holds up both. What stands before it in the program goes on beside the "
+                "layer; what stands after it comes too late for that.",
+            ),
+            "the order of the program decides what overlaps. No option had to be set for it.",
+        ),
+        Question(
+            "09.4",
+            "At a third of the rate",
+            (PredictedValue("", "micro-batches", whole=True, low=1),),
+            "a load then takes nearly twice as long as a layer: two micro-batches are as long.",
+        ),
+        Exercise(
+            "09.4",
+            "How many micro-batches hide a load",
+            ("a function",),
+            _factors,
+            (
+                "Two micro-batches work 2 * work cycles. When is that as long as a load, or more?",
+                "load / work, and then? Think of 2.1 micro-batches.",
+                "Rounded up it is; and at least one micro-batch there is, even where nothing is "
+                "loaded.",
+            ),
+            "it costs memory: the activations of so many micro-batches wait, in a buffer of rows.",
+        ),
+        Exercise(
+            "09.w3",
+            "A shard and its padding",
+            ("a function",),
+            _shards,
+            ("All shards are equally long, and together they hold every number.",),
+            "the padding is less than a number for each replica, whatever the size.",
+        ),
+        Exercise(
+            "09.5",
+            "Momentum in shards",
+            ("a function",),
+            _momentum,
+            (
+                "Who needs the whole momentum? A replica updates a quarter, and tells the others.",
+                "In order: the shards come from the buffer; the gradients are added up in shards; "
+                "the momentum gets its half and the mean; the shards go back; all gather them.",
+                "concat(state) is all four shards, so that one call works on all. What "
+                "all_gather gives replica i has the padding at its end: flatten() and [:n].",
+            ),
+            "gradients and momentum cross once each: together just what an all-reduce sends.",
+        ),
+        Exercise(
+            "09.6",
+            "Who shares a step",
+            ("a function",),
+            _shared,
+            (
+                "Keep three things of the step that is open: its kind, what it reads, what it "
+                "writes.",
+                "A transfer begins a new step if it is of another kind, or if it and the step do "
+                "not leave each other alone. Which three meetings are there?",
+                "It may not read what the step writes, nor write what the step writes or reads. "
+                "Two that read one place are no trouble.",
+            ),
+            "within a step nothing comes first, so who reads what another wrote needs a later one.",
+        ),
+    ),
+)
