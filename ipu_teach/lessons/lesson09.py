@@ -33,6 +33,7 @@ from ipu_teach.lessons.judging import (
     Passed,
     answering,
     call_made,
+    call_text,
     compare,
     name_of,
     quoted,
@@ -41,7 +42,7 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.mistakes import first, same, suspects
 from ipu_teach.lessons.programs import TILES, all_of, device_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, linearly, refuse_growing
+from ipu_teach.lessons.trial import Ran, Trial, Var, equal, linearly, refuse_growing
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin, popops
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
@@ -194,9 +195,7 @@ def one_layer(layers: int = 1) -> int:
     those of its share of so many layers' weights less one."""
     device = device_of()
     graph, program = Graph(device), Steps()
-    x, w = (
-        graph.add_variable(FLOAT, (n, WIDTH), name) for n, name in ((BATCH, "x"), (WIDTH, "w"))
-    )
+    x, w = (graph.add_variable(FLOAT, (n, WIDTH), name) for n, name in ((BATCH, "x"), (WIDTH, "w")))
     for tensor in (x, w):
         linearly(graph, tensor)
     popops.tanh_in_place(graph, poplin.mat_mul(graph, x, w, program), program)
@@ -328,6 +327,7 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
     weights: list[int | None] = [None, None]
     given: list[tuple[int, ...] | None] = [(), None]  # through which rows the inputs went
     made: list[tuple[int, ...] | None] = [None, None]
+    done = set[int]()
     for kind, row, ipu in events:
         if kind == "load":
             weights[ipu] = row
@@ -338,11 +338,16 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
         elif (before := given[ipu]) is None:
             return f"IPU {ipu} computes row {w}, and nothing came there", "let the result cross."
         elif w != (due := len(before)):
-            over = f"row {w} came into the weights before row {due} was read" if w > due else ""
-            twice = f"row {due} is not there yet: these are the weights of a layer that is done"
-            return f"IPU {ipu} computes with row {w}, where row {due} is due", f"{over or twice}."
+            if w < due:
+                why = f"row {due} is not there yet: these are the weights of a layer that is done."
+            elif due in done:
+                why = f"what layer {due} made did not come there: its input went through fewer."
+            else:
+                why = f"row {w} came into the weights before row {due} was read."
+            return f"IPU {ipu} computes with row {w}, where row {due} is due", why
         else:
             made[ipu] = (*before, w)
+            done.add(w)
     if made[(layers - 1) % 2] != tuple(range(layers)):
         through = counted(len(made[(layers - 1) % 2] or ()), "layer")
         return f"what IPU {(layers - 1) % 2} has at the end went through {through}", ""
@@ -380,7 +385,7 @@ def _turns(answer: Callable[..., Any]) -> Passed:
             with answering(tried):
                 machine.run(program)
         if report is None or np.abs(came - right).max() > 1e-4:
-            why, advice = first(suspects("09.3"), partial(_like, layers, told))
+            why, advice = first(suspects("09.3"), partial(_like, layers, sorted(events), told))
             draws = partial(show.timeline, report) if report is not None else None
             advice = advice or "write down what each IPU holds after each step."
             raise NotYet(tried, told[0], "", why or told[1], advice, draws=draws)
@@ -404,9 +409,10 @@ def _order(answer: Any, layers: int, tried: str) -> tuple[TwoIPUs, Program]:
     return machine, program
 
 
-def _like(layers: int, told: tuple[str, str], like: Any) -> bool:
-    machine, program = _order(like, layers, "")
-    return row_read_wrongly(list(machine.events(program)), layers) == told
+def _like(layers: int, done: list[Event], told: tuple[str, str], like: Any) -> bool:
+    """Whether an answer does the same, and goes wrong at the same place."""
+    events = list(TwoIPUs.events(*_order(like, layers, "")))
+    return sorted(events) == done and row_read_wrongly(events, layers) == told
 
 
 def _as_long(layers: int, cycles: float, like: Any) -> bool:
@@ -498,7 +504,20 @@ def _training(tried: str, numbers: int) -> Trial:
         f"grads[{i}]": Var(FLOAT, numbers, on_ipu(i), [g[i] for g in grads])
         for i in range(REPLICAS)
     }
-    return Trial(tried, tensors, form=form, runs=3, ipus=REPLICAS, ready=ready)
+
+    def agree(hers: Ran, other: Ran) -> bool:
+        return equal(hers, other) and same(_outside(hers), _outside(other))
+
+    return Trial(tried, tensors, form=form, runs=3, ipus=REPLICAS, ready=ready, agree=agree)
+
+
+def _outside(ran: Ran) -> list[Any]:
+    """What lies in streaming memory at the end, and how many bytes went there and back."""
+    buffers = ran.graph.remote_buffers.values()
+    rows = [
+        ran.engine.copy_from_remote_buffer(b.handle, r) for b in buffers for r in range(b.repeats)
+    ]
+    return [np.concatenate([*rows, np.zeros(0)]), ran.report.host_bytes if ran.came else 0]
 
 
 def _momentum(answer: Callable[..., Any]) -> Passed:
@@ -545,9 +564,7 @@ def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Any]:
     """These transfers as a program on two IPUs; names that end with 1 lie on the second."""
     device = device_of(TILES, 2)
     graph = Graph(device)
-    sides: dict[str, Any] = {
-        name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS
-    }
+    sides: dict[str, Any] = {name: graph.add_remote_buffer(name, FLOAT, EACH) for name in BUFFERS}
     for name in sorted({n for _, *ends in transfers for n in ends} - {*BUFFERS}):
         sides[name] = graph.add_variable(FLOAT, EACH, name)
         on_ipu(int(name[-1]))(graph, sides[name])
@@ -615,7 +632,9 @@ def _shared(answer: Callable[..., Any]) -> Passed:
     try:
         return compare(answer, steps_shared, cases, suspects("09.6"), advice)
     except NotYet as told:
-        told.draws = partial(_run_of, next(iter(cases.values()))[0])
+        tried = dict(told.rows)["tried"]
+        failing = (given for given in cases.values() if call_text(answer, given) == tried)
+        told.draws = partial(_run_of, *next(failing))
         raise
 
 
