@@ -226,7 +226,8 @@ def _resident(answer: Callable[..., Any]) -> Passed:
     peak = {n: int(full[n].report.memory.held_per_tile.max()) for n in (8, 16)}
     bars = Bars(one_layer(2), peak[16], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[8] != peak[16]:
-        why, advice = trial.reason(ran, "09.2", nearest=True)
+        few = full[8]  # which is told sooner
+        why, advice = few.trial.reason(few, "09.2", nearest=True)
         came = f"8 layers take {peak[8]:,} bytes of the fullest tile, and 16 take {peak[16]:,}"
         expected = "as many for 16 as for 8, and less than two layers would take"
         draws = partial(show.memory, ran.report)
@@ -370,7 +371,7 @@ def turn_cycles(layers: int) -> int:
 
 
 def _turns(answer: Callable[..., Any]) -> Passed:
-    for layers in (5, 2, 1, 8):
+    for layers in (4, 3, 1, 8):
         tried = f"{name_of(answer)} for {counted(layers, 'layer')} on two IPUs"
         machine, program = _order(answer, layers, tried)
         with answering(tried):
@@ -392,12 +393,12 @@ def _turns(answer: Callable[..., Any]) -> Passed:
     least = turn_cycles(layers)
     bars = Bars(round(1.01 * least), report.total_cycles, MODELLED)
     if bars.yours > bars.budget:
-        why, advice = first(suspects("09.3"), partial(_as_long, layers, report.total_cycles))
+        why, advice = first(suspects("09.3"), partial(_as_long, layers, sorted(events), report))
         why = why or "somebody waits for a load that could have come earlier."
         advice = advice or "which step stands between a layer and the load that could go with it?"
         raise NotYet(tried, "", "", why, advice, bars, partial(show.timeline, report))
     bound = Bound(least, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
-    words = "1, 2, 5 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
+    words = "1, 3, 4 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
     return Passed(words, bars, report, bound=bound)
 
 
@@ -415,9 +416,11 @@ def _like(layers: int, done: list[Event], told: tuple[str, str], like: Any) -> b
     return sorted(events) == done and row_read_wrongly(events, layers) == told
 
 
-def _as_long(layers: int, cycles: float, like: Any) -> bool:
+def _as_long(layers: int, done: list[Event], report: Report, like: Any) -> bool:
+    """Whether an answer does the same in as many cycles."""
     machine, program = _order(like, layers, "")
-    return bool(machine.run(program)[2].total_cycles == cycles)
+    alike = sorted(machine.events(program)) == done
+    return alike and machine.run(program)[2].total_cycles == report.total_cycles
 
 
 # --- 09.4 -----------------------------------------------------------------------------------------

@@ -530,7 +530,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: a row that is not there
-# error in the answer: row 5
+# error in the answer: row 4
 def turns(load, compute, cross, layers):
     steps = [load(0, 0)]
     for n in range(layers):

@@ -11,10 +11,6 @@ on_replica, reduce_scatter, all_gather = (
 )
 
 
-# %% given
-"""Mistakes of lesson 09 written otherwise."""
-
-
 # %% 09.w1: one by one
 # like: counted from 1
 def row_of(layer, batch, batches):
