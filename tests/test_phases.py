@@ -29,7 +29,7 @@ def test_one_resident_layer_takes_as_much_memory_however_many_there_are() -> Non
         x, weights, expected = layers(count)
         y, report = phases.one_resident(x, weights)
         assert np.abs(y - expected).max() < 1e-6
-        assert report.host_bytes == count * 78 * 78 * 4
+        assert report.streaming_bytes == count * 78 * 78 * 4
         peaks.append(int(report.memory.bytes_per_tile.max()))
     assert peaks[0] == peaks[1] < 17_000
 

@@ -132,7 +132,7 @@ def test_no_two_meanings_share_a_letter_or_both_colour_and_pattern() -> None:
     blocks = show.timeline(programs.branching()[0], blocks=0).scene
     nested = {blocks.codes[c] for c in blocks.mark("blocks").code.tolist()}  # type: ignore[union-attr]
     assert nested and not {c.light for c in nested} & {c.light for c in palette.STATES}
-    assert len({c.light for c in palette.NESTED} | {c.light for c in palette.STATES}) == 13
+    assert len({c.light for c in palette.NESTED} | {c.light for c in palette.STATES}) == 14
 
 
 def test_the_player_has_the_inks_of_the_palette() -> None:

@@ -78,8 +78,13 @@ class StepCost:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes between host and device."""
+        """Bytes between host and device, or streaming memory and device."""
         return sum(self.host_links)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether it talks to streaming memory, and not to the host."""
+        return self.kind == "RemoteCopy"
 
     @property
     def compute_duration(self) -> int:
@@ -128,7 +133,7 @@ class StepCost:
 
     def link_cycles(self, links: tuple[int, ...], target: Target) -> int:
         """Cycles of so many bytes on the link of each IPU to what the step talks to."""
-        return host_cycles(links, target, self.kind == "RemoteCopy")
+        return host_cycles(links, target, self.streaming)
 
     def _links(self, target: Target) -> tuple[int, ...]:
         """`host_links` of each IPU; of a file that does not say whose they are, of all."""

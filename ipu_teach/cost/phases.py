@@ -10,12 +10,13 @@ from ipu_teach.cost.model import StepCost
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-SYNC, EXCHANGE, COMPUTE, LINKS, HOST = (
+SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING = (
     "sync",
     "exchange",
     "compute",
     "exchange between IPUs",
     "host exchange",
+    "streaming memory",
 )
 
 
@@ -37,9 +38,9 @@ def phases(
     """The phases of `step` that take any time; together they last `step.cycles`.
 
     What is exchanged before the vertices or the copies of a step work comes first, what they leave
-    behind after. With `host_first` data comes from the host, and the exchange brings it to its
-    place; else the host comes last. With `ipu` the phases of that IPU alone, in which other tiles
-    have no part: those of its row, for a step that is not external.
+    behind after. With `host_first` data comes from the host or from streaming memory, and the
+    exchange brings it to its place; else that comes last. With `ipu` the phases of that IPU alone,
+    in which other tiles have no part: those of its row, for a step that is not external.
     """
     own = (
         np.arange(target.num_tiles) // target.tiles_per_ipu == ipu
@@ -57,9 +58,10 @@ def phases(
         for number, t in enumerate(step.exchange)
     ]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
-    host = Phase(HOST, step.host_cycles)
+    talk, lasts = STREAMING if step.streaming else HOST, step.host_cycles
     if ipu is not None and len(step.host_links) == target.num_ipus:
-        host = Phase(HOST, step.link_cycles(step.host_links[ipu : ipu + 1], target))
+        lasts = step.link_cycles(step.host_links[ipu : ipu + 1], target)
+    host = Phase(talk, lasts)
     before, after = ([host], []) if host_first else ([], [host])
     links = Phase(LINKS, step.global_exchange_cycles)
     order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]

@@ -58,10 +58,12 @@ class Machine:
         work: TrackedWork,
     ) -> None:
         self.compiled, self._cost = compiled, cost
-        self.log = StepLog(len(compiled.steps))
+        moved = [sum(part.rows for part in p.remote(step)) for step in compiled.steps]
+        self.log = StepLog(len(compiled.steps), moves=np.array(moved, np.int64))
         self.memory = Memory(compiled.graph, backend)
         buffers = compiled.remote_buffers
-        self.remote = remote_rows(buffers, self.memory, how.reads) if buffers else {}
+        note, checks = self.log.moved, how.reads
+        self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
         # the number of every step of the run that is going on, in order
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
@@ -122,6 +124,7 @@ class Machine:
             self._programs[index] = build(
                 self.compiled.programs[index], self._leaf, self._predicate
             )
+        self.log.begin()
         if self._recording is not None:
             self._recording.note(HOST)
         try:

@@ -24,12 +24,12 @@ from ipu_teach.types import Array, poison, to_host_array
 
 
 def remote_rows(
-    buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool
+    buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool, note: Callable[[Any], None]
 ) -> dict[str, RemoteRows]:
     """The rows of all buffers, by handle. Raises `GraphMemoryAllocationError` if this computer
     cannot hold them."""
     try:
-        return {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
+        return {handle: RemoteRows(b, memory, strict, note) for handle, b in buffers.items()}
     except MemoryError:
         total = sum(b.bytes for b in buffers.values())
         raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this
@@ -42,8 +42,10 @@ class RemoteRows:
     """The rows of one buffer. A row that nothing has written reads as unwritten memory does, or is
     an error if `strict`."""
 
-    def __init__(self, buffer: RemoteBuffer, memory: Memory, strict: bool) -> None:
-        self.buffer = buffer
+    def __init__(
+        self, buffer: RemoteBuffer, memory: Memory, strict: bool, note: Callable[[Any], None]
+    ) -> None:
+        self.buffer, self._note = buffer, note
         self._memory, self._strict = memory, strict
         # Zeros take no memory until they are touched; what counts as written stands beside them.
         self._values = memory.host.backend.zeros(
@@ -73,10 +75,17 @@ class RemoteRows:
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
         """The function that runs a copy: row numbers are read from the device each time."""
         memory, tensor = self._memory, step.tensor
-        if step.store:
-            return lambda: self.store(self._chosen(step), memory.read(tensor))
         who = f"Copy to {tensor.graph.describe(tensor)}"
-        return lambda: memory.write(tensor, self.load(self._chosen(step), who))
+
+        def move() -> None:
+            rows = self._chosen(step)
+            if step.store:
+                self.store(rows, memory.read(tensor))
+            else:
+                memory.write(tensor, self.load(rows, who))
+            self._note(rows)
+
+        return move
 
     def _chosen(self, step: RemoteCopyStep) -> Any:
         """The numbers of the rows that a copy moves, as they are now."""

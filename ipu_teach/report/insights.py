@@ -247,6 +247,11 @@ def _shares(report: Report) -> Iterator[Insight]:
             "most of the run is the host's link: stream more at a time, or keep data on the device "
             "between runs."
         )
+    elif shares["streaming memory"] > STREAMING:
+        advice = (
+            "most of the run is the link to streaming memory: do more with each row while it is on "
+            "the device, or load the next one beside the computation."
+        )
     elif shares["sync and waiting"] > SYNCING:
         advice, lesson = (
             "most of the run is sync and waiting: do more in each superstep, and balance it.",

@@ -89,15 +89,27 @@ class ComputeSetFacts:
 
 
 @dataclass(frozen=True)
+class RowsMoved:
+    """A copy with a remote buffer: so many `rows` of it at a time, `bytes` in all, and by name the
+    variable that they are moved to or from, of several the first."""
+
+    buffer: str
+    rows: Annotated[int, whole(1)]
+    bytes: int
+    variable: str
+
+
+@dataclass(frozen=True)
 class StepFacts:
     """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits, under the sync
     pattern FULL. `to_device`: which way the host's data goes, None for a step without the host.
-    `line`: where a Copy was made."""
+    `line`: where a Copy was made; `moves`: with which remote buffers, in order."""
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
     sync: Annotated[int, whole(NO_SYNC, EXTERNAL)] = INTERNAL
     to_device: bool | None = None
     line: Annotated[str, NOTE] = ""
+    moves: Annotated[tuple[RowsMoved, ...], NOTE] = ()
 
 
 @dataclass(frozen=True, eq=False)

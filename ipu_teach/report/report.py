@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from typing import Any, ClassVar
 
@@ -208,6 +208,9 @@ class Report:
     _settings: InstrumentationSettings = InstrumentationSettings()
     _version: PoplarVersion = field(default_factory=PoplarVersion)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "host", self.host.beside(partial(query.buffers, self)))
+
     @property
     def instrumentation_settings(self) -> InstrumentationSettings:
         """The options of the engine that decide what the report shows."""
@@ -248,7 +251,9 @@ class Report:
             self.host.written() if host else None,
         )
         return serialize(
-            self.profile, self._ran, Besides(str(self.poplar_version), settings, events)
+            self.profile,
+            self._ran,
+            Besides(str(self.poplar_version), settings, events, self._ran.rows),
         )
 
     @classmethod
@@ -404,6 +409,17 @@ class Report:
         own = None if self.target.num_ipus == 1 or self.profile.external[number] else ipu
         return phases(cost, self.target, bool(self.profile.steps[number].to_device), own)
 
+    @property
+    def rows_moved(self) -> Array:
+        """int64[n]: the numbers of the rows that remote buffers moved, in order, as far as they
+        were kept."""
+        return self._ran.rows
+
+    @cached_property
+    def row_moves(self) -> list[query.RowMove]:
+        """Each copy with a remote buffer and its rows, in order, as far as these were kept."""
+        return list(query.row_moves(self))
+
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as
         in `StepCost.exchange`."""
@@ -532,18 +548,29 @@ class Report:
     @property
     def host_exchange_cycles(self) -> int:
         """Cycles spent on transfers between host and device."""
-        return sum(n * step.host_cycles for n, step in self._costs)
+        return sum(n * step.host_cycles for n, step in self._costs if not step.streaming)
+
+    @property
+    def streaming_cycles(self) -> int:
+        """Cycles spent on transfers between streaming memory and device."""
+        return sum(n * step.host_cycles for n, step in self._costs if step.streaming)
 
     @property
     def host_bytes(self) -> int:
         """Bytes moved between host and device."""
-        return sum(n * step.host_bytes for n, step in self._costs)
+        return sum(n * step.host_bytes for n, step in self._costs if not step.streaming)
+
+    @property
+    def streaming_bytes(self) -> int:
+        """Bytes moved between streaming memory and device."""
+        return sum(n * step.host_bytes for n, step in self._costs if step.streaming)
 
     @property
     def sync_cycles_per_tile(self) -> Array:
         """int64[tiles]: the rest of the total: syncs, and waiting for slower tiles."""
         busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
-        return self.total_cycles - busy - self.global_exchange_cycles - self.host_exchange_cycles
+        beyond = self.global_exchange_cycles + self.host_exchange_cycles + self.streaming_cycles
+        return self.total_cycles - busy - beyond
 
     @property
     def proportions(self) -> dict[str, float]:
@@ -555,6 +582,7 @@ class Report:
             "exchange": float(self.exchange_cycles_per_tile.mean()),
             "exchange between IPUs": float(self.global_exchange_cycles),
             "host exchange": float(self.host_exchange_cycles),
+            "streaming memory": float(self.streaming_cycles),
             "sync and waiting": float(self.sync_cycles_per_tile.mean()),
         }
         return {name: cycles / total if total else 0.0 for name, cycles in spent.items()}

@@ -163,6 +163,8 @@ def _execution(report: Report) -> list[str]:
         line("Tile average IPU exchange cycles:", float(report.exchange_cycles_per_tile.mean())),
         line("Tile average global exchange cycles:", float(report.global_exchange_cycles)),
         line("Tile average host exchange cycles:", report.host_exchange_cycles),
+        *[line("Tile average streaming memory cycles:", report.streaming_cycles)]
+        * bool(report.streaming_bytes),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
         *_ipus(report),
         f"{'Codelets of your own are priced:':<54}{report.target.codelet_prices}",
@@ -200,7 +202,8 @@ def _runs(report: Report, most: int = 12) -> list[str]:
     found: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
     numbers, host = report.step_numbers, np.zeros(len(report.executions), np.int64)
     for number in np.flatnonzero(report.executions).tolist():
-        host[number] = report.step_cost(number).host_cycles
+        cost = report.step_cost(number)
+        host[number] = 0 if cost.streaming else cost.host_cycles
     for run in report.runs:
         here = slice(run.first, len(numbers) if run.last is None else min(run.last, len(numbers)))
         _, starts, ends = report.overlap.spans(here.start, max(here.start, here.stop))

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, HOST, SYNC
+from ipu_teach.cost.phases import COMPUTE, HOST, STREAMING, SYNC
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.flags import flagged
@@ -69,6 +69,7 @@ from ipu_teach.show.segments import (
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
+BEYOND = {HOST: "host", STREAMING: "streaming memory"}
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
 MOST_OF_TWO = 500  # supersteps of each of two runs
@@ -234,6 +235,7 @@ class _Maker:
         self.lane_name = "lane" if self.is_sorted else "tile"
         self.grid = grid("tiles", target, SIDE, each_ipu=self.per_ipu)
         self.kinds = [k for k in STATE if any(p.kind == k for *_, own in self.ran for p in own)]
+        self.beyond = [BEYOND[k] for k in self.kinds if k in BEYOND]  # what the device talks to
 
     def scene(self) -> Scene:
         stills: list[Still] = []
@@ -244,7 +246,7 @@ class _Maker:
             of.append(range(len(stills), len(stills) + len(made)))
             stills += made
             panels.drawings.append(self.by_tile.drawing(self.report, stretch))
-            if HOST in self.kinds:
+            if self.beyond:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
             raise no_time("bsp")
@@ -320,12 +322,12 @@ class _Maker:
             heading, ends = f"the {self.group}, tile by tile", self.ends_of(SIDE)
             lanes = Lanes("lanes", heading, count=self.lanes, key=cells, ends=ends)
         panels.put(lanes, left=LANES_X, high=SIDE)
-        if HOST in self.kinds:
+        if self.beyond:
+            name, said = ", ".join(self.beyond), " and ".join(self.beyond)
+            said = said.replace("host", "the host")
             panels.below(6)
-            panels.put(
-                Lanes("host", count=1, labels=("host",), say="the host"), left=LANES_X, high=16
-            )
-        panels.below(24 if HOST in self.kinds else 22)
+            panels.put(Lanes("host", count=1, labels=(name,), say=said), left=LANES_X, high=16)
+        panels.below(24 if self.beyond else 22)
         panels.put(Track(), high=22)
 
     def _stills(self, stretch: Segment, drawing: int) -> list[Still]:
@@ -387,7 +389,7 @@ class _Maker:
         if apart:
             note = self._meanwhile(here) + f"; {note}" * bool(note)
         _, name = self.named(main.part)
-        drawn_in = ("lanes", "host")[: 1 + (HOST in self.kinds)]
+        drawn_in = ("lanes", "host")[: 1 + bool(self.beyond)]
         return Still(
             f"{phase.kind}: {name}" if name else phase.kind,
             note,
@@ -516,10 +518,10 @@ class _Maker:
         ), tuple(rows)
 
     def _of_host(self, stretch: Segment) -> Drawing:
-        """What the host does in a stretch."""
+        """What the host and streaming memory do in a stretch."""
+        found = [s for s in spans(self.report, stretch) if s.phase.kind in BEYOND]
         bars = [
-            Bar(STATE[HOST], span.start, span.phase.cycles, span.start + span.phase.cycles)
-            for span in spans(self.report, stretch)
-            if span.phase.kind == HOST
+            Bar(STATE[s.phase.kind], s.start, s.phase.cycles, s.start + s.phase.cycles)
+            for s in found
         ]
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, STREAMING, SYNC, Phase
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report import Recording
@@ -359,7 +359,7 @@ class _Maker:
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
         """What is under way in a phase: a message for each pair of tiles, with the cells that it
         carries; between IPUs one for each two of them, from first box to first box."""
-        if phase.kind == HOST:
+        if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind in (EXCHANGE, LINKS) and not does.by_host:
             first, last = [(does.comes, does.after), (does.copied, True)], [(does.goes, True)]

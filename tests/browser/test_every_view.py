@@ -22,6 +22,7 @@ from ipu_teach.report import Recording
 from ipu_teach.show.view import View
 from tests.test_overlap import uneven
 from tests.test_run_view import handed_on
+from tests.test_streaming_view import ran as streamed
 from tests.test_tile_views import Mixed, kept, ran
 
 from . import programs
@@ -52,6 +53,7 @@ VIEWS: dict[str, Callable[[], View]] = {
         {"13 rows": programs.uneven(rows=13), "39 rows": programs.uneven(rows=39)}
     ),
     "host": lambda: show.host(programs.uneven()),
+    "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "machine": lambda: show.machine(IPUModel("ipu2").create_device()),
 }

@@ -46,9 +46,10 @@ EXTRA.run = (kit) => {
     if (s.flows) {
       const all = s.flows.messages, own = all.filter((m) => m[2] === box(focus())),
         told = (own.length ? own : all).slice(0, 2);
+      const away = scene.codes[s.code][1] === "M" ? "streaming memory" : "the host";
       const what = told.map((m) => {
         const c = list(m[5]), t = texts[(m[6] ? at(lastOf(frame)) : now)[c[0]]];
-        const [from, to] = [m[0], m[2]].map((b) => (b < 0 ? "the host"
+        const [from, to] = [m[0], m[2]].map((b) => (b < 0 ? away
           : shown.link(m) ? `IPU ${shown.ipuOf(b)}` : `tile ${board.tiles[b]}`));
         const more = m[7] > 1 ? ` and ${words(m[7] - 1)} more` : "";
         if (!c.length) return `${words(m[1])} bytes go from ${from} to ${to}`;
