@@ -138,7 +138,7 @@ def _counted(answer: Callable[..., Any]) -> Passed:
             if row >= rows:
                 came, expected = f"row {row} was written", f"rows 0 to {rows - 1} alone"
             why, advice = trial.reason(ran, "09.1", advice="follow row 0, then row 1, by hand.")
-            draws = partial(show.timeline, ran.report)
+            draws = partial(show.streaming, ran.report)
             wrong.append((NotYet(trial.tried, came, expected, why, advice, draws=draws), special))
     raise_first(wrong)
     few = {rows: built[rows] for rows in (5, 11)}
@@ -221,7 +221,7 @@ def _resident(answer: Callable[..., Any]) -> Passed:
             place = tuple(np.argwhere(off)[0].tolist())
             why, advice = trial.reason(ran, "09.2", advice="try it with one layer, then with two.")
             said = f"x[{place[0]}, {place[1]}]: {quoted(came['x'][place])} after run {run}"
-            draws = partial(show.timeline, ran.report)
+            draws = partial(show.streaming, ran.report)
             raise NotYet(trial.tried, said, quoted(right[place]), why, advice, draws=draws)
     peak = {n: int(full[n].report.memory.held_per_tile.max()) for n in (8, 16)}
     bars = Bars(one_layer(2), peak[16], "bytes on the fullest tile")
@@ -387,7 +387,7 @@ def _turns(answer: Callable[..., Any]) -> Passed:
                 machine.run(program)
         if report is None or np.abs(came - right).max() > 1e-4:
             why, advice = first(suspects("09.3"), partial(_like, layers, sorted(events), told))
-            draws = partial(show.timeline, report) if report is not None else None
+            draws = partial(show.streaming, report) if report is not None else None
             advice = advice or "write down what each IPU holds after each step."
             raise NotYet(tried, told[0], "", why or told[1], advice, draws=draws)
     least = turn_cycles(layers)
@@ -396,7 +396,7 @@ def _turns(answer: Callable[..., Any]) -> Passed:
         why, advice = first(suspects("09.3"), partial(_as_long, layers, sorted(events), report))
         why = why or "somebody waits for a load that could have come earlier."
         advice = advice or "which step stands between a layer and the load that could go with it?"
-        raise NotYet(tried, "", "", why, advice, bars, partial(show.timeline, report))
+        raise NotYet(tried, "", "", why, advice, bars, partial(show.streaming, report))
     bound = Bound(least, MODELLED, f"a load, {layers} layers, {layers - 1} crossings")
     words = "1, 3, 4 and 8 layers on two IPUs: each reads its own row, and no load holds up a layer"
     return Passed(words, bars, report, bound=bound)
@@ -520,7 +520,7 @@ def _outside(ran: Ran) -> list[Any]:
     rows = [
         ran.engine.copy_from_remote_buffer(b.handle, r) for b in buffers for r in range(b.repeats)
     ]
-    return [np.concatenate([*rows, np.zeros(0)]), ran.report.host_bytes if ran.came else 0]
+    return [np.concatenate([*rows, np.zeros(0)]), ran.report.streaming_bytes if ran.came else 0]
 
 
 def _momentum(answer: Callable[..., Any]) -> Passed:
@@ -534,10 +534,10 @@ def _momentum(answer: Callable[..., Any]) -> Passed:
             raise trial.explained(ran, broken, "09.5") from None
         shard = -(-numbers // REPLICAS)
         held = sum(b.repeats * b.num_elements for b in ran.graph.remote_buffers.values())
-        moved = ran.report.host_bytes
+        moved = ran.report.streaming_bytes
         bars = Bars(2 * 4 * REPLICAS * shard, moved, "bytes to and from streaming memory")
         found = [wrong for name in trial.tensors if (wrong := ran.wrong(name))]
-        draws = partial(show.timeline, ran.report)
+        draws = partial(show.streaming, ran.report)
         if found:
             earliest = min(found, key=lambda wrong: wrong.run)
             why, advice = trial.reason(ran, "09.5", advice="follow one weight through a step.")
