@@ -346,6 +346,16 @@ class Trial:
         said = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
         return NotYet(self.tried, said, "", why, advice) if why else broken
 
+    def through(self, answer: Any, *exercises: str) -> Ran:
+        """A run of the answer; an error that a known mistake of these exercises ends with, too, is
+        explained."""
+        ran = self.build(answer)
+        try:
+            ran.run()
+        except Broken as broken:
+            raise self.explained(ran, broken, *exercises) from None
+        return ran
+
     def elsewhere(self, tiles: int) -> Trial:
         """The same on a machine of so many tiles."""
         return replace(self, tiles=tiles, tried=f"{self.tried}, on {counted(tiles, 'tile')}")
