@@ -288,8 +288,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: all rows loaded first
-# why:  all layers' weights are loaded before the first is used, and each has a place of its own.
-# next: one w, and a loop that loads the next row into it.
+# not yet: all layers' weights are in memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -310,9 +309,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: written down layer by layer
-# why:  one place for weights, and still each layer has vertices and results of its own: the program
-#   is written down anew for each.
-# next: write the body once, and let a Repeat go round.
+# not yet: each layer still has vertices and results of its own
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -330,8 +327,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: two places for weights
-# why:  two layers' weights are in memory, though only one is at work.
-# next: on one IPU nothing is won by the second place: a load holds up all of its tiles.
+# not yet: more than one layer's weights are in memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
     poputil.map_tensor_linearly(graph, w)
@@ -805,7 +801,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: the tail is lost
-# error in the answer: 28
+# error in the answer: (28,) and (32,)
 def train(graph, weights, grads, program):
     length = weights[0].num_elements // REPLICAS
     buffer = graph.add_remote_buffer("momentum", FLOAT, REPLICAS * length)
@@ -821,7 +817,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: with its padding
-# error in the answer: 128
+# error in the answer: (120,) and (128,)
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
     length = -(-n // REPLICAS)
