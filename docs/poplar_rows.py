@@ -381,6 +381,18 @@ GRAPH = [
     ),
     Row("RemoteBuffer", "RemoteBuffer", "made by the graph"),
     Row(
+        "popxl::remote_buffer",
+        "Graph.add_remote_buffer",
+        "entries are `repeats`; an entry is flat",
+        'graph.add_remote_buffer("weights", FLOAT, 24, 10)',
+    ),
+    Row(
+        "popart::RecomputationType, poptorch::recomputationCheckpoint",
+        "schedules.recompute",
+        "a list of steps, from which a loop builds the program; whoever writes the layers chooses "
+        "those whose inputs are kept",
+    ),
+    Row(
         "Graph::createVirtualGraph",
         "Graph.create_virtual_graph",
         "",

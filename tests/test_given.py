@@ -27,6 +27,7 @@ OTHERS = {
     "machine",
     "numbers",
     "picture",
+    "recompute",
     "sweep",
 }
 OTHERS |= {"tiles", "turns"}

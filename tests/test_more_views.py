@@ -559,6 +559,39 @@ def test_two_reports_over_each_other() -> None:
     )
 
 
+@pytest.mark.parametrize("always", [True, False])
+def test_on_an_axis_of_cycles_steps_are_as_wide_as_they_take(always: bool) -> None:
+    """Each once, however often it ran."""
+    reports = programs.uneven(), programs.uneven(rows=39)
+    view_ = show.liveness(*reports, always=always, axis="cycles")
+    once = [list({s.step: s.cycles for s in report.steps()}.values()) for report in reports]
+    small, large = map(sum, once)
+    curve, each = view_.scene.marks[0], large / 300
+    assert isinstance(curve, Curve) and curve.count == len(view_.scene.frames) == 300
+    assert curve.each == each and ("without what is always live" in curve.heading) == (not always)
+    for report, cycles, series in zip(reports, once, curve.series, strict=True):
+        whole = np.array(by_hand(report)[0])
+        whole -= 0 if always else int(report.memory.always_live_bytes_per_tile.sum())
+        at = np.pad(np.repeat(whole, cycles), (0, large - sum(cycles)))  # cycle by cycle
+        for place, drawn in enumerate(series.values.tolist()):
+            inside = at[int(np.ceil(place * each)) : int((place + 1) * each)]
+            touched = at[int(place * each) : int(np.ceil((place + 1) * each))]
+            assert inside.max() <= drawn <= touched.max()
+    more = f"{100 * (large - small) / small:+.1f} % of {small:,} modelled cycles."
+    assert repr(view_).endswith(f"at the peak, {more}")
+    alone = show.liveness(reports[0], always=always, axis="cycles").scene
+    (lanes,) = (m for m in alone.marks if isinstance(m, Lanes))
+    edges = np.cumsum([0, *once[0]])
+    for lane, name in enumerate(lanes.labels):
+        row = next(v for v in reports[0].variables if v.name == name)
+        bars = [(int(b.start[lane]), int(b.length[lane])) for b in alone.drawings[0].bars]  # type: ignore[index]
+        assert [(a, a + long) for a, long in bars if long] == [
+            (int(edges[a]), int(edges[b])) for a, b in row.ranges
+        ]
+    words = [s.text for s in paint(alone, 0) if isinstance(s, Words)]
+    assert any(w.startswith("0 rows to") for w in words) and f"{small:,} modelled cycles" in words
+
+
 def test_long_programs_share_places() -> None:
     graph, a, b = two_variables()
     report = run(graph, Sequence(*(Copy(*((b, a) if i % 2 else (a, b))) for i in range(2_500))))
@@ -1200,6 +1233,10 @@ def test_errors() -> None:
     assert told(lambda: show.timeline(empty)) == (
         "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then "
         "engine.report."
+    )
+    assert told(lambda: show.liveness(programs.uneven(), axis="cycle")) == (
+        "show.liveness() was given axis='cycle'.\n  next:  did you mean 'cycles'? Give \"steps\" or "
+        '"cycles".'
     )
     assert told(lambda: show.liveness(empty)) == (
         "show.liveness() was given a report whose programs have no step.\n"

@@ -17,6 +17,7 @@ from ipu_teach.golden import (
     profiles,
     single_vertices,
     stencils,
+    streaming,
     transformer,
 )
 from ipu_teach.golden.row import (
@@ -52,6 +53,7 @@ FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
     ("Launches", VERTICES, single_vertices.launches),
     ("Vertices of the libraries, measured on a chip", VERTICES, kernels.libraries),
     ("Vertices of one's own, measured on a chip", VERTICES, kernels.own),
+    ("Streaming memory, its values and shards", FORMATS, streaming.rows),
     ("8-bit floats", FORMATS, number_formats.quarters),
     ("Random numbers", FORMATS, number_formats.generators),
     ("Peaks", DATASHEETS, chips.peaks),

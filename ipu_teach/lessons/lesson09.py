@@ -391,7 +391,7 @@ def _training(tried: str, numbers: int) -> Trial:
     same weights, and gradients of its own."""
     draw = np.random.default_rng(905)
     w = draw.integers(-8, 8, numbers).astype(np.float32)
-    grads = draw.integers(-16, 16, (3, REPLICAS, numbers)).astype(np.float32)
+    grads = draw.integers(-16, 16, (2, REPLICAS, numbers)).astype(np.float32)
     after, moments = [w], np.zeros_like(w)
     for all_grads in grads:
         moments = moments / 2 + all_grads.mean(axis=0)
@@ -417,20 +417,21 @@ def _training(tried: str, numbers: int) -> Trial:
     def agree(hers: Ran, other: Ran) -> bool:
         return equal(hers, other) and same(_outside(hers), _outside(other))
 
-    return Trial(tried, tensors, form=form, runs=3, ipus=REPLICAS, ready=ready, agree=agree)
+    return Trial(tried, tensors, form=form, runs=2, ipus=REPLICAS, ready=ready, agree=agree)
 
 
 def _outside(ran: Ran) -> list[Any]:
-    """What lies in streaming memory at the end, and how many bytes went there and back."""
+    """What lies in streaming memory at the end, and whether the program stores nothing there."""
     buffers = ran.graph.remote_buffers.values()
     each = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [ran.engine.copy_from_remote_buffer(*one) for one in each]
-    return [np.concatenate([*rows, np.zeros(0)]), ran.report.streaming_bytes if ran.came else 0]
+    ends = [step.destination for step in all_of(ran.program) if isinstance(step, Copy)]
+    return [np.concatenate([*rows, np.zeros(0)]), all(isinstance(end, Tensor) for end in ends)]
 
 
 def _momentum(answer: Callable[..., Any]) -> Passed:
     for numbers in (30, 1040, 3):
-        tried = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run three times"
+        tried = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
         trial = _training(tried, numbers)
         ran = trial.through(answer, "09.5")
         shard = -(-numbers // REPLICAS)
@@ -452,7 +453,7 @@ def _momentum(answer: Callable[..., Any]) -> Passed:
             raise NotYet(tried, f"a buffer of {held:,} numbers", "", why, advice, bars, draws)
         if numbers == 1040:
             passed = bars, ran.report
-    words = f"30, 1,040 and 3 weights on {REPLICAS} IPUs, three steps: all replicas are right"
+    words = f"30, 1,040 and 3 weights on {REPLICAS} IPUs, two steps: all replicas are right"
     bound = Bound(8 * 1040, BYTES, "the momentum comes once and goes once")
     return Passed(words, *passed, bound=bound)
 

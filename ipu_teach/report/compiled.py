@@ -179,7 +179,7 @@ class CompiledProfile(Profile):
 
 def _rows_moved(part: p.RemoteCopyStep) -> facts.RowsMoved:
     tensor, buffer = part.tensor, part.buffer
-    variable = tensor.get_var_regions()[0].var.name
+    variable = tensor.get_var_regions()[0].var.id
     size = tensor.num_elements * tensor.dtype.size
     return facts.RowsMoved(buffer.handle, part.rows, size, variable)
 

@@ -90,13 +90,13 @@ class ComputeSetFacts:
 
 @dataclass(frozen=True)
 class RowsMoved:
-    """A copy with a remote buffer: so many `rows` of it at a time, `bytes` in all, and by name the
-    variable that they are moved to or from, of several the first."""
+    """A copy with a remote buffer: so many `rows` of it at a time, `bytes` in all, and the number
+    of the variable that they are moved to or from, of several the first."""
 
     buffer: str
     rows: Annotated[int, whole(1)]
     bytes: int
-    variable: str
+    variable: Annotated[int, whole(below="variables")]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ axis of time, to zoom into, `program(report)` its program tree with counts and c
 beside the device, `streaming(report)` which rows of streaming memory are on the chip when.
 `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet with its
 prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn.
-`memory(report)` says what each tile holds, `liveness(report)` what is live when, `tiles(tensor)`
-where each element lives. `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` are
-number lines, `machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page
-follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are
-ordinary plots.
+`memory(report)` says what each tile holds, `liveness(report)` what is live when, `recompute(layers,
+kept)` what a chain of layers keeps alive and what that costs, `tiles(tensor)` where each element
+lives. `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` are number lines,
+`machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page follow each other.
+`explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
 """
 
 from ipu_teach.show.balance import balance
@@ -31,6 +31,7 @@ from ipu_teach.show.memory import memory
 from ipu_teach.show.numbers import numbers
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
+from ipu_teach.show.recompute import recompute
 from ipu_teach.show.run import run
 from ipu_teach.show.streaming import streaming
 from ipu_teach.show.sweep import sweep
@@ -57,6 +58,7 @@ __all__ = [
     "numbers",
     "picture",
     "program",
+    "recompute",
     "run",
     "streaming",
     "sweep",

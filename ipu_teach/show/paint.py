@@ -518,7 +518,8 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
     places = [mark.count * k // ticks for k in range(ticks)]
     for i, following in zip(places, (*places[1:], mark.count), strict=False):
         name = scene.stills[int(scene.frames[i])].label.split(" ", 1)[-1]
-        text = label(f"{i + 1} {name}", int((following - i) * mark.width / mark.count / LETTER))
+        where = number(round(i * mark.each)) if mark.each else i + 1
+        text = label(f"{where} {name}", int((following - i) * mark.width / mark.count / LETTER))
         yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
     if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count

@@ -226,13 +226,15 @@ class Curve(Box):
     """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if
     not 0, gets a line.
 
-    With `named` the labels of frames stand below it, as far as there is room."""
+    With `named` the labels of frames stand below it, as far as there is room, each with its number,
+    or where a frame is `each` cycles wide with the cycle at which it begins."""
 
     top: float
     unit: str
     series: tuple[Series, ...]
     limit: float = 0
     named: bool = False
+    each: float = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

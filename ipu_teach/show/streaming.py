@@ -109,18 +109,15 @@ class _Run:
         """The pieces of each row: its transfers, and from a load until its variable is needed no
         more, or loaded anew."""
         order, memory = self.report.step_numbers[: len(self.ends)], self.report.memory
-        needed: dict[str, Array] = {}  # by variable, bool[steps]: at which it is live
-        again: dict[str, int] = {}  # by variable: the superstep that loads it next
+        steps = np.array([node.step for node in memory.liveness.places])
+        needed: dict[int, Array] = {}  # by variable, bool[steps]: at which it is live
+        again: dict[int, int] = {}  # by variable: the superstep that loads it next
         for move in reversed(self.moves):
             (begin, end), what = self.spans[move.index], move.what
             if what.variable not in needed:
-                which = memory.names.index(what.variable)
-                live = np.full(len(self.report.profile.steps), memory.liveness.always[which])
-                for node, here in zip(
-                    memory.liveness.places, memory.liveness.live[:, which], strict=True
-                ):
-                    live[node.step] |= here
-                needed[what.variable] = live
+                always = memory.liveness.always[what.variable]
+                live = needed[what.variable] = np.full(len(self.report.profile.steps), always)
+                live[steps[memory.liveness.live[:, what.variable]]] = True
             later = needed[what.variable][order[move.index + 1 : again.get(what.variable)]]
             uses = len(later) if later.all() else int(np.argmin(later))
             until = int(self.ends[move.index + uses])

@@ -46,13 +46,16 @@ VIEWS: dict[str, Callable[[], View]] = {
     "exchange": lambda: show.exchange(programs.uneven()),
     "memory": lambda: show.memory(programs.uneven()),
     "liveness": lambda: show.liveness(programs.uneven()),
-    "liveness of two": lambda: show.liveness(programs.uneven(), programs.branching()[0]),
+    "liveness of two": lambda: show.liveness(
+        programs.uneven(), programs.branching()[0], always=False, axis="cycles"
+    ),
     "program": lambda: show.program(programs.branching()[0]),
     "tiles": lambda: show.tiles(programs.by_rows()),
     "sweep": lambda: show.sweep(
         {"13 rows": programs.uneven(rows=13), "39 rows": programs.uneven(rows=39)}
     ),
     "host": lambda: show.host(programs.uneven()),
+    "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
     "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "machine": lambda: show.machine(IPUModel("ipu2").create_device()),
