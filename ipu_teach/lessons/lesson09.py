@@ -176,12 +176,12 @@ def _resident(answer: Callable[..., Any]) -> Passed:
     for layers in (3, 8, 16):
         trial = _deep(f"{name_of(answer)} with {counted(layers, 'layer')}", layers)
         full[layers] = ran = trial.through(answer, "09.2")
-        for run, came, right in zip((1, 2), ran.came, trial.tensors["x"].right, strict=False):
-            off = np.argwhere(~(np.abs(came["x"] - right) <= 1e-4))
+        for run, values, right in zip((1, 2), ran.came, trial.tensors["x"].right, strict=False):
+            off = np.argwhere(~(np.abs(values["x"] - right) <= 1e-4))
             for i, j in off[:1].tolist():
                 advice = "try it with one layer, then with two."
                 why, advice = trial.reason(ran, "09.2", advice=advice)
-                said = f"x[{i}, {j}]: {quoted(came['x'][i, j])} after run {run}"
+                said = f"x[{i}, {j}]: {quoted(values['x'][i, j])} after run {run}"
                 draws = partial(show.streaming, ran.report)
                 raise NotYet(trial.tried, said, quoted(right[i, j]), why, advice, draws=draws)
     peak = {n: int(full[n].report.memory.held_per_tile.max()) for n in (8, 16)}
@@ -318,7 +318,7 @@ def _turns(answer: Callable[..., Any]) -> Passed:
         tried = f"{name_of(answer)} for {counted(layers, 'layer')} on two IPUs"
         machine, program, events = _order(answer, layers, tried)
         told = row_read_wrongly(events, layers)
-        report = None
+        report: Any = None
         try:
             with answering(tried):
                 came, right, report = machine.run(program)
