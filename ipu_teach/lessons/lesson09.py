@@ -366,10 +366,10 @@ def _as_long(layers: int, done: list[Event], report: Report, like: Any) -> bool:
 
 
 def _factors(answer: Callable[..., Any]) -> Passed:
-    drawn = ((16_413, 4000), (6_300, 900), (12_000, 6711))
+    drawn = ((413, 100), (629, 90), (960, 671))
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
-    cases |= {"the work is longer than the load": (4438, 6711), "nothing to load": (0, 500)}
-    cases |= {"the work fits just so": (8000, 2000), "the load is huge": (10**12 + 1, 1000)}
+    cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
+    cases |= {"the work fits just so": (800, 200), "the load is huge": (10**12 + 1, 1000)}
     return judging.compare(
         answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4")
     )

@@ -544,7 +544,7 @@ def turns(load, compute, cross, layers):
 
 # %% 09.4: rounded down
 # why:  this rounds down: so many micro-batches are a little shorter than the load.
-# next: round up: -(-load // work).
+# next: round up: 4.1 micro-batches are five.
 def factor(load, work):
     return max(1, load // work)
 

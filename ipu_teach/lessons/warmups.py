@@ -128,11 +128,11 @@ _ALL = (
      "before layer 2 stand the rows of layers 0 and 1, `batches` of each."),
     ("09.w2", "09.3", "How long the turns take", FUNCTION,
      _formula("09.w2", lambda load, work, layers: load + (layers - 1) * max(load, work) + work,
-              (3100, 7200, 8), (11000, 4100, 6), (420, 6900, 11), (700, 300, 1), (50, 50, 4)),
+              (310, 720, 8), (990, 410, 6), (42, 690, 11), (70, 30, 1), (50, 50, 4)),
      "while layer 0 computes, row 1 comes: how long are both? What has nothing beside it?"),
     ("09.w3", "09.5", "A shard and its padding", FUNCTION,
-     _formula("09.w3", lambda n, replicas: [-(-n // replicas), -n % replicas], (30, 4), (5201, 8),
-              (1003, 4), (5200, 4), (3, 4)),
+     _formula("09.w3", lambda n, replicas: [-(-n // replicas), -n % replicas], (30, 4), (521, 8),
+              (103, 4), (520, 4), (3, 4)),
      "all shards are equally long, and together they hold every number."),
 )  # fmt: skip
 
