@@ -170,6 +170,18 @@ _ALL = (
     ("04.w3", "04.2", "Piece k of six", FUNCTION,
      _pieces,
      "the piece after it begins where this one ends: put k + 1 in place of k."),
+    ("09.w1", "09.1", "Which row", FUNCTION,
+     _formula("09.w1", lambda layer, batch, batches: layer * batches + batch, (3, 2, 5), (7, 0, 8),
+              (2, 1, 3), (0, 0, 4), (6, 0, 1)),
+     "before layer 2 stand the rows of layers 0 and 1, `batches` of each."),
+    ("09.w2", "09.3", "How long the turns take", FUNCTION,
+     _formula("09.w2", lambda load, work, layers: load + (layers - 1) * max(load, work) + work,
+              (310, 720, 8), (990, 410, 6), (42, 690, 11), (70, 30, 1), (50, 50, 4)),
+     "while layer 0 computes, row 1 comes: how long are both? What has nothing beside it?"),
+    ("09.w3", "09.5", "A shard and its padding", FUNCTION,
+     _formula("09.w3", lambda n, replicas: [-(-n // replicas), -n % replicas], (30, 4), (521, 8),
+              (103, 4), (520, 4), (3, 4)),
+     "all shards are equally long, and together they hold every number."),
 )  # fmt: skip
 
 
