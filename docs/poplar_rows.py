@@ -256,7 +256,7 @@ TARGET = [
 ]
 
 GRAPH = [
-    Row("Graph", "Graph", "takes a target or a device; one replica", "Graph(device)"),
+    Row("Graph", "Graph", "takes a target or a device", "Graph(device)"),
     Row(
         "Graph::addVariable",
         "Graph.add_variable",
@@ -372,7 +372,13 @@ GRAPH = [
         "",
         'graph.add_device_to_host_fifo("out", FLOAT, 6)',
     ),
-    Row("ReplicatedStreamMode", "ReplicatedStreamMode", "", "ReplicatedStreamMode.BROADCAST"),
+    Row(
+        "ReplicatedStreamMode",
+        "ReplicatedStreamMode",
+        "a transfer of an array holds what all replicas get, one after the other; functions are "
+        "called for each, with `replica=…` if they take it",
+        "ReplicatedStreamMode.BROADCAST",
+    ),
     Row(
         "Graph::addRemoteBuffer",
         "Graph.add_remote_buffer",
@@ -387,7 +393,38 @@ GRAPH = [
         "graph.create_virtual_graph(0, 2)",
     ),
     Row("Graph::getTopLevelGraph", "Graph.get_top_level_graph", "", "graph.get_top_level_graph()"),
-    Row("Graph::getReplicationFactor", "", "there is one replica; build it once"),
+    Row(
+        "replication_factor",
+        "Graph",
+        "an argument of the graph, whose target is then that of one replica; `read_tensor` gives "
+        "(R, …), `write_tensor` takes that or what is for all",
+        "Graph(device, replication_factor=1)",
+        "How many times the graph is there, each time on an equal part of the IPUs.",
+    ),
+    Row(
+        "Graph::getReplicationFactor",
+        "Graph.get_replication_factor",
+        "",
+        "graph.get_replication_factor()",
+    ),
+    Row(
+        "Graph::createReplicatedGraph",
+        "Graph.create_replicated_graph",
+        "before the first variable, and once",
+        "Graph(device).create_replicated_graph(1)",
+    ),
+    Row(
+        "Graph::getNonReplicatedTensor",
+        "Graph.get_non_replicated_tensor",
+        "may be asked of either graph",
+        "graph.get_non_replicated_tensor(vec)",
+    ),
+    Row(
+        "Graph::addReplicationIndexConstant",
+        "Graph.add_replication_index_constant",
+        "",
+        "graph.set_tile_mapping(graph.add_replication_index_constant(), 0)",
+    ),
     Row("Graph::addFunction", "Graph.add_function", "", "graph.add_function(Sequence())"),
     Row(
         "Graph::addHostFunction",
@@ -632,7 +669,12 @@ PROGRAM = [
         "Copy(t, rows, number.reshape((1,)))",
         "Move rows of a remote buffer into a tensor, or back; the offset holds their numbers.",
     ),
-    Row("CrossReplicaCopy", "", "there is one replica; use the tensor itself"),
+    Row(
+        "CrossReplicaCopy",
+        "program.CrossReplicaCopy",
+        "the map is a permutation",
+        "CrossReplicaCopy(t, graph.clone(t), {0: 0})",
+    ),
     Row("Repeat", "program.Repeat", "", "Repeat(3, Execute(cs))"),
     Row(
         "RepeatWhileTrue",
@@ -666,7 +708,12 @@ PROGRAM = [
     Row("WriteUndef", "program.WriteUndef", "a later read is an error", "WriteUndef(t)"),
     Row("Sync", "program.Sync", "", "Sync(SyncType.INTERNAL)"),
     Row("SyncType", "program.SyncType", "", "SyncType.GLOBAL"),
-    Row("AssumeEqualAcrossReplicas", "", "there is one replica; use the tensor itself"),
+    Row(
+        "AssumeEqualAcrossReplicas",
+        "program.AssumeEqualAcrossReplicas",
+        "is checked whenever it runs",
+        "AssumeEqualAcrossReplicas(t)",
+    ),
     Row(
         "Block",
         "program.Block",
@@ -960,7 +1007,7 @@ ERRORS = [
         "errors.GraphMemoryAllocationError",
         "carries `bytes_per_tile` and the `report`",
     ),
-    Row("graph_replication_error", "", "there is one replica"),
+    Row("graph_replication_error", "errors.GraphReplicationError"),
     Row("invalid_option", "errors.InvalidOptionError"),
     Row("invalid_machine_model", "errors.InvalidMachineModelError"),
     Row("missing_perf_estimate", "errors.MissingPerfEstimateError"),
