@@ -38,6 +38,7 @@ from ipu_teach.errors import (
     ApplicationRuntimeError,
     ComputeSetRaceError,
     ControlProgramError,
+    GraphObjectCreationError,
     GraphReplicationError,
     InvalidTileMappingError,
     PoplarError,
@@ -521,6 +522,8 @@ def test_what_is_replicated_and_what_is_not_do_not_mix() -> None:
     assert "which has 1." in said(
         ControlProgramError, lambda: Copy(top.add_remote_buffer("b", FLOAT, 6), m.x)
     )
+    with pytest.raises(GraphObjectCreationError, match="ask a tensor of the replicated graph"):
+        whole.get_var_regions()
     with pytest.raises(ControlProgramError, match="give a tensor of a replicated graph"):
         AssumeEqualAcrossReplicas(whole)
     with pytest.raises(ControlProgramError, match="give two tensors of a replicated graph"):

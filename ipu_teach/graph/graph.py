@@ -749,6 +749,10 @@ class Graph(WithoutSome):
     def variable_map(self) -> TileMap:
         """Which variable holds which byte, in the form of a tile map with variables' numbers for
         tiles."""
+        if self._top.replication.part is not None:
+            raise GraphObjectCreationError("""The variables behind a tensor were asked for in the
+                top-level graph of replicas.
+                next:  ask a tensor of the replicated graph.""")
         return self._variables.map()
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:
