@@ -621,10 +621,14 @@ def test_reports_say_which_replica_and_views_fold_those_that_are_equal(
     marks = show.liveness(report).scene.marks
     labels = {name for mark in marks for name in getattr(mark, "labels", ())}
     assert {"t, 4 replicas", "inbox"} <= labels
-    assert folded(["a, replica 0 of 2", "b", "a, replica 1 of 2"], [8, 3, 12]) == {
-        "a, 2 replicas of 8 to 12 bytes": [0, 2],
-        "b": [1],
-    }
+    marks = show.timeline(report).scene.marks
+    rows = [tuple(v) for m in marks for v in vars(m).values() if isinstance(v, (tuple, list))]
+    assert tuple(f"replica {r}" for r in range(4)) in rows
+    assert folded(["a, replica 0 of 2", "b", "b", "a, replica 1 of 2"], [8, 3, 3, 12]) == [
+        ("a, 2 replicas of 8 to 12 bytes", [0, 3]),
+        ("b", [1]),
+        ("b", [2]),
+    ]
 
 
 def test_copies_within_the_replicas_are_one_step_and_hold_up_none() -> None:
