@@ -27,15 +27,18 @@ from ipu_teach import (
     IPUModel,
     Output,
     ReplicatedStreamMode,
+    Report,
     StreamCallback,
     Tensor,
     Vector,
     Vertex,
+    show,
 )
 from ipu_teach.errors import (
     ApplicationRuntimeError,
     ComputeSetRaceError,
     ControlProgramError,
+    GraphObjectCreationError,
     GraphReplicationError,
     InvalidTileMappingError,
     PoplarError,
@@ -57,6 +60,8 @@ from ipu_teach.program import (
     Switch,
     cycle_stamp,
 )
+from ipu_teach.report import print_profile_summary
+from ipu_teach.report.query import folded
 from ipu_teach.types import Array
 
 R, TILES = 4, 3
@@ -517,6 +522,8 @@ def test_what_is_replicated_and_what_is_not_do_not_mix() -> None:
     assert "which has 1." in said(
         ControlProgramError, lambda: Copy(top.add_remote_buffer("b", FLOAT, 6), m.x)
     )
+    with pytest.raises(GraphObjectCreationError, match="ask a tensor of the replicated graph"):
+        whole.get_var_regions()
     with pytest.raises(ControlProgramError, match="give a tensor of a replicated graph"):
         AssumeEqualAcrossReplicas(whole)
     with pytest.raises(ControlProgramError, match="give two tensors of a replicated graph"):
@@ -595,6 +602,33 @@ def test_a_recording_has_all_replicas() -> None:
     ((_, elements, values, _),) = track.changes
     assert track.tensor.shape == (R, 6)
     assert np.array_equal(values, 2 * X.reshape(-1)[elements])
+
+
+def test_reports_say_which_replica_and_views_fold_those_that_are_equal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = replicas.main(4, 4).report
+    report.save(tmp_path / "run.ipureport")
+    for each in (report, Report.open(tmp_path / "run.ipureport")):
+        assert each.replicas == 4 and each.ipu_name(2) == "IPU 2, replica 2 of 4"
+        print_profile_summary(each, show_var_storage=True)
+        said = capsys.readouterr().out
+        assert "\n  IPU 3, replica 3 of 4 is at work:" in said
+        assert "\n  w, 4 replicas                           8,320 B on 40 tiles, 0 to 50\n" in said
+        row = next(v for v in each.variables.folded() if v.name == "x, 4 replicas")
+        assert (row.bytes, row.tiles) == (3328, 40)
+    assert "on 52 tiles of 4 IPUs (4 replicas), " in show.bsp(report).scene.sentence
+    marks = show.liveness(report).scene.marks
+    labels = {name for mark in marks for name in getattr(mark, "labels", ())}
+    assert {"t, 4 replicas", "inbox"} <= labels
+    marks = show.timeline(report).scene.marks
+    rows = [tuple(v) for m in marks for v in vars(m).values() if isinstance(v, (tuple, list))]
+    assert tuple(f"replica {r}" for r in range(4)) in rows
+    assert folded(["a, replica 0 of 2", "b", "b", "a, replica 1 of 2"], [8, 3, 3, 12]) == [
+        ("a, 2 replicas of 8 to 12 bytes", [0, 3]),
+        ("b", [1]),
+        ("b", [2]),
+    ]
 
 
 def test_copies_within_the_replicas_are_one_step_and_hold_up_none() -> None:

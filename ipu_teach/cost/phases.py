@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.model import StepCost
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -52,10 +54,7 @@ def phases(
             kind, int(np.max(done, where=own, initial=0)), np.where(own, busy, 0), exchange
         )
 
-    moves = [
-        phase(EXCHANGE, t.done(target), t.tile_cycles(target), number)
-        for number, t in enumerate(step.exchange)
-    ]
+    moves = [phase(EXCHANGE, *_moving(t, target), number) for number, t in enumerate(step.exchange)]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
     host = Phase(HOST, step.host_cycles)
     if ipu is not None and len(step.host_links) == target.num_ipus:
@@ -64,3 +63,8 @@ def phases(
     links = Phase(LINKS, step.global_exchange_cycles)
     order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]
     return tuple(p for p in order if p.cycles)
+
+
+@lru_cache(maxsize=64)  # of a step that several IPUs do apart each asks
+def _moving(traffic: Traffic, target: Target) -> tuple[Array, Array]:
+    return traffic.done(target), traffic.tile_cycles(target)

@@ -9,6 +9,7 @@ same receivers are one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class Transfers:
 NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
+@lru_cache(maxsize=8)  # of a step that several IPUs do apart each asks
 def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
     """The messages of each exchange of a step, in the order of `StepCost.exchange`: before and
     after what it computes."""

@@ -176,8 +176,8 @@ class Variables:
 
 
 def of_replica(name: str, number: int, count: int) -> str:
-    """What a variable is called in a replica."""
-    return f"{name}, replica {number} of {count}"
+    """What something is called that is of a replica, if there are several."""
+    return f"{name}, replica {number} of {count}" if count > 1 else name
 
 
 def without_replica(name: str) -> tuple[str, int]:

@@ -4,7 +4,7 @@ them, in snake_case."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import PoplarIndexError, WithoutSome, counted, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report.block_times import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
 from ipu_teach.report.profile import Profile, ProgramNode
@@ -79,6 +80,38 @@ class VariableTable(Table[VariableRow]):
     def always_live(self) -> VariableTable:
         """Those that are live from the first step to the last."""
         return VariableTable(v for v in self if v.always_live)
+
+    def folded(self) -> VariableTable:
+        """The same with one row for what all replicas have and need alike, with the bytes and tiles
+        of all of them."""
+        groups = folded([v.name for v in self], [v.bytes for v in self])
+        found: list[VariableRow] = []
+        for name, rows in groups:
+            first, *others = (self[i] for i in rows)
+            alike = all(
+                (v.ranges, v.always_live) == (first.ranges, first.always_live) for v in others
+            )
+            total, tiles = (sum(getattr(self[i], n) for i in rows) for n in ("bytes", "tiles"))
+            one = replace(first, name=name, bytes=total, tiles=tiles)
+            found += [one] if alike else [first, *others]
+        return VariableTable(found)
+
+
+def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """(what to call them, their numbers) of the names that are one variable's in several replicas:
+    "x, 4 replicas", with the least and the most of the sizes where these differ; and of others."""
+    groups: dict[object, list[int]] = {}
+    for i, name in enumerate(names):
+        base, count = without_replica(name)
+        groups.setdefault((base, count) if count > 1 else i, []).append(i)
+    found: list[tuple[str, list[int]]] = []
+    for rows in groups.values():
+        name, each = names[rows[0]], sorted({sizes[i] for i in rows})
+        if len(rows) > 1:
+            spread = f" of {each[0]:,} to {each[-1]:,} bytes" if len(each) > 1 else ""
+            name = f"{without_replica(name)[0]}, {len(rows)} replicas{spread}"
+        found.append((name, rows))
+    return found
 
 
 def variables(report: Report) -> VariableTable:

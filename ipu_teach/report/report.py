@@ -33,6 +33,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.variable_table import of_replica, without_replica
 from ipu_teach.report import debug, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
@@ -385,6 +386,16 @@ class Report:
     def step_cost(self, number: int) -> StepCost:
         """The modelled cost of one execution of compiled step `number`."""
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.cost)[number]
+
+    @cached_property
+    def replicas(self) -> int:
+        """How many replicas of one graph ran; 1 if it was not replicated."""
+        return max((without_replica(v.name)[1] for v in self.profile.variables), default=1)
+
+    def ipu_name(self, ipu: int) -> str:
+        """An IPU in words, of a replicated graph with its replica: "IPU 3, replica 1 of 2"."""
+        number = ipu * self.replicas // self.target.num_ipus
+        return of_replica(f"IPU {ipu}", number, self.replicas)
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
         """The phases of one execution of compiled step `number`, in order; together they last its

@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.flags import flagged
-from ipu_teach.report.query import IpuRow
+from ipu_teach.report.query import IpuRow, folded
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
 from ipu_teach.target import MACHINES
@@ -180,7 +180,8 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
     """How long each of several IPUs is at work, and whose steps hold up the others."""
     rows = report.ipus if report.target.num_ipus > 1 else Table[IpuRow]()
     lines = [
-        f"{f'IPU {row.ipu} is at work:':<54}{row.busy_cycles:,} ({100 * row.busy:.1f}% of total"
+        f"{report.ipu_name(row.ipu) + ' is at work:':<54}{row.busy_cycles:,} "
+        f"({100 * row.busy:.1f}% of total"
         + (
             f"; waits longest for IPU {row.waits_for})"
             if row.waiting_cycles
@@ -243,17 +244,20 @@ def _vertex_types(report: Report) -> list[str]:
 
 def _variables(report: Report, most: int = 100) -> list[str]:
     memory = report.memory
-    sizes = memory.by_variable()
+    held = memory.by_variable()
+    names, sizes = list(held), list(held.values())
+    groups = folded(names, sizes)
     lines = ["Variable storage:"]
-    for name, size in list(sizes.items())[:most]:
-        tiles = memory.tiles_of(name)
+    for name, rows in groups[:most]:
+        size = sum(sizes[i] for i in rows)
+        tiles = np.unique(np.concatenate([memory.tiles_of(names[i]) for i in rows]))
         where = (
             f"tile {tiles[0]}"
             if len(tiles) == 1
             else f"{len(tiles):,} tiles, {tiles[0]} to {tiles[-1]}"
         )
         lines.append(f"  {name:<32} {size:>12,} B on {where}")
-    return lines + ([f"  … and {len(sizes) - most:,} more"] if len(sizes) > most else [])
+    return lines + ([f"  … and {len(groups) - most:,} more"] if len(groups) > most else [])
 
 
 def _steps(report: Report, most: int = 100) -> list[str]:

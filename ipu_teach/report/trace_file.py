@@ -45,7 +45,7 @@ def chrome_trace(
     ]
     ipus, tile_row = range(report.target.num_ipus), _tile_row(report)
     for ipu in ipus:
-        of = f" of IPU {ipu}" if len(ipus) > 1 else ""
+        of = f" of {report.ipu_name(ipu)}" if len(ipus) > 1 else ""
         events += [
             _name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ROWS.items()
         ]

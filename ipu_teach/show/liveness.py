@@ -17,6 +17,7 @@ import numpy as np
 from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
+from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
@@ -127,10 +128,14 @@ class _Run:
     @cached_property
     def live(self) -> list[str]:
         """The largest variables that come and go and are live at each step, in words."""
-        return [
-            self._named(list(self.report.memory.live_at(place).items()))
-            for place in range(self.places)
-        ]
+        found = list[str]()
+        for place in range(self.places):
+            here = self.report.memory.live_at(place)
+            sizes = list(here.values())
+            groups = folded(list(here), sizes)
+            rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
+            found.append(self._named(sorted(rows, key=lambda row: -row[1])))
+        return found
 
     @staticmethod
     def _named(found: list[tuple[str, int]]) -> str:
@@ -141,12 +146,13 @@ class _Run:
     def ranges(self, width: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
         """(name, bytes, the steps from .. up to which it is live) of the largest variables that
         come and go."""
-        memory = self.report.memory
-        live = memory.liveness.live
-        size = np.bincount(memory.variable, memory.size, live.shape[1]).astype(np.int64)
-        size[~live.any(axis=0)] = 0
-        order = [i for i in np.argsort(-size, kind="stable")[:width].tolist() if size[i]]
-        return [(label(memory.names[i], 20), int(size[i]), runs_of(live[:, i])) for i in order]
+        return [(label(v.name, 20), v.bytes, list(v.ranges)) for v in self.passing[:width]]
+
+    @cached_property
+    def passing(self) -> list[VariableRow]:
+        """The variables that come and go, the largest first."""
+        table = self.report.variables.folded()
+        return [v for v in table.largest("bytes", len(table)) if v.bytes and v.ranges]
 
     def listed(self, each: int, count: int) -> tuple[object, dict[int, list[int]], object]:
         """([name, bytes, the places from .. up to which it is live] of the largest variables and of
@@ -160,9 +166,7 @@ class _Run:
                 always = f"{palette.MEMORY[name].name}, always"
                 rows.append((always, int(here.sum()), [(0, -(-self.places // each))]))
         others = len(rows)
-        for row in (
-            v for v in self.report.variables.largest("bytes", len(self.report.variables)) if v.bytes
-        ):
+        for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
             parts = ((0, self.places),) if row.always_live else row.ranges
             places = [(first // each, -(-last // each)) for first, last in parts]
             if parts and len(rows) < MOST_LISTED + others:
@@ -197,7 +201,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         for name, size, parts in run.ranges(MOST_LANES // len(runs))
     ]
     lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))  # by birth
-    several = sum(int(run.report.memory.liveness.live.any(axis=0).sum()) for run in runs)
+    several = sum(len(run.passing) for run in runs)
     if several > len(lanes):
         panels.notes.append(
             f"{several - len(lanes):,} more that come and go, none of them larger, have no lane of "

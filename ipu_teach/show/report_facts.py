@@ -198,9 +198,10 @@ def phase_cycles(phases: Sequence[Phase]) -> str:
 
 
 def tiles_of(report: Report) -> str:
-    """The machine of a report: "8 tiles of 2 IPUs"."""
+    """The machine of a report: "8 tiles of 2 IPUs", or "of 2 IPUs (2 replicas)"."""
     ipus = report.target.num_ipus
-    return counted(report.target.num_tiles, "tile") + f" of {ipus} IPUs" * (ipus > 1)
+    words = counted(report.target.num_tiles, "tile") + f" of {ipus} IPUs" * (ipus > 1)
+    return words + f" ({report.replicas} replicas)" * (report.replicas > 1)
 
 
 def run_of(report: Report) -> str:

@@ -635,25 +635,24 @@ def element(name: str, shape: tuple[int, ...], index: int) -> str:
 
 
 def means(values: Array, count: int) -> Array:
-    """int64[count]: the means of `count` equal parts of `values`, as they stand.
+    """int64[…, count]: the means of `count` equal parts of `values`, along the last axis, as they
+    stand.
 
     A value that lies in two parts has its share in each. Rounding keeps the sum: all parts are off
     by less than one together.
     """
-    part = len(values) / count
-    edges = (
-        np.interp(
-            np.arange(count + 1) * part, np.arange(len(values) + 1), np.append(0, np.cumsum(values))
-        )
-        / part
-    )
-    found: Array = np.diff(np.round(edges)).astype(np.int64)
+    part = values.shape[-1] / count
+    below = np.cumsum(np.insert(values, 0, 0, axis=-1), axis=-1)
+    at = np.arange(count + 1) * part
+    number = np.minimum(at.astype(np.int64), values.shape[-1] - 1)
+    edges = below[..., number] + values[..., number] * (at - number)
+    found: Array = np.diff(np.round(edges / part), axis=-1).astype(np.int64)
     return found
 
 
 def quantiles(values: Array, count: int) -> Array:
-    """int64[count]: the means of `values` from the largest down."""
-    return means(np.sort(values)[::-1], count)
+    """int64[…, count]: the means of `values` from the largest down."""
+    return means(np.sort(values)[..., ::-1], count)
 
 
 def number(value: float) -> str:

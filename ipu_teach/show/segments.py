@@ -8,7 +8,8 @@ and those that are done wait for the last. What all do together is a stretch of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -142,6 +143,12 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     return made, np.array(which, np.int64)
 
 
+def _both(one: Bar, other: Bar, start: int) -> Bar:
+    """Two bars in different lanes as one; in the lanes of neither they begin at `start`."""
+    begin = one.start + other.start - start
+    return replace(one, start=begin, length=one.length + other.length)
+
+
 class LanesOf:
     """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
     which share its tiles; with `count` so many, a multiple of the IPUs, sorted all the same.
@@ -171,9 +178,7 @@ class LanesOf:
         """int64[lanes]: of each tile, or of many the quantiles of each IPU."""
         if not self.is_sorted:
             return per_tile
-        return np.concatenate(
-            [quantiles(own, self.per_ipu) for own in per_tile.reshape(self.ipus, -1)]
-        )
+        return quantiles(per_tile.reshape(self.ipus, -1), self.per_ipu).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
         """int64[lanes]: how long each is at work in the phases of a kind, None if there are
@@ -184,9 +189,14 @@ class LanesOf:
     def drawing(self, report: Report, stretch: Segment) -> Drawing:
         """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is
         the whole of it."""
-        bars: list[Bar] = []
+        found: dict[tuple[Any, ...], Bar] = {}
         for span in spans(report, stretch):
-            bars += self._bars(span, stretch.lasts(span.part))
+            for bar in self._bars(span, stretch.lasts(span.part)):
+                # what IPUs do alike at the same time is one bar
+                key = bar.code, span.start, bar.end, bar.rest, span.part.ipu is None
+                alike = found.get(key)
+                found[key] = bar if alike is None else _both(alike, bar, span.start)
+        bars = list(found.values())
         for ipu, end in enumerate(stretch.ends if self.ipus > 1 else ()):
             if end < stretch.cycles:
                 bars.append(

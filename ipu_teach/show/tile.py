@@ -19,6 +19,7 @@ from ipu_teach.cost.lines import line_cycles, start_of
 from ipu_teach.cost.model import CostModel, StepCost
 from ipu_teach.cost.schedule import shared_out
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
+from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, COLUMNS, PART, CodeRow, line_rows, row, tree, why
@@ -276,7 +277,9 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
     """(names, codes, bytes) of what the tile holds at its fullest moment: its variables, then the
     rest by category."""
     memory, held = report.memory, list(report.memory.at_fullest(tile).items())
-    blocks = [(name, palette.VARIABLES, size) for name, size in held[:MOST_BLOCKS]]
+    blocks = [
+        (without_replica(name)[0], palette.VARIABLES, size) for name, size in held[:MOST_BLOCKS]
+    ]
     rest = sum(size for _, size in held[MOST_BLOCKS:])
     blocks.append((f"{len(held) - MOST_BLOCKS} more", palette.VARIABLES, rest))
     others = {

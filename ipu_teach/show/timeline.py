@@ -275,9 +275,13 @@ class _Maker:
                 if end < stretch.cycles:
                     title = f"waits for IPU {stretch.last}"
                     boxes.append((ipu, begin + end, begin + stretch.cycles, title, WAIT))
-        heading = "the IPUs, each with its steps"
+        replicas = self.report.replicas
+        each = self.report.target.num_ipus // replicas
+        of = f"; {counted(each, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
+        heading = f"the IPUs, each with its steps{of}"
         boxes = [box for box in boxes if box[0] < ipus]
-        rows = tuple(f"IPU {ipu}" for ipu in range(ipus))
+        what = "replica" if replicas > 1 == each else "IPU"
+        rows = tuple(f"{what} {ipu}" for ipu in range(ipus))
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
