@@ -189,7 +189,7 @@ class _Run:
             here = self.report.memory.live_at(place)
             sizes = list(here.values())
             groups = folded(list(here), sizes)
-            rows = [(name, sum(sizes[i] for i in group)) for name, group in groups.items()]
+            rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
             found.append(self._named(sorted(rows, key=lambda row: -row[1])))
         return found
 
