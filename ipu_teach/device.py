@@ -176,8 +176,8 @@ class IPUModel:
         model = IPUModel("ipu2", tiles_per_ipu=13)
         model.num_ipus = 2
 
-    `machine` is "m2000", "bow2000", "pod16" or "pod64": all its IPUs, or num_ipus=8 of them, a power
-    of two, as it gives them. Without one there may be any number, on a ladder of their own.
+    `machine` is "m2000", "bow2000", "pod16" or "pod64": all its IPUs, or a power of two of them,
+    `num_ipus=8`, as it gives them. Without one there may be any number, on a ladder of their own.
 
     Values are those the machine would give; time is modelled. A field that does not exist, or a
     value that no machine has, raises `InvalidMachineModelError`. A device keeps the description
