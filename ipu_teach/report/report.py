@@ -394,8 +394,10 @@ class Report:
 
     def ipu_name(self, ipu: int) -> str:
         """An IPU in words, of a replicated graph with its replica: "IPU 3, replica 1 of 2"."""
-        number = ipu * self.replicas // self.target.num_ipus
-        return of_replica(f"IPU {ipu}", number, self.replicas)
+        ipus, count = self.target.num_ipus, self.replicas
+        return query.Lazily(
+            ipus, "IPU", lambda i: of_replica(f"IPU {i}", i * count // ipus, count)
+        )[ipu]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
         """The phases of one execution of compiled step `number`, in order; together they last its
