@@ -86,6 +86,15 @@ class MoreBlockProduct(Vertex):
         self.out += self.a @ self.b.T
 
 
+class Layer(Vertex):
+    x: Input[Vector[Vector[FLOAT]]]
+    w: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        self.out = np.tanh(self.x @ self.w)
+
+
 class RowDeltas(Vertex):
     """One picture: its scores, their softmax, and how far that is from the label."""
 

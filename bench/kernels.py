@@ -13,7 +13,7 @@ from bench.measure import Row, Work
 from ipu_teach.device import IPUModel
 from ipu_teach.engine import Engine
 from ipu_teach.graph import Graph, Tensor, Vertex
-from ipu_teach.program import Execute, Program, Repeat, Sequence
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array, DType
 
 TILES = 1472
@@ -42,8 +42,8 @@ def floats(*shape: int) -> Array:
 class Chip:
     """One full chip, or several, with a graph to fill."""
 
-    def __init__(self, num_ipus: int = 1) -> None:
-        self.device = IPUModel(num_ipus=num_ipus).create_device()
+    def __init__(self, num_ipus: int = 1, **fields: Any) -> None:
+        self.device = IPUModel(num_ipus=num_ipus, **fields).create_device()
         self.graph = Graph(self.device)
         self.tiles = num_ipus * TILES
 
@@ -386,6 +386,53 @@ def _diverging(
     return _warm(engines[0].run, engines[1].run, 12)
 
 
+def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, Work]:
+    """Layers by turns on two chips, with `rows` rows of the activations a tile: while one computes,
+    the other gets its next weights from streaming memory. And the same layers in numpy."""
+    chip = Chip(2, sync_pattern="SINGLE_PIPELINE")
+    graph, x = chip.graph, floats(TILES, rows, width)
+    weights = floats(layers, width, width) / np.float32(np.sqrt(width))
+    buffer = graph.add_remote_buffer("weights", FLOAT, width * width, layers)
+    numbers = graph.add_constant(UNSIGNED_INT, (layers,), np.arange(layers))
+    graph.set_tile_mapping(numbers, 0)
+    given: list[Tensor] = []
+    made: list[Tensor] = []
+    w, work = [], []
+    for ipu in range(2):
+        part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
+        for into, name in ((given, "x"), (made, "y")):
+            into.append(part.add_variable(FLOAT, x.shape, f"{name}{ipu}"))
+            part.set_tile_mapping(into[-1], np.arange(TILES))
+        w.append(part.add_variable(FLOAT, (width, width), f"w{ipu}"))
+        part.set_tile_mapping(w[-1], np.arange(width) * TILES // width)
+        edges = {"x": given[ipu], "w": w[ipu].reshape((1, width, width)), "out": made[ipu]}
+        compute_set = part.add_compute_set(f"layer{ipu}")
+        part.add_vertices(compute_set, codelets.Layer, np.arange(TILES), **edges)
+        work.append(Execute(compute_set))
+    program = Sequence(Copy(buffer, w[0], numbers[0:1]))
+    for n in range(layers):
+        there = (n + 1) % 2
+        program.add(work[n % 2])
+        if n + 1 < layers:
+            program.add(Copy(buffer, w[there], numbers[n + 1 : n + 2]))
+            program.add(Copy(made[n % 2], given[there]))
+    graph.set_initial_value(given[0], x)
+    engine, missing = chip.engine(program), list(enumerate(weights))
+
+    def run() -> None:
+        while missing:  # the first time the host writes them
+            n, values = missing.pop()
+            engine.copy_to_remote_buffer(values.reshape(-1), "weights", n)
+        engine.run()
+
+    def plain() -> None:
+        y = x.reshape(-1, width)
+        for values in weights:
+            y = np.tanh(y @ values)
+
+    return run, threads(1, plain)
+
+
 def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
     """The first round has so many runs more: until a loop over elements is compiled, where that
     pays and numba is installed."""
@@ -447,4 +494,5 @@ ROWS = [
     Row(
         "w6f", "divergent float codelet (first past a limit)", "the vertex loop", 0.125, _first_past
     ),
+    Row("w7", "ping-pong of 64 layers, two chips", "numpy, one thread", 5, ping_pong),
 ]

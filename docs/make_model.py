@@ -44,7 +44,7 @@ def constants() -> Iterator[str]:
     yield cells("constant", "machine", "value", "unit", "rests on", "source")
     yield "|---|---|---|---|---|---|"
     for field in fields(Target):
-        if field.name in ("ipu_version", "num_ipus"):
+        if field.name in ("ipu_version", "num_ipus", "machine"):
             continue
         for version in ("ipu2", *(v for v in PRESETS if field.name in PRESETS[v])):
             value = getattr(make_target(version), field.name)

@@ -117,6 +117,13 @@ TARGET = [
         "Whether all IPUs wait when one talks to the host or to streaming memory.",
     ),
     Row(
+        "popart::SessionOptions::numIOTiles",
+        "Target.io_tiles",
+        "any number that leaves a tile to compute, where PopART wants an even one from 32 to 192",
+        "target.io_tiles",
+        "Tiles of each IPU, its first ones, that are set aside for transfers.",
+    ),
+    Row(
         "IPUModel::IPUVersion",
         "Target.ipu_version",
         "given to the constructor and fixed",
@@ -139,6 +146,12 @@ TARGET = [
         "Target.num_tiles",
         "a property, like all that follow without brackets",
         "target.num_tiles",
+    ),
+    Row(
+        "Target::getIpuLinkTopology",
+        "Target.ipu_link_topology",
+        'a ladder is "MESH"',
+        "target.ipu_link_topology",
     ),
     Row("Target::getNumIPUs", "Target.num_ipus", "", "target.num_ipus", "IPUs of the machine."),
     Row(
@@ -386,6 +399,18 @@ GRAPH = [
         'graph.add_remote_buffer("weights", FLOAT, 24, 10)',
     ),
     Row("RemoteBuffer", "RemoteBuffer", "made by the graph"),
+    Row(
+        "popxl::remote_buffer",
+        "Graph.add_remote_buffer",
+        "entries are `repeats`; an entry is flat",
+        'graph.add_remote_buffer("weights", FLOAT, 24, 10)',
+    ),
+    Row(
+        "popart::RecomputationType, poptorch::recomputationCheckpoint",
+        "schedules.recompute",
+        "a list of steps, from which a loop builds the program; whoever writes the layers chooses "
+        "those whose inputs are kept",
+    ),
     Row(
         "Graph::createVirtualGraph",
         "Graph.create_virtual_graph",

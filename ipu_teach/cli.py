@@ -34,11 +34,10 @@ from ipu_teach.lessons.notebooks import (
     need,
     work_path,
 )
-from ipu_teach.places import NOT_KEPT, PACKAGE, checkout, not_kept, try_writing
+from ipu_teach.places import NOT_KEPT, PACKAGE, checkout, free_memory, not_kept, try_writing
 from ipu_teach.report import command as report_command
 
 SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without
-MEMINFO = Path("/proc/meminfo")
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 
 # --- what is kept, and where ----------------------------------------------------------------------
@@ -234,11 +233,10 @@ def check_work() -> DoctorRow:
 
 def check_memory() -> DoctorRow:
     """How much memory is free, where Linux tells."""
-    try:
-        text = MEMINFO.read_text(encoding="ascii")
-        free = int(re.findall(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)[0]) / 2**20
-    except (OSError, IndexError):
+    found = free_memory()
+    if found is None:
         return "ok", "memory", "cannot tell on this system; 1 GB is enough"
+    free = found / 2**30
     if free < 1:
         return (
             "FIX",

@@ -4,7 +4,6 @@ lends some."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -92,7 +91,7 @@ class Device(WithoutSome):
             several = f", or a list of different tiles from 0 to {have - 1}" if single else ""
             raise InvalidMachineModelError(f"""create_virtual_device() was given {shown(tiles)}.
                 next:  give a number of tiles, 1 to {have}{several}.""")
-        return Device(replace(self.target, tiles_per_ipu=count), self.target_type)
+        return Device(changed(self.target, tiles_per_ipu=count), self.target_type)
 
     @property
     def has_gateway(self) -> bool:
@@ -175,6 +174,9 @@ class IPUModel:
 
         model = IPUModel("ipu2", tiles_per_ipu=13)
         model.num_ipus = 2
+
+    `machine` is "m2000", "bow2000", "pod16" or "pod64": all its IPUs, or num_ipus=8 of them, a
+    power of two, as it gives them. Without one there may be any number, on a ladder of their own.
 
     Values are those the machine would give; time is modelled. A field that does not exist, or a
     value that no machine has, raises `InvalidMachineModelError`. A device keeps the description

@@ -9,6 +9,7 @@ too.
 from __future__ import annotations
 
 import errno
+import re
 import tempfile
 from pathlib import Path
 
@@ -18,7 +19,17 @@ PACKAGE = Path(__file__).resolve().parent
 COURSE = PACKAGE / "course"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)
+MEMINFO = Path("/proc/meminfo")
 PROBE = 1 << 20  # bytes that are written to see whether a folder can keep any
+
+
+def free_memory() -> int | None:
+    """Bytes of this computer's memory that are free, where Linux tells."""
+    try:
+        text = MEMINFO.read_text(encoding="ascii")
+        return 1024 * int(re.findall(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)[0])
+    except (OSError, IndexError):
+        return None
 
 
 def checkout() -> Path | None:

@@ -404,7 +404,9 @@ PerIpu = Annotated[Array, column("ipus")]
 
 
 YOUNGER = (
+    "machine",
     "sync_pattern",
+    "io_tiles",
     "streaming_bytes",
     "streaming_bytes_per_second",
 )  # fields of a machine that older files lack

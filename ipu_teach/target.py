@@ -29,7 +29,7 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.types import QUARTER, DType, as_dtype
+from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
 # who waits at a talk with the host alone, in PopART's words
@@ -38,6 +38,14 @@ SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
     "SINGLE_PIPELINE",
     "REPLICA_AND_LADDER",
 )
+# by name: what it is called, its IPUs, and which versions of them it comes with
+MACHINES = {
+    "m2000": ("IPU-M2000", 4, ("ipu2",)),
+    "bow2000": ("Bow-2000", 4, ("bow",)),
+    "pod16": ("Pod16", 16, ("ipu2", "bow")),
+    "pod64": ("Pod64", 64, ("ipu2", "bow")),
+}
+MESH, TORUS = "MESH", "TORUS"
 MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
 
 
@@ -64,6 +72,12 @@ class Target(WithoutSome):
 
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
     num_ipus: int = _constant(1, "IPUs", "Poplar docs, IPUModel::numIPUs", 1, MOST_TILES)
+    machine: str = _constant(
+        "",
+        "name of a machine, or none",
+        "Graphcore, datasheets of IPU-M2000, IPU-POD16 and IPU-POD128: 4, 16 and 64 IPUs",
+        words=("", *MACHINES),
+    )
     tiles_per_ipu: int = _constant(
         1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1, MOST_TILES
     )
@@ -180,6 +194,13 @@ class Target(WithoutSome):
         "PopART, SyncPattern: Full is the default; a group of IPUs is one IPU here",
         words=SYNC_PATTERNS,
     )
+    io_tiles: int = _constant(
+        0,
+        "tiles of each IPU, its first ones, that are set aside for transfers",
+        "PopART, SessionOptions: numIOTiles is 0 unless it is set",
+        0,
+        MOST_TILES,
+    )
     host_bytes_per_second: float = _constant(
         8e9,
         "bytes a second",
@@ -228,6 +249,12 @@ class Target(WithoutSome):
         "PopLibs tests, poplin/codelets/ConvPartial1x1Out.cpp; 250 TFLOP/s are 64 multiply-adds",
         1,
     )
+    conv_units_fp16_sums_fp32: int = _constant(
+        8,
+        "AMP units a tile, of halves added up in single precision",
+        "PopLibs, poplin/codelets/ConvPartial1x1Out.cpp: 8 for (half, float), 16 for (half, half)",
+        1,
+    )
     conv_unit_pipeline_depth: int = _constant(
         4, "stages", "PopLibs tools, single_conv_layer.cpp (2018)", 1
     )
@@ -248,6 +275,29 @@ class Target(WithoutSome):
     def num_tiles(self) -> int:
         """Tiles of all IPUs together."""
         return self.num_ipus * self.tiles_per_ipu
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The sets of tiles that have a clock of their own, by name: the IPUs, and before each its
+        I/O tiles, if they have any."""
+        own = ("IPU {} I/O", "IPU {}") if self.io_tiles else ("IPU {}",)
+        return tuple(name.format(ipu) for ipu in range(self.num_ipus) for name in own)
+
+    @property
+    def num_sets(self) -> int:
+        """How many `sets` there are."""
+        return self.num_ipus * (1 + (self.io_tiles > 0))
+
+    @property
+    def set_starts(self) -> Array:
+        """int64[sets]: the first tile of each of `sets`."""
+        within = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])
+        starts: Array = np.arange(self.num_ipus)[:, None] * self.tiles_per_ipu + within
+        return starts.reshape(-1)
+
+    def set_of(self, tiles: Array) -> Array:
+        """int64[tiles]: in which of `sets` each tile is."""
+        return np.asarray(np.searchsorted(self.set_starts, tiles, "right") - 1)
 
     @property
     def bytes_per_tile(self) -> int:
@@ -273,6 +323,12 @@ class Target(WithoutSome):
     def type(self) -> str:
         """What kind of machine, in libpva's words: always a model, "IPU_MODEL"."""
         return "IPU_MODEL"
+
+    @property
+    def ipu_link_topology(self) -> str:
+        """How the IPUs are joined: by a ladder, which Poplar calls a "MESH"; all of a Pod64 by one
+        whose ends meet, a "TORUS" (Graphcore, datasheet of the IPU-POD128: a 2D torus)."""
+        return TORUS if (self.machine, self.num_ipus) == ("pod64", 64) else MESH
 
     @property
     def internal_sync_cycles(self) -> int:
@@ -367,6 +423,10 @@ _C600: dict[str, tuple[Any, str]] = {
     "host_bytes_per_second": (8e9, "assumed equal to ipu2; no C600 figure is published"),
     "link_bytes_per_cycle": (54.3, "assumed: the links of ipu2 seen from a clock of 1.5 GHz"),
     "rail_bytes_per_cycle": (27.1, "assumed: the links of ipu2 seen from a clock of 1.5 GHz"),
+    "conv_units_fp16_sums_fp32": (
+        16,
+        "PopLibs, poplin/codelets/ConvPartial1x1Out.cpp: 16 for (half, float) on IPU21, as here",
+    ),
 }
 PRESETS: dict[str, dict[str, tuple[Any, str]]] = {
     "ipu1": _IPU1,
@@ -399,7 +459,7 @@ _BEGIN = {
         "osmarks/ipu-stack",
         "UoB-HPC",
     ),
-    DATASHEET: ("Bow slides", "Graphcore, C600", "simehaa", "derived: "),
+    DATASHEET: ("Bow slides", "Graphcore, C600", "Graphcore, datasheets", "simehaa", "derived: "),
     COUNTED: ("assumed", "our choice"),
 }
 
@@ -424,9 +484,11 @@ def source(version: str, name: str) -> str:
 
 
 def make_target(version: str = "ipu2", **changes: Any) -> Target:
-    """The preset `version` with `changes`. Raises `InvalidMachineModelError`, which names the field
-    and what it accepts."""
+    """The preset `version` with `changes`; of a machine all IPUs, if it is not said how many.
+    Raises `InvalidMachineModelError`, which names the field and what it accepts."""
     base = {name: value for name, (value, _) in _preset(version).items()}
+    if isinstance(name := changes.get("machine"), str) and name in MACHINES:
+        changes = {"num_ipus": MACHINES[name][1], **changes}
     return changed(Target(**base), **changes)
 
 
@@ -445,6 +507,23 @@ def changed(target: Target, **changes: Any) -> Target:
         raise InvalidMachineModelError(f"""{made.num_ipus:,} IPUs of {made.tiles_per_ipu:,} tiles
             are {made.num_tiles:,} tiles.
             next:  a model has at most {MOST_TILES:,} tiles.""")
+    if made.io_tiles >= made.tiles_per_ipu:
+        raise InvalidMachineModelError(f"""{made.io_tiles:,} I/O tiles of each IPU's
+            {made.tiles_per_ipu:,} leave none to compute.
+            next:  give at most {made.tiles_per_ipu - 1:,} of them, or each IPU more tiles.""")
+    if made.machine:
+        title, most, versions = MACHINES[made.machine]
+        if made.ipu_version not in versions:
+            raise InvalidMachineModelError(f"""The {title} has no IPUs of
+                the version {made.ipu_version!r}.
+                next:  it comes with {" or ".join(map(repr, versions))}.""")
+        if made.num_ipus > most or made.num_ipus & made.num_ipus - 1:
+            powers = [2**i for i in range(most.bit_length())]
+            raise InvalidMachineModelError(f"""The {title} has no
+                {made.num_ipus} IPUs to give: a program gets a power of two, for rings
+                (docs.graphcore.ai, Memory and Performance Optimisation, 7).
+                next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or leave out the
+                machine: IPUModel(num_ipus={made.num_ipus}).""")
     return made
 
 
@@ -468,7 +547,7 @@ def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
         if not isinstance(value, str) or value not in metadata["words"]:
             raise InvalidMachineModelError(
                 f"{name} is {shown(value)}.",
-                next_step=f"use {' or '.join(map(repr, metadata['words']))}.",
+                next_step=f"use {' or '.join(map(repr, filter(None, metadata['words'])))}.",
             )
         return value
     numbers = (int, np.integer) if kind == "int" else (int, float, np.integer, np.floating)

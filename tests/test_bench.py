@@ -54,8 +54,8 @@ def test_every_row_says_what_it_is_and_what_it_should_be() -> None:
 def test_rows_are_chosen_by_name() -> None:
     assert [row.id for row in chosen_rows("w2, m1")] == ["w2", "m1"]
     with pytest.raises(InvalidOptionError) as caught:
-        chosen_rows("w2,w7")
-    assert "There is no row 'w7' in the benchmark." in str(caught.value) and "w1a" in str(
+        chosen_rows("w2,w8")
+    assert "There is no row 'w8' in the benchmark." in str(caught.value) and "w1a" in str(
         caught.value
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli, datasets
+from ipu_teach import cli, datasets, places
 from ipu_teach.errors import LessonError
 from ipu_teach.lessons import headless, notebooks as shelves
 
@@ -585,7 +585,7 @@ def test_doctor_is_content_here(
     (tmp_path / "meminfo").write_text(
         "MemTotal: 9 kB\nMemAvailable:    8388608 kB\n", encoding="ascii"
     )
-    monkeypatch.setattr(cli, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(places, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
     monkeypatch.delenv("IPU_TEACH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -628,7 +628,7 @@ def test_doctor_says_what_to_do(
     wanted.append('numba>=99; extra == "lab"')
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: wanted)
     (tmp_path / "meminfo").write_text("MemAvailable:  524288 kB\n", encoding="ascii")
-    monkeypatch.setattr(cli, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(places, "MEMINFO", tmp_path / "meminfo")
     (tmp_path / "file").touch()
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "file"))
     monkeypatch.setenv("IPU_TEACH_GPU", "0")
@@ -663,7 +663,7 @@ def test_doctor_says_what_to_do(
 def test_doctor_cannot_tell_memory_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(places, "MEMINFO", tmp_path / "none")
     assert cli.check_memory()[0] == "ok" and "cannot tell" in cli.check_memory()[2]
 
 

@@ -14,7 +14,18 @@ from itertools import count
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Device, Engine, Graph, InOut, IPUModel, Tensor, Vector, Vertex
+from ipu_teach import (
+    FLOAT,
+    UNSIGNED_INT,
+    Device,
+    Engine,
+    Graph,
+    InOut,
+    IPUModel,
+    Tensor,
+    Vector,
+    Vertex,
+)
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 
@@ -56,8 +67,9 @@ def heard() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def interrupted(work: Callable[[], object], after: float) -> None:
-    """Do the work, and press Ctrl-C after so many seconds, a real SIGINT, with which it ends.
+def interrupted(work: Callable[[], object], after: float) -> str:
+    """Do the work, and press Ctrl-C after so many seconds, a real SIGINT, with which it ends. What
+    is said then.
 
     Who sees nothing presses again: Python drops one that arrives in a finalizer or in the collector
     of garbage.
@@ -71,7 +83,7 @@ def interrupted(work: Callable[[], object], after: float) -> None:
             pause = 2.0
 
     presses = threading.Thread(target=press, daemon=True)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         try:
             # returns when the thread has begun, and may already meet its first press
             presses.start()
@@ -79,6 +91,7 @@ def interrupted(work: Callable[[], object], after: float) -> None:
         finally:
             done.set()
     presses.join()
+    return str(caught.value)
 
 
 def made(
@@ -128,6 +141,37 @@ def test_a_run_ends_between_two_steps(second: type[Vertex], loop: bool) -> None:
     fresh = Engine(*made(second)[1:3]).executable  # compiles again, untouched
     assert steps_in(engine) == engine.report.num_steps == 3 and fresh.report.num_steps == 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_phased_run_says_how_far_it_got_and_its_buffers_are_readable() -> None:
+    """Rows are loaded, worked on and stored, one after the other, for ever and a day."""
+    device = IPUModel(tiles_per_ipu=2, io_tiles=1).create_device()
+    graph, rows = Graph(device), 5
+    here, there = (graph.add_variable(FLOAT, (40,), name) for name in ("here", "there"))
+    for tile, tensor in enumerate((here, there)):
+        graph.set_tile_mapping(tensor, tile)
+    compute_set = graph.add_compute_set("work")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Added, x=there), 1)
+    buffer = graph.add_remote_buffer("rows", FLOAT, 40, rows)
+    numbers = graph.add_constant(UNSIGNED_INT, (rows,), list(range(rows)))
+    graph.set_tile_mapping(numbers, 0)
+    phases = [
+        [Copy(buffer, here, number), Copy(here, there), Execute(compute_set), Copy(there, here)]
+        + [Copy(here, buffer, number)]
+        for number in (numbers[n : n + 1] for n in range(rows))
+    ]
+    engine = Engine(graph, Repeat(10**6, Sequence(*(step for phase in phases for step in phase))))
+    for pause in (0.02, 0.05):
+        engine.load(device)
+        for row in range(rows):
+            engine.copy_to_remote_buffer(np.zeros(40), "rows", row)
+        said = interrupted(engine.run, pause)
+        done = engine.report.num_steps
+        assert said.startswith(f"stopped after {done:,} of 25,000,000 supersteps, before ")
+        whole, part = divmod(done, 5 * rows)
+        for row in range(rows):
+            stored = whole + (part >= 5 * row + 5)
+            assert engine.copy_from_remote_buffer("rows", row).tolist() == [stored] * 40
 
 
 @pytest.mark.parametrize("loop", [False, True], ids=["scalar", "loop"])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,12 +17,14 @@ from ipu_teach import (
     Input,
     IPUModel,
     Output,
+    Report,
     TargetType,
     Vertex,
 )
 from ipu_teach.device import Device
 from ipu_teach.errors import InvalidMachineModelError, InvalidOptionError, NoHardwareError
-from ipu_teach.program import Execute
+from ipu_teach.program import Execute, Sequence
+from ipu_teach.report import print_profile_summary
 from ipu_teach.target import make_target
 
 
@@ -114,3 +120,57 @@ def test_virtual_devices_have_fewer_tiles_and_nothing_else_changes() -> None:
         assert "create_virtual_device() was given" in str(caught.value)
     assert str(caught.value).endswith("  next:  give a number of tiles, 1 to 9.")
     assert single.supports_remote_buffers and not single.has_gateway
+
+
+# --- machines -------------------------------------------------------------------------------------
+
+
+def test_a_machine_has_its_ipus_and_gives_a_power_of_two_of_them() -> None:
+    for name, version, ipus in (
+        ("m2000", "ipu2", 4),
+        ("bow2000", "bow", 4),
+        ("pod16", "bow", 16),
+        ("pod64", "ipu2", 64),
+    ):
+        model = IPUModel(version, machine=name, tiles_per_ipu=2)
+        assert (model.num_ipus, model.machine) == (ipus, name)
+        assert IPUModel(version, machine=name, num_ipus=2).num_ipus == 2
+        assert model.ipu_link_topology == ("TORUS" if ipus == 64 else "MESH")
+    assert IPUModel("ipu2", machine="pod64", num_ipus=32).ipu_link_topology == "MESH"
+    for given, words in (
+        (
+            {"version": "bow", "machine": "pod16", "num_ipus": 5},
+            "The Pod16 has no 5 IPUs to give: a program gets a power of two, for rings "
+            "(docs.graphcore.ai, Memory and Performance Optimisation, 7).\n  next:  ask for 1, 2, "
+            "4, 8 or 16, or leave out the machine: IPUModel(num_ipus=5).",
+        ),
+        ({"machine": "m2000", "num_ipus": 8}, "The IPU-M2000 has no 8 IPUs to give"),
+        (
+            {"version": "ipu1", "machine": "pod16"},
+            "The Pod16 has no IPUs of the version 'ipu1'.\n  next:  it comes with 'ipu2' or 'bow'.",
+        ),
+        (
+            {"machine": "pod32"},
+            "machine is 'pod32'.\n  next:  use 'm2000' or 'bow2000' or 'pod16' or 'pod64'.",
+        ),
+        ({"machine": ["pod16"]}, "machine is ['pod16']."),
+    ):
+        with pytest.raises(InvalidMachineModelError) as caught:
+            IPUModel(**given)
+        assert words in str(caught.value)
+
+
+def test_a_report_says_of_which_machine_or_that_there_is_none() -> None:
+    def line(**fields: Any) -> str:
+        graph = Graph(IPUModel(tiles_per_ipu=2, **fields).create_device())
+        engine = Engine(graph, Sequence())
+        engine.load_and_run(Device(graph.target))
+        opened = Report.deserialize(engine.report.serialize())
+        assert opened.target == graph.target and opened.digest() == engine.report.digest()
+        with redirect_stdout(io.StringIO()) as printed:
+            print_profile_summary(opened)
+        return next(x for x in printed.getvalue().splitlines() if "Number of IPUs" in x)
+
+    assert line(machine="pod16").endswith("16 (Pod16)")
+    assert line(num_ipus=3).endswith("3 (no machine gives so many: they give powers of two)")
+    assert line(num_ipus=4).endswith("  4")

@@ -38,7 +38,7 @@ from ipu_teach import (
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelet_registry
 from ipu_teach.lessons import exercise, judging, mistakes, trial
-from ipu_teach.poplibs import graphfn, poplin, popnn, popops, poprand, poputil
+from ipu_teach.poplibs import gcl, graphfn, poplin, popnn, popops, poprand, poputil
 from ipu_teach.show import panels, scene, shapes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -132,6 +132,7 @@ def test_no_name_stands_twice() -> None:
 
 LIBRARIES = {
     "ipu_teach": ipu_teach,
+    "gcl": gcl,
     "popops": popops,
     "poplin": poplin,
     "popnn": popnn,

@@ -319,6 +319,25 @@ def test_messages_take_the_ladder() -> None:
             assert all(max(s) < 9 for s in steps)
 
 
+def test_in_a_torus_messages_go_the_shorter_way_round() -> None:
+    """A Pod64's 32 rungs stand in a circle; of all ways over its links none is shorter."""
+    assert list(route(0, 62, 64)) == [(0, 62)] and list(route(63, 1, 64)) == [(63, 1)]
+    for a in range(64):
+        for b in range(64):
+            steps = list(route(a, b, 64))
+            rungs = abs(a // 2 - b // 2)
+            assert len(steps) == min(rungs, 32 - rungs) + (a % 2 != b % 2)
+            assert [s for s, _ in steps[1:]] == [t for _, t in steps[:-1]]
+            assert (steps[0][0], steps[-1][1]) == (a, b) if steps else a == b
+            assert all(s ^ t == 1 or (s - t) % 64 in (2, 62) for s, t in steps)
+    flows = np.zeros((64, 64), np.int64)
+    flows[0, 62] = 3060
+    near, far = (
+        link_cycles(flows, make_target("ipu2", num_ipus=64, machine=name)) for name in ("pod64", "")
+    )
+    assert near == 20 + 100 and far == 31 * 20 + 100 - 1  # 15 ns a link, rounded up once
+
+
 def test_the_busiest_link_decides() -> None:
     target = make_target("ipu1", num_ipus=4)
     flows = np.zeros((4, 4), np.int64)

@@ -592,7 +592,7 @@ def test_errors() -> None:
     assert told(lambda: show.host(programs.some_wait(3))) == (
         "show.host() was given a run in which nothing goes between host and device.\n  next:  "
         "show.timeline(report) shows the device alone; a Copy from or to a stream involves the "
-        "host."
+        "host, one from or to a remote buffer streaming memory."
     )
     assert told(lambda: show.host(empty)).startswith(
         "show.host() was given a report in which nothing has run."

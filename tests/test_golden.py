@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, cli, golden
-from ipu_teach.golden import halo, matrix_vector, printed, programs, single_vertices
+from ipu_teach.golden import benchmarks, halo, matrix_vector, printed, programs, single_vertices
 from ipu_teach.golden.row import (
+    ALGORITHMS,
     CALIBRATES,
     EXPLAINED,
     FORMATS,
@@ -132,7 +133,8 @@ def test_there_are_as_many_rows_as_promised(rows: list[Row]) -> None:
 
 def test_every_class_of_work_is_as_near_as_it_is_said_to_be(rows: list[Row]) -> None:
     """What is met lies within 6 % on average and 25 % at worst, calibrating figures left out."""
-    met = [abs(row.error or 0) for row in rows if row.verdict == REPRODUCED and row.work != FORMATS]
+    exact = (FORMATS, ALGORITHMS)
+    met = [abs(r.error or 0) for r in rows if r.verdict == REPRODUCED and r.work not in exact]
     assert sum(met) / len(met) <= 0.06 and max(met) <= 0.25
     said = list(printed.classes(rows))
     assert [line.partition(",")[0] for line in said] == list(TOLERANCES)
@@ -147,6 +149,29 @@ def test_every_class_of_work_is_as_near_as_it_is_said_to_be(rows: list[Row]) -> 
 
 def test_no_row_is_outside(rows: list[Row]) -> None:
     assert [row.name for row in rows if row.verdict == OUTSIDE] == []
+
+
+def test_the_benchmarks_of_poplibs_keep_to_their_bands() -> None:
+    """By kind and machine the middle of modelled over published, printed; a whole kind that drifts
+    is seen here before any row is outside."""
+    found = {
+        f"products, {version}": [
+            benchmarks.product(m, k, n, version) / cycles[i]
+            for m, k, n, *cycles in benchmarks.PRODUCTS
+        ]
+        for i, version in enumerate(benchmarks.MACHINES)
+    }
+    found["reductions, ipu2"] = [
+        benchmarks.reduction(*given, "ipu2") / cycles for *given, _, cycles in benchmarks.REDUCTIONS
+    ]
+    for kind, ratios in found.items():
+        middle = float(np.median(ratios))
+        print(f"{kind}: {len(ratios)}, {min(ratios):.2f} to {max(ratios):.2f}, median {middle:.2f}")
+        low, high = (0.7, 1.5) if "reductions" in kind else (0.9, 1.1)
+        assert low <= middle <= high, kind
+    assert all(abs(ratio - 1) <= 0.15 for ratio in found["products, ipu2"])
+    assert all(0.7 <= ratio <= 1.5 for ratio in found["reductions, ipu2"])
+    assert [len(ratios) for ratios in found.values()] == [21, 21, 9]
 
 
 def test_what_fixed_a_constant_says_which(rows: list[Row]) -> None:

@@ -10,12 +10,13 @@ from collections import Counter
 from html import unescape
 from itertools import zip_longest
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = {p.name[:2]: p for p in sorted((ROOT / "notebooks/solutions").glob("[0-9]*.ipynb"))}
-PICTURE = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]*)"')
+PICTURE = re.compile(r'<img src="data:image/svg\+xml(;base64)?,([^"]+)" alt="([^"]*)"')
 ROW = re.compile(r"\| (\w+) \| (.+) \| `(.+)` \| (.+) \|")
 
 # by lesson: the words above a picture, the code that shows it, the words in it
@@ -36,10 +37,9 @@ def pictures(path: Path) -> list[Picture]:
         above = plain(source) if cell["cell_type"] == "markdown" else above
         for output in cell.get("outputs", []):
             page = "".join(output.get("data", {}).get("text/html", ""))
-            for drawn, said in PICTURE.findall(page):
-                lines = re.findall(
-                    r"<text[^>]*>(.*?)</text>", base64.b64decode(drawn).decode("utf-8")
-                )
+            for packed, drawn, said in PICTURE.findall(page):
+                drawing = base64.b64decode(drawn).decode("utf-8") if packed else unquote(drawn)
+                lines = re.findall(r"<text[^>]*>(.*?)</text>", drawing)
                 words = " ".join(re.sub("<[^>]*>", "", line) for line in lines)
                 found.append((above, source, unescape(f"{words} {said}")))
     return found

@@ -15,6 +15,7 @@ import pytest
 from ipu_teach import FLOAT, Graph, IPUModel, Tensor
 from ipu_teach.errors import PoplibsError
 from ipu_teach.poplibs import (
+    gcl,
     graphfn,
     library,
     poplin,
@@ -37,7 +38,7 @@ def made(function: Callable[..., Any]) -> bool:
 
 def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     """The public functions of all libraries, and the methods of their classes."""
-    for module in (popops, poplin, popnn, poprand, poputil, graphfn, unit_scaling):
+    for module in (gcl, popops, poplin, popnn, poprand, poputil, graphfn, unit_scaling):
         for name, found in inspect.getmembers(module):
             if name.startswith(("_", "check_")) or not getattr(found, "__module__", "").startswith(
                 "ipu_teach.poplibs."

@@ -34,7 +34,7 @@ from ipu_teach.show.shapes import Boxes, Outline, Raster, Stroke, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.show.view import View
 from tests.browser import programs
-from tests.test_views import ROOT, Tags, contrast, told
+from tests.test_views import ROOT, SVG, Tags, contrast, told
 
 NAMES = ("timeline", "memory", "liveness", "program")
 
@@ -559,6 +559,39 @@ def test_two_reports_over_each_other() -> None:
     )
 
 
+@pytest.mark.parametrize("always", [True, False])
+def test_on_an_axis_of_cycles_steps_are_as_wide_as_they_take(always: bool) -> None:
+    """Each once, however often it ran."""
+    reports = programs.uneven(), programs.uneven(rows=39)
+    view_ = show.liveness(*reports, always=always, axis="cycles")
+    once = [list({s.step: s.cycles for s in report.steps()}.values()) for report in reports]
+    small, large = map(sum, once)
+    curve, each = view_.scene.marks[0], large / 300
+    assert isinstance(curve, Curve) and curve.count == len(view_.scene.frames) == 300
+    assert curve.each == each and ("without what is always live" in curve.heading) == (not always)
+    for report, cycles, series in zip(reports, once, curve.series, strict=True):
+        whole = np.array(by_hand(report)[0])
+        whole -= 0 if always else int(report.memory.always_live_bytes_per_tile.sum())
+        at = np.pad(np.repeat(whole, cycles), (0, large - sum(cycles)))  # cycle by cycle
+        for place, drawn in enumerate(series.values.tolist()):
+            inside = at[int(np.ceil(place * each)) : int((place + 1) * each)]
+            touched = at[int(place * each) : int(np.ceil((place + 1) * each))]
+            assert inside.max() <= drawn <= touched.max()
+    more = f"{100 * (large - small) / small:+.1f} % of {small:,} modelled cycles."
+    assert repr(view_).endswith(f"at the peak, {more}")
+    alone = show.liveness(reports[0], always=always, axis="cycles").scene
+    (lanes,) = (m for m in alone.marks if isinstance(m, Lanes))
+    edges = np.cumsum([0, *once[0]])
+    for lane, name in enumerate(lanes.labels):
+        row = next(v for v in reports[0].variables if v.name == name)
+        bars = [(int(b.start[lane]), int(b.length[lane])) for b in alone.drawings[0].bars]  # type: ignore[index]
+        assert [(a, a + long) for a, long in bars if long] == [
+            (int(edges[a]), int(edges[b])) for a, b in row.ranges
+        ]
+    words = [s.text for s in paint(alone, 0) if isinstance(s, Words)]
+    assert any(w.startswith("0 rows to") for w in words) and f"{small:,} modelled cycles" in words
+
+
 def test_long_programs_share_places() -> None:
     graph, a, b = two_variables()
     report = run(graph, Sequence(*(Copy(*((b, a) if i % 2 else (a, b))) for i in range(2_500))))
@@ -813,6 +846,7 @@ PATTERNS = {
     "collected": [(t, t // 2) for t in range(2, 12)],
     "scattered": [(t, (m * t + 3) % 40) for t in range(40) for m in (7, 11)],
 }
+CLOCKWISE = [32, 0, 48, 16]  # by IPU: the first tile of the next one
 # What else has the name, and what is said of it.
 LIKEWISE = [
     ("ring", 64, lambda t: [(t + 1) % 64], "send to the tile 1 further on, all round"),
@@ -821,7 +855,14 @@ LIKEWISE = [
     ("neighbours", 64, lambda t: [t - 1 if t else 63, (t + 1) % 63], "but for 3 messages"),
     ("neighbours", 64, lambda t: [d for d in (t - 8, t + 8) if 0 <= d < 64], "the tiles 8 away"),
     ("shift", 64, lambda t: [t + 16] if t < 48 else [], "to the same tile of the IPU 1 further on"),
-    ("ring", 64, lambda t: [(t + 16) % 64], "to the same tile of the IPU 1 further on, all round"),
+    ("a ring over IPUs 0, 1, 2, 3", 64, lambda t: [(t + 16) % 64], "64 tiles send to the next one"),
+    ("a ring over IPUs 0, 2, 3, 1", 64, lambda t: [CLOCKWISE[t // 16] + t % 16], "to the next one"),
+    (
+        "a ring over IPUs 0, 2, 3, 1, both ways",
+        64,
+        lambda t: [CLOCKWISE[t // 16] + 3, 16 * CLOCKWISE.index(t // 16 * 16) + 5],
+        "where 64 tiles send to both their neighbours",
+    ),
 ]
 
 
@@ -838,7 +879,7 @@ def test_patterns_that_go_round_or_have_an_odd_message(
     name: str, tiles: int, hear: Any, words: str
 ) -> None:
     source, to = np.array([(t, h) for t in range(tiles) for h in hear(t)]).T
-    found = pattern(source, to, 16 if "IPU" in words else 0)
+    found = pattern(source, to, 16 if "IPU" in name + words else 0)
     assert found[0] == name and found[1].endswith(words)
 
 
@@ -1046,10 +1087,10 @@ def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
     made = view(name, programs.uneven())
     found = Tags(made._repr_html_())
     [image] = found.tags["img"]
-    assert image["alt"] == repr(made) and str(image["src"]).startswith("data:image/svg+xml;base64,")
+    assert image["alt"] == repr(made) and str(image["src"]).startswith("data:image/svg+xml,<svg ")
     assert "Show as table" in found.texts and len(found.tags["tr"]) == min(24, len(made.data)) + 1
     [script] = found.tags["script"]
-    assert not script and "http" not in made._repr_html_()
+    assert not script and "http" not in made._repr_html_().replace(SVG, "")
     assert "id" not in {key for tags in found.tags.values() for tag in tags for key in tag}
     text = repr(made)
     assert "0x" not in text and "\n" not in text and len(re.findall(r"\d", text)) >= 3
@@ -1200,6 +1241,10 @@ def test_errors() -> None:
     assert told(lambda: show.timeline(empty)) == (
         "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then "
         "engine.report."
+    )
+    assert told(lambda: show.liveness(programs.uneven(), axis="cycle")) == (
+        "show.liveness() was given axis='cycle'.\n  next:  did you mean 'cycles'? Give \"steps\" or "
+        '"cycles".'
     )
     assert told(lambda: show.liveness(empty)) == (
         "show.liveness() was given a report whose programs have no step.\n"

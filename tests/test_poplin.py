@@ -417,7 +417,13 @@ def test_halves_are_cheaper_and_sums_of_half_cheaper_still() -> None:
         poplin.plan_mat_mul(512, 512, 512, target, dtype=d, partials_type=p)
         for d, p in ((FLOAT, None), (HALF, FLOAT), (HALF, HALF))
     )
-    assert single.cycles > 2 * mixed.cycles > 2 * half.cycles
+    assert single.cycles > 1.7 * mixed.cycles and mixed.cycles > 1.5 * half.cycles
+    # the C600 has as many units for sums of FLOAT
+    card = IPUModel("c600", tiles_per_ipu=64).create_device().target
+    mixed, half = (
+        poplin.plan_mat_mul(512, 512, 512, card, dtype=HALF, partials_type=p) for p in (FLOAT, HALF)
+    )
+    assert half.cycles < mixed.cycles < 1.2 * half.cycles
 
 
 def test_a_matrix_times_a_vector_takes_dot_products() -> None:

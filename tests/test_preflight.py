@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ipu_teach import cli
+from ipu_teach import cli, places
 from ipu_teach.classroom import preflight
 from ipu_teach.classroom.preflight import No, Rehearsal
 
@@ -263,7 +263,7 @@ def test_every_question_is_answered_in_words(
         lines[-1] == 'This machine is not ready: do what stands after "next", and run this again.'
     )
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
-    monkeypatch.setattr(cli, "MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(places, "MEMINFO", tmp_path / "none")
     assert cli.main(["doctor", "--workshop"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "This machine is ready."
 

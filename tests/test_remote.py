@@ -35,6 +35,8 @@ from ipu_teach import (
     Vector,
     Vertex,
     compile_graph,
+    places,
+    show,
 )
 from ipu_teach.errors import (
     ApplicationRuntimeError,
@@ -47,6 +49,8 @@ from ipu_teach.errors import (
     UninitialisedReadError,
 )
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.report import chrome_trace, compare
+from ipu_teach.report.summary import summary_text
 from ipu_teach.types import Array
 
 
@@ -290,7 +294,7 @@ def test_transfers_of_one_kind_side_by_side_are_one_step() -> None:
     assert [(s.name, s.cycles) for s in engine.report.steps()] == [
         ("4 copies: b0, …", 100 + 600 + 256)
     ] * 2
-    assert engine.report.host_bytes == 2 * 4096
+    assert engine.report.streaming_bytes == 2 * 4096
     opened = Executable.deserialize(engine.executable.serialize())
     again = Engine(opened)
     again.load(device)
@@ -427,16 +431,43 @@ def test_without_strict_an_unwritten_row_is_unwritten_memory(w: World) -> None:
     assert np.isnan(engine.copy_from_remote_buffer("single")).all()
 
 
-def test_time_goes_to_the_host_exchange(w: World) -> None:
+def test_time_goes_to_streaming_memory_by_that_word(w: World) -> None:
     w.graph.set_initial_value(w.two, 1.0)
     w.graph.set_initial_value(w.rows, [4, 1])
     engine = w.engine(Repeat(3, Copy(w.two, w.buffer, w.rows)))
     engine.run()
     target = w.device.target
-    assert engine.report.host_bytes == 3 * 8 * 4
+    assert engine.report.streaming_bytes == 3 * 8 * 4
     each = 8 * 4 / target.streaming_bytes_per_second * target.tile_clock_frequency
-    assert engine.report.host_exchange_cycles == 3 * math.ceil(each)
-    engine.print_profile_summary(show_execution_steps=True)
+    spent = 3 * math.ceil(each)
+    for report in (engine.report, Report.deserialize(engine.report.serialize())):
+        assert (report.streaming_cycles, report.host_exchange_cycles, report.host_bytes) == (
+            spent,
+            0,
+            0,
+        )
+        assert report.proportions["streaming memory"] == spent / report.total_cycles
+        assert sum(report.proportions.values()) == pytest.approx(1)
+        assert [p.kind for p in report.phases(0)][-1] == "streaming memory"
+        assert [o.name for o in report.operations()] == ["streaming memory"]
+        line = f"Tile average streaming memory cycles:                 {spent}.0 ("
+        assert line in summary_text(report) and "host exchange cycles:" in summary_text(report)
+        named = [e["name"] for e in json.loads(chrome_trace(report))["traceEvents"]]
+        assert named.count("streaming memory") == 3 and "host exchange" not in named
+
+
+def test_why_and_insights_speak_of_the_link_to_streaming_memory() -> None:
+    w = World(streaming_bytes_per_second=1e6)
+    w.graph.set_initial_value(w.two, 1.0)
+    w.graph.set_initial_value(w.rows, [4, 1])
+    engine = w.engine(Copy(w.two, w.buffer, w.rows))
+    engine.run()
+    causes = str(engine.report.why())
+    assert "streaming memory is" in causes
+    assert "32 bytes cross the link to streaming memory, and all tiles wait." in causes
+    said = next(i for i in engine.report.insights() if i.kind == "proportions")
+    assert said.name == "streaming memory"
+    assert "most of the run is the link to streaming memory" in said.advice
 
 
 def test_streaming_memory_has_a_rate_of_its_own() -> None:
@@ -500,6 +531,30 @@ def test_a_buffer_that_no_computer_holds(w: World) -> None:
         "4 elements), RemoteBuffer('far', FLOAT, 1,048,576 rows of 67,108,864 elements)\n  next:  "
         "give them fewer rows, or shorter ones."
     )
+
+
+def test_rows_that_would_go_to_the_disk_are_refused_and_none_is_lost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    w = World()
+    w.graph.add_remote_buffer("large", FLOAT, 2**23, 8)
+    engine = w.engine(Sequence())
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:  {2**16 + 2**15 - 1} kB\n")
+    monkeypatch.setattr(places, "MEMINFO", tmp_path / "meminfo")
+    values = np.arange(2**23, dtype=np.float32)
+    for row in range(2):  # 32 MiB each: nobody looks before 64 MiB are written
+        engine.copy_to_remote_buffer(values + row, "large", row)
+    with pytest.raises(GraphMemoryAllocationError) as error:
+        engine.copy_to_remote_buffer(values, "large", 2)
+    assert str(error.value) == message("""
+        This computer's memory is full: of it 100,662,272 bytes are free, and 33,554,432 are to be written.
+          where: RemoteBuffer('large', FLOAT, 8 rows of 8,388,608 elements), of which 2 rows are written
+          next:  give the buffer fewer rows, or shorter ones, or close other programs.""")
+    for row in range(2):
+        assert np.array_equal(engine.copy_from_remote_buffer("large", row), values + row)
+        engine.copy_to_remote_buffer(values, "large", row)  # which touches nothing new
+    (tmp_path / "meminfo").write_text(f"MemAvailable:  {2**16 + 2**15} kB\n")
+    engine.copy_to_remote_buffer(values, "large", 2)
 
 
 BUFFER = "RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)"
@@ -790,3 +845,78 @@ def test_copies_of_constants_are_refused(w: World) -> None:
     assert isinstance(Copy(constant, w.single).destination, RemoteBuffer)
     with pytest.raises(ControlProgramError, match="Copy writes to the constant 'c'"):
         w.engine(Copy(w.single, constant))
+
+
+def test_the_report_has_rows_and_bytes_by_buffer() -> None:
+    device, graph, program = ping_pong()
+    engine = Engine(graph, program)
+    rows_of(engine, device)
+    whole = 32, 32 * 24
+    rows = [(f"b{b}", 32, *whole, 32, *whole, 32) for b in range(2)]
+    for report in (engine.report, Report.deserialize(engine.report.serialize(host=False))):
+        found = report.host.buffers()
+        assert [tuple(vars(use).values()) for use in found] == rows
+        assert sum(u.bytes_read + u.bytes_written for u in found) == report.streaming_bytes
+        moves = report.row_moves
+        assert [(m.what.buffer, m.loads, m.rows) for m in moves] == [
+            (f"b{b}", loads, (row,)) for row in range(32) for loads in (True, False) for b in (0, 1)
+        ]
+        into = {report.memory.names[m.what.variable] for m in moves}
+        assert into == {"x0", "x1", "y0", "y1"}
+        assert all(report.step_numbers[m.index] == m.step for m in moves)
+        assert report.digest() == engine.report.digest()
+    assert Engine(graph, program).report.host.buffers() == Report.sample().host.buffers() == ()
+
+
+def test_rows_of_what_was_not_recorded_or_not_moved_are_not_told(w: World) -> None:
+    """Of a run that fails the rows of the steps before; of one that is not recorded, none."""
+    w.graph.create_host_write("row", w.row)
+    one = w.graph.add_constant(UNSIGNED_INT, (1,), [4])
+    w.graph.set_tile_mapping(one, 0)
+    engine = w.engine([Copy(w.x, w.buffer, one), Copy(w.x, w.buffer, w.row)])
+    w2 = [1, 2, 3, 4]
+    engine._loaded().host_write(w.x, np.array(w2, np.float32))
+    engine.write_tensor("row", [2])
+    engine.run(1)
+    engine.disable_execution_profiling()
+    engine.run(0)
+    engine.enable_execution_profiling()
+    engine.write_tensor("row", [9])
+    with pytest.raises(ApplicationRuntimeError):
+        engine.run(1)
+    engine.run(0)
+    assert [m.rows for m in engine.report.row_moves] == [(2,), (4,)]
+    engine.reset_execution_profile()
+    assert engine.report.row_moves == [] and engine.report.host.buffers() == ()
+
+
+def test_more_rows_than_are_kept_are_counted(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ipu_teach.report.log.MOST_ROWS", 5)
+    w.graph.set_initial_value(w.two, 1.0)
+    w.graph.set_initial_value(w.rows, [4, 1])
+    engine = w.engine(Repeat(4, Copy(w.two, w.buffer, w.rows)))
+    for runs in (1, 2):
+        engine.run()
+        (use,) = engine.report.host.buffers()
+        assert (use.writes, use.rows_written, use.different_rows) == (4 * runs, 8 * runs, 2)
+        assert [m.rows for m in engine.report.row_moves] == [(4, 1)] * 2
+
+
+def test_the_table_beside_the_device_is_by_buffer_and_compare_says_what_was_moved() -> None:
+    device, graph, program = ping_pong()
+    engine = Engine(graph, program)
+    rows_of(engine, device)
+    report = engine.report
+    view = show.host(report)
+    each = sum(s.cost.host_cycles for s in report.steps() if s.cost.streaming) // 2
+    assert [tuple(row.values()) for row in view.data] == [
+        (f"{way} streaming memory: b{b}", "32", "768", f"{each:,}", "32")
+        for way in ("from", "to")
+        for b in (0, 1)
+    ]
+    assert "1,536 bytes cross" not in view.scene.sentence and (
+        f"{report.streaming_bytes:,} bytes cross that to streaming memory" in view.scene.sentence
+    )
+    more = compare(Engine(graph, program).report, report).of("streaming")
+    assert [(c.name, c.before, c.after) for c in more] == [("b0", 0, 1536), ("b1", 0, 1536)]
+    assert "Remote buffers: 2" in report.host._repr_html_()

@@ -353,7 +353,7 @@ def test_what_is_no_report(tmp_path: Path) -> None:
 
 def test_the_format_holds_what_the_model_has() -> None:
     """Another field of these needs another version of the format."""
-    assert REPORT.version == 4
+    assert REPORT.version == 5
     assert set(Traffic.__dataclass_fields__) == {
         "received",
         "sent",
@@ -419,7 +419,7 @@ def test_a_file_of_version_3_keeps_its_times() -> None:
         zip(starts, [*starts[1:], 9619], strict=True)
     )
     assert report.host_bytes == 32 and report.instrumentation_settings.program_filter == "both"
-    assert report.digest() == "4a686f4ff5edb9311e75182a78fd1a8d495e8bb73860b467e99f579caf319c80"
+    assert report.digest() == "46e2406bb7ebe1c96bc406e1ca3319d4b9e392ead582e054f394048783d3c24d"
     assert answers(Report.deserialize(report.serialize())) == answers(report)
 
 
@@ -623,3 +623,17 @@ def test_what_is_too_large_to_save(most: str, says: str, monkeypatch: pytest.Mon
     assert str(caught.value).startswith(
         f"Saving a report {says} not offered by this kit.\n  next:  "
     )
+
+
+def test_a_file_of_version_4_says_streaming_memory_and_knows_no_rows() -> None:
+    """It was saved when a transfer with a remote buffer was told as one with the host."""
+    report = Report.open(Path(__file__).parent / "data" / "report_4.ipureport")
+    assert (report.streaming_bytes, report.host_bytes) == (2 * 2 * 32, 2 * 32)
+    assert report.streaming_cycles == 2 * report.host_exchange_cycles > 0
+    assert [o.name for o in report.operations()] == ["streaming memory", "copies", "host exchange"]
+    assert report.row_moves == [] and report.host.buffers() == ()
+    assert (
+        report.total_cycles == 5802
+        and report.digest() == "266b4019d16a5557525630fd5fe526570b37fe3220be43feedf9d271a7f3c479"
+    )
+    assert answers(Report.deserialize(report.serialize())) == answers(report)

@@ -60,17 +60,18 @@ def replayed(scene: Scene) -> list[tuple[int, dict[str, str]]]:
     the browser alone."""
     data = json.loads(scene.json())
     (board,) = (m for m in data["marks"] if m["kind"] == "board")
-    texts, first, count, *packed = data["numbers"]["board"]
+    (many, whole, end, *others), first, count, *packed = data["numbers"]["board"]
+    texts = [f"{size}{end}" for size in unpack(whole, many).tolist()] + others
     frame, cell, text = (unpack(part, count).tolist() for part in packed)
     now = unpack(first, board["count"]).tolist()
     named, index = (unpack(board[key], board["count"]).tolist() for key in ("named", "index"))
     frames, found, k, superstep = unpack(data["frames"][1], data["frames"][0]).tolist(), [], 0, 0
     for f, still in enumerate(frames):
-        superstep += data["stills"][still]["first"]
+        superstep += data["stills"][still].get("first", 0)
         while k < count and frame[k] == f:
             now[cell[k]] = text[k]
             k += 1
-        if f + 1 == len(frames) or data["stills"][frames[f + 1]]["first"]:
+        if f + 1 == len(frames) or "first" in data["stills"][frames[f + 1]]:
             held = {
                 f"{board['names'][n]}[{i}]": texts[t]
                 for n, i, t in zip(named, index, now, strict=True)

@@ -6,10 +6,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from programs import recompute as chain
+from programs import pipeline as inference, pipeline_training as training, recompute as chain
 
-from ipu_teach.errors import InvalidOptionError
-from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
+from ipu_teach import FLOAT, Graph, IPUModel
+from ipu_teach.errors import ControlProgramError, InvalidOptionError
+from ipu_teach.program import Copy, Sequence
+from ipu_teach.schedules import (
+    BACKWARD,
+    FORWARD,
+    GROUPED,
+    INTERLEAVED,
+    RECOMPUTE,
+    SCHEDULES,
+    SEQUENTIAL,
+    Stage,
+    pipeline,
+    pipeline_schedule,
+    recompute,
+    stash,
+)
 
 
 def held(layers: int, keep: Any) -> tuple[int, int]:
@@ -124,4 +139,191 @@ def test_gradients_have_the_same_bits_and_memory_falls() -> None:
 def test_what_names_no_layers_is_refused(layers: Any, keep: Any, words: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         recompute(layers, keep)
+    assert words in str(caught.value)
+
+
+# --- pipelines ------------------------------------------------------------------------------------
+
+
+def as_rows(ticks: Any, stages: int) -> list[str]:
+    """A row a stage: F2 is forward with micro-batch 2, B2 backward."""
+    rows = [["." for _ in ticks] for _ in range(stages)]
+    for t, now in enumerate(ticks):
+        for kind, s, b in now:
+            rows[s][t] = f"{kind[0].upper()}{b}"
+    return [" ".join(row) for row in rows]
+
+
+def test_the_schedules_by_hand() -> None:
+    assert as_rows(pipeline_schedule(3, 4, training=False), 3) == [
+        "F0 F1 F2 F3 . .",
+        ". F0 F1 F2 F3 .",
+        ". . F0 F1 F2 F3",
+    ]
+    # by rounds, in each of which all go forward and then all go backward
+    assert as_rows(pipeline_schedule(2, 4, GROUPED), 2) == [
+        "F0 F1 . F2 B0 F3 B1 . B2 B3",
+        ". F0 B0 F1 B1 F2 B2 F3 B3 .",
+    ]
+    assert as_rows(pipeline_schedule(2, 4, INTERLEAVED), 2) == [
+        "F0 F1 . B0 F2 B1 F3 B2 . B3",
+        ". F0 B0 F1 B1 F2 B2 F3 B3 .",
+    ]
+    assert as_rows(pipeline_schedule(2, 1, SEQUENTIAL), 2) == ["F0 . . B0", ". F0 B0 ."]
+    assert as_rows(pipeline_schedule(1, 2, GROUPED), 1) == ["F0 B0 F1 B1"]
+
+
+@pytest.mark.parametrize("stages", range(2, 17))
+def test_what_a_stage_stores_is_what_was_published(stages: int) -> None:
+    """Twice, once and no times the stages after it, besides the one at work; nobody twice in a
+    tick, all work done once, and in an order in which everything has come."""
+    for schedule, times in ((GROUPED, 2), (INTERLEAVED, 1), (SEQUENTIAL, 0)):
+        for batches in (2 * stages, 2 * stages + 3):
+            ticks = pipeline_schedule(stages, batches, schedule)
+            assert stash(ticks, stages) == [times * (stages - 1 - s) + 1 for s in range(stages)]
+            when = {work: t for t, now in enumerate(ticks) for work in now}
+            assert len(when) == sum(map(len, ticks)) == 2 * stages * batches
+            assert all(len({s for _, s, _ in now}) == len(now) > 0 for now in ticks)
+            for b in range(batches):
+                way = [when[FORWARD, s, b] for s in range(stages)]
+                way += [when[BACKWARD, s, b] for s in reversed(range(stages))]
+                assert way == sorted(set(way))
+    ticks = pipeline_schedule(stages, stages, training=False)
+    assert len(ticks) == 2 * stages - 1 and stash(ticks, stages) == [1] * stages
+
+
+def test_a_pipeline_gives_what_layers_in_a_row_give() -> None:
+    """And takes what it takes when written by hand: the fill, as many steady ticks as there are
+    micro-batches more than stages, and the drain."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((8, 26, 78)).astype(np.float32)
+    weights = (rng.standard_normal((4, 78, 78)) / np.sqrt(78)).astype(np.float32)
+    expected = x.astype(np.float64)
+    for w in weights:
+        expected = np.tanh(expected @ w)
+    y, report = inference.main(GROUPED, x, weights)
+    alone, sharded = inference.main(SEQUENTIAL, x, weights)
+    assert np.abs(y - expected).max() < 1e-6 and np.array_equal(y, alone)
+    assert report.total_cycles == pytest.approx(103_207, rel=0.01)
+    assert sharded.total_cycles == pytest.approx(259_696, rel=0.01)
+
+
+def test_all_schedules_that_train_give_the_same_bits() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((4, 13_000)).astype(np.float32)
+    samples = rng.standard_normal((9, 13_000)).astype(np.float32)
+    gradients = np.zeros_like(weights)
+    for sample in samples:
+        ys = [sample]
+        for w in weights:
+            ys.append(np.tanh(ys[-1] * w))
+        slope = ys[-1]
+        for s in reversed(range(4)):
+            slope = slope - ys[s + 1] * ys[s + 1] * slope
+            gradients[s] += slope * ys[s]
+            slope = slope * weights[s]
+    reports = {}
+    for schedule in SCHEDULES:
+        found, reports[schedule] = training.main(
+            pipeline_schedule(4, 9, schedule), weights, samples
+        )
+        assert np.array_equal(found, gradients), schedule
+    cycles = {schedule: report.total_cycles for schedule, report in reports.items()}
+    fullest = {schedule: r.memory.bytes_per_tile.max() for schedule, r in reports.items()}
+    # half the memory, likely slower; both far from one at a time
+    assert cycles[GROUPED] < cycles[INTERLEAVED] < cycles[SEQUENTIAL] / 2
+    # two tensors of 4,000 bytes a tile, seven times or four
+    assert fullest[GROUPED] - fullest[INTERLEAVED] == pytest.approx(3 * 2 * 4000, rel=0.05)
+
+
+def test_too_few_micro_batches_are_refused_with_the_rule() -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        pipeline_schedule(4, 7, INTERLEAVED)
+    assert str(caught.value) == (
+        "pipeline_schedule() was given 7 micro-batches for 4 stages. A pipeline wants two a stage "
+        "where it trains (popxl-addons, transforms/pipelining.py).\n"
+        "  next:  give 8 or more; 'sequential' takes any number."
+    )
+    with pytest.raises(InvalidOptionError) as caught:
+        pipeline_schedule(2, 1, training=False)
+    assert "for 2 stages. A pipeline wants one a stage (PopTorch, deviceIterations)." in str(
+        caught.value
+    )
+    assert pipeline_schedule(4, 8) and pipeline_schedule(4, 4, training=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((0, 4), "pipeline_schedule() was given 0 stages.\n  next:  give how many there are"),
+        ((4, 2.5), "was given 2.5 micro-batches."),
+        ((4, 8, "gpipe"), "schedule 'gpipe'.\n  next:  use 'grouped' or 'interleaved' or"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(given: Any, words: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        pipeline_schedule(*given)
+    assert words in str(caught.value)
+
+
+def two_stages(tiles: tuple[int, int] = (0, 1)) -> tuple[Graph, list[Stage]]:
+    """Stages on IPUs of a tile each that copy what they get."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=1, num_ipus=2).create_device())
+    stages = []
+    for tile in tiles:
+        x, y, gx, gy = (graph.add_variable(FLOAT, (4,), name) for name in ("x", "y", "gx", "gy"))
+        for tensor in (x, y, gx, gy):
+            graph.set_tile_mapping(tensor, tile)
+        stages.append(Stage(Copy(x, y), x, y, Copy(gy, gx), gy, gx))
+    return graph, stages
+
+
+def test_stages_without_work_or_on_an_ipu_of_anothers_are_refused() -> None:
+    graph, (first, second) = two_stages()
+    ticks = pipeline_schedule(2, 2, training=False)
+    idle = Stage(Sequence(Sequence()), first.into, first.out)
+    for stages, words in (
+        ([idle, second], "Stage 0 of 2 has no work to do forward.\n  next:  give it a program"),
+        ([first, Stage(second.forward)], "Stage 1 of 2 has no tensor `into`."),
+        ([Stage(first.forward, first.into), second], "Stage 0 of 2 has no tensor `out`."),
+        ([first, first.forward], "pipeline() was given [<Stage"),
+    ):
+        with pytest.raises(InvalidOptionError) as caught:
+            pipeline(graph, stages, ticks)  # type: ignore[arg-type]
+        assert words.replace("[<Stage", "[") in str(caught.value)
+    with pytest.raises(InvalidOptionError) as caught:
+        pipeline(graph, [first, Stage(second.forward, second.into)], pipeline_schedule(2, 4))
+    assert "Stage 1 of 2 has no tensor `grad_into`." in str(caught.value)
+    graph, same = two_stages((1, 1))
+    with pytest.raises(InvalidOptionError) as caught:
+        pipeline(graph, same, ticks)
+    assert str(caught.value) == (
+        "Stage 1 works on IPU 1, which is the one of stage 0.\n  next:  build each stage on IPUs "
+        "of its own: graph.create_virtual_graph(1 * tiles, 2 * tiles)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ticks", "words"),
+    [
+        (
+            [[(FORWARD, 0, 0)], [(FORWARD, 0, 1)]],
+            "Tick 1 takes stage 0 forward with micro-batch 1, and stage 1 has micro-batch 0 still to "
+            "read.",
+        ),
+        ([[(FORWARD, 0, 0), (FORWARD, 1, 0)]], "and no micro-batch has come there."),
+        (
+            [[(FORWARD, 0, 0)], [(FORWARD, 1, 1)]],
+            "Tick 1 takes stage 1 forward with micro-batch 1, and micro-batch 0 has come there.",
+        ),
+        ([[(FORWARD, 0, 0), (BACKWARD, 0, 0)]], "and it has something else to do in that tick."),
+        ([[(BACKWARD, 1, 0)]], "and it has not gone forward with that one."),
+        ([[("F", 0, 0)]], "pipeline() was told to take stage 0 'F'."),
+        ([[(FORWARD, 2, 0)]], "to take stage 2 'forward'.\n  next:  there are 2 stages, from 0"),
+    ],
+)
+def test_ticks_in_which_something_is_missing_are_refused(ticks: Any, words: str) -> None:
+    graph, stages = two_stages()
+    with pytest.raises((ControlProgramError, InvalidOptionError)) as caught:
+        pipeline(graph, stages, ticks)
     assert words in str(caught.value)

@@ -31,7 +31,13 @@ from ipu_teach import (
 )
 from ipu_teach.errors import PoplibsError
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.popops import SortOrder, TopKParams, reduction_plan, slice_plans
+from ipu_teach.poplibs.popops import (
+    SortOrder,
+    TopKParams,
+    reduction_plan,
+    reductions,
+    slice_plans,
+)
 from ipu_teach.program import Execute
 from ipu_teach.types import Array, DType
 
@@ -843,18 +849,27 @@ def test_a_plan_can_be_printed_and_drawn() -> None:
 @pytest.mark.parametrize("between", [FLOAT, HALF])
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 @pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("in_blocks", [False, True])
 def test_a_reduction_is_carried_in_the_types_of_its_options(
-    inside: type[DType], between: type[DType], dtype: type[DType], columns: int
+    inside: type[DType],
+    between: type[DType],
+    dtype: type[DType],
+    columns: int,
+    in_blocks: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Begun where the rows lie, and in blocks of rows."""
+    if in_blocks:
+        monkeypatch.setattr(reductions, "lying", lambda *_: None)
     rows, options = (
         700,
         {"accumType.inVertex": inside, "accum_type.inter_tile": between.__name__.lower()},
     )
     x = np.random.default_rng(1).standard_normal((rows, columns)).astype(dtype.numpy)
     bench = Bench()
-    out = popops.reduce(
-        bench.graph, bench.variable(x, dtype), [0], bench.prog, options=options, out_type=FLOAT
-    )
+    given_x = bench.variable(x, dtype)
+    tiles = np.array(bench.check_mapped(given_x)).reshape(x.shape)
+    out = popops.reduce(bench.graph, given_x, [0], bench.prog, options=options, out_type=FLOAT)
     blocks = popops.plan_reduce(
         rows, columns, dtype, bench.device.target, options=options
     ).row_blocks
@@ -866,20 +881,26 @@ def test_a_reduction_is_carried_in_the_types_of_its_options(
             total = (total + value.astype(inside.numpy)).astype(inside.numpy)
         return total
 
+    shared = any("by_worker" in c.__name__ for c in bench.graph.compute_sets[0].tables)
+    assert shared == (columns == 1 and in_blocks)
+
     def added(values: Array) -> Array:
         """One long column in six shares, one for each worker."""
-        if columns > 1 or -(-rows // blocks) < 32:
+        if not shared:
             return in_a_row(values)
         ends = [i * len(values) // 6 for i in range(7)]
         return in_a_row(
             np.array([in_a_row(values[a:b]) for a, b in zip(ends, ends[1:], strict=False)])
         )
 
-    partials = [
-        added(x[i * rows // blocks : (i + 1) * rows // blocks]).astype(between.numpy)
-        for i in range(blocks)
+    cuts = [
+        [x[i * rows // blocks : (i + 1) * rows // blocks, c] for i in range(blocks)]
+        if in_blocks
+        else [x[tiles[:, c] == t, c] for t in np.unique(tiles)]
+        for c in range(columns)
     ]
-    wanted = in_a_row(np.array(partials)).astype(np.float32)
+    each = [np.array([added(part).astype(between.numpy) for part in column]) for column in cuts]
+    wanted = np.array([in_a_row(column) for column in each]).astype(np.float32)
     same_bits(bench.run(out)[0], wanted)
     same_bits(bench.run(out, vertex_loop=True)[0], wanted)
 

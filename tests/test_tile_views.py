@@ -49,7 +49,7 @@ from ipu_teach.show.tile import BASE
 from ipu_teach.show.view import View
 from ipu_teach.target import PRICES
 from ipu_teach.types import Array
-from tests.test_views import ROOT, Tags, contrast
+from tests.test_views import ROOT, SVG, Tags, contrast
 
 
 class Mixed(Vertex):
@@ -214,6 +214,13 @@ def test_parts_of_a_line_add_up_to_it() -> None:
             checked += 1
             assert sum(parts) == cycles(row["compiled"])
     assert checked == 2
+    tree = show.code(ran(), Mixed).scene.mark("tree")
+    assert isinstance(tree, Tree) and tree.labels[2].startswith("1: def compute")
+    source = inspect.getsource(Mixed.compute).splitlines()
+    for text in tree.labels:
+        if found := re.match(r"(\d+): (\u00a0*)", text):
+            line = source[int(found[1]) - 1]
+            assert len(found[2]) == len(line) - len(line.lstrip()) - 4, line
     vectors = {row["line"].strip(): cycles(row["compiled"]) for row in data}
     # 25 vertices ran twice: 13 of 9 numbers, five data paths each, 12 of 8, four each. A product
     # and a sum of all.
@@ -854,7 +861,7 @@ def test_a_view_is_a_picture_a_table_and_a_player(tmp_path: Path) -> None:
             len(found.tags["tr"]) == min(24, len(made.data)) + 1
             and len(made._repr_html_()) < 40_000
         )
-        assert "http" not in made._repr_html_() and len(found.tags["script"]) == 1
+        assert "http" not in made._repr_html_().replace(SVG, "") and len(found.tags["script"]) == 1
         codes = [made.scene.codes[i] for i in made.scene.legend]
         assert len({code.letter for code in codes}) == len(codes)
         for code in codes:

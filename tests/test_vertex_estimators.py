@@ -34,6 +34,7 @@ RANDOMLY = settings(
 
 IPU2 = IPUModel("ipu2", tiles_per_ipu=1).create_device().target
 IPU1 = IPUModel("ipu1", tiles_per_ipu=1).create_device().target
+C600 = IPUModel("c600", tiles_per_ipu=1).create_device().target
 
 # --- values worked out from PopLibs' formulae -----------------------------------------------------
 
@@ -302,10 +303,14 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.conv_partial_1x1(50, 61, 10, FLOAT, IPU2), 163 + 6 * (94 + 74) + 7 * (104 + 6 * 94)),
     # half as many units on ipu1: 4 a row instead of 8, and half the weights to load
     (vertices.conv_partial_1x1(60, 8, 8, FLOAT, IPU1), 163 - 32 + 6 * (46 + 56 + 2 + 40) + 14),
-    # two panels deep, two wide, FLOAT sums: 3 more retained for the second panel
+    # two panels deep, 3 more retained for the second; two wide, and with FLOAT sums four, of 8 units
+    (
+        vertices.conv_partial_1x1(60, 32, 32, HALF, IPU2),
+        50 + 6 * 10 + 13 + (15 + 2 * (25 + 64 + 6 * 59 + 14)) + 11 + 2 * (25 + 64 + 6 * 58 + 14),
+    ),
     (
         vertices.conv_partial_1x1(60, 32, 32, HALF, IPU2, partials=FLOAT),
-        50 + 6 * 10 + 13 + (15 + 2 * (25 + 64 + 6 * 59 + 14)) + 11 + 2 * (25 + 64 + 6 * 58 + 14),
+        50 + 6 * 10 + 13 + (15 + 4 * (25 + 32 + 6 * 59 + 14)) + 11 + 4 * (25 + 32 + 6 * 58 + 14),
     ),
     # HALF sums on the 8 units of ipu1: the older path
     (
@@ -322,10 +327,10 @@ BY_HAND: list[tuple[Any, int]] = [
         46 + 21 + 46 + 131 + 2 * 64 + 108 + 6 * (39 + 44 + 56) + 28,
     ),
     # 109 + 54 + 54 + 19, then 16 + 28 + 14 + 12 + load, and 9 places of 6 x (17 + 3 + 34 + 28 - 9)
-    # + 9
+    # + 9, twice for 16 columns on 8 units
     (
         vertices.conv_partial_nx1(60, 16, 16, (3, 3), HALF, IPU2, partials=FLOAT),
-        109 + 54 + 54 + 19 + 16 + 28 + 3 * (14 + 3 * (12 + 64 + 15 + 3)) + 9 * (6 * 73 + 9),
+        280 + 3 * (14 + 3 * (12 + 2 * (32 + 15 + 3))) + 2 * 9 * (6 * 73 + 9),
     ),
     (
         vertices.conv_partial_nx1(60, 4, 16, (1, 3), HALF, IPU2, filter_height=4, interleaved=True),
@@ -552,16 +557,23 @@ def test_a_larger_product_is_never_cheaper(
 
 
 @pytest.mark.parametrize(
-    ("target", "dtype", "peak"),
-    [(IPU1, FLOAT, 8), (IPU1, HALF, 32), (IPU2, FLOAT, 16), (IPU2, HALF, 64)],
+    ("target", "dtype", "partials", "peak"),
+    [
+        (IPU1, FLOAT, FLOAT, 8),
+        (IPU1, HALF, FLOAT, 32),
+        (IPU2, FLOAT, FLOAT, 16),
+        (IPU2, HALF, FLOAT, 32),
+        (IPU2, HALF, HALF, 64),
+        (C600, HALF, FLOAT, 64),
+    ],
 )
 def test_a_long_product_comes_near_the_peak_of_the_amp_units(
-    target: Any, dtype: type[DType], peak: int
+    target: Any, dtype: type[DType], partials: type[DType], peak: int
 ) -> None:
     """Multiply-adds a cycle and tile: 62.5 TFLOP/s in FLOAT for an ipu2 of 1,472 tiles at 1.33 GHz,
-    four times that in HALF."""
+    four times that in HALF, and half of it again where halves are added up in FLOAT."""
     columns = 8 if target is IPU1 else 16
-    cycles = vertices.conv_partial_1x1(60_000, 800, columns, dtype, target, partials=FLOAT)
+    cycles = vertices.conv_partial_1x1(60_000, 800, columns, dtype, target, partials=partials)
     assert 0.97 < 60_000 * 800 * columns / (peak * cycles) <= 1
 
 

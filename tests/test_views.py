@@ -3,6 +3,7 @@ same every time."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import importlib.util
@@ -14,6 +15,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -33,11 +35,12 @@ from ipu_teach.show.paint import cell_codes, paint
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import Cells, Flame, Lanes, Scene, Still, Tape, Track, quantiles
 from ipu_teach.show.shapes import Boxes, Raster, Stroke, Words
-from ipu_teach.show.svg import raster_png, svg
+from ipu_teach.show.svg import dashed, raster_png, svg
 from ipu_teach.show.tiles import bytes_by_tile
 from ipu_teach.show.view import View, compressed, own_script, player
 from ipu_teach.types import Array
 from tests.browser import programs
+from tests.four_programs import pipeline, product
 
 ROOT = Path(__file__).resolve().parents[1]
 NODE = shutil.which("node")
@@ -52,6 +55,7 @@ INTEGERS = st.integers(-(2**40), 2**40)
     st.one_of(
         st.lists(INTEGERS),
         st.lists(st.integers(0, 3)),
+        st.builds(lambda some, n: some * n, st.lists(INTEGERS), st.integers(1, 30)),
         st.builds(range, st.integers(-9, 9), st.integers(0, 99)),
     )
 )
@@ -63,6 +67,7 @@ def test_pack_takes_the_shortest_form() -> None:
     assert pack(np.full(1000, 7)) == 7
     assert pack(np.repeat([3, 4], 500)) == "3*500,4*500"
     assert pack(np.arange(0, 4000, 4)) == "d0,4*999"
+    assert pack(np.tile(np.arange(16), 13)) == "d0,12(1*15,-15,)1*15"
     rng = np.random.default_rng(0)
     noise = rng.integers(1000, 2024, 1472)
     packed = pack(noise)
@@ -78,6 +83,8 @@ def test_the_player_unpacks_what_python_packed() -> None:
         np.array([5, 5, 5, 2]),
         rng.integers(0, 2, 99),
         np.full(3, 8),
+        np.tile([9, 5, 5, 7], 8),
+        np.tile(np.arange(16), 13),
     ]
     source = player().split("function inkOn")[0]
     script = f"{source};console.log(JSON.stringify({json.dumps([[pack(c), len(c)] for c in cases])}.map(([t,n])=>[...unpack(t,n)])))"
@@ -132,7 +139,7 @@ def test_no_two_meanings_share_a_letter_or_both_colour_and_pattern() -> None:
     blocks = show.timeline(programs.branching()[0], blocks=0).scene
     nested = {blocks.codes[c] for c in blocks.mark("blocks").code.tolist()}  # type: ignore[union-attr]
     assert nested and not {c.light for c in nested} & {c.light for c in palette.STATES}
-    assert len({c.light for c in palette.NESTED} | {c.light for c in palette.STATES}) == 13
+    assert len({c.light for c in palette.NESTED} | {c.light for c in palette.STATES}) == 14
 
 
 def test_the_player_has_the_inks_of_the_palette() -> None:
@@ -297,6 +304,17 @@ def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> N
     exchange = max((p.cycles, -k) for k, p in phases if p.kind == "exchange")
     assert rest(show.bsp(report, at="exchange"))[0] == -exchange[1]
     assert rest(show.balance(report, at=5))[0] == 5
+    assert rest(show.timeline(report, at=2)) == (2, f"Execute {steps[2].name}")
+    assert rest(show.timeline(report, at="everywhere"))[0] == place
+    # frames of these are exchanges and steps of programs: each is there once, however often it runs
+    assert "everywhere" in rest(show.exchange(report, at=4))[1]
+    for at in (place, place + 2, "everywhere"):
+        assert rest(show.liveness(report, at=at))[1] == "Execute everywhere"
+    ran = product()  # from the host, dots, to the host
+    assert rest(show.run(ran.recording, at="dots")) == (1, "compute: Execute dots")
+    assert rest(show.run(ran.recording, at=2))[0] == 2
+    with pytest.raises(InvalidOptionError, match="from 0 on, or the name of a step[.]"):
+        show.liveness(report, at="compute")
     wrong = [lambda: show.bsp(report, at=7), lambda: show.bsp(report, at=-1)]
     wrong.append(lambda: show.bsp(report, at=[1]))  # type: ignore[arg-type]
     for call, text in zip(wrong, ("7", "-1", "[1]"), strict=True):
@@ -305,10 +323,11 @@ def test_a_picture_rests_where_its_question_is_answered_or_where_one_asks() -> N
             'number of a superstep, from 0 on, the name of a step, or a kind of phase, say "exchange".'
         )
     assert "did you mean 'everywhere'? " in told(lambda: show.balance(report, at="evrywhere"))
-    assert told(lambda: show.bsp(report, report, at=1)) == (
-        "show.bsp() was given a step to rest at, and two runs, which are seen whole.\n  next:  leave "
-        "out at=."
-    )
+    for name in ("bsp", "timeline", "liveness"):
+        assert told(partial(getattr(show, name), report, report, at=1)) == (
+            f"show.{name}() was given a step to rest at, and two runs, which are seen whole.\n  next:  "
+            "leave out at=."
+        )
 
 
 def test_one_message_to_many_says_to_how_many() -> None:
@@ -580,8 +599,43 @@ def test_sizes() -> None:
     assert browser.kilobytes(show.bsp(programs.uneven())) <= 30
     # 200 supersteps, 8 of them distinct, on the whole chip
     assert browser.kilobytes(browser.whole_chip()) <= 150
+    # without the script, which is the same for every run: data, poster and table
+    view = show.run(product().recording)
+    script = base64.b64encode(compressed("run"))
+    assert len(view.html()) - len(script) <= 15_000
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 7), st.integers(1, 12)), min_size=1),
+    st.booleans(),
+)
+def test_boxes_in_a_row_are_dashes(rows: list[tuple[int, int, int]], upright: bool) -> None:
+    """What the dashes of each line cover, against the boxes."""
+    boxes = np.array(
+        [
+            [x + 1.37 * n * k, 3 * row, 0.9 * n, 2]
+            for row, (x, n, many) in enumerate(rows)
+            for k in range(many)
+        ]
+    )
+    boxes = boxes[:, [1, 0, 3, 2]] if upright else boxes
+    found = []
+    for dash, lines in dashed(Boxes(0, boxes, upright=upright)).items():
+        on, off = map(float, re.findall(r"[\d.]+", dash)) if dash else (np.inf, 0.0)
+        for line in lines:
+            at, long, along = 0.0, line[2 + upright], int(upright)
+            while at < long - 0.3:
+                one = line.copy()
+                one[along], one[2 + along] = line[along] + at, min(on, long - at)
+                found.append(one)
+                at += on + off
+    assert len(found) == len(boxes)
+    key = [1 - int(upright), int(upright)]
+    found.sort(key=lambda box: [box[k] for k in key])
+    np.testing.assert_allclose(found, boxes, atol=0.3)
+
+
+SVG = "http://www.w3.org/2000/svg"  # the name of a language, from which nothing is fetched
 STATIC = ROOT / "ipu_teach" / "show" / "static"
 
 
@@ -624,6 +678,7 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     for also, views in {
         **shared_by,
         "tape": ("bsp", "balance"),
+        "flows": ("bsp", "run"),
         "painted": ("memory", "balance"),
     }.items():
         part = code[also] if also == "painted" else code.pop(also)
@@ -801,6 +856,17 @@ def test_the_legend_has_what_is_used_and_no_more() -> None:
         "tiles 0 to 7",
         "tiles 8 to 15",
     ]
+    # one line, which takes most, and two of six workers
+    scene = show.tile(product().report, 0).scene
+    named = {scene.codes[c].name for c in scene.legend}
+    assert "line" not in named and named >= {"line that takes most", "Dot"}
+    # and several IPUs have each its name, and each copy round the ring
+    ran = pipeline()
+    graph = Graph(IPUModel("ipu2", num_ipus=4, tiles_per_ipu=16).create_device().target)
+    tensor = graph.add_variable(FLOAT, (4,), "tensor")
+    assert show.tiles(tensor).scene.mark("bytes").ends == tuple(f"IPU {i}" for i in range(4))
+    tree = show.program(ran.report).scene.mark("tree")
+    assert {f"Copy {k} of 3" for k in (1, 2, 3)} <= {text.split(":")[0] for text in tree.labels}
 
 
 # --- the contract ---------------------------------------------------------------------------------
@@ -830,12 +896,12 @@ def test_a_view_is_a_picture_a_table_and_a_player(which: int) -> None:
     view = views()[which]
     found = Tags(view._repr_html_())
     [image] = found.tags["img"]
-    assert image["alt"] == repr(view) and str(image["src"]).startswith("data:image/svg+xml;base64,")
+    assert image["alt"] == repr(view) and str(image["src"]).startswith("data:image/svg+xml,<svg ")
     assert "Show as table" in found.texts and len(found.tags["tr"]) == len(view.data) + 1
     [script] = found.tags["script"]
     assert not script  # no src: nothing is fetched
     assert "id" not in {name for tags in found.tags.values() for tag in tags for name in tag}
-    assert "http" not in view._repr_html_()
+    assert "http" not in view._repr_html_().replace(SVG, "")
 
 
 @pytest.mark.parametrize(

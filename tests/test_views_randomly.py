@@ -114,7 +114,8 @@ def stretches(report: Report) -> list[Stretch]:
     for n in report.step_numbers.tolist():
         if ipus == 1 or report.profile.external[n]:
             long = sum(phase.cycles for phase in report.phases(n))
-            found.append(Stretch([(n, None, 0)], [long] * ipus))
+            ends = [long * bool(own) for own in takes_part(report, n).reshape(ipus, -1)[:, 0]]
+            found.append(Stretch([(n, None, 0)], ends))
             alone = False
             continue
         found += [] if alone else [Stretch([], [0] * ipus)]
@@ -126,10 +127,18 @@ def stretches(report: Report) -> list[Stretch]:
     return found
 
 
-def busy_of(phase: Phase, report: Report, ipu: int | None = None) -> Any:
-    """How long each tile of an IPU, or of all, is at work in a phase."""
+def takes_part(report: Report, n: int) -> Any:
+    """bool[tiles]: those of the IPUs that have a part in a step of all."""
+    own = report.profile.at_work(n) if report.profile.external[n] else np.ones(1, bool)
+    return np.resize(
+        np.repeat(own | ~own.any(), report.target.tiles_per_ipu), report.target.num_tiles
+    )
+
+
+def busy_of(phase: Phase, report: Report, n: int, ipu: int | None = None) -> Any:
+    """How long each tile of an IPU, or of all that take part in a step, is at work in a phase."""
     each = report.target.tiles_per_ipu
-    own = slice(None) if ipu is None else slice(ipu * each, (ipu + 1) * each)
+    own = takes_part(report, n) if ipu is None else slice(ipu * each, (ipu + 1) * each)
     whole = np.full(report.target.num_tiles, phase.cycles) if phase.busy is None else phase.busy
     return whole[own]
 
@@ -141,7 +150,7 @@ def spent(report: Report, stretch: Stretch) -> dict[str, float]:
     tiles, each = report.target.num_tiles, report.target.tiles_per_ipu
     for n, ipu, _ in stretch.parts:
         for phase in report.phases(n, ipu):
-            busy = busy_of(phase, report, ipu)
+            busy = busy_of(phase, report, n, ipu)
             for kind, cycles in (
                 (phase.kind, busy.sum()),
                 ("waiting", (phase.cycles - busy).sum()),
@@ -211,7 +220,7 @@ def facts(report: Report) -> set[float]:
             shares.add(times * long / total)
             together: dict[str, int] = {}
             for phase in phases:
-                busy = busy_of(phase, report, ipu)
+                busy = busy_of(phase, report, n, ipu)
                 together[phase.kind] = together.get(phase.kind, 0) + phase.cycles
                 waits = phase.cycles - float(busy.mean())
                 lost += waits

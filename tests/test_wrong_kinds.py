@@ -44,7 +44,7 @@ from ipu_teach.errors import (
     PoplibsError,
     shown,
 )
-from ipu_teach.poplibs import poplin, popnn, popops, poprand, poputil
+from ipu_teach.poplibs import gcl, poplin, popnn, popops, poprand, poputil
 from ipu_teach.program import Sequence, Sync, cycle_stamp
 
 KIT = str(Path(ipu_teach.__file__).parent)
@@ -245,7 +245,7 @@ def one_wrong(
 
 CALLS: dict[str, Callable[[World], Iterator[Callable[..., Any]]]] = {
     library.__name__.rpartition(".")[2]: lambda w, library=library: functions(library)  # type: ignore[misc]
-    for library in (popops, poplin, popnn, poprand, poputil)
+    for library in (gcl, popops, poplin, popnn, poprand, poputil)
 }
 CALLS |= {
     "methods": methods,
@@ -295,6 +295,7 @@ def shown_names() -> Iterator[tuple[str, Any]]:
     for module in (
         ipu_teach,
         program,
+        gcl,
         popops,
         poplin,
         popnn,

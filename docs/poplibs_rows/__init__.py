@@ -1,6 +1,7 @@
 """What stands in docs/poplibs.md, a module for each library; docs/make_poplar_table.py makes the
 page."""
 
+from poplibs_rows.gcl import GCL
 from poplibs_rows.poplin import POPLIN
 from poplibs_rows.popnn import POPNN
 from poplibs_rows.popops import POPOPS
@@ -12,5 +13,6 @@ LIBRARIES = {
     **POPOPS,
     "poplin": POPLIN,
     "popnn": POPNN,
-    "poprand, popsparse, gcl": POPRAND,
+    "poprand, popsparse": POPRAND,
+    "gcl": GCL,
 }

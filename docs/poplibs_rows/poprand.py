@@ -1,4 +1,4 @@
-"""poprand, popsparse and gcl."""
+"""poprand and popsparse."""
 
 from poplar_rows import Row
 
@@ -57,5 +57,4 @@ POPRAND = [
         f"({_SEED}).set_seed(graph, seed, 1, prog)",
     ),
     Row("popsparse", "", "poplin.mat_mul of the dense matrix, or a vertex of your own"),
-    Row("gcl", "", "nothing; one replica has nothing to reduce across"),
 ]

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ipu_teach.errors import IPUTeachError
-from ipu_teach.lessons.gaps import names_needed, read_notebook, reference, source_of
+from ipu_teach.lessons.built import built
+from ipu_teach.lessons.gaps import names_needed, read_notebook, reference, source_of, without_check
 from ipu_teach.lessons.learner_calls import verify
 from ipu_teach.lessons.shared import parsed
 
@@ -52,14 +53,13 @@ def replay(line: str, code: str) -> str:
 def definitions(path: Path) -> dict[str, Any]:
     """What the cells of a solved lesson define, without those that show or check something, or
     build on what such made."""
-    names: dict[str, Any] = {"__name__": "__main__"}
+    # which is imported beside what shows something
+    names: dict[str, Any] = {"__name__": "__main__", "built": built}
     for number, cell in enumerate(read_notebook(path)["cells"]):
-        source = source_of(cell)
-        if (
-            cell["cell_type"] != "code"
-            or any(word in source for word in SHOWING)
-            or names_needed(source) - names.keys()
-        ):
+        if cell["cell_type"] != "code":
+            continue
+        source = without_check(source_of(cell))
+        if any(word in source for word in SHOWING) or names_needed(source) - names.keys():
             continue
         file = f"<cell {number} of {path.stem}>"
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

@@ -5,7 +5,9 @@ writes what one of them writes, or writes what one of them reads: that one begin
 order in which a program lists its copies matters, and values never depend on it. Copies within an
 IPU are one run and those between IPUs another: in one step with them, a copy within would hold up
 all IPUs. Copies from remote buffers are a run, and copies to them; of the latter no two go to one
-buffer, in which both may name the same row. Everything else ends a run.
+buffer, in which both may name the same row. Everything else ends a run. What concerns I/O tiles
+alone, what concerns computing tiles alone and what joins both are runs of their own, too: in one
+step the one would hold up the other.
 
 Of the first run after a compute set, those copies within an IPU that disturb neither it nor a
 compute set that stands behind all of them go into its superstep: what they bring comes with the
@@ -31,6 +33,7 @@ from ipu_teach.compile.programs import (
     moves,
 )
 from ipu_teach.errors import counted
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
@@ -92,7 +95,7 @@ class _Merger:
             copies = list(found)
             done += len(copies)
             if reach is None:
-                before = copies[-1:] if self._touched(copies[-1]) and done < len(children) else []
+                before = copies[-1:] if self._takes(copies[-1]) and done < len(children) else []
                 yield from map(self.node, copies[: len(copies) - len(before)])
                 continue
             if reach != WITHIN_AN_IPU and before:  # of these a compute set takes none along
@@ -156,26 +159,44 @@ class _Merger:
             self._bytes[node.step] = joined(*read), joined(*written)
         return self._bytes[node.step]
 
+    def _takes(self, node: Node) -> bool:
+        """Whether copies go with the compute set of a node: there is one, and not on I/O tiles."""
+        step = self.steps[node.step] if node.step >= 0 else None
+        if not isinstance(step, ExecuteStep):
+            return False
+        tables = self.graph.compute_sets[step.compute_set].tables
+        return not any(self._aside(table.tiles) for table in tables)
+
+    def _aside(self, tiles: Array) -> str:
+        """Which of some tiles are I/O tiles, none, all or some."""
+        target = self.graph.target
+        found = tiles % target.tiles_per_ipu < target.io_tiles
+        return "" if not found.any() else " of I/O tiles" if found.all() else " of both"
+
     def _reach(self, node: Node) -> str | None:
         """What kind of run a node may be in: of copies whose two sides lie `WITHIN_AN_IPU` or not,
-        of copies from remote buffers, or to them; None for any other node."""
-        step = self.steps[node.step] if node.step >= 0 else None
-        if isinstance(step, RemoteCopyStep):
-            return STORE if step.store else LOAD
-        if step is None or not moves(step):
+        of copies from remote buffers, or to them; and on which tiles. None for any other node."""
+        step, target = self.steps[node.step] if node.step >= 0 else None, self.graph.target
+        if remote := isinstance(step, RemoteCopyStep):
+            sides, reach = (step.tensor, step.tensor), STORE if step.store else LOAD
+        elif step is None or not moves(step):
             return None
-        if (target := self.graph.target).num_ipus == 1:
-            return WITHIN_AN_IPU
-        sides = [moves(step)[0]]
-        if all(t.shape[:1] == (self.graph.replicas,) for t in sides[0]):  # of each replica its own
-            sides = [(a[r], b[r]) for a, b in sides for r in range(self.graph.replicas)]
-        for pair in sides:
-            extents = [tensor.byte_extent() for tensor in pair]
-            start, stop = map(np.concatenate, zip(*extents, strict=True))
-            ipus = self.graph.tile_map.split(start, stop)[3] // target.tiles_per_ipu
-            if not np.all(ipus == ipus[:1]):
-                return BETWEEN_IPUS
-        return WITHIN_AN_IPU
+        else:
+            sides, reach = moves(step)[0], WITHIN_AN_IPU
+        if remote and not target.io_tiles or target.num_sets == 1:
+            return reach
+        each: list[Sequence[Tensor]] = [sides]
+        if all(t.shape[:1] == (self.graph.replicas,) for t in sides):  # of each replica its own
+            each = [[t[r] for t in sides] for r in range(self.graph.replicas)]
+        found = [self._tiles(some) for some in each]
+        if not remote and any(np.unique(tiles // target.tiles_per_ipu).size > 1 for tiles in found):
+            reach = BETWEEN_IPUS
+        return reach + self._aside(np.concatenate(found))
+
+    def _tiles(self, tensors: Sequence[Tensor]) -> Array:
+        """The tiles on which tensors lie, some of them several times."""
+        start, stop = map(np.concatenate, zip(*(t.byte_extent() for t in tensors), strict=True))
+        return self.graph.tile_map.split(start, stop)[3]
 
     def _sides(self, step: Step) -> tuple[Extent, Extent]:
         """(start, stop) of the bytes that a copy reads, and of those that it writes. Beyond the

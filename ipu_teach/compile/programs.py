@@ -44,6 +44,11 @@ class RemoteCopyStep:
     offset: Tensor | None
     store: bool
 
+    @property
+    def rows(self) -> int:
+        """How many rows it moves."""
+        return self.tensor.num_elements // self.buffer.num_elements
+
 
 @dataclass(frozen=True, eq=False)
 class MergedStep:
@@ -95,6 +100,11 @@ def parts(step: Step) -> tuple[Step, ...]:
 def copies(step: Step) -> tuple[CopyStep, ...]:
     """The copies in a step: itself, or those merged in it; none in another step."""
     return tuple(part for part in parts(step) if isinstance(part, CopyStep))
+
+
+def remote(step: Step) -> tuple[RemoteCopyStep, ...]:
+    """The copies with remote buffers in a step, as `copies`."""
+    return tuple(part for part in parts(step) if isinstance(part, RemoteCopyStep))
 
 
 def moves(step: Step) -> list[tuple[Tensor, Tensor]]:

@@ -92,9 +92,11 @@ def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tupl
     for ipu in range(target.num_ipus):
         mixed = np.arange(end[ipu] - packets[ipu], end[ipu])
         mixed = mixed[low[mixed] != high[mixed]]
-        each, more = divmod(len(mixed), target.tiles_per_ipu)
-        share = np.full(target.tiles_per_ipu, each) + (np.arange(target.tiles_per_ipu) < more)
-        tile[mixed] = ipu * target.tiles_per_ipu + np.repeat(np.arange(target.tiles_per_ipu), share)
+        begin, count = ipu * target.tiles_per_ipu, target.tiles_per_ipu
+        if len(mixed) and high[mixed].max() < begin + target.io_tiles:
+            count = target.io_tiles  # what concerns I/O tiles alone lands on no other
+        each, more = divmod(len(mixed), count)
+        tile[mixed] = begin + np.repeat(np.arange(count), each + (np.arange(count) < more))
     return tile[packet], np.bincount(tile, minlength=target.num_tiles).astype(np.int64)
 
 
@@ -130,17 +132,16 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """Bytes of transfers between `tensors` and the host, on the link of each IPU."""
-    if graph.target.num_ipus == 1:
+    """Bytes of transfers between `tensors` and the host, by `Target.sets`: each IPU has a link."""
+    count = graph.target.num_sets
+    if count == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
     found = landing(graph, *tensors)
-    ipu = found.owner // graph.target.tiles_per_ipu
-    return tuple(
-        np.bincount(ipu, found.end - found.begin, graph.target.num_ipus).astype(np.int64).tolist()
-    )
+    where = graph.target.set_of(found.owner)
+    return tuple(np.bincount(where, found.end - found.begin, count).astype(np.int64).tolist())
 
 
-def host_cycles(links: tuple[int, ...], target: Target, streaming: bool = False) -> int:
+def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:
     """Cycles of bytes between each IPU and the host, or `streaming` memory, at the same time;
     rounded up, here alone."""
     rate = target.streaming_bytes_per_cycle if streaming else target.host_bytes_per_cycle

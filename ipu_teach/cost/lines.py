@@ -295,7 +295,7 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
             return Statement(file_name(file), line, "")
         function = max(around, key=lambda f: f.__code__.co_firstlineno)
         number, starts = line - function.__code__.co_firstlineno + 1, _statements(function)
-        number, text = starts.get(number, (number, ""))
+        number, text, _ = starts.get(number, (number, "", 0))
         return Statement(function.__qualname__.split(".<locals>.")[-1], number, text)
 
     return name
@@ -315,14 +315,23 @@ def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
         method = function.__qualname__.split(".<locals>.")[-1]
         if any(line.method == method for line in there):
             starts = _statements(function).items()
-            found += (Statement(method, n, text) for n, (first, text) in starts if n == first)
+            found += (Statement(method, n, text) for n, (first, text, _) in starts if n == first)
     return [one for one in dict.fromkeys(found) if one not in there and one.text[0] not in "\"'"]
 
 
+def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
+    """How far each statement is indented, in levels, by method and line."""
+    return {
+        (function.__qualname__.split(".<locals>.")[-1], first): level
+        for function in _functions(codelet)
+        for first, _, level in _statements(function).values()
+    }
+
+
 @lru_cache(1024)
-def _statements(function: FunctionType) -> dict[int, tuple[int, str]]:
-    """For each line of a function that on which its statement begins, and its text; empty where it
-    is not to be had."""
+def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
+    """For each line of a function that on which its statement begins, its text, and how many levels
+    it is indented; empty where it is not to be had."""
     try:
         text = dedent(inspect.getsource(function))
         # the outer ones first
@@ -333,7 +342,9 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str]]:
     found = {
         n: node.lineno for node in nodes for n in range(node.lineno, (node.end_lineno or 0) + 1)
     }
-    return {n: (first, lines[first - 1].strip()) for n, first in found.items()}
+    steps = sorted({node.col_offset for node in nodes})
+    levels = {node.lineno: steps.index(node.col_offset) for node in reversed(nodes)}
+    return {n: (first, lines[first - 1].strip(), levels[first]) for n, first in found.items()}
 
 
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

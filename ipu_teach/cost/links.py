@@ -1,7 +1,8 @@
 """The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
 
 IPUs 2k and 2k + 1 share a card and make a rung; rails join IPU i with i + 2 and i - 2. A message
-goes along a rail and crosses on the lower of the two rungs. Links work at the same time, each way,
+goes along a rail and crosses on the lower of the two rungs; in a torus, where the rails' ends meet,
+it goes the shorter way round. Links work at the same time, each way,
 and what goes over one shares its rate; the exchange between IPUs lasts as long as its busiest link,
 and as the longest way takes: 15 ns a link, half of what a sync takes there and back.
 """
@@ -12,19 +13,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ipu_teach.target import Target
+from ipu_teach.target import TORUS, Target
 from ipu_teach.types import Array
 
 
-def route(source: int, destination: int) -> Iterator[tuple[int, int]]:
-    """The links on the way from one IPU to another, as pairs of neighbours."""
-    here = source
-    crossed = here % 2 == destination % 2
-    while here != destination:
-        if not crossed and here // 2 <= destination // 2:
-            there, crossed = here ^ 1, True
-        else:
-            there = here + (2 if here // 2 < destination // 2 else -2)
+def route(source: int, destination: int, around: int = 0) -> Iterator[tuple[int, int]]:
+    """The links on the way from one IPU to another, as pairs of neighbours. `around`: how many IPUs
+    there are, where the ends of the ladder meet."""
+    up, rungs, here = destination // 2 - source // 2, around // 2, source
+    if rungs and 2 * abs(up) > rungs:  # the other way round is nearer
+        up -= rungs if up > 0 else -rungs
+    across = source % 2 != destination % 2
+    for hop in range(abs(up) + across):
+        crosses = across and hop == (0 if up >= 0 else -up)
+        there = here ^ 1 if crosses else here + (2 if up > 0 else -2)
+        there = there % around if around else there
         yield here, there
         here = there
 
@@ -33,9 +36,9 @@ def link_cycles(flows: Array, target: Target) -> int:
     """Cycles of the busiest link and the longest way. `flows`: bytes from each IPU (first axis) to
     each other one."""
     load: dict[tuple[int, int], int] = {}
-    longest = 0
+    longest, around = 0, target.num_ipus if target.ipu_link_topology == TORUS else 0
     for source, destination in np.argwhere(flows).tolist():
-        way = list(route(source, destination))
+        way = list(route(source, destination, around))
         longest = max(longest, len(way))
         for link in way:
             load[link] = load.get(link, 0) + int(flows[source, destination])

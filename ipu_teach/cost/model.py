@@ -49,12 +49,9 @@ HOST_LINKS = Codec(
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
 TRANSFERS = ("StreamCopy", "RemoteCopy")  # kinds of steps
-UNSYNCED = (
-    UndefStep,
-    AbortStep,
-    StampStep,
-    EqualStep,
-)  # steps before which no tile waits for another
+# steps before which no tile waits for another
+UNSYNCED = (UndefStep, AbortStep, StampStep, EqualStep)
+UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")  # their kinds
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +62,9 @@ class StepCost:
     The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the
     host's transfer with the exchange that rearranges it. Each lasts as long as its slowest tile;
     what another tile waits meanwhile counts as sync, as Poplar's profile books it. Of several IPUs
-    this is what they take together; how long each is kept, `by_ipu` says. `host_links`: bytes on
-    the host link of each IPU; on one if that is all that is known.
+    this is what they take together; how long each is kept, `by_set` says. `host_links`: bytes on
+    the host link by `Target.sets`, of which each IPU has one or two; in one number if that is all
+    that is known.
     """
 
     kind: str
@@ -84,8 +82,13 @@ class StepCost:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes between host and device."""
+        """Bytes between host and device, or streaming memory and device."""
         return sum(self.host_links)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether it talks to streaming memory, and not to the host."""
+        return self.kind == "RemoteCopy"
 
     @property
     def compute_duration(self) -> int:
@@ -110,36 +113,53 @@ class StepCost:
         most = self.compute_duration
         return float(self.compute_cycles.mean() / most) if most else 0.0
 
-    def by_ipu(self, external: bool, vertices: Iterable[Array], target: Target) -> Array:
-        """int64[ipus]: how long one execution keeps each IPU, 0 for one that has no part in it."""
-        if external or target.num_ipus == 1:
-            return np.full(target.num_ipus, self.cycles)
-        phases = [self.compute_cycles, *(t.done(target) for t in self.exchange)]
-        lasts = sum(
-            (part.reshape(target.num_ipus, -1).max(axis=1) for part in phases),
-            np.array([self.link_cycles((size,), target) for size in self._links(target)]),
+    def by_set(self, external: bool, at_work: Array, target: Target) -> tuple[Array, Array]:
+        """(int64[sets]: by a number which of `Target.sets` begin the step together, 0 those of all
+        IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps each, 0
+        for one that has no part in it), of a step that has those `at_work`."""
+        ipus = at_work.reshape(target.num_ipus, -1)
+        if at_work.size == 1:
+            return np.array([external - 1]), np.array([self.cycles])
+        if external:  # I/O tiles of all IPUs, what computes on all of them, or both
+            meets = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(-1)
+            return meets, np.where(meets == 0, self.cycles, 0)
+        ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # of each set
+        meet: Array = ipus.all(axis=1) & (ipus.shape[1] > 1) & (self.kind not in UNMET)
+        meet = meet[ipu]
+        lasts = np.array([self.link_cycles(target, number) for number in range(len(ipus))])[ipu]
+        for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
+            own = np.maximum.reduceat(part, target.set_starts)
+            lasts += np.where(meet, own.reshape(ipus.shape).max(axis=1)[ipu], own)
+        return np.where(meet, ipu + (len(ipus) > 1), -1), np.where(
+            at_work, self.sync_cycles + lasts, 0
         )
-        return np.where(self.at_work(vertices, target), self.sync_cycles + lasts, 0)
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
-        """bool[ipus]: which have a part in the step: a tile moves something or has one of the
-        `vertices`, of which the tiles are given, or the host link does. What concerns no tile, such
-        as an internal sync, every IPU does for itself."""
+        """bool[sets]: which of `Target.sets` have a part in the step: a tile moves something or has
+        one of the `vertices`, of which the tiles are given, or the host link does, which is for an
+        IPU's I/O tiles to serve. What concerns no tile, such as an internal sync, all have."""
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
-        here = np.any([part.reshape(target.num_ipus, -1).any(axis=1) for part in busy], axis=0)
+        here = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
         for tiles in vertices:
-            here[tiles // target.tiles_per_ipu] = True
-        here |= np.array(self._links(target)) > 0
+            here[target.set_of(tiles)] = True
+        links = self._links(target)
+        here |= (links > 0).reshape(-1)
+        here.reshape(links.shape)[:, 0] |= links.any(axis=1)
         return np.asarray(here | ~here.any())
 
-    def link_cycles(self, links: tuple[int, ...], target: Target) -> int:
-        """Cycles of so many bytes on the link of each IPU to what the step talks to."""
-        return host_cycles(links, target, self.kind == "RemoteCopy")
+    def link_cycles(self, target: Target, ipu: int | None = None) -> int:
+        """Cycles on the link to what the step talks to: of the slowest IPU, or of one."""
+        links = self._links(target).sum(axis=1)
+        own = links if ipu is None else links[ipu : ipu + 1]
+        return host_cycles(own.tolist(), target, self.streaming)
 
-    def _links(self, target: Target) -> tuple[int, ...]:
-        """`host_links` of each IPU; of a file that does not say whose they are, of all."""
-        known = len(self.host_links) == target.num_ipus
-        return self.host_links if known else (self.host_bytes,) * target.num_ipus
+    def _links(self, target: Target) -> Array:
+        """int64[ipus, sets of each]: `host_links`; of a file that does not say whose they are, all
+        bytes of each."""
+        count = target.num_sets
+        known = len(self.host_links) == count
+        links = np.array(self.host_links if known else (self.host_bytes,) * count)
+        return links.reshape(target.num_ipus, -1)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
         """The same step with another sync, and its exchanges and the host's transfer at the rates
@@ -151,7 +171,7 @@ class StepCost:
             exchange_cycles=np.sum(per_tile, axis=0) if per_tile else self.exchange_cycles,
             exchange_duration=sum(t.duration(target) for t in self.exchange),
             global_exchange_cycles=sum(t.link_cycles(target) for t in self.exchange),
-            host_cycles=self.link_cycles(self.host_links, target),
+            host_cycles=self.link_cycles(target),
         )
 
 
@@ -187,7 +207,7 @@ class CostModel:
         self.compiled, self.measured = compiled, tuple(measured)
         self.target: Target = target or compiled.graph.target
         self._steps: dict[int, StepCost] = {}
-        self._by_ipu: dict[int, tuple[bool, Array]] = {}
+        self._by_set: dict[int, tuple[Array, Array]] = {}
         # what compiled steps move, which no rate changes
         self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
@@ -365,14 +385,14 @@ class CostModel:
             self.target.external_sync_cycles if external else 0
         )
 
-    def by_ipu(self, number: int) -> tuple[bool, Array]:
-        """(whether all IPUs take part in step `number` together; int64[ipus]: how long one
-        execution keeps each)."""
-        if number not in self._by_ipu:
-            found, external = self.compute_set(number), self.external(number)
+    def by_set(self, number: int) -> tuple[Array, Array]:
+        """`StepCost.by_set` of step `number`."""
+        if number not in self._by_set:
+            found, cost = self.compute_set(number), self.step(number)
             tiles = [] if found is None else [table.tiles for table in found.tables]
-            self._by_ipu[number] = external, self.step(number).by_ipu(external, tiles, self.target)
-        return self._by_ipu[number]
+            at_work = cost.at_work(tiles, self.target)
+            self._by_set[number] = cost.by_set(self.external(number), at_work, self.target)
+        return self._by_set[number]
 
     def external(self, number: int) -> bool:
         """Whether all IPUs take part in step `number` together."""

@@ -1,5 +1,6 @@
-"""Several IPUs, each with a row of steps of its own: when each comes to a step, and who waits for
-whom.
+"""Several sets of tiles, each with a row of steps of its own: when each comes to a step, and who
+waits for whom. A set are the tiles of an IPU; or those that compute, and beside them its I/O tiles
+(`Target.sets`).
 
 A step is *external* if all IPUs take part in it together: what crosses between IPUs, an external
 sync, and under the sync pattern FULL transfers with the host or with streaming memory. It begins
@@ -10,6 +11,11 @@ predicate is read, which must reach them all; that takes no time of its own.
 
 So a run is a row of stretches. All IPUs begin one together, and it lasts as long as the IPU that
 has most to do in it.
+
+I/O tiles hold up what computes only in a step in which both have a part, and in such a one both
+sets of that IPU begin together: the program's order decides what overlaps. A transfer is always the
+I/O tiles' as well, as there is one link. An external step of I/O tiles alone is one of all I/O
+tiles, and one of computing tiles alone one of those.
 """
 
 from __future__ import annotations
@@ -22,12 +28,20 @@ import numpy as np
 from ipu_teach.types import Array
 
 
-class Overlap:
-    """The clocks of all IPUs over a run.
+def met(clocks: Array, meets: Array) -> Array:
+    """The clocks of all sets, once those that begin a step together have waited for each other:
+    those of the same number, and -1 for no other."""
+    latest, both = np.zeros(len(clocks), np.int64), meets >= 0
+    np.maximum.at(latest, meets[both], clocks[both])
+    return np.where(both, latest[meets], clocks)
 
-    `order` (int[n]): the step that ran, by number. `lasts` (int64[steps, ipus]): `StepCost.by_ipu`
-    of each. `external` (bool[steps]). `joints`: before which of the n all IPUs wait for each other,
-    besides external ones. `at_work` (bool[steps, ipus]): which have a part in each; in an external
+
+class Overlap:
+    """The clocks of all sets of tiles, here called IPUs, over a run.
+
+    `order` (int[n]): the step that ran, by number. `meets` and `lasts` (int64[steps, ipus]):
+    `StepCost.by_set` of each. `joints`: before which of the n all IPUs wait for each other, besides
+    external ones. `at_work` (bool[steps, ipus]): which have a part in each; in an external
     step the others wait for the first of those.
     """
 
@@ -35,16 +49,17 @@ class Overlap:
         self,
         order: Array,
         lasts: Array,
-        external: Array,
+        meets: Array,
         joints: Iterable[int] = (),
         at_work: Array | None = None,
     ) -> None:
-        self.order, self.lasts = order, lasts
-        # int64[steps, ipus], all executions together: how long external steps keep each IPU, and
-        # how long of that it has no part in them
+        self.order, self.lasts, self.meets = order, lasts, meets
+        # int64[steps, ipus], all executions together: how long steps that several begin together
+        # keep each IPU, and how long of that it has no part in them
         self.shared: Array = (
-            np.bincount(order, minlength=len(lasts))[:, None] * lasts * external[:, None]
+            np.bincount(order, minlength=len(lasts))[:, None] * lasts * (meets >= 0)
         )
+        external = (meets == 0).all(axis=1)
         at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
         self._first = at_work.argmax(axis=1)  # whom the others wait for in an external step
@@ -53,10 +68,34 @@ class Overlap:
         meet[:-1] |= external[order]
         meet[1:] |= external[order]
         self.cuts: Array = np.flatnonzero(meet[:-1])  # the first step of each stretch
-        longest = np.max([self._work(ipu) for ipu in range(lasts.shape[1])], axis=0)
         # of each stretch, and the end of the last
-        self.begins: Array = np.append(0, np.cumsum(longest))
+        self.begins: Array
+        self._walked: Array | None = None  # `starts` of all steps, where some meet within a stretch
+        if ((meets >= 0).any(axis=1) & ~external)[order].any():
+            self._walk(meet)
+        else:
+            longest = np.max([self._work(ipu) for ipu in range(lasts.shape[1])], axis=0)
+            self.begins = np.append(0, np.cumsum(longest))
         self.total = int(self.begins[-1])
+
+    def _walk(self, meet: Array) -> None:
+        """Step by step, in an order in which some IPUs wait for each other and others do not."""
+        steps, ipus = self.lasts.shape
+        self._waited, self._held = np.zeros((ipus, ipus), np.int64), np.zeros((steps, ipus), int)
+        every, before = np.zeros(ipus, np.int64), np.zeros(ipus, np.int64)
+        clocks, self._walked = every, np.zeros((len(self.order), ipus), np.int64)
+        for place, step in enumerate([*self.order.tolist(), -1]):
+            numbers = every if meet[place] or step < 0 else self.meets[step]
+            now = met(clocks, numbers)
+            for number in np.unique(numbers[now > clocks]).tolist():
+                last = int(np.argmax(np.where(numbers == number, clocks, -1)))
+                waits = np.where(numbers == number, now - clocks, 0)
+                self._waited[:, last] += waits
+                self._held[before[last], last] += waits.sum()
+            if step >= 0:
+                self._walked[place], clocks = now, now + self.lasts[step]
+                before[self.lasts[step] > 0] = step
+        self.begins = np.append(self._walked[self.cuts, 0], now[0])
 
     def _work(self, ipu: int) -> Array:
         """int64[stretches]: how long an IPU is at work in each."""
@@ -70,6 +109,8 @@ class Overlap:
         """int64[last - first, ipus]: when each IPU comes to each step from `first` up to `last`."""
         if first >= last:
             return self.lasts[:0, ipus]
+        if self._walked is not None:
+            return self._walked[first:last, ipus]
         stretch = int(np.searchsorted(self.cuts, first, "right")) - 1
         begin = int(self.cuts[stretch])
         steps = self.lasts[:, ipus][self.order[begin:last]]
@@ -114,20 +155,22 @@ class Overlap:
         """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one: the last to
         end a stretch, or one that is at work in an external step in which it has no part."""
         lasts, ipus = np.diff(self.begins), self.lasts.shape[1]
-        return np.array(
-            [
-                np.bincount(self._last, lasts - self._work(ipu), ipus)
-                + np.bincount(self._first, self.idle[:, ipu], ipus)
-                for ipu in range(ipus)
-            ]
-        ).astype(np.int64)
+        idle = [np.bincount(self._first, self.idle[:, ipu], ipus) for ipu in range(ipus)]
+        if self._walked is None:
+            waited = [np.bincount(self._last, lasts - self._work(ipu), ipus) for ipu in range(ipus)]
+        else:
+            waited = list(self._waited)
+        return np.add(waited, idle).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
         """int64[steps]: how long the steps of one IPU take, by number, in which others wait for it:
         those of the stretches that it ends, and external ones."""
-        least = np.min([self._work(other) for other in range(self.lasts.shape[1])], axis=0)
-        held = (self._last == ipu) & (least < np.diff(self.begins))
-        inside = np.repeat(held, np.diff(np.append(self.cuts, len(self.order))))
-        own = np.bincount(self.order[inside], minlength=len(self.lasts)) * self.lasts[:, ipu]
+        if self._walked is None:
+            least = np.min([self._work(other) for other in range(self.lasts.shape[1])], axis=0)
+            held = (self._last == ipu) & (least < np.diff(self.begins))
+            inside = np.repeat(held, np.diff(np.append(self.cuts, len(self.order))))
+            own = np.bincount(self.order[inside], minlength=len(self.lasts)) * self.lasts[:, ipu]
+        else:
+            own = self._held[:, ipu]
         waited = self.idle.any(axis=1) & (self._first == ipu)
         return np.asarray(own + np.where(waited, self.shared[:, ipu], 0))

@@ -12,12 +12,13 @@ from ipu_teach.cost.model import StepCost
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-SYNC, EXCHANGE, COMPUTE, LINKS, HOST = (
+SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING = (
     "sync",
     "exchange",
     "compute",
     "exchange between IPUs",
     "host exchange",
+    "streaming memory",
 )
 
 
@@ -34,31 +35,35 @@ class Phase:
 
 
 def phases(
-    step: StepCost, target: Target, host_first: bool = False, ipu: int | None = None
+    step: StepCost,
+    target: Target,
+    host_first: bool = False,
+    own: int | None = None,
+    meets: Array | None = None,
 ) -> tuple[Phase, ...]:
     """The phases of `step` that take any time; together they last `step.cycles`.
 
     What is exchanged before the vertices or the copies of a step work comes first, what they leave
-    behind after. With `host_first` data comes from the host, and the exchange brings it to its
-    place; else the host comes last. With `ipu` the phases of that IPU alone, in which other tiles
-    have no part: those of its row, for a step that is not external.
+    behind after. With `host_first` data comes from the host or from streaming memory, and the
+    exchange brings it to its place; else that comes last. With `own` the phases of that one of
+    `Target.sets` alone, in which other tiles have no part; `meets` (`StepCost.by_set`) says for
+    which others it waits.
     """
-    own = (
-        np.arange(target.num_tiles) // target.tiles_per_ipu == ipu
-        if ipu is not None
-        else np.array(True)
-    )
+    here = every = np.array(True)
+    link = step.host_cycles
+    if own is not None and meets is not None:
+        of = target.set_of(np.arange(target.num_tiles))
+        here, every = of == own, (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
+        if meets[own] != 0:
+            link = step.link_cycles(target, own * target.num_ipus // meets.size)
 
     def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:
-        return Phase(
-            kind, int(np.max(done, where=own, initial=0)), np.where(own, busy, 0), exchange
-        )
+        lasts = int(np.max(done, where=every, initial=0))
+        return Phase(kind, lasts, np.where(here, busy, 0), exchange)
 
     moves = [phase(EXCHANGE, *_moving(t, target), number) for number, t in enumerate(step.exchange)]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
-    host = Phase(HOST, step.host_cycles)
-    if ipu is not None and len(step.host_links) == target.num_ipus:
-        host = Phase(HOST, step.link_cycles(step.host_links[ipu : ipu + 1], target))
+    host = Phase(STREAMING if step.streaming else HOST, link)
     before, after = ([host], []) if host_first else ([], [host])
     links = Phase(LINKS, step.global_exchange_cycles)
     order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]

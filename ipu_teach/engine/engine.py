@@ -256,7 +256,13 @@ class Engine(WithoutSome):
             np.errstate(all="ignore"),
             self._blas.limit(limits=1),
         ):
-            machine.run(int(index))
+            try:
+                machine.run(int(index))
+            except KeyboardInterrupt as stop:
+                done, total, what = machine.standing(int(index))
+                of = f" of {total:,}" * bool(total)
+                stop.args = (f"stopped after {done:,}{of} supersteps, before {what or 'the end'}",)
+                raise
             self._backend.finish()
 
     @contextmanager

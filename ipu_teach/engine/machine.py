@@ -16,6 +16,7 @@ import numpy as np
 from ipu_teach.compile import Compiled, programs as p
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost import CostModel
+from ipu_teach.cost.overlap import met
 from ipu_teach.cost.traced import depends_on_data
 from ipu_teach.engine.backend import Backend, Call, run_all
 from ipu_teach.engine.definedness import Definedness
@@ -58,10 +59,12 @@ class Machine:
         work: TrackedWork,
     ) -> None:
         self.compiled, self._cost = compiled, cost
-        self.log = StepLog(len(compiled.steps))
+        moved = [sum(part.rows for part in p.remote(step)) for step in compiled.steps]
+        self.log = StepLog(len(compiled.steps), moves=np.array(moved, np.int64))
         self.memory = Memory(compiled.graph, backend)
         buffers = compiled.remote_buffers
-        self.remote = remote_rows(buffers, self.memory, how.reads) if buffers else {}
+        note, checks = self.log.moved, how.reads
+        self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
         # the number of every step of the run that is going on, in order
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
@@ -89,8 +92,8 @@ class Machine:
             if self._defined is None
             else self._defined.defined
         )
-        # Steps of earlier runs; the clock of each IPU, after so many steps of this run.
-        self._past, self._clock, self._told = 0, np.zeros([target.num_ipus], np.int64), 0
+        # Steps of earlier runs; the clock of each set of tiles, after so many steps of this run.
+        self._past, self._clock, self._told = 0, np.zeros(target.num_sets, np.int64), 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [
             self._bind(number, step)
@@ -122,6 +125,7 @@ class Machine:
             self._programs[index] = build(
                 self.compiled.programs[index], self._leaf, self._predicate
             )
+        self.log.begin()
         if self._recording is not None:
             self._recording.note(HOST)
         try:
@@ -154,14 +158,14 @@ class Machine:
         return self._past + len(self.steps_run)
 
     def cycles(self) -> Array:
-        """int64[ipus]: modelled cycles since load, by the clock of each IPU."""
+        """int64[sets]: modelled cycles since load, by the clock of each of `Target.sets`."""
         new, self._told = self.steps_run[self._told :], len(self.steps_run)
-        for external, lasts in map(self.cost.by_ipu, new):
-            self._clock = (self._clock.max() if external else self._clock) + lasts
+        for meets, lasts in map(self.cost.by_set, new):
+            self._clock = met(self._clock, meets) + lasts
         return self._clock
 
     def _meet(self) -> None:
-        """All IPUs wait for each other, which matters to stamps alone."""
+        """All sets of tiles wait for each other, which matters to stamps alone."""
         if self._stamps:
             self._clock[:] = self.cycles().max()
 
@@ -452,7 +456,7 @@ class Machine:
     def _stamp(self, step: p.StampStep) -> None:
         first = step.tensor.positions().reshape(-1, 2)[:, 0]  # in each replica
         tiles = self.compiled.graph.tile_map.at(first * step.tensor.dtype.size)
-        cycles = self.cycles()[tiles // self.cost.target.tiles_per_ipu]
+        cycles = self.cycles()[self.cost.target.set_of(tiles)]
         if step.since is not None:
             low, high = self.memory.read(step.since).reshape(-1, 2).T.astype(np.int64)
             cycles = cycles - (low + (high << 32))

@@ -22,16 +22,19 @@ from ipu_teach.errors import (
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.places import free_memory
 from ipu_teach.types import Array, poison, to_host_array
+
+FIRST = 2**26  # bytes of rows between two looks at what is free, and that stay so
 
 
 def remote_rows(
-    buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool
+    buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool, note: Callable[[Any], None]
 ) -> dict[str, RemoteRows]:
     """The rows of all buffers, by handle. Raises `GraphMemoryAllocationError` if this computer
     cannot hold them."""
     try:
-        return {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
+        return {handle: RemoteRows(b, memory, strict, note) for handle, b in buffers.items()}
     except MemoryError:
         total = sum(b.bytes for b in buffers.values())
         raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this
@@ -44,9 +47,12 @@ class RemoteRows:
     """The rows of one buffer. A row that nothing has written reads as unwritten memory does, or is
     an error if `strict`."""
 
-    def __init__(self, buffer: RemoteBuffer, memory: Memory, strict: bool) -> None:
-        self.buffer = buffer
+    def __init__(
+        self, buffer: RemoteBuffer, memory: Memory, strict: bool, note: Callable[[Any], None]
+    ) -> None:
+        self.buffer, self._note = buffer, note
         self._memory, self._strict = memory, strict
+        self._room = FIRST  # bytes that may be touched before somebody looks what is free
         # Zeros take no memory until they are touched; what counts as written stands beside them.
         # Those of one replica follow those of another.
         rows = buffer.replicas * buffer.repeats
@@ -70,17 +76,37 @@ class RemoteRows:
         return values
 
     def store(self, rows: Any, values: Array) -> None:
-        """Write some rows; of a row that is named twice, the later values stay."""
+        """Write some rows; of a row that is named twice, the later values stay. Raises
+        `GraphMemoryAllocationError` where this computer would have to put memory on its disk."""
+        row = self.buffer.num_elements * self.buffer.dtype.size
+        touched = int((~self._written[rows]).sum()) * row
+        if touched > self._room:
+            free = free_memory()
+            if free is not None and touched > free - FIRST:
+                raise GraphMemoryAllocationError(f"""This computer's memory is full: of it
+                    {free:,} bytes are free, and {touched:,} are to be written.
+                    where: {self.buffer!r}, of which {int(self._written.sum()):,} rows are written
+                    next:  give the buffer fewer rows, or shorter ones, or close other programs.""")
+            self._room = FIRST
+        else:
+            self._room -= touched
         self._values[rows] = values.reshape(len(rows), self.buffer.num_elements)
         self._written[rows] = True
 
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
         """The function that runs a copy: row numbers are read from the device each time."""
         memory, tensor = self._memory, step.tensor
-        if step.store:
-            return lambda: self.store(self._chosen(step), memory.read(tensor))
         who = f"Copy to {tensor.graph.describe(tensor)}"
-        return lambda: memory.write(tensor, self.load(self._chosen(step), who))
+
+        def move() -> None:
+            rows = self._chosen(step)
+            if step.store:
+                self.store(rows, memory.read(tensor))
+            else:
+                memory.write(tensor, self.load(rows, who))
+            self._note(rows)
+
+        return move
 
     def _chosen(self, step: RemoteCopyStep) -> Any:
         """The numbers of the rows that a copy moves, as they are now."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SILICON, MODEL, DATASHEET, FORMAT = "silicon", "Graphcore's model", "datasheet", "number format"
-KINDS = (SILICON, MODEL, DATASHEET, FORMAT)
+RULE = "published rule"
+KINDS = (SILICON, MODEL, DATASHEET, FORMAT, RULE)
 REPRODUCED, EXPLAINED, OUTSIDE = "reproduced", "explained", "outside"
 NOT_MODELLED, CALIBRATES = "not modelled", "calibrates"
 VERDICTS = (REPRODUCED, EXPLAINED, OUTSIDE, NOT_MODELLED, CALIBRATES)
 
 # How far off a figure may be, by what it is a figure of: fixed before any of them was modelled.
 FORMATS, DATASHEETS, VERTICES, PROGRAMS = "number formats", "datasheets", "vertices", "programs"
-TOLERANCES = {FORMATS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, PROGRAMS: 0.25}
+ALGORITHMS = "algorithms"  # what is done in which order: it is so, or not
+TOLERANCES = {FORMATS: 0.0, ALGORITHMS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, PROGRAMS: 0.25}
 
 
 @dataclass(frozen=True)

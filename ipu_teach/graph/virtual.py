@@ -30,7 +30,13 @@ class VirtualGraph(Graph):
         whole = len(tiles) == 1 and is_whole(tiles[0])
         ipus = target.num_ipus if whole else max(1, len(own) // target.tiles_per_ipu)
         ipus = ipus if len(own) % ipus == 0 else 1
-        self.target = replace(target, num_ipus=ipus, tiles_per_ipu=len(own) // ipus)
+        each = len(own) // ipus
+        # what is not made of whole IPUs has nothing set aside
+        alike = each == target.tiles_per_ipu and np.array_equal(
+            own % each, np.arange(len(own)) % each
+        )
+        aside = target.io_tiles if alike else 0
+        self.target = replace(target, num_ipus=ipus, tiles_per_ipu=each, io_tiles=aside)
 
     def __repr__(self) -> str:
         return f"VirtualGraph({self._tiles.count:,} tiles of {self._top!r})"

@@ -26,6 +26,7 @@ from ipu_teach.report.table import expression
 from ipu_teach.target import PRICES
 
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
+IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"  # PopART's option, and gcl's variable
 Value = bool | int | str | None
 Options = Mapping[str, Value]
 
@@ -77,6 +78,7 @@ _OPTIONS: dict[str, _Option] = {
     "debug.traceFile": _Option(str, ""),
     "debug.verify": _Option(bool),
     "mergeCopies": _Option(bool, True),
+    IO_TILES: _Option(int, 0, "IPUModel(io_tiles=…) sets tiles of each IPU aside."),
     "exchange.enablePrefetch": _Option(bool, True),
     "exchange.multicastPolicy": _Option(str, "balanced"),
     "exchange.streamBufferOverlap": _Option(
@@ -97,6 +99,9 @@ _OPTIONS: dict[str, _Option] = {
     ),
     "target.hostSyncTimeout": _Option(int, 300),
     "target.saveArchive": _Option(str, ""),
+    "target.syncReplicasIndependently": _Option(
+        bool, False, 'IPUModel(sync_pattern="REPLICA_AND_LADDER") lets each talk to its host alone.'
+    ),
 }
 
 
@@ -157,7 +162,9 @@ def parsed(given: object, where: str = "") -> dict[str, Value]:
 
 def from_environment() -> dict[str, Value]:
     """The options in IPU_TEACH_ENGINE_OPTIONS. Raises `InvalidOptionError` that names the
-    variable."""
+    variable, and `NotOfferedError` for gcl's variable that stands for an option."""
+    if GCL_IO_TILES in os.environ:
+        parsed({IO_TILES: os.environ[GCL_IO_TILES]}, f"environment variable {GCL_IO_TILES}")
     text = os.environ.get(ENVIRONMENT, "")
     if not text.strip():
         return {}

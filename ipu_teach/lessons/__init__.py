@@ -13,8 +13,20 @@ those share whose answers are programs.
 """
 
 from ipu_teach.lessons.afterwards import solution
+from ipu_teach.lessons.built import built
 from ipu_teach.lessons.learner_calls import check, given, hint, predict, share, verify
 from ipu_teach.lessons.overview import progress
 from ipu_teach.lessons.puzzles import puzzle
 
-__all__ = ["check", "given", "hint", "predict", "progress", "puzzle", "share", "solution", "verify"]
+__all__ = [
+    "built",
+    "check",
+    "given",
+    "hint",
+    "predict",
+    "progress",
+    "puzzle",
+    "share",
+    "solution",
+    "verify",
+]

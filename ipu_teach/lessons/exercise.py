@@ -193,10 +193,11 @@ def catalogue() -> tuple[Lesson, ...]:
         lesson06,
         lesson07,
         lesson08,
+        lesson09,
     )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    return tuple(module.LESSON for module in (*written, lesson08))
+    return tuple(module.LESSON for module in (*written, lesson08, lesson09))
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:

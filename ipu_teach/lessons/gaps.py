@@ -208,10 +208,18 @@ def _names(source: str) -> set[str]:
     return set(re.findall(r"\b[A-Za-z_]\w*", source))
 
 
+def without_check(source: str) -> str:
+    """A cell without the check() that it ends with, so that who runs it hands nothing in."""
+    last = parsed(source, "").body[-1:]
+    if last and re.match(r"check\(", ast.unparse(last[0])):
+        return "\n".join(source.splitlines()[: last[0].lineno - 1]).rstrip()
+    return source
+
+
 @dataclass(frozen=True)
 class Reference:
-    """Where an exercise's reference answer stands: the source of its cell, and the expressions that
-    check() is given."""
+    """Where an exercise's reference answer stands: the source of its cell, without a check(), and
+    the expressions that check() is given."""
 
     path: Path
     cell: str
@@ -234,7 +242,7 @@ def _references(path: Path) -> dict[str, Reference]:
                 if isinstance(name, ast.Constant):
                     asked[name.value] = tuple(ast.unparse(answer) for answer in answers)
     return {
-        gap.exercise: Reference(path, source, asked[gap.exercise])
+        gap.exercise: Reference(path, without_check(source), asked[gap.exercise])
         for source in cells
         for gap in gaps_in(source, path.name)
         if gap.exercise in asked

@@ -23,7 +23,7 @@ from ipu_teach.lessons.exercise import (
 from ipu_teach.lessons.gaps import Reference, names_needed, reference
 from ipu_teach.lessons.judging import Kind, is_blank
 from ipu_teach.lessons.printed import first_lines
-from ipu_teach.lessons.shared import Shared, code_of, parsed
+from ipu_teach.lessons.shared import Shared, alone, code_of, parsed
 from ipu_teach.lessons.state import MOST_COUNTED, Record, learned, whole
 from ipu_teach.lessons.verdict_panel import Panel
 
@@ -95,7 +95,8 @@ def _tried(name: str, answers: tuple[Any, ...]) -> Verdict:
     if verdict and not given_out:
         _passed[name], _shared[name] = answers[0], verdict.shared
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
-        learned().change(name, lambda record: _count(record, verdict))
+        text = alone(answers[0]) if verdict and len(answers) == 1 else None
+        learned().change(name, lambda record: _count(record, verdict, text))
         return _with_a_way_out(exercise, verdict)
     return verdict
 
@@ -121,7 +122,7 @@ def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
     return replace(verdict, rows=(*verdict.rows, ("or", text)))
 
 
-def _count(record: Record, verdict: Verdict) -> None:
+def _count(record: Record, verdict: Verdict, text: str | None) -> None:
     kind, rows = verdict.kind, dict(verdict.rows)
     reason = (
         rows.get("came", "").split(":")[0]
@@ -140,6 +141,8 @@ def _count(record: Record, verdict: Verdict) -> None:
         if (n := whole(before.get(k.value) if isinstance(before, dict) else 0))
     }
     record["kinds"] = kinds | {kind.value: min(kinds.get(kind.value, 0) + 1, MOST_COUNTED)}
+    if text is not None:
+        record["built"] = text
     if kind is Kind.PASSED or record.get("state") not in DONE:
         record["state"] = "solved" if kind is Kind.PASSED else "not yet"
 

@@ -530,13 +530,16 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
         raise
     where = difference(engine.read_tensor("check target"), values, 0)
     if where:
-        blank = np.isnan(engine.read_tensor("check target")).all()
-        turned = not difference(engine.read_tensor("check target"), values[::-1], 0)
+        came = engine.read_tensor("check target")
+        blank, turned = np.isnan(came).all(), not difference(came, values[::-1], 0)
+        one = f"source was filled with {number(float(came[0]))} in place of `values`."
         why = (
             "nothing was written into target."
             if blank
             else "the order is turned round."
             if turned
+            else one
+            if (came == came[0]).all()
             else ""
         )
         raise NotYet(tried, f"target: {where}", quoted(values), why, "copy source into target.")

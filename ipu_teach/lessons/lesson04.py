@@ -679,6 +679,16 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
             "these are cycles of the tile, six for each of its worker's.",
             "leave out the 6: asked are worker cycles.",
         )
+    if near(right / WORKERS):
+        return "it was divided by six. A vertex has one worker.", "let it have all its cycles."
+    if near(right[0] - 4 * lengths[0] - new[0] + 4 * new):
+        return (
+            "it counts the cycles only of those that are larger than all before.",
+            "every number is read, compared and stored: `length` of them.",
+        )
+    if near(right + lengths - 2 * new):
+        why = "it counts those that are not larger. A new largest is what takes a cycle more."
+        return why, "count it new times."
     if near(right - new):
         return (
             "a new largest number costs a cycle more, for it is read once more.",

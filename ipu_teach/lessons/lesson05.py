@@ -26,13 +26,13 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.mistakes import suspects
-from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_teach.lessons.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
 from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly, narrowed, refuse_fixed_tiles
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
 
-OTHER, LARGER = 7, 17  # tiles of further machines, so that nothing is right on 13 alone
+LARGER = 17  # tiles of a third machine
 LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
 
 
@@ -296,7 +296,9 @@ def _beside_ours(answer: Callable[..., Any]) -> str:
             return ""
         parts = ("the vector", "multiply", "pieces back", "add up")
         said = [
-            f"{part} {quoted(mine)}, not {quoted(right)}" if mine != right else f"{part} {right}"
+            f"{part} {quoted(mine)}, not {quoted(right)}"
+            if abs(mine - right) > 1e-6
+            else f"{part} {right}"
             for part, mine, right in zip(parts, hers, ours, strict=True)
         ]
     except Exception:  # what it gives is no number, or it cannot do without columns
@@ -523,6 +525,8 @@ def _frugal(answer: Callable[..., Any]) -> Passed:
         ran = trial.of(answer)
         if not np.array_equal(ran.result, exact):
             raise NotYet(tried, *_misproduced(ran, exact))
+    trial, small = _matmul(7, 13, 5, "[7, 13] x [13, 5]")
+    refuse_fixed_tiles(trial, answer, OTHER, lambda there: np.array_equal(there.result, small))
     report = ran.report
     (limit, budget), held, cycles = frugal_budget(), fullest(report), ran.cycles
     steps = counted(report.num_steps, "superstep")

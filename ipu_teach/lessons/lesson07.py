@@ -41,8 +41,17 @@ from ipu_teach.lessons.judging import (
     said_by,
 )
 from ipu_teach.lessons.mistakes import first, suspects
-from ipu_teach.lessons.programs import all_of, graph_of, loaded, program_of
-from ipu_teach.lessons.trial import Into, Out, Ran, Trial, Var, linearly, refuse_growing
+from ipu_teach.lessons.programs import OTHER, all_of, graph_of, loaded, program_of
+from ipu_teach.lessons.trial import (
+    Into,
+    Out,
+    Ran,
+    Trial,
+    Var,
+    linearly,
+    refuse_fixed_tiles,
+    refuse_growing,
+)
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence
@@ -744,6 +753,13 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
         for run, batch in enumerate(batches):
             if (wrong := _misread(ran, run)).any():
                 raise _misscaled(ran, run, batch, tuple(int(i) for i in np.argwhere(wrong)[0]))
+        if columns < PIXELS:
+            refuse_fixed_tiles(
+                trial,
+                answer,
+                OTHER,
+                lambda there: not any(_misread(there, run).any() for run in (0, 1)),
+            )
         each = ran.engine.report.host_bytes / len(batches) / (rows * columns)
         if each > worst:
             worst, told = each, trial.tried
@@ -796,6 +812,9 @@ def _misscaled(ran: Ran, run: int, batch: Array, place: tuple[int, ...]) -> NotY
         )
     else:
         why, advice = ran.trial.reason(ran, "07.4", advice="follow one pixel: 51 is to become 0.2.")
+        times = float(came[place]) / float(right[place] or np.nan)
+        if not why and np.allclose(came, times * right):
+            why = f"every pixel is {number(times)} times as large as it should be."
     was = f"a pixel of {batch[place]} became {quoted(float(came[place]))}"
     draws = None if np.isnan(came).any() else partial(_beside, "pixels of the batch", came, right)
     return NotYet(ran.trial.tried, was, number(float(right[place])), why, advice, draws=draws)

@@ -8,7 +8,7 @@ and not from the answers' own way.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import Any
 
@@ -27,6 +27,7 @@ from ipu_teach import (
     Tensor,
     Vector,
     Vertex,
+    show,
 )
 from ipu_teach.errors import counted
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -374,6 +375,11 @@ def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
     return engine.report
 
 
+def _in_memory(layers: int, kept: Collection[int]) -> Any:
+    """What is in memory, step by step, on tiles that are large enough."""
+    return show.liveness(_ran(_listed(layers, {0, *kept}), layers, 100, 4 * MEMORY))
+
+
 def _best_even(layers: int, room: int) -> int:
     """The fewest layers computed again by keeping every k-th input, where at most `room` are there
     at once."""
@@ -394,7 +400,9 @@ def _fits(answer: Callable[..., Any]) -> Passed:
         advice = advice or "which spacings fit, and which of those computes least again?"
         said += f"{counted(most, 'input')} at once, {counted(again, 'layer')} again"
         expected = f"at most {room} at once and {best} again"
-        raise NotYet(call_text(answer, (layers, room)), said, expected, why, advice)
+        draws = partial(_in_memory, layers, kept) if most > room else None
+        tried = call_text(answer, (layers, room))
+        raise NotYet(tried, said, expected, why, advice, draws=draws)
     report = _ran(_listed(layers, kept), layers, NUMBERS, MEMORY)
     bars = Bars(round(1.01 * chain_cycles(layers, best, NUMBERS)), report.total_cycles, MODELLED)
     fullest = int(report.memory.held_per_tile.max())
@@ -445,8 +453,8 @@ def _dropping(tried: str) -> Trial:
     return Trial(tried, tensors, form=form, runs=3)
 
 
-def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[str, str, str, str] | None:
-    """What came, what should have, why, and what to do, of what is no dropout of a layer."""
+def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[Any, ...] | None:
+    """What `NotYet` says of what is no dropout of a layer, after what was tried."""
     for (kind, layer), came in runs[0].items():
         kept = came != 0
         if kept.all():
@@ -468,7 +476,9 @@ def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[str, str, str, s
             turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
             why = f"who {turns} drops other numbers: that is another layer, with another slope."
             advice = "which of the arguments are the same whenever this layer is asked?"
-            return f"{kind} {layer} drops others than forward {layer}", "the same", why, advice
+            said, steps = f"{kind} {layer} drops others than forward {layer}", (FORWARD, kind)
+            masks = {f"{step} {layer}": mine[step, layer] for step in steps}
+            return said, "the same", why, advice, None, partial(_masks, masks)
     if np.array_equal(mine[FORWARD, 0], mine[FORWARD, 1]):
         why = "layers 0 and 1 drop the same places: those would stay alone through all layers."
         return "one mask for all layers", "one for each", why, "let the modifier be the layer's."
@@ -476,6 +486,16 @@ def _undropped(runs: list[dict[Any, Array]], x: Array) -> tuple[str, str, str, s
         why = "with another seed the same numbers are dropped: chance must come from the seed."
         return "the same mask in two runs", "another one", why, "draw on the device, with `seed`."
     return None
+
+
+def _masks(masks: dict[str, Array]) -> Any:
+    """Which numbers are kept, as small images."""
+    kept = "; ".join(
+        f"{name} keeps {mask.sum():,} of {mask.size:,}" for name, mask in masks.items()
+    )
+    return show.images(
+        np.array([*masks.values()]), titles=[*masks], alt=f"The numbers that are kept: {kept}."
+    )
 
 
 LESSON = Lesson(

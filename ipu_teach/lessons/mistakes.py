@@ -31,6 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.lessons.shared import last_name
+
 CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
 HEAD = re.compile(r"# (why|next|not yet|error in the answer|like): +(.+\n(?:#   .+\n)*)")
 # seconds of work, or twice that of waiting, after which no further mistake is tried: the verdict
@@ -60,9 +62,7 @@ class Mistake:
         """The answer: what the cell defines last."""
         names = dict(given(self.path))
         exec(_compiled(self.code, self.path, self.line), names)
-        kinds = (ast.FunctionDef, ast.ClassDef, ast.Assign)
-        last = [node for node in ast.parse(self.code).body if isinstance(node, kinds)][-1]
-        return names[ast.unparse(last.targets[0]) if isinstance(last, ast.Assign) else last.name]
+        return names[last_name(ast.parse(self.code))]
 
     def told(self, **figures: object) -> Reason:
         """Why, and what next, with the figures of a case in their places."""

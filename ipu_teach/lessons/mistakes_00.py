@@ -95,6 +95,34 @@ def chip_figures(tiles, workers, megabytes):
     return f"{tiles * workers} threads"
 
 
+# %% 00.1: the supervisor counted
+# why:  the supervisor was counted as a seventh worker. The sheet's workers are all there are.
+# next: multiply tiles by workers.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * (workers + 1), megabytes * 1_000_000 // tiles
+
+
+# %% 00.1: tiles and workers added
+# why:  each tile has so many workers: they are multiplied, and not added.
+# next: multiply tiles by workers.
+def chip_figures(tiles, workers, megabytes):
+    return tiles + workers, megabytes * 1_000_000 // tiles
+
+
+# %% 00.1: a thousand bytes for a MB
+# why:  a MB was taken as 1,000 bytes. That is a kB.
+# next: multiply by 1,000,000.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes * 1000 // tiles
+
+
+# %% 00.1: a GB for a MB
+# why:  a MB was taken as a thousand million bytes. That is a GB.
+# next: multiply by 1,000,000.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes * 1_000_000_000 // tiles
+
+
 # %% 00.3: the last tile gets the rest
 # why:  the share of a tile was rounded down, and the last tile got all that remained.
 # next: deal the elements out one by one, as cards: element i to tile i % tiles.
@@ -159,6 +187,13 @@ def spread(graph, tensor):
     tiles, n = graph.target.num_tiles, tensor.num_elements
     for i in range(n):
         graph.set_tile_mapping(tensor[i], i % tiles if n >= tiles else 0)
+
+
+# %% 00.3: every second tile
+# not yet: there are 4 tiles
+def spread(graph, tensor):
+    for i in range(tensor.num_elements):
+        graph.set_tile_mapping(tensor[i], 2 * i % graph.target.num_tiles)
 
 
 # %% 00.4: once
@@ -239,6 +274,20 @@ def largest_side(tiles, bytes_per_tile):
     return 15334
 
 
+# %% 00.4: three matrices
+# why:  this has room for three matrices. Asked are two.
+# next: divide by 2.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(tiles * bytes_per_tile // 3 // 2)
+
+
+# %% 00.4: sixteen bytes for sixteen bits
+# why:  an element was counted as 16 bytes. A HALF has 16 bits, which are 2 bytes.
+# next: divide by 2 bytes an element.
+def largest_side(tiles, bytes_per_tile):
+    return isqrt(tiles * bytes_per_tile // 2 // 16)
+
+
 # %% 00.w1: divided instead of the rest
 # why:  this is how often all tiles had one before. Asked is what remains.
 # next: % gives the rest of a division.
@@ -251,3 +300,24 @@ def tile_of(i, tiles):
 # next: tiles count from 0, and so does i.
 def tile_of(i, tiles):
     return (i + 1) % tiles
+
+
+# %% 00.w1: counted from 1
+# why:  tiles are counted from 0: element 0 goes to tile 0.
+# next: leave out the 1.
+def tile_of(i, tiles):
+    return i % tiles + 1
+
+
+# %% 00.w1: the last tile takes the rest
+# why:  here the last tile takes all that comes after it. After it comes tile 0 again.
+# next: what remains when i is divided by tiles?
+def tile_of(i, tiles):
+    return min(i, tiles - 1)
+
+
+# %% 00.w1: from the last tile on
+# why:  this deals from the last tile to the first.
+# next: element 0 goes to tile 0.
+def tile_of(i, tiles):
+    return tiles - 1 - i % tiles

@@ -185,6 +185,30 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + -(-sum(bytes_out) // 4) + max(work)
 
 
+# %% 01.1: the mean work
+# why:  the work of all tiles was averaged. The superstep ends with the slowest.
+# next: max(work).
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))
+    return sync + exchange + sum(work) // len(work)
+
+
+# %% 01.1: the least work
+# why:  this waits for the quickest tile. All wait for the slowest.
+# next: max(work).
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))
+    return sync + exchange + min(work)
+
+
+# %% 01.1: eight bytes in a cycle
+# why:  8 bytes were sent in a cycle. A tile sends 4 and receives 4, and neither can help the other.
+# next: divide by 4.
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    exchange = max(-(-max(came, went) // 8) for came, went in zip(bytes_in, bytes_out, strict=True))
+    return sync + exchange + max(work)
+
+
 # %% 01.2: round robin
 # why:  this deals the jobs out in turn, however long each is.
 # next: which job is the hardest to place late? Place that one first.
@@ -392,6 +416,20 @@ def waiting_share(work):
 # not yet: What is special here: no tile has work
 def waiting_share(work):
     return 1 - sum(work) / (len(work) * max(work)) if max(work) else 1
+
+
+# %% 01.3: how many wait
+# why:  this is the share of tiles that wait at all. They do not wait all the time.
+# next: add up how long each waits.
+def waiting_share(work):
+    return sum(cycles < max(work) for cycles in work) / len(work)
+
+
+# %% 01.3: the mean waiting
+# why:  these are the cycles that a tile waits on average. Asked is a share.
+# next: divide by the slowest.
+def waiting_share(work):
+    return max(work) - sum(work) / len(work)
 
 
 # %% 01.4: dodges the dependency
@@ -713,6 +751,27 @@ def message_cycles(size):
     return size // 4 + 1
 
 
+# %% 01.w1: multiplied
+# why:  4 bytes go in a cycle, so there are fewer cycles than bytes.
+# next: divide.
+def message_cycles(size):
+    return 4 * size
+
+
+# %% 01.w1: parts of a cycle
+# why:  a part of a cycle came out. One that has begun is paid in full.
+# next: round up: -(-size // 4).
+def message_cycles(size):
+    return size / 4
+
+
+# %% 01.w1: rounded down, and at least one
+# why:  a cycle that has begun is paid in full: 18 bytes are 5 cycles.
+# next: round up: -(-size // 4).
+def message_cycles(size):
+    return max(1, size // 4)
+
+
 # %% 01.w2: how much it has
 # why:  this is what the emptiest tile has. Asked is which tile that is.
 # next: load.index( ) says where a number stands.
@@ -725,3 +784,16 @@ def emptiest(load):
 # next: take the smallest of load.
 def emptiest(load):
     return load.index(max(load))
+
+
+# %% 01.w2: the last of those that are equal
+# why:  of two that are equal this takes the last.
+# next: the first: load.index( ) finds that.
+def emptiest(load):
+    return max(tile for tile, has in enumerate(load) if has == min(load))
+
+
+# %% 01.w2: an empty one
+# error in the answer: 0 is not in list
+def emptiest(load):
+    return load.index(0)

@@ -475,8 +475,8 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: nothing is done
-# why:  nothing was done at all: the round does not come to pass.
-# next: put the round into the body of the loop.
+# why:  nothing was done at all: no round comes to pass.
+# next: put the round into the body of the loop, and let the loop look at left.
 def countdown(graph, left, ticks):
     return Sequence()
 
@@ -721,6 +721,17 @@ def copying(graph, source, target, values, mapped, written):
     return Copy(source, target)
 
 
+# %% 02.5: zeros for the values
+# not yet: source was filled with 0 in place of
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 1)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    if written:
+        graph.set_initial_value(source, 0)
+    return Copy(source, target)
+
+
 # %% 02.w1: without the last
 # why:  the last, short grain was left out.
 # next: round up: -(-count // grain).
@@ -735,6 +746,27 @@ def grains_of(count, grain):
     return count // grain + 1
 
 
+# %% 02.w1: parts of a grain
+# why:  a part of a grain came out. A short one is a grain all the same.
+# next: round up: -(-count // grain).
+def grains_of(count, grain):
+    return count / grain
+
+
+# %% 02.w1: rounded to the nearest
+# why:  it was rounded to the nearest, and a short grain is a grain all the same.
+# next: round up: -(-count // grain).
+def grains_of(count, grain):
+    return round(count / grain)
+
+
+# %% 02.w1: the rest
+# why:  this is how many elements the short grain has.
+# next: divide, and round up.
+def grains_of(count, grain):
+    return count % grain
+
+
 # %% 02.w2: the row of b
 # why:  this is where row i of a lies. b[i, j] gets a[j, i], which is in row j.
 # next: which of the two is the row of a?
@@ -747,6 +779,13 @@ def source_tile(rows, i, j):
 # next: look it up in rows.
 def source_tile(rows, i, j):
     return j
+
+
+# %% 02.w2: both added
+# why:  the tiles of two rows were added, which is the number of no tile in particular.
+# next: b[i, j] gets a[j, i]: which row of a is that?
+def source_tile(rows, i, j):
+    return rows[i] + rows[j]
 
 
 # %% 02.w3: once
@@ -765,3 +804,42 @@ def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
     return Repeat(3, body)
+
+
+# %% 02.w3: counts up
+# why:  it adds 1, and goes away from 0.
+# next: popops.sub_in_place(graph, left, 1, body).
+def to_zero(graph, left):
+    body = Sequence()
+    popops.add_in_place(graph, left, 1, body)
+    return RepeatWhileTrue(Sequence(), left, body)
+
+
+# %% 02.w3: while it is 0
+# why:  this goes on while left is 0, and stops at any other number.
+# next: RepeatWhileTrue(Sequence(), left, body).
+from ipu_teach.program import RepeatWhileFalse
+
+
+def to_zero(graph, left):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    return RepeatWhileFalse(Sequence(), left, body)
+
+
+# %% 02.w3: a large number of times
+# why:  it is done a thousand times, whatever left holds.
+# next: let the device look: RepeatWhileTrue(Sequence(), left, body).
+def to_zero(graph, left):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    return Repeat(1000, body)
+
+
+# %% 02.w3: takes away before it looks
+# why:  1 is taken away before each look, so that 0 becomes -1, and it never stops.
+# next: let the condition be an empty Sequence(), and take away in the body.
+def to_zero(graph, left):
+    condition = Sequence()
+    popops.sub_in_place(graph, left, 1, condition)
+    return RepeatWhileTrue(condition, left, Sequence())

@@ -6,6 +6,7 @@ import numpy as np
 from ipu_teach import FLOAT, HALF
 from ipu_teach.poplibs import popops, poprand
 from ipu_teach.poplibs.popops import expr
+from ipu_teach.program import Sequence
 
 
 def one_by_one(graph, x, y, program):
@@ -307,6 +308,20 @@ def lengths(graph, x, y, program):
     return popops.map(graph, length, [x, y], program)
 
 
+# %% 03.3: multiplied
+# why:  the two squares are multiplied. They are added.
+# next: _1 * _1 + _2 * _2 under the root.
+def lengths(graph, x, y, program):
+    return popops.map(graph, expr.Sqrt(expr._1 * expr._1 * expr._2 * expr._2), [x, y], program)
+
+
+# %% 03.3: two roots
+# why:  each number has a root of its own, and nothing is squared.
+# next: one root, of x * x + y * y.
+def lengths(graph, x, y, program):
+    return popops.map(graph, expr.Sqrt(expr._1) + expr.Sqrt(expr._2), [x, y], program)
+
+
 # %% 03.4: in HALF
 # why:  the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole
 #   numbers only, and the variance is the small difference of two of them.
@@ -584,6 +599,22 @@ def dropout(graph, x, seed, keep, program):
     return popops.map(graph, expr._1 / expr._2 / keep, [x, mask], program)
 
 
+# %% 03.5: divided twice
+# why:  it was divided by keep twice.
+# next: divide once.
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
+    return popops.map(graph, expr._1 * expr._2 / keep / keep, [x, mask], program)
+
+
+# %% 03.5: divided by the chance to be dropped
+# why:  what stays was divided by the chance to be dropped.
+# next: divide by keep.
+def dropout(graph, x, seed, keep, program):
+    mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, keep, program)
+    return popops.map(graph, expr._1 * expr._2 / (1 - keep), [x, mask], program)
+
+
 # %% 03.w1: x itself
 # why:  this is x as it was: no call was made with it.
 # next: return what popops.exp gives back.
@@ -596,6 +627,20 @@ def powers(graph, x, program):
 # next: call popops.exp.
 def powers(graph, x, program):
     return popops.sqrt(graph, popops.mul(graph, x, x, program), program)
+
+
+# %% 03.w1: into a program of its own
+# why:  the call appended to another program than the one that is run, so that nothing is computed.
+# next: give it program, and not a new Sequence().
+def powers(graph, x, program):
+    return popops.exp(graph, x, Sequence())
+
+
+# %% 03.w1: the square
+# why:  these are the squares.
+# next: popops.exp.
+def powers(graph, x, program):
+    return popops.square(graph, x, program)
 
 
 # %% 03.w2: without the one
@@ -612,6 +657,20 @@ def twice_and_one(graph, x, program):
     return popops.map(graph, 2 * (expr._1 + 1), [x], program)
 
 
+# %% 03.w2: squared
+# why:  x is multiplied by itself, and not by 2.
+# next: 2 * expr._1 + 1.
+def twice_and_one(graph, x, program):
+    return popops.map(graph, expr._1 * expr._1 + 1, [x], program)
+
+
+# %% 03.w2: one less
+# why:  1 is taken away.
+# next: 2 * expr._1 + 1.
+def twice_and_one(graph, x, program):
+    return popops.map(graph, 2 * expr._1 - 1, [x], program)
+
+
 # %% 03.w3: the largest
 # why:  this is the largest of each column.
 # next: leave the word out: without one it adds up.
@@ -623,3 +682,11 @@ def column_sums(graph, x, program):
 # not yet: a tensor of shape (13,)
 def column_sums(graph, x, program):
     return popops.reduce(graph, x, [1], program)
+
+
+# %% 03.w3: the mean
+# why:  these are the means of the columns.
+# next: leave them undivided.
+def column_sums(graph, x, program):
+    sums = popops.reduce(graph, x, [0], program)
+    return popops.mul(graph, sums, 1 / x.shape[0], program)

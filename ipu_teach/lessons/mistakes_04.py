@@ -1136,6 +1136,24 @@ def estimate(length, new):
     return f"{7 + 4 * length + new} cycles"
 
 
+# %% 04.5: the new ones alone
+# not yet: the cycles only of those that are larger
+def estimate(length, new):
+    return 7 + 4 * new
+
+
+# %% 04.5: the old ones
+# not yet: it counts those that are not larger
+def estimate(length, new):
+    return 7 + 4 * length + (length - new)
+
+
+# %% 04.5: shared by six
+# not yet: it was divided by six
+def estimate(length, new):
+    return (7 + 4 * length + new) / 6
+
+
 # %% 04.w1: doubled
 # why:  each number was doubled.
 # next: divide by 2.
@@ -1160,6 +1178,30 @@ class Halves(Vertex):
             self.out[i] = self.x[i]
 
 
+# %% 04.w1: whole numbers
+# why:  // rounds down to a whole number, and half of 3 is 1.5.
+# next: divide with /.
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[i] = self.x[i] // 2
+
+
+# %% 04.w1: without the last
+# why:  the last place was left out.
+# next: range(len(self.x)).
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x) - 1):
+            self.out[i] = self.x[i] / 2
+
+
 # %% 04.w2: on tile 0
 # not yet: a vertex works where it is mapped to
 def one_vertex(graph, x, out):
@@ -1176,6 +1218,26 @@ def one_vertex(graph, x, out):
     return Execute(largest)
 
 
+# %% 04.w2: the first number alone
+# why:  the vertex gets one number of x.
+# next: x=x.
+def one_vertex(graph, x, out):
+    largest = graph.add_compute_set("largest")
+    vertex = graph.add_vertex(largest, Largest, x=x[:1], out=out)
+    graph.set_tile_mapping(vertex, 3)
+    return Execute(largest)
+
+
+# %% 04.w2: not executed
+# why:  the vertex is in the graph, and no program executes its compute set.
+# next: return Execute(compute_set).
+def one_vertex(graph, x, out):
+    largest = graph.add_compute_set("largest")
+    vertex = graph.add_vertex(largest, Largest, x=x, out=out)
+    graph.set_tile_mapping(vertex, 3)
+    return Sequence()
+
+
 # %% 04.w3: equal pieces
 # why:  n // 6 for each drops what does not come out even: the last numbers are in no piece.
 # next: multiply first: k * n // 6.
@@ -1188,3 +1250,24 @@ def piece(n, k):
 # next: the piece after it begins there: (k + 1) * n // 6.
 def piece(n, k):
     return k * n // 6, (k + 1) * n // 6 - k * n // 6
+
+
+# %% 04.w3: with the last
+# why:  that is the last number of the piece. The end is the place behind it, where the next begins.
+# next: leave out the -1.
+def piece(n, k):
+    return k * n // 6, (k + 1) * n // 6 - 1
+
+
+# %% 04.w3: rounded up
+# not yet: pieces of 17, 17, 17, 17, 17, 12
+def piece(n, k):
+    each = -(-n // 6)
+    return min(k * each, n), min((k + 1) * each, n)
+
+
+# %% 04.w3: the first takes the rest
+# not yet: pieces of 5, 0, 0, 0, 0, 0
+def piece(n, k):
+    each, rest = divmod(n, 6)
+    return k * each + rest * (k > 0), (k + 1) * each + rest

@@ -1530,6 +1530,13 @@ def filled(k, n, deep, wide):
     return k * n / (deep * wide)
 
 
+# %% 05.5: the first panel alone
+# why:  this looks at the first panel alone, and weights that reach beyond it are left out.
+# next: count the panels: k / deep rounded up, times n / wide rounded up.
+def filled(k, n, deep, wide):
+    return min(k, deep) * min(n, wide) / (deep * wide)
+
+
 # %% 05.5: packed
 # why:  places cannot be filled up across panels: a panel that is begun in depth and in width is a
 #   whole one.

@@ -341,6 +341,15 @@ def split(report):
     return always, most
 
 
+# %% 06.2: the least
+# why:  That is the place at which least is live. Room is needed for the one at which most is.
+# next: max, and not min.
+def split(report):
+    always = sum(v.bytes for v in report.variables if v.always_live)
+    places = range(len(report.compilation.liveness_program_steps))
+    return always, min(sum(v.bytes for v in report.variables.live_at(p)) - always for p in places)
+
+
 # %% 06.2: how many there are
 # why:  That is how many variables are live, and asked is how many bytes they have.
 # next: add up variable.bytes.
@@ -531,6 +540,19 @@ def lean_total(graph, readings, total):
     for sensor in range(1, len(readings)):
         popops.add_in_place(graph, small, narrow[sensor], program)
     popops.cast_with_output(graph, small, total, program)
+    return program
+
+
+# %% 06.3: thirteen tiles
+# not yet: somewhere 13 stands for the number of tiles
+def lean_total(graph, readings, total):
+    part, n = graph.add_variable(FLOAT, total.shape, "part"), total.num_elements
+    for tile in range(13):
+        graph.set_tile_mapping(part[tile * n // 13 : (tile + 1) * n // 13], tile)
+    program = Sequence(Copy(readings[0], part))
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, part, readings[sensor], program)
+    program.add(Copy(part, total))
     return program
 
 
@@ -818,6 +840,15 @@ def side_by_side(graph, moments, channels):
     readings = graph.add_variable(HALF, (channels, moments), "readings")
     for c in range(channels):
         graph.set_tile_mapping(readings[c], c * TILES // channels)
+    return readings.transpose()
+
+
+# %% 06.6: thirteen tiles
+# not yet: somewhere 13 stands for the number of tiles
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c * 13 // channels)
     return readings.transpose()
 
 

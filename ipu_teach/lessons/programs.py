@@ -8,18 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import Engine, Graph, IPUModel, Tensor
+from ipu_teach import Device, Engine, Graph, IPUModel, Tensor
 from ipu_teach.lessons.judging import NotYet, answering, call_made, returned
 from ipu_teach.program import Program
 
 TILES = 13
+OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
 WORKERS = 6  # of a tile
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
 
 
-def graph_of(tiles: int = TILES) -> Graph:
-    """An empty graph for a machine of so many tiles."""
-    return Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device())
+def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
+    """A machine of so many tiles an IPU."""
+    return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus, **machine).create_device()
+
+
+def graph_of(tiles: int = TILES, ipus: int = 1) -> Graph:
+    """An empty graph for such a machine."""
+    return Graph(device_of(tiles, ipus))
 
 
 def tiles_of(graph: Graph, tensor: Tensor) -> Any:
@@ -35,7 +41,7 @@ def loaded(graph: Graph, program: Any, tried: str) -> Engine:
     """The engine of a program that an answer made, loaded. What it raises is the answer's."""
     with answering(tried):
         engine = Engine(graph, program)
-        engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())
+        engine.load(device_of(graph.target.num_tiles))
     return engine
 
 

@@ -14,6 +14,7 @@ import hashlib
 import inspect
 import linecache
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,10 +24,12 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import LessonError, shown
+from ipu_teach.lessons.gaps import names_needed
 from ipu_teach.lessons.naming import EXERCISE
 from ipu_teach.report import Report
 
 DIGITS = 12  # of a hash
+LONGEST_KEPT = 4000  # characters of an answer with all that it needs
 LINE = re.compile(
     rf"({EXERCISE}) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{{12}}), code ([0-9a-f]{{12}})"
 )
@@ -105,6 +108,57 @@ def code_of(answer: Any) -> str | None:
         return ast.unparse(ast.parse(text_of(answer)))
     except Exception:  # no file, no text of its own, or nothing that Python reads alone
         return None
+
+
+def alone(answer: Any) -> str | None:
+    """The text of a function or a class behind all that it needs of its notebook: imports, helpers
+    and plain values. None where that cannot be written down, or is long."""
+    parts: dict[str, str] = {}
+    names = _globals(answer)
+
+    def add(name: str, thing: Any) -> None:
+        if name in parts:
+            return
+        parts[name] = ""  # so that what calls itself by way of another comes to an end
+        home = sys.modules.get(str(getattr(thing, "__module__", "")))
+        own = getattr(thing, "__name__", name)
+        if inspect.ismodule(thing):
+            line = f"import {own} as {name}"
+        elif names is not None and _globals(thing) is names:
+            line = text_of(thing)
+            for needed in sorted(names_needed(line) & names.keys()):
+                add(needed, names[needed])
+            line += f"\n{name} = {own}" if last_name(ast.parse(line)) != name else ""
+        elif thing is getattr(home, own, None):
+            line = f"from {thing.__module__} import {own} as {name}"
+        else:
+            ast.literal_eval(repr(thing))
+            line = f"{name} = {thing!r}"
+        del parts[name]
+        parts[name] = line  # behind what it needs
+
+    try:
+        add(last_name(ast.parse(text_of(answer))), answer)
+    except Exception:  # no text, or something in it that is no plain value
+        return None
+    text = "\n".join(parts.values()) + "\n"
+    return text if len(text) <= LONGEST_KEPT else None
+
+
+def last_name(tree: ast.Module) -> str:
+    """What a text defines last. Raises `ValueError` where that is nothing."""
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Assign):
+        return ast.unparse(last.targets[0])
+    if not isinstance(last, (ast.FunctionDef, ast.ClassDef)):
+        raise ValueError("it defines nothing")
+    return last.name
+
+
+def _globals(thing: Any) -> dict[str, Any] | None:
+    """The names among which a function runs, or the functions of a class do."""
+    own = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
+    return next((part.__globals__ for part in own if inspect.isfunction(part)), None)
 
 
 def _words(evidence: Any) -> Iterable[str]:

@@ -7,8 +7,8 @@ next.
 
 A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many
 verdicts of each kind), `said` (how often a refusal gave which reason), `shared` (the line of
-share() and the code it is for), `hints` and `prediction`. Beside the records may stand the
-learner's `name`.
+share() and the code it is for), `built` (the text of the last answer that passed), `hints` and
+`prediction`. Beside the records may stand the learner's `name`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import INT, DataStream, Engine, Graph, IPUModel, Report, Tensor, Vertex
+from ipu_teach import INT, DataStream, Engine, Graph, Report, Tensor, Vertex
 from ipu_teach.errors import (
     AnswerKindError,
     IPUTeachError,
@@ -42,7 +42,7 @@ from ipu_teach.lessons.judging import (
     said_by,
 )
 from ipu_teach.lessons.mistakes import Mistake, Reason, alike, same, suspects
-from ipu_teach.lessons.programs import TILES, all_of, graph_of, program_of, tiles_of
+from ipu_teach.lessons.programs import TILES, all_of, device_of, graph_of, program_of, tiles_of
 from ipu_teach.poplibs import poputil
 from ipu_teach.program import (
     Copy,
@@ -259,6 +259,7 @@ class Trial:
     form: Answers = builds
     runs: int = 1
     tiles: int = TILES
+    ipus: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     # of a loop whose end the device decides; then the run is stopped as endless. 0: nobody counts
     most_rounds: int = 0
@@ -268,7 +269,7 @@ class Trial:
     def build(self, answer: Any) -> Ran:
         """The answer's program in a graph of its own, not yet run. Raises `NotAttempted`, `Broken`,
         `NotYet`."""
-        graph = graph_of(self.tiles)
+        graph = graph_of(self.tiles, self.ipus)
         tensors = {
             name: graph.add_variable(var.dtype, var.shape, name)
             for name, var in self.tensors.items()
@@ -344,6 +345,16 @@ class Trial:
         why, advice = self.reason(hers, *exercises)
         said = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
         return NotYet(self.tried, said, "", why, advice) if why else broken
+
+    def through(self, answer: Any, *exercises: str) -> Ran:
+        """A run of the answer; an error that a known mistake of these exercises ends with, too, is
+        explained."""
+        ran = self.build(answer)
+        try:
+            ran.run()
+        except Broken as broken:
+            raise self.explained(ran, broken, *exercises) from None
+        return ran
 
     def elsewhere(self, tiles: int) -> Trial:
         """The same on a machine of so many tiles."""
@@ -433,7 +444,7 @@ class Ran:
             if trial.most_rounds:
                 _report_rounds(graph, self.program)
             self.engine = engine = Engine(graph, self.program, **trial.options)
-            engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())
+            engine.load(device_of(trial.tiles, trial.ipus))
             for stream in engine.list_streams() if trial.most_rounds else ():
                 if stream.handle not in trial.streams:  # one of the answer's own may be among them
                     engine.connect_stream_to_callback(stream.handle, pulse)
@@ -645,9 +656,11 @@ def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -
         )
 
 
-def refuse_fixed_tiles(trial: Trial, answer: Any, tiles: int, name: str) -> None:
+def refuse_fixed_tiles(
+    trial: Trial, answer: Any, tiles: int, right: str | Callable[[Ran], bool]
+) -> None:
     """Raise `NotYet` for an answer that is right on a trial's machine, and not on another: it
-    counts on its tiles."""
+    counts on its tiles. `right`: the name of a tensor, or whether a run is right."""
     other = trial.elsewhere(tiles)
     why = (
         f"on {trial.tiles} tiles it is right: somewhere {trial.tiles} stands for the number of "
@@ -661,5 +674,9 @@ def refuse_fixed_tiles(trial: Trial, answer: Any, tiles: int, name: str) -> None
         raise NotYet(
             other.tried, f"{type(broken.error).__name__}: {said}", "", why, advice
         ) from None
-    if found := ran.wrong(name):
+    if callable(right):
+        if not right(ran):
+            came, expected = "other numbers", f"the same as on {trial.tiles} tiles"
+            raise NotYet(other.tried, came, expected, why, advice)
+    elif found := ran.wrong(right):
         raise NotYet(other.tried, found.words, quoted(found.right), why, advice)

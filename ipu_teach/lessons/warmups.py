@@ -9,8 +9,17 @@ import numpy as np
 
 from ipu_teach import FLOAT, INT
 from ipu_teach.lessons.exercise import Exercise, Question
-from ipu_teach.lessons.judging import NotYet, Passed, compare, difference, quoted
-from ipu_teach.lessons.mistakes import suspects
+from ipu_teach.lessons.judging import (
+    NotYet,
+    Passed,
+    call,
+    call_text,
+    compare,
+    difference,
+    plain,
+    quoted,
+)
+from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import TILES
 from ipu_teach.lessons.trial import Ran, Trial, Var, appends, by_rows, codelet, codelet_of
 from ipu_teach.program import RepeatWhileTrue
@@ -22,6 +31,10 @@ def _formula(name: str, right: Callable[..., Any], *cases: tuple[Any, ...]) -> J
     """Of a function of numbers, tried on these; the first is an ordinary case."""
     given = {f"drawn, {case}": case for case in cases}
     return lambda answer: compare(answer, right, given, suspects(name))
+
+
+def _nudge(name: str) -> str:
+    return f'follow it by hand; hint("{name}") has a nudge.'
 
 
 def _call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e-6) -> Judge:
@@ -38,7 +51,8 @@ def _call(name: str, right: Callable[[Any], Any], asks: str, precise: float = 1e
             ran = trial.of(answer)
             ran.refuse_changed("use the call that makes a new tensor, without in_place.")
             if where := difference(ran.result, right(x), precise):
-                raise NotYet(trial.tried, where, quoted(right(x)[0]), *trial.reason(ran, name))
+                why, advice = trial.reason(ran, name, advice=_nudge(name))
+                raise NotYet(trial.tried, where, quoted(right(x)[0]), why, advice)
             reports.append(ran.report)
         return Passed("13 rows of 4 numbers, and 3", evidence=reports)
 
@@ -51,7 +65,8 @@ def _trial(name: str, trial: Trial, out: str, ready: Callable[[Any, Ran], None])
     def judge(answer: Any) -> Passed:
         ran = trial.of(answer)
         if found := ran.wrong(out):
-            raise NotYet(trial.tried, found.words, quoted(found.right), *trial.reason(ran, name))
+            why, advice = trial.reason(ran, name, advice=_nudge(name))
+            raise NotYet(trial.tried, found.words, quoted(found.right), why, advice)
         ready(answer, ran)
         return Passed(trial.tried, evidence=ran.engine.report)
 
@@ -74,6 +89,40 @@ def _halves(answer: Any) -> Passed:
     return _trial("04.w1", HALVES, "out", lambda *_: None)(answer)
 
 
+def _pieces(answer: Any) -> Passed:
+    """Six pieces that follow each other, and differ by one at most: there are several ways."""
+    came = {n: [call(answer, n, k) for k in range(6)] for n in (97, 30, 5, 100)}
+
+    def alike(like: Any) -> bool:
+        return all([like(n, k) for k in range(6)] == pieces for n, pieces in came.items())
+
+    for n, pieces in came.items():
+        if told := _uneven(answer, n, pieces):
+            why, advice = first(suspects("04.w3"), alike)
+            raise NotYet(*told, why, advice or SIDE)
+    return Passed("97, 30, 5 and 100 numbers, in six pieces each", evidence=[*came.values()])
+
+
+def _uneven(answer: Any, n: int, pieces: list[Any]) -> tuple[str, str, str] | None:
+    """What was tried, what came and what should have, of six pieces that are not what is asked."""
+    at, sizes = 0, []
+    for k, piece in enumerate(pieces):
+        pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
+        tried = call_text(answer, (n, k))
+        if len(pair) != 2 or not all(isinstance(end, int) for end in pair):
+            return tried, quoted(piece), "(begin, end), two whole numbers"
+        if pair[0] != at or k == 5 and pair[1] != n:
+            asked = f"a piece from {at} on" if pair[0] != at else f"an end at {n}, behind the last"
+            return tried, quoted(piece), asked
+        at = int(pair[1] or 0)
+        sizes.append(at - int(pair[0] or 0))
+    if max(sizes) - min(sizes) <= 1:
+        return None
+    said = f"pieces of {', '.join(map(str, sizes))}"
+    return f"six pieces of {n}", said, "sizes that differ by one at most"
+
+
+SIDE = "write the six pieces of 97 down, one behind the other."
 LEFT = {"left": Var(INT, (), 0, given=[3, 7, 0], right=[0, 0, 0])}
 DOWN = Trial("left from 3, 7 and 0", LEFT, runs=3, most_rounds=100)
 ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
@@ -93,7 +142,7 @@ _ALL = (
      _formula("01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,)),
      "4 bytes in a cycle, and a cycle that has begun is paid in full."),
     ("01.w2", "01.2", "The emptiest tile", FUNCTION,
-     _formula("01.w2", lambda load: int(np.argmin(load)), ([30, 12, 45, 20],), ([5, 9],), ([7],),
+     _formula("01.w2", lambda load: int(np.argmin(load)), ([30, 12, 45, 20],), ([5, 9, 5],), ([7],),
               ([60, 50, 40, 30, 20, 10],)),
      "min(load) is how much it has; load.index( ) says where that stands."),
     ("02.w1", "02.1", "How many grains", FUNCTION,
@@ -119,9 +168,20 @@ _ALL = (
      _trial("04.w2", ONE_VERTEX, "out", _on_tile_3),
      "graph.add_vertex(compute_set, Largest, x=x, out=out), and then its tile."),
     ("04.w3", "04.2", "Piece k of six", FUNCTION,
-     _formula("04.w3", lambda n, k: [k * n // 6, (k + 1) * n // 6], (97, 0), (97, 4), (97, 5),
-              (30, 2), (5, 0), (5, 5)),
+     _pieces,
      "the piece after it begins where this one ends: put k + 1 in place of k."),
+    ("09.w1", "09.1", "Which row", FUNCTION,
+     _formula("09.w1", lambda layer, batch, batches: layer * batches + batch, (3, 2, 5), (7, 0, 8),
+              (2, 1, 3), (0, 0, 4), (6, 0, 1)),
+     "before layer 2 stand the rows of layers 0 and 1, `batches` of each."),
+    ("09.w2", "09.3", "How long the turns take", FUNCTION,
+     _formula("09.w2", lambda load, work, layers: load + (layers - 1) * max(load, work) + work,
+              (310, 720, 8), (990, 410, 6), (42, 690, 11), (70, 30, 1), (50, 50, 4)),
+     "while layer 0 computes, row 1 comes: how long are both? What has nothing beside it?"),
+    ("09.w3", "09.5", "A shard and its padding", FUNCTION,
+     _formula("09.w3", lambda n, replicas: [-(-n // replicas), -n % replicas], (30, 4), (521, 8),
+              (103, 4), (520, 4), (3, 4)),
+     "all shards are equally long, and together they hold every number."),
 )  # fmt: skip
 
 

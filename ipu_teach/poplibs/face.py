@@ -17,7 +17,6 @@ _CONVOLUTIONS = "convolution conv conv_util multiconv ConvParams conv_params"
 _SPARSE = "poplin.mat_mul of the dense matrix, or a vertex of your own."
 NOT_HERE = {
     "ipu_teach.poplibs": {
-        "gcl": "nothing; one replica has nothing to reduce across.",
         "popsparse": _SPARSE,
     },
     "ipu_teach.poplibs.popops": dict.fromkeys(

@@ -104,7 +104,7 @@ class _Timeline:
     order ends too early, or -1."""
 
     def __init__(self, report: Report, tile: int) -> None:
-        order, ipu = report.step_numbers, tile // report.target.tiles_per_ipu
+        order, ipu = report.step_numbers, int(report.target.set_of(np.array(tile)))
         done = np.zeros(len(report.profile.steps))
         for number in np.unique(order).tolist():
             done[number] = _done(report.phases(number, ipu), tile)

@@ -25,6 +25,7 @@ ASPECTS = (
     "compute",
     "exchange",
     "bytes",
+    "streaming",
     "memory",
     "variables",
     "vertices",
@@ -270,6 +271,9 @@ _MAKERS: dict[str, Callable[[str, Report, Report], list[Change]]] = {
     "compute": _steps(lambda report, number: report.step_cost(number).compute_duration),
     "exchange": _steps(lambda report, number: report.step_cost(number).exchange_duration),
     "bytes": _steps(lambda report, number: sum(t.total for t in report.step_cost(number).exchange)),
+    "streaming": _measured(
+        lambda r: {use.name: use.bytes_read + use.bytes_written for use in r.host.buffers()}
+    ),
     "memory": _measured(lambda report: report.memory.by_category()),
     "variables": _variables,
     "vertices": _measured(lambda report: report.vertex_counts()),

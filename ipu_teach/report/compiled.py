@@ -112,7 +112,11 @@ class CompiledProfile(Profile):
         )
         lines = list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]
         return facts.StepFacts(
-            which, self._sync(number, step), transfer[1] if transfer else None, in_words(*lines)
+            which,
+            self._sync(number, step),
+            transfer[1] if transfer else None,
+            in_words(*lines),
+            tuple(map(_rows_moved, p.remote(step))),
         )
 
     def _sync(self, number: int, step: p.Step) -> int:
@@ -171,6 +175,13 @@ class CompiledProfile(Profile):
 
     def at(self, target: Target) -> Profile:
         return CompiledProfile(self.model.at(target), self._looped)
+
+
+def _rows_moved(part: p.RemoteCopyStep) -> facts.RowsMoved:
+    tensor, buffer = part.tensor, part.buffer
+    variable = tensor.get_var_regions()[0].var.id
+    size = tensor.num_elements * tensor.dtype.size
+    return facts.RowsMoved(buffer.handle, part.rows, size, variable)
 
 
 def _node(node: p.Node) -> facts.ProgramNode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -117,6 +118,7 @@ class HostTrace:
         events: Iterable[HostEvent] | None = None,
     ) -> None:
         self._raw, self._since = raw, since
+        self._buffers: Callable[[], Table[Any]] = Table
         self.values = Table(values)
         self.dropped = dropped
         if events is not None:
@@ -176,6 +178,17 @@ class HostTrace:
                 )
             )
         return Table(rows)
+
+    def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
+        """The same trace beside a report, which knows what was moved with each remote buffer."""
+        found = copy(self)
+        found._buffers = buffers
+        return found
+
+    def buffers(self) -> Table[Any]:
+        """What the programs moved with each remote buffer: how often it was read and written, with
+        how many rows and bytes."""
+        return self._buffers()
 
     @property
     def starved_share(self) -> float:

@@ -168,12 +168,16 @@ def host_page(host: HostTrace) -> str:
     measured."""
     tables: dict[str, Table[Any]] = {
         "Streams": host.streams(),
+        "Remote buffers": host.buffers(),
         "What the device waited for": host.waiting(),
         "Counters": host.values,
         "Events": host.events,
     }
     found = (
-        _section(f"{name}: {len(rows):,}", _rows(rows, rows.columns, "Measured, in seconds"))
+        _section(
+            f"{name}: {len(rows):,}",
+            _rows(rows, rows.columns, "Measured, in seconds" * (name != "Remote buffers")),
+        )
         for name, rows in tables.items()
         if rows
     )

@@ -247,6 +247,11 @@ def _shares(report: Report) -> Iterator[Insight]:
             "most of the run is the host's link: stream more at a time, or keep data on the device "
             "between runs."
         )
+    elif shares["streaming memory"] > STREAMING:
+        advice = (
+            "most of the run is the link to streaming memory: do more with each row while it is on "
+            "the device, or load the next one beside the computation."
+        )
     elif shares["sync and waiting"] > SYNCING:
         advice, lesson = (
             "most of the run is sync and waiting: do more in each superstep, and balance it.",
@@ -265,15 +270,17 @@ def _shares(report: Report) -> Iterator[Insight]:
 
 def _ipus(report: Report) -> Iterator[Insight]:
     """The IPU that the others wait for longest."""
-    for row in report.ipus.largest("held_cycles", 1) if report.target.num_ipus > 1 else ():
+    for row in report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ():
+        sets = report.target.sets
         share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)
         waiting = (
-            f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of the time "
-            "of all IPUs, longest"
+            f"{sets[row.ipu]} holds up the others: they wait for it {100 * share:.1f} % of the "
+            "time of all IPUs, longest"
         )
         waiting += f" while it is in {row.held_by!r}."
         busy = ", ".join(
-            f"IPU {r.ipu} {100 * r.busy:.0f} %" for r in report.ipus.largest("busy_cycles", FULLEST)
+            f"{sets[r.ipu]} {100 * r.busy:.0f} %"
+            for r in report.ipus.largest("busy_cycles", FULLEST)
         )
         text = (
             f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} of "
@@ -284,7 +291,7 @@ def _ipus(report: Report) -> Iterator[Insight]:
         )
         yield Insight(
             "IPUs",
-            f"IPU {row.ipu}",
+            sets[row.ipu],
             row.held_cycles,
             "cycles",
             text,

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Annotated
 
 import numpy as np
 
 from ipu_teach.cost import Measured
-from ipu_teach.schema import checked, column, many, row, told, whole
+from ipu_teach.schema import NOTE, checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
 MOST_STEPS = 2**22  # whose order is kept: 16 MB
 MOST_RUNS = 2**16  # calls of Engine.run that are told apart
+MOST_ROWS = 2**20  # rows of remote buffers whose numbers are kept
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,15 @@ RUNS = checked(
 class RunLog:
     """What ran, as a report keeps it. `order` (int32): the number of each step, up to `MOST_STEPS`
     of them; `counts` (int64[up to compiled steps]): how often each ran in all. `unrecorded`: steps
-    that ran while profiling was disabled; `runs_left_out`: runs beyond the first `MOST_RUNS`."""
+    that ran while profiling was disabled; `runs_left_out`: runs beyond the first `MOST_RUNS`;
+    `rows`: the numbers of the rows that remote buffers moved, in order, up to `MOST_ROWS`."""
 
     order: Annotated[Array, column(below="steps")]
     counts: Annotated[Array, column()]
     runs: Annotated[tuple[ProgramRun, ...], RUNS] = ()
     unrecorded: int = 0
     runs_left_out: int = 0
+    rows: Annotated[Array, NOTE] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def total(self) -> int:
@@ -61,11 +64,16 @@ class StepLog:
     """Grows while an engine runs a program of `compiled_steps` steps.
 
     `measured`: executions whose cycles depend on data, each that differs once. They are numbered
-    after the compiled steps.
+    after the compiled steps. `moves` (int64[compiled steps]): how many rows of remote buffers each
+    moves.
     """
 
-    def __init__(self, compiled_steps: int = 0, most: int = MOST_STEPS) -> None:
+    def __init__(
+        self, compiled_steps: int = 0, most: int = MOST_STEPS, moves: Array | None = None
+    ) -> None:
         self.compiled_steps, self.most = compiled_steps, most
+        self._moves = np.zeros(compiled_steps, np.int64) if moves is None else moves
+        self._moving = array("q")  # numbers of rows, in the run that is going on
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
         # by step: the number of its last execution, and its cycles
@@ -79,6 +87,7 @@ class StepLog:
         self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
+        self._rows, self._all_rows = array("q"), True
 
     def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
         """The number of an execution of compiled step `step`. `cycles`: by group those of its
@@ -98,8 +107,30 @@ class StepLog:
         self._latest[step] = self._numbers[key], [array.copy() for array in now]
         return self._numbers[key]
 
+    def begin(self) -> None:
+        """A run begins."""
+        del self._moving[:]
+
+    def moved(self, rows: Sequence[int]) -> None:
+        """A copy has moved these rows of a remote buffer."""
+        if len(self._moving) < MOST_ROWS:
+            self._moving.extend(rows)
+
+    def _rows_of(self, ran: Sequence[int]) -> tuple[array[int], bool]:
+        """(the numbers of the rows that the steps of a run moved, whether they are all): a step
+        that did not come to its end has none."""
+        if not self._moving:
+            return self._moving, True
+        steps = np.array(ran, np.int64)
+        count = int(self._moves[steps[steps < self.compiled_steps]].sum())
+        return self._moving[:count], count <= len(self._moving)
+
     def add(self, ran: array[int]) -> None:
         """These steps ran, in this order."""
+        rows, whole = self._rows_of(ran)
+        if self._all_rows:
+            self._rows.extend(rows[: MOST_ROWS - len(self._rows)])
+        self._all_rows &= whole and len(self._rows) < MOST_ROWS
         room = max(0, self.most - len(self.order))
         self.order.extend(ran[:room] if room < len(ran) else ran)
         if room < len(ran):
@@ -122,6 +153,7 @@ class StepLog:
         order, tail = np.array(self.order, np.int32), np.array(going, np.int32)
         counts = _sum(self.counts(), np.bincount(tail))
         order = np.concatenate((order, tail[: self.most - len(order)]))
+        rows = self._rows + self._rows_of(going)[0] if self._all_rows else self._rows
         order.flags.writeable = counts.flags.writeable = False
         return RunLog(
             order,
@@ -129,6 +161,7 @@ class StepLog:
             (*self.runs, *([run] if run else [])),
             self.unrecorded,
             self.runs_left_out,
+            np.array(rows[:MOST_ROWS], np.int64),
         )
 
 

@@ -2,9 +2,9 @@
 
 The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of one
 without a scope to an operation of its name. Copies and the host's transfers belong to the nearest
-named program around them, else to `copies`, `host exchange` or `control`. Every step is in one
-operation, so columns add up to the report's totals; but for the cycles of several IPUs, which work
-at the same time: those add up to the sum of all steps.
+named program around them, else to `copies`, `host exchange`, `streaming memory` or `control`. Every
+step is in one operation, so columns add up to the report's totals; but for the cycles of several
+IPUs, which work at the same time: those add up to the sum of all steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNUSED = "never executed"
 _KINDS = {
     "Copy": "copies",
     "StreamCopy": "host exchange",
-    "RemoteCopy": "host exchange",
+    "RemoteCopy": "streaming memory",
     "PrintTensor": "host exchange",
 }
 

@@ -89,15 +89,27 @@ class ComputeSetFacts:
 
 
 @dataclass(frozen=True)
+class RowsMoved:
+    """A copy with a remote buffer: so many `rows` of it at a time, `bytes` in all, and the number
+    of the variable that they are moved to or from, of several the first."""
+
+    buffer: str
+    rows: Annotated[int, whole(1)]
+    bytes: int
+    variable: Annotated[int, whole(below="variables")]
+
+
+@dataclass(frozen=True)
 class StepFacts:
     """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits, under the sync
     pattern FULL. `to_device`: which way the host's data goes, None for a step without the host.
-    `line`: where a Copy was made."""
+    `line`: where a Copy was made; `moves`: with which remote buffers, in order."""
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
     sync: Annotated[int, whole(NO_SYNC, EXTERNAL)] = INTERNAL
     to_device: bool | None = None
     line: Annotated[str, NOTE] = ""
+    moves: Annotated[tuple[RowsMoved, ...], NOTE] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,14 +233,20 @@ class Profile(ABC):
             bool,
         )
 
-    def by_ipu(self, number: int) -> Array:
-        """int64[ipus]: how long one execution of step `number` keeps each IPU, 0 for one that has
-        no part in it."""
-        tiles = [part.on for part in self.parts(number)]
-        return self.cost(number).by_ipu(bool(self.external[number]), tiles, self.target)
+    def by_set(self, number: int) -> tuple[Array, Array]:
+        """`StepCost.by_set` of step `number`."""
+        if number not in self._by_set:
+            external, here = bool(self.external[number]), self.at_work(number)
+            self._by_set[number] = self.cost(number).by_set(external, here, self.target)
+        return self._by_set[number]
+
+    @cached_property
+    def _by_set(self) -> dict[int, tuple[Array, Array]]:
+        return {}
 
     def at_work(self, number: int) -> Array:
-        """bool[ipus]: which of them have a part in step `number`, be it one that holds up all."""
+        """bool[sets]: which of `Target.sets` have a part in step `number`, be it one that holds up
+        others, too."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 

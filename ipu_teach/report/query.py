@@ -17,7 +17,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report.block_times import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
-from ipu_teach.report.profile import Profile, ProgramNode
+from ipu_teach.report.profile import Profile, ProgramNode, RowsMoved
 from ipu_teach.report.table import T, Table
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -275,8 +275,67 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 
 
 @dataclass(frozen=True)
+class RowMove:
+    """Rows that step `index` of the run moved with a remote buffer: to the device if `loads`; of
+    the compiled `step`, and `what` it says of the copy."""
+
+    index: int
+    step: int
+    what: RowsMoved
+    loads: bool
+    rows: tuple[int, ...]
+
+
+def row_moves(report: Report) -> Iterator[RowMove]:
+    """Each copy with a remote buffer, in order, as far as the numbers of its rows were kept."""
+    rows, steps, done = report.rows_moved, report.profile.steps, 0
+    moving = np.array([bool(step.moves) for step in steps], bool)
+    order = report.step_numbers
+    for index in np.flatnonzero(moving[order]).tolist() if moving.any() else ():
+        step = steps[order[index]]
+        for what in step.moves:
+            if done + what.rows > len(rows):
+                return
+            own = tuple(rows[done : done + what.rows].tolist())
+            yield RowMove(index, int(order[index]), what, bool(step.to_device), own)
+            done += what.rows
+
+
+@dataclass(frozen=True)
+class BufferUse:
+    """What the programs moved with one remote buffer: how often they read and wrote, how many rows
+    and bytes that were in all, and how many different rows, as far as their numbers were kept."""
+
+    name: str
+    reads: int
+    rows_read: int
+    bytes_read: int
+    writes: int
+    rows_written: int
+    bytes_written: int
+    different_rows: int
+
+
+def buffers(report: Report) -> Table[BufferUse]:
+    """What was moved with each remote buffer, in the order of the compiled steps."""
+    found: dict[str, Array] = {}
+    for step, times in zip(report.profile.steps, report.executions.tolist(), strict=True):
+        for move in step.moves if times else ():
+            use = found.setdefault(move.buffer, np.zeros((2, 3), np.int64))
+            use[0 if step.to_device else 1] += times * np.array((1, move.rows, move.bytes))
+    kept: dict[str, set[int]] = {name: set() for name in found}
+    for moved in report.row_moves:
+        kept[moved.what.buffer].update(moved.rows)
+    rows: list[tuple[Any, ...]] = [
+        (name, *use.ravel().tolist(), len(kept[name])) for name, use in found.items()
+    ]
+    return Table(BufferUse(*row) for row in rows)
+
+
+@dataclass(frozen=True)
 class IpuRow:
-    """One IPU in a run, in modelled cycles: how long it is at work, `shared_cycles` of that in
+    """One IPU in a run, or where there are I/O tiles the one of `Target.sets` that has the number
+    `ipu`, in modelled cycles: how long it is at work, `shared_cycles` of that in
     steps that hold up all IPUs and in which it has a part, and how long it waits for other IPUs,
     for which one longest (-1: none). `held_cycles`: how long others wait for it, all together, and
     `held_by` is the step of it that takes longest meanwhile. Of the steps whose order was kept."""

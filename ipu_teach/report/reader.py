@@ -101,6 +101,7 @@ class StoredProfile(Profile):
 def _report(header: s.HeaderValue) -> Read:
     profile, ran = _profile(header), _ran(header["run"])
     besides: w.Besides = w.BESIDES.read(header)
+    ran = replace(ran, rows=besides.rows)
     return profile, ran, besides.host or HostTrace(), besides.settings, PoplarVersion(besides.kit)
 
 
@@ -138,7 +139,9 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
         for c, lines in zip(sets, notes.parts, strict=True)
     ]
     sets = noted("compute_sets", sets, parts=parts)
-    steps = noted("steps", get("steps", w.STEPS), line=notes.steps)
+    steps = get("steps", w.STEPS)
+    moves = notes.moves or [()] * len(steps)  # older files do not say
+    steps = noted("steps", steps, line=notes.steps, moves=moves)
     count = len(steps)
     if count * target.num_tiles > w.MOST_CELLS:
         header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")

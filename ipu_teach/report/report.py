@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from typing import Any, ClassVar
 
@@ -56,6 +56,7 @@ COMPILED_FOR = (
     "tiles_per_ipu",
     "exchange_send_words",
     "host_packet_bytes",
+    "io_tiles",
 )
 
 
@@ -162,16 +163,16 @@ class StepRun(Costed):
 
     @property
     def ipus(self) -> tuple[query.IpuStep, ...]:
-        """What each IPU does in it."""
-        each = self.cycles_by_tile.reshape(self.profile.target.num_ipus, -1)
-        lasts = self.profile.by_ipu(self.step).tolist()
+        """What each IPU does in it; where there are I/O tiles, each of `Target.sets`."""
+        each = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
+        lasts = self.profile.by_set(self.step)[1].tolist()
         return tuple(query.IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
 
     @property
     def shares(self) -> tuple[tuple[int | None, int], ...]:
-        """(IPU, start) of each IPU that does it by itself; (None, start) where there is one, or all
-        do it together."""
-        if len(self._starts) == 1 or self.profile.external[self.step]:
+        """(IPU, start) of each that does it by itself; (None, start) where there is one, or all do
+        it together. With I/O tiles the number is that of one of `Target.sets`."""
+        if len(self._starts) == 1 or (self.profile.by_set(self.step)[0] == 0).all():
             return ((None, self.start),)
         return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
 
@@ -208,6 +209,9 @@ class Report:
     host: HostTrace = field(default_factory=HostTrace)
     _settings: InstrumentationSettings = InstrumentationSettings()
     _version: PoplarVersion = field(default_factory=PoplarVersion)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "host", self.host.beside(partial(query.buffers, self)))
 
     @property
     def instrumentation_settings(self) -> InstrumentationSettings:
@@ -249,7 +253,9 @@ class Report:
             self.host.written() if host else None,
         )
         return serialize(
-            self.profile, self._ran, Besides(str(self.poplar_version), settings, events)
+            self.profile,
+            self._ran,
+            Besides(str(self.poplar_version), settings, events, self._ran.rows),
         )
 
     @classmethod
@@ -393,29 +399,42 @@ class Report:
         return max((without_replica(v.name)[1] for v in self.profile.variables), default=1)
 
     def ipu_name(self, ipu: int) -> str:
-        """An IPU in words, of a replicated graph with its replica: "IPU 3, replica 1 of 2"."""
-        ipus, count = self.target.num_ipus, self.replicas
+        """One of `Target.sets` in words, of a replicated graph with its replica: "IPU 3, replica 1
+        of 2"."""
+        sets, count = self.target.sets, self.replicas
         return query.Lazily(
-            ipus, "IPU", lambda i: of_replica(f"IPU {i}", i * count // ipus, count)
+            len(sets), "IPU", lambda i: of_replica(sets[i], i * count // len(sets), count)
         )[ipu]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
         """The phases of one execution of compiled step `number`, in order; together they last its
         `cycles`.
 
-        With `ipu` those of one IPU, as long as the step keeps it; of a step in which it has no part
-        there are none.
+        With `ipu` those of one IPU, or where there are I/O tiles of one of `Target.sets`, as long
+        as the step keeps it; of a step in which it has no part there are none.
         """
         cost = self.step_cost(number)
         if (
             ipu is not None
             and not query.Lazily(
-                self.target.num_ipus, "IPU", lambda i: self.overlap.lasts[number, i]
+                self.target.num_sets, "IPU", lambda i: self.overlap.lasts[number, i]
             )[ipu]
         ):
             return ()
-        own = None if self.target.num_ipus == 1 or self.profile.external[number] else ipu
-        return phases(cost, self.target, bool(self.profile.steps[number].to_device), own)
+        meets = None if ipu is None or self.target.num_sets == 1 else self.overlap.meets[number]
+        own = None if meets is None or (meets == 0).all() else ipu
+        return phases(cost, self.target, bool(self.profile.steps[number].to_device), own, meets)
+
+    @property
+    def rows_moved(self) -> Array:
+        """int64[n]: the numbers of the rows that remote buffers moved, in order, as far as they
+        were kept."""
+        return self._ran.rows
+
+    @cached_property
+    def row_moves(self) -> list[query.RowMove]:
+        """Each copy with a remote buffer and its rows, in order, as far as these were kept."""
+        return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as
@@ -444,7 +463,8 @@ class Report:
         if self.num_steps:
             found |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
             found |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
-        return found | ({"IPUs": self.ipus} if self.num_steps and self.target.num_ipus > 1 else {})
+        several = self.num_steps and self.target.num_sets > 1
+        return found | ({"IPUs": self.ipus} if several else {})
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
@@ -486,19 +506,21 @@ class Report:
 
     @cached_property
     def overlap(self) -> Overlap:
-        """When each IPU comes to each of the steps whose order was kept, and who waits for whom."""
-        lasts = np.zeros((len(self.profile.steps), self.target.num_ipus), np.int64)
-        order, several = self._ran.order, self.target.num_ipus > 1
-        at_work = np.ones(lasts.shape, bool)
+        """When each of `Target.sets` comes to each of the steps whose order was kept, and who waits
+        for whom."""
+        sets = self.target.num_sets
+        meets, lasts = np.full((2, len(self.profile.steps), sets), -1, np.int64)
+        order, several, at_work = self._ran.order, sets > 1, np.ones(lasts.shape, bool)
+        lasts[:] = 0
         for number in np.flatnonzero(self.executions).tolist():
-            lasts[number] = self.profile.by_ipu(number)
-            if several and self.profile.external[number]:
+            meets[number], lasts[number] = self.profile.by_set(number)
+            if several and (meets[number] >= 0).any():
                 at_work[number] = self.profile.at_work(number)
         # One IPU waits for no other, so that a stretch may begin anywhere.
         return Overlap(
             order,
             lasts,
-            self.profile.external,
+            meets,
             joints(self) if several else range(0, len(order), EVERY),
             at_work,
         )
@@ -545,18 +567,29 @@ class Report:
     @property
     def host_exchange_cycles(self) -> int:
         """Cycles spent on transfers between host and device."""
-        return sum(n * step.host_cycles for n, step in self._costs)
+        return sum(n * step.host_cycles for n, step in self._costs if not step.streaming)
+
+    @property
+    def streaming_cycles(self) -> int:
+        """Cycles spent on transfers between streaming memory and device."""
+        return sum(n * step.host_cycles for n, step in self._costs if step.streaming)
 
     @property
     def host_bytes(self) -> int:
         """Bytes moved between host and device."""
-        return sum(n * step.host_bytes for n, step in self._costs)
+        return sum(n * step.host_bytes for n, step in self._costs if not step.streaming)
+
+    @property
+    def streaming_bytes(self) -> int:
+        """Bytes moved between streaming memory and device."""
+        return sum(n * step.host_bytes for n, step in self._costs if step.streaming)
 
     @property
     def sync_cycles_per_tile(self) -> Array:
         """int64[tiles]: the rest of the total: syncs, and waiting for slower tiles."""
         busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
-        return self.total_cycles - busy - self.global_exchange_cycles - self.host_exchange_cycles
+        beyond = self.global_exchange_cycles + self.host_exchange_cycles + self.streaming_cycles
+        return self.total_cycles - busy - beyond
 
     @property
     def proportions(self) -> dict[str, float]:
@@ -568,6 +601,7 @@ class Report:
             "exchange": float(self.exchange_cycles_per_tile.mean()),
             "exchange between IPUs": float(self.global_exchange_cycles),
             "host exchange": float(self.host_exchange_cycles),
+            "streaming memory": float(self.streaming_cycles),
             "sync and waiting": float(self.sync_cycles_per_tile.mean()),
         }
         return {name: cycles / total if total else 0.0 for name, cycles in spent.items()}

@@ -13,6 +13,7 @@ from ipu_teach.flags import flagged
 from ipu_teach.report.query import IpuRow, folded
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
+from ipu_teach.target import MACHINES
 from ipu_teach.types import Array
 
 KIB = 1024
@@ -86,9 +87,13 @@ def summary_text(
 
 def _target(report: Report) -> list[str]:
     t = report.target
+    of = f" ({MACHINES[t.machine][0]})" if t.machine else ""
+    if t.num_ipus & t.num_ipus - 1:
+        of = " (no machine gives so many: they give powers of two)"
     return [
-        f"Number of IPUs:         {t.num_ipus:,}",
+        f"Number of IPUs:         {t.num_ipus:,}{of}",
         f"Tiles per IPU:          {t.tiles_per_ipu:,}",
+        *[f"I/O Tiles per IPU:      {t.io_tiles:,}, the first of each"] * (t.io_tiles > 0),
         f"Total Tiles:            {t.num_tiles:,}",
         f"Memory Per-Tile:        {t.bytes_per_tile / KIB:,.1f} kB",
         f"Total Memory:           {t.bytes_per_tile * t.num_tiles / KIB**2:,.1f} MB",
@@ -163,6 +168,8 @@ def _execution(report: Report) -> list[str]:
         line("Tile average IPU exchange cycles:", float(report.exchange_cycles_per_tile.mean())),
         line("Tile average global exchange cycles:", float(report.global_exchange_cycles)),
         line("Tile average host exchange cycles:", report.host_exchange_cycles),
+        *[line("Tile average streaming memory cycles:", report.streaming_cycles)]
+        * bool(report.streaming_bytes),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
         *_ipus(report),
         f"{'Codelets of your own are priced:':<54}{report.target.codelet_prices}",
@@ -174,12 +181,13 @@ def _execution(report: Report) -> list[str]:
 
 def _ipus(report: Report, most: int = 16) -> list[str]:
     """How long each of several IPUs is at work, and whose steps hold up the others."""
-    rows = report.ipus if report.target.num_ipus > 1 else Table[IpuRow]()
+    sets = report.target.sets
+    rows = report.ipus if len(sets) > 1 else Table[IpuRow]()
     lines = [
         f"{report.ipu_name(row.ipu) + ' is at work:':<54}{row.busy_cycles:,} "
         f"({100 * row.busy:.1f}% of total"
         + (
-            f"; waits longest for IPU {row.waits_for})"
+            f"; waits longest for {sets[row.waits_for]})"
             if row.waiting_cycles
             else "; waits for no other IPU)"
         )
@@ -187,9 +195,8 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
     ]
     lines += [f"… and {len(rows) - most:,} more IPUs, see report.ipus"] if len(rows) > most else []
     for row in rows.largest("held_cycles", 1):
-        text = (
-            f"IPU {row.ipu}, {row.held_cycles:,} cycles of them all; longest is its {row.held_by!r}"
-        )
+        by = f"longest is its {row.held_by!r}"
+        text = f"{sets[row.ipu]}, {row.held_cycles:,} cycles of them all; {by}"
         who = text if row.held_cycles else "none, no IPU waits"
         lines.append(f"{'The others wait longest for:':<54}{who}")
     return lines
@@ -201,7 +208,8 @@ def _runs(report: Report, most: int = 12) -> list[str]:
     found: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
     numbers, host = report.step_numbers, np.zeros(len(report.executions), np.int64)
     for number in np.flatnonzero(report.executions).tolist():
-        host[number] = report.step_cost(number).host_cycles
+        cost = report.step_cost(number)
+        host[number] = 0 if cost.streaming else cost.host_cycles
     for run in report.runs:
         here = slice(run.first, len(numbers) if run.last is None else min(run.last, len(numbers)))
         _, starts, ends = report.overlap.spans(here.start, max(here.start, here.stop))

@@ -20,7 +20,7 @@ from ipu_teach.report.report import Report, StepRun
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
 HOST, DEVICE = 0, 1  # the numbers of their processes
-# rows, two for each IPU; Perfetto takes 0 for the row whose number is the process's
+# rows, two for each set of tiles; Perfetto takes 0 for the row whose number is the process's
 STEPS, PHASES = 1, 2
 ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]
@@ -43,9 +43,9 @@ def chrome_trace(
     events: list[_Event] = [
         _name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")
     ]
-    ipus, tile_row = range(report.target.num_ipus), _tile_row(report)
-    for ipu in ipus:
-        of = f" of {report.ipu_name(ipu)}" if len(ipus) > 1 else ""
+    sets, tile_row = range(report.target.num_sets), _tile_row(report)
+    for ipu in sets:
+        of = f" of {report.ipu_name(ipu)}" if len(sets) > 1 else ""
         events += [
             _name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ROWS.items()
         ]
@@ -98,7 +98,7 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
         phases = report.phases(step.step, number)
         lasts, at = (
             sum(p.cycles for p in phases),
-            range(report.target.num_ipus) if number is None else (number,),
+            range(report.target.num_sets) if number is None else (number,),
         )
         details = {"cycles": lasts, "kind": step.kind, "bytes received": step.bytes_received}
         for ipu in at:
@@ -128,7 +128,7 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
 
 def _tile_row(report: Report) -> int:
     """The row of tile 0."""
-    return max(10, STEPS + 2 * report.target.num_ipus)
+    return max(10, STEPS + 2 * report.target.num_sets)
 
 
 def _span(

@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.cost.exchange import arrival_cycles
 from ipu_teach.cost.ledger import CONSTANTS, VARIABLES
-from ipu_teach.cost.phases import COMPUTE, HOST, LINKS, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, HOST, LINKS, STREAMING, SYNC, Phase
 from ipu_teach.errors import (
     GraphMemoryAllocationError,
     InvalidOptionError,
@@ -246,6 +246,7 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
         across = sum(int(t.links.sum()) for t in cost.exchange)
         moved = {
             HOST: f"{cost.host_bytes:,} bytes cross the link to the host",
+            STREAMING: f"{cost.host_bytes:,} bytes cross the link to streaming memory",
             LINKS: f"{across:,} bytes leave their IPU",
         }
         yield Cause(

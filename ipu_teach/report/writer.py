@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -30,13 +30,15 @@ from ipu_teach.report.profile import (
     ComputeSetFacts,
     Profile,
     ProgramNode,
+    RowsMoved,
     StepFacts,
     VariableFacts,
 )
 from ipu_teach.report.query import live_runs
 from ipu_teach.report.settings import InstrumentationSettings
+from ipu_teach.types import Array
 
-REPORT = Format("report", 4, "Report.save", ReportLoadError, ReportNotFoundError)
+REPORT = Format("report", 5, "Report.save", ReportLoadError, ReportNotFoundError)
 # places of the programs times tiles or variables: what a laptop can still sum up
 MOST_CELLS = 2**28
 MOST_MESSAGES = 2**22  # of one exchange
@@ -88,18 +90,22 @@ class Notes:
     unbatched: tuple[str, ...]
     ways: tuple[Annotated[str, s.checked(s.TEXT, WAYS.__contains__, "how a codelet runs")], ...]
     sources: tuple[tuple[tuple[str, str], ...], ...]
+    moves: Annotated[tuple[tuple[RowsMoved, ...], ...], s.since(5)] = ()
 
 
 @dataclass(frozen=True)
 class Besides:
-    """What is not of the program: which kit made the report, how, and what the host did. Version 1
-    had the last alone."""
+    """What is not of the program: which kit made the report, how, what the host did, and which rows
+    of remote buffers were moved. Version 1 had what the host did alone."""
 
     kit: Annotated[str, s.since(2)] = "0.0.0"
     settings: Annotated[InstrumentationSettings, s.keyed(InstrumentationSettings), s.since(2)] = (
         InstrumentationSettings()
     )
     host: Annotated[HostTrace | None, s.maybe(HOST)] = None
+    rows: Annotated[Array, s.column(), s.since(5)] = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )
 
 
 NOTES, BESIDES = s.keyed(Notes), s.keyed(Besides)
@@ -200,6 +206,7 @@ def notes_of(profile: Profile) -> Notes:
         tuple(c.unbatched for c in profile.codelets),
         tuple(c.way for c in profile.codelets),
         tuple(c.sources for c in profile.codelets),
+        tuple(s.moves for s in profile.steps),
     )
 
 

@@ -9,13 +9,14 @@ and its table, with the same numbers.
 `run(recording)` a run with its numbers, which travel and change, `timeline(report)` a run on the
 axis of time, to zoom into, `program(report)` its program tree with counts and cycles,
 `exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the host
-beside the device. `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a
-codelet with its prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by
-turn. `memory(report)` says what each tile holds, `liveness(report)` what is live when,
-`tiles(tensor)` where each element lives. `sweep(found)` is a curve over several runs.
-`numbers(FLOAT, HALF)` are number lines, `machine(device)` is a zoom from a tile to 64 IPUs. Views
-of one report on a page follow each other. `explore(build, …)` puts sliders to any of them.
-`picture` and `images` are ordinary plots.
+beside the device, `streaming(report)` which rows of streaming memory are on the chip when.
+`tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet with its
+prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn.
+`memory(report)` says what each tile holds, `liveness(report)` what is live when, `recompute(layers,
+kept)` what a chain of layers keeps alive and what that costs, `tiles(tensor)` where each element
+lives. `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` are number lines,
+`machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page follow each other.
+`explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
 """
 
 from ipu_teach.show.balance import balance
@@ -30,7 +31,9 @@ from ipu_teach.show.memory import memory
 from ipu_teach.show.numbers import numbers
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
+from ipu_teach.show.recompute import recompute
 from ipu_teach.show.run import run
+from ipu_teach.show.streaming import streaming
 from ipu_teach.show.sweep import sweep
 from ipu_teach.show.tile import tile
 from ipu_teach.show.tiles import tiles
@@ -55,7 +58,9 @@ __all__ = [
     "numbers",
     "picture",
     "program",
+    "recompute",
     "run",
+    "streaming",
     "sweep",
     "tile",
     "tiles",

@@ -90,7 +90,7 @@ class _Lost:
 class _Run:
     def __init__(self, report: Report, name: str) -> None:
         self.report, self.name = report, name
-        self.several, self.tiles = report.target.num_ipus > 1, report.target.num_tiles
+        self.several, self.tiles = report.target.num_sets > 1, report.target.num_tiles
         self.group = "stretch" if self.several else "superstep"
         found, self.which = segments(report, len(report.step_numbers))
         runs = np.bincount(self.which, minlength=len(found)).tolist()
@@ -105,8 +105,10 @@ class _Run:
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
         """(work, waits), int64[tiles]: how long each tile is at work, and how long it waits."""
-        idle = stretch.cycles - np.array(stretch.ends)
-        waits = np.repeat(idle, self.report.target.tiles_per_ipu)
+        waits = np.zeros(self.tiles, np.int64)
+        of = self.report.target.set_of(np.arange(self.tiles))
+        for ipu, begin, until, _ in stretch.waits:
+            waits[of == ipu] += until - begin
         work = np.zeros_like(waits)
         for span, busy in self.phases(stretch):
             work[span.own] += busy
@@ -141,7 +143,7 @@ class _Run:
         """For whom most time is lost, "" if none is."""
         span = self.longest(one)
         if span is None or span.phase.busy is None:
-            return f"IPU {one.stretch.last}" if one.mean else ""
+            return one.stretch.names[one.stretch.last] if one.mean else ""
         return slowest(span.phase.busy)[0].removeprefix("tile ")
 
     def told(self, one: _Lost) -> str:
@@ -153,14 +155,14 @@ class _Run:
         if span is None or span.phase.busy is None:
             last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
             most = (
-                f"for IPU {stretch.last}, longest with "
+                f"for {stretch.names[stretch.last]}, longest with "
                 f"{label(self.report.step_cost(last.step).name, 40)}; "
                 f"done are {stretch.told(' after ')}"
             )
         else:
             (who, many), ipu = slowest(span.phase.busy), span.part.ipu
             most = (
-                f"in {span.phase.kind}{'' if ipu is None else f' of IPU {ipu}'}: {who} "
+                f"in {span.phase.kind}{'' if ipu is None else f' of {stretch.names[ipu]}'}: {who} "
                 f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
                 f"{number(float(np.median(span.phase.busy[span.own])))}{self._cause(span)}"
             )
@@ -189,7 +191,7 @@ class _Run:
 
 
 def _scene(runs: list[_Run], most: int) -> Scene:
-    ipus = [run.report.target.num_ipus for run in runs]
+    ipus = [run.report.target.num_sets for run in runs]
     span, rows_ = max(run.cycles for run in runs), int(np.lcm.reduce(ipus))
     count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // rows_) * rows_
     lanes_of = [LanesOf(run.report, count, count) for run in runs]

@@ -279,9 +279,9 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     fit = int(mark.height // LINE)
     shown = here if len(here) <= fit else here[: fit - 1]
     for line, cell in enumerate(shown):
-        y = mark.y + 12 + LINE * line
-        yield Words(mark.x, y, board.said(cell), 12, ink="soft")
-        right = mark.right
+        yield Words(mark.x, mark.y + 12 + LINE * line, board.said(cell), 12, ink="soft")
+    for line, cell in enumerate(shown):
+        y, right = mark.y + 12 + LINE * line, mark.right
         yield Words(right, y, short(now[cell], 60), 12, "end")
         if now[cell] != before[cell] and frame:
             old = short(before[cell], 60)

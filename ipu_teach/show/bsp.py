@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, HOST, SYNC
+from ipu_teach.cost.phases import COMPUTE, HOST, STREAMING, SYNC
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.flags import flagged
@@ -37,6 +37,7 @@ from ipu_teach.show.report_facts import (
     no_time,
     phase_cycles,
     run_of,
+    seen_whole,
     slowest,
     state_of,
     titled,
@@ -69,6 +70,7 @@ from ipu_teach.show.segments import (
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
+BEYOND = {HOST: "host", STREAMING: "streaming memory"}
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
 MOST_OF_TWO = 500  # supersteps of each of two runs
@@ -112,10 +114,7 @@ def bsp(
         raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on
             as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
-    if other is not None and at is not None:
-        raise InvalidOptionError("""show.bsp() was given a step to rest at, and two runs, which are
-            seen whole.
-            next:  leave out at=.""")
+    seen_whole("bsp", other, at)
     if other is not None:
         scene = _two([_made(report, 1), _made(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
@@ -222,18 +221,19 @@ class _Maker:
         ]
         self.stretches, self.which = segments(report, min(MOST_FRAMES, len(report.step_numbers)))
         target = report.target
-        self.several = target.num_ipus > 1
+        self.several = target.num_sets > 1
         self.group = "stretch" if self.several else "superstep"
         self.by_tile = LanesOf(report, MOST_LANES)
         self.per_ipu = -(-target.tiles_per_ipu // each)
         self.count = self.per_ipu * target.num_ipus
-        self.ipu, within = np.divmod(np.arange(target.num_tiles), target.tiles_per_ipu)
-        self.cell = self.ipu * self.per_ipu + within // each
+        ipu, within = np.divmod(np.arange(target.num_tiles), target.tiles_per_ipu)
+        self.cell = ipu * self.per_ipu + within // each
         self.one = "tile" if each == 1 else f"group of {each} tiles"
         self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
         self.lane_name = "lane" if self.is_sorted else "tile"
         self.grid = grid("tiles", target, SIDE, each_ipu=self.per_ipu)
         self.kinds = [k for k in STATE if any(p.kind == k for *_, own in self.ran for p in own)]
+        self.beyond = [BEYOND[k] for k in self.kinds if k in BEYOND]  # what the device talks to
 
     def scene(self) -> Scene:
         stills: list[Still] = []
@@ -244,7 +244,7 @@ class _Maker:
             of.append(range(len(stills), len(stills) + len(made)))
             stills += made
             panels.drawings.append(self.by_tile.drawing(self.report, stretch))
-            if HOST in self.kinds:
+            if self.beyond:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
             raise no_time("bsp")
@@ -269,7 +269,7 @@ class _Maker:
                 "their bytes."
             )
         panels.notes += self.by_tile.notes
-        if self.several and any(still.flows for still in stills):
+        if self.report.target.num_ipus > 1 and any(still.flows for still in stills):
             panels.notes.append(BETWEEN)
         panels.notes.append(
             "Each phase plays equally long, and lanes fill the width in each "
@@ -320,12 +320,12 @@ class _Maker:
             heading, ends = f"the {self.group}, tile by tile", self.ends_of(SIDE)
             lanes = Lanes("lanes", heading, count=self.lanes, key=cells, ends=ends)
         panels.put(lanes, left=LANES_X, high=SIDE)
-        if HOST in self.kinds:
+        if self.beyond:
+            name, said = ", ".join(self.beyond), " and ".join(self.beyond)
+            said = said.replace("host", "the host")
             panels.below(6)
-            panels.put(
-                Lanes("host", count=1, labels=("host",), say="the host"), left=LANES_X, high=16
-            )
-        panels.below(24 if HOST in self.kinds else 22)
+            panels.put(Lanes("host", count=1, labels=(name,), say=said), left=LANES_X, high=16)
+        panels.below(24 if self.beyond else 22)
         panels.put(Track(), high=22)
 
     def _stills(self, stretch: Segment, drawing: int) -> list[Still]:
@@ -342,8 +342,9 @@ class _Maker:
         self, here: list[Span], begin: int, end: int, stretch: Segment, drawing: int
     ) -> Still:
         """What some tiles do from cycle `begin` to `end` of a stretch; the others wait."""
-        main = next(span for span in here if stretch.lasts(span.part))
-        phase, cycles, apart = main.phase, end - begin, main.part.ipu is not None
+        main = next((span for span in here if stretch.lasts(span.part)), here[0])
+        phase, cycles, own = main.phase, end - begin, main.part.ipu is not None
+        apart = own or not main.own.all()
         done: Array = np.zeros(self.report.target.num_tiles, np.int64)
         codes = np.full(len(done), WAIT)
         for span in here:
@@ -368,7 +369,7 @@ class _Maker:
                 lane = f"lane {{i}} of the sorted tiles: {kind}{told}"
                 about["lanes"] = (lane, {"busy": self.by_tile.of(done)})
         if phase.busy is not None:
-            note = f"in IPU {stretch.last} " * apart + waited_for(phase, main.own)
+            note = f"in {stretch.names[main.part.ipu or 0]} " * own + waited_for(phase, main.own)
         for span in (one for one in here if one.phase.exchange >= 0):
             step, number = span.part.step, span.phase.exchange
             traffic = self.report.step_cost(step).exchange[number]
@@ -387,7 +388,7 @@ class _Maker:
         if apart:
             note = self._meanwhile(here) + f"; {note}" * bool(note)
         _, name = self.named(main.part)
-        drawn_in = ("lanes", "host")[: 1 + (HOST in self.kinds)]
+        drawn_in = ("lanes", "host")[: 1 + bool(self.beyond)]
         return Still(
             f"{phase.kind}: {name}" if name else phase.kind,
             note,
@@ -405,15 +406,20 @@ class _Maker:
 
     def _meanwhile(self, here: list[Span]) -> str:
         """What each IPU does at some time."""
-        does = {s.part.ipu: f"{s.phase.kind} of {self._name(s.part)}" for s in here}
-        ipus = range(self.report.target.num_ipus)
-        said = [f"IPU {ipu}: {does.get(ipu, 'waits')}" for ipu in ipus[:MOST_TOLD]]
+        ipus = self.report.target.sets
+        of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
+        does = {
+            ipu: f"{span.phase.kind} of {self._name(span.part)}"
+            for span in here
+            for ipu in np.unique(of[span.own]).tolist()
+        }
+        said = [f"{name}: {does.get(i, 'waits')}" for i, name in enumerate(ipus[:MOST_TOLD])]
         more = [f"and {len(ipus) - MOST_TOLD} more IPUs"] * (len(ipus) > MOST_TOLD)
         return ", ".join(said + more)
 
     def named(self, part: IPUStep) -> tuple[str, str]:
         """(kind, name) of a step, the name after that of the IPU that does it by itself."""
-        own = "" if part.ipu is None else f"IPU {part.ipu}: "
+        own = "" if part.ipu is None else f"{self.report.target.sets[part.ipu]}: "
         return self.report.step_cost(part.step).kind, label(own + self._name(part), 48)
 
     def _name(self, part: IPUStep) -> str:
@@ -501,7 +507,8 @@ class _Maker:
             cycles = [sum(p.cycles for p in own if p.kind == k) for k in kinds]
             busy = next((p.busy for p in own if p.kind == COMPUTE), None)
             who = "" if busy is None else slowest(busy)[0].removeprefix("tile ")
-            mine = (self.ipu == part.ipu) | (part.ipu is None)
+            of = self.report.target.set_of(np.arange(len(self.cell)))
+            mine = (of == part.ipu) | (part.ipu is None)
             exchanges = self.report.step_cost(part.step).exchange
             arrived = sum(int(traffic.received[mine].sum()) for traffic in exchanges)
             ran = f"{times:,}", *map(number, cycles), f"{arrived:,}", who
@@ -516,10 +523,10 @@ class _Maker:
         ), tuple(rows)
 
     def _of_host(self, stretch: Segment) -> Drawing:
-        """What the host does in a stretch."""
+        """What the host and streaming memory do in a stretch."""
+        found = [s for s in spans(self.report, stretch) if s.phase.kind in BEYOND]
         bars = [
-            Bar(STATE[HOST], span.start, span.phase.cycles, span.start + span.phase.cycles)
-            for span in spans(self.report, stretch)
-            if span.phase.kind == HOST
+            Bar(STATE[s.phase.kind], s.start, s.phase.cycles, s.start + s.phase.cycles)
+            for s in found
         ]
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")

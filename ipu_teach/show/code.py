@@ -16,6 +16,7 @@ from ipu_teach.cost.lines import (
     LineCycles,
     Observed,
     Statement,
+    indents,
     line_cycles,
     start_of,
     without_cost,
@@ -48,6 +49,7 @@ NAMED = {
     ROUNDED: "rounded up to whole cycles",
 }
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
+INDENT = "\u00a0" * 4  # of a line in a picture, which keeps no other spaces
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
 # how often a step ran, a group that it executes, cycles of its vertices
 GroupsRun = list[tuple[int, Group, Array]]
@@ -177,6 +179,8 @@ def _uncounted(name: str, advice: str) -> InvalidOptionError:
 
 
 def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -> View:
+    mark = tree(name, columns, rows)
+    rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
     most = (
         f", {rows[1][1]}"
@@ -192,7 +196,6 @@ def _view(name: str, head: str, columns: tuple[str, ...], rows: list[CodeRow]) -
             " ".join(f"{cell:>{w + 1}}" for cell, w in zip(cells, wide[1:], strict=True))
             + f"  {last}".rstrip()
         )
-    mark = tree(name, columns, rows)
     return View(
         rows_scene(
             "code", f"{name}, line by line", sentence, CODES, mark, (("line", *columns), table)
@@ -239,13 +242,14 @@ def line_rows(
     if not lines:
         return
     worst, main = max(cycles for *_, cycles in lines), lines[0].line.method
+    deep = indents(codelet)
     there = others[1] if others else LineCosts()
     spent = {line: cycles for line, _, cycles in there}
     yield row(1, "start of vertices", None, start, total, START, *others[:1] if others else ())
     idle = (LineCycles(line, 0, 0) for line in without_cost(codelet, lines))
     for line, times, cycles in sorted([*lines, *idle], key=lambda o: (o.line.method != main, o)):
         text = "" if line.method == main else f"{line.method} "
-        text += f"{line.number}: {line.text}"
+        text += f"{line.number}: {INDENT * deep.get((line.method, line.number), 0)}{line.text}"
         if not times:
             yield 1, text, ("",) * (3 + bool(others)), 0.0, CODES.index(LINE)
             continue
@@ -268,7 +272,7 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
         pitch=20,
         count=len(rows),
         depth=np.array(depth),
-        labels=tuple(map(label, texts)),
+        labels=tuple(INDENT.join(map(label, text.split(INDENT))) for text in texts),
         columns=columns,
         cells=tuple(cell for each in cells for cell in each),
         parts=parts,

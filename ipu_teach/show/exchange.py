@@ -19,7 +19,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.content import Carried, report_of, with_content
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.report_facts import checked, linked, step_name, titled
+from ipu_teach.show.report_facts import At, checked, linked, rests, step_name, titled
 from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -34,15 +34,16 @@ LINKS = Code("over a link between IPUs", "L", palette.LINKS.light, palette.LINKS
 SIDE = 272.0
 
 
-def exchange(run: Report | Recording) -> View:
+def exchange(run: Report | Recording, *, at: At = None) -> View:
     """Every exchange of the run in a report as a matrix of senders and receivers, with the pattern
     in words.
 
     Of a recording, the words say what of the recorded tensors the messages carry, the first time
     that an exchange runs. More than 64 tiles share 64 columns and rows. Of more than 40 exchanges,
     and fewer in a scene that would be larger than 150 kB, those with most bytes are shown; the view
-    says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
-    crosses between tiles.
+    says so. `at`: where the picture rests, the number of a superstep of the run or the name of a
+    step; left out, at the longest. Raises `InvalidOptionError` for something that is no report, in
+    which nothing crosses between tiles, or that does not show the step.
     """
     given, told = report_of(run, once=True)
     report = checked(given, "exchange")
@@ -52,7 +53,7 @@ def exchange(run: Report | Recording) -> View:
             tiles.
             next:  show.tiles(tensor) says where elements live; what a vertex needs from another
             tile is exchanged.""")
-    return fitting(partial(_scene, report, found, told), MOST_EXCHANGES, least=2)
+    return fitting(partial(_scene, report, found, told, at), MOST_EXCHANGES, least=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,9 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         return "broadcast", f"tile {senders[0]} sends to {heard}"
     if len(receivers) == 1:
         return "gather", f"{many} send to tile {receivers[0]}"
+    if tiles_per_ipu and (ring := _ring_of_ipus(pairs // tiles_per_ipu)):
+        whom = "both their neighbours" if "both" in ring else "the next one"
+        return f"a ring over IPUs {ring}", f"where {many} send to {whom}"
     everybody = np.union1d(senders, receivers)
     apart, n = np.diff(everybody), len(everybody)
     away, odd = _usual(pairs[1] - pairs[0])
@@ -135,6 +139,24 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     return "scattered", f"{many} send to {heard}, {pairs.shape[1] / len(senders):.1f} each"
 
 
+def _ring_of_ipus(pairs: Array) -> str:
+    """The IPUs of a ring, in the order in which it goes round; empty if each does not send to the
+    next one alone, or to the next and the last."""
+    after: dict[int, set[int]] = {}
+    for here, there in pairs.T.tolist():
+        after.setdefault(here, set()).add(there)
+    both = all(len(to) == 2 and all(i in after.get(j, ()) for j in to) for i, to in after.items())
+    if len(after) < (4 if both else 3) or not (both or all(len(to) == 1 for to in after.values())):
+        return ""
+    ring = [min(after)]
+    while onward := after[ring[-1]] - set(ring):
+        ring.append(max(onward))  # of both ways the one that PopLibs calls clockwise
+        if ring[-1] not in after:
+            return ""
+    whole = len(ring) == len(after) and ring[0] in after[ring[-1]]
+    return ", ".join(map(str, ring)) + ", both ways" * both if whole else ""
+
+
 def _usual(away: Array) -> tuple[list[int], int]:
     """(up to four distances that all but one in twenty have, none if there are no such; how many
     have another)."""
@@ -160,7 +182,7 @@ def _but(odd: int) -> str:
     return f", but for {counted(odd, 'message')}" if odd else ""
 
 
-def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> Scene:
+def _scene(report: Report, every: list[Exchange], told: Carried, at: At, most: int) -> Scene:
     tiles = report.target.num_tiles
     per_ipu = report.target.tiles_per_ipu if report.target.num_ipus > 1 else 0
     each = -(-tiles // MOST_BINS)
@@ -231,18 +253,17 @@ def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> S
         codes=(*_codes(bounds), LINKS),
         stills=tuple(stills),
         frames=np.arange(len(stills)),
-        table=_table(every),
+        table=_table(every, per_ipu),
         poster=poster,
         group="exchange",
     )
     first = dict[tuple[int, int], tuple[int, int]]()
-    for n, at in told:
-        first.setdefault((int(report.step_numbers[n]), at), (n, at))
+    for n, which in told:
+        first.setdefault((int(report.step_numbers[n]), which), (n, which))
     keys = ((which, (one.step, one.number)) for which, one in enumerate(shown))
     scene = with_content(scene, told, {which: first[key] for which, key in keys if key in first})
-    return linked(
-        scene, report, parts={one.step: which for which, one in reversed(list(enumerate(shown)))}
-    )
+    parts = {one.step: which for which, one in reversed(list(enumerate(shown)))}
+    return rests(linked(scene, report, parts=parts), report, at, parts=parts)
 
 
 def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:
@@ -304,10 +325,12 @@ def _sentence(every: list[Exchange], tiles: int, per_ipu: int) -> str:
     )
 
 
-def _table(every: list[Exchange]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _table(
+    every: list[Exchange], per_ipu: int
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     rows = []
     for one in every:
-        name = pattern(one.source, one.to)[0]
+        name = pattern(one.source, one.to, per_ipu)[0]
         for source, size, to in zip(
             one.transfers.source, one.transfers.size, one.transfers.receivers, strict=True
         ):

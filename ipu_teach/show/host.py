@@ -9,9 +9,11 @@ are modelled too, all of it is on the one axis, with what the device waits for.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
-from ipu_teach.cost.phases import HOST
+from ipu_teach.cost.phases import HOST, STREAMING
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import HostEvent, Report
 from ipu_teach.report.host_trace import is_copy, is_run, is_wait
@@ -31,7 +33,7 @@ CODES = (
     Code("the host does something else", "O", "#7cc4ee", "#2f7aa8", ""),
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
-RUN, WAITS, OTHER = range(5, 8)
+RUN, WAITS, OTHER = range(len(palette.PHASES), len(CODES))
 MOST_STEPS = 512  # of the run, and as many events of each of the host's lanes
 MOST_LANES = 12
 PITCH = 22.0
@@ -46,11 +48,11 @@ def host(report: Report) -> View:
     view says so. Raises `InvalidOptionError` for something that is no report, or in which nothing
     went between host and device.
     """
-    if not checked(report, "host").host_bytes:
+    if not checked(report, "host").host_bytes + report.streaming_bytes:
         raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
             and device.
             next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves
-            the host.""")
+            the host, one from or to a remote buffer streaming memory.""")
     return fitting(lambda most: _scene(report, most), MOST_STEPS)
 
 
@@ -82,7 +84,7 @@ def _scene(report: Report, most: int) -> Scene:
             say = f"{{label}}: {{long}} {unit}, {{pieces}} times"
             values = {"long": long, "pieces": np.array([len(pieces) for pieces in rows.values()])}
             name = ("device", "host")[which]
-            drawing = Drawing(span, _bars(list(rows.values())), unit)
+            drawing = Drawing(span, bars(list(rows.values())), unit)
             lanes = Lanes(
                 name,
                 heads[which],
@@ -94,35 +96,45 @@ def _scene(report: Report, most: int) -> Scene:
             )
             panels.below(40)
             panels.put(lanes, left=190, high=PITCH * len(rows), drawing=drawing)
-    cycles, total = report.host_exchange_cycles, report.total_cycles
-    moved = f"{counted(report.host_bytes, 'byte')} cross the link"
-    note = crossing = (
-        f"{moved} in {number(cycles)} of {number(total)} modelled cycles, "
-        f"{100 * cycles / total:.1f} %"
+    total = report.total_cycles
+    links = (
+        (HOST, report.host_bytes, "the link", report.host_exchange_cycles),
+        (STREAMING, report.streaming_bytes, "that to streaming memory", report.streaming_cycles),
     )
+    note = crossing = ", and ".join(
+        f"{counted(size, 'byte')} cross {link} in {number(cycles)} of {number(total)} modelled "
+        f"cycles, {100 * cycles / total:.1f} %"
+        for _, size, link, cycles in links
+        if size
+    )
+    longest = max(links, key=lambda link: link[-1])[0]
     told = [trace.sentence()] if trace.events else []
     if trace.starved_share:
         note += (
             f"; the device waits {100 * trace.starved_share:.1f} % of the "
             f"{'modelled' if trace.modelled else 'measured'} time for functions of the host"
         )
-    sums = tuple((name, *(f"{n:,}" for n in sums)) for name, sums in _sums(report).items())
+    columns = ["transfers", "bytes", "modelled cycles"]
+    columns += ["rows"] * any(step.moves for step in report.profile.steps)
+    sums = tuple(
+        (name, *(f"{sums[column]:,}" if column in sums else "" for column in columns))
+        for name, sums in _sums(report).items()
+    )
     return panels.scene(
         "host",
         "The host beside the device",
         " ".join([f"The host beside the device: {crossing}.", *told]),
         foot=22,
         codes=CODES,
-        stills=(Still("the whole run", note, CODE[HOST], 0, True, lanes=panels.lanes),),
-        table=(("stream", "transfers", "bytes", "modelled cycles"), sums),
+        stills=(Still("the whole run", note, CODE[longest], 0, True, lanes=panels.lanes),),
+        table=(("stream", *columns), sums),
     )
 
 
 def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
     """(by name what the device and its link do in the first `most` steps of the run, and for which
     functions it waits where the host's times are modelled; how long it takes), in cycles."""
-    ipus = range(report.target.num_ipus)
-    names = ["device"] if len(ipus) == 1 else [f"IPU {ipu}" for ipu in ipus]
+    names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
     found: dict[str, list[Piece]] = {name: [] for name in names}
     clock, trace, now = report.target.tile_clock_frequency, report.host, 0.0
     waits = [event for event in trace.events if trace.modelled and is_wait(event)][::-1]
@@ -141,30 +153,33 @@ def _device(report: Report, most: int) -> tuple[dict[str, list[Piece]], int]:
             start = now + part.start
             for phase in report.phases(part.step, part.ipu):
                 rows = names if part.ipu is None else [names[part.ipu]]
-                stream = [_stream(report, part.step)] * (phase.kind == HOST)
+                stream = [_stream(report, part.step)] * (phase.kind in (HOST, STREAMING))
                 add([*rows, *stream], CODE[phase.kind], start, phase.cycles)
                 start += phase.cycles
         now += stretch.cycles
     return found, round(now)
 
 
-def _stream(report: Report, step: int) -> str:
+def _stream(report: Report, step: int, name: str = "") -> str:
     cost, loads = report.step_cost(step), report.profile.steps[step].to_device
     way = "to device" if loads else "to host"
-    if cost.kind == "RemoteCopy":
+    if cost.streaming:
         way = "from streaming memory" if loads else "to streaming memory"
-    return f"{way}: {label(cost.name, 24)}"
+    return f"{way}: {label(name or cost.name, 24)}"
 
 
-def _sums(report: Report) -> dict[str, tuple[int, int, int]]:
-    """(transfers, bytes, modelled cycles) of each stream in the whole run."""
-    found: dict[str, tuple[int, int, int]] = {}
+def _sums(report: Report) -> dict[str, Counter[str]]:
+    """What went through each stream in the whole run, and with each remote buffer: of several that
+    share a step each takes all of its cycles."""
+    found: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):
-        cost = report.step_cost(step)
-        if times and cost.host_bytes:
-            more = times, times * cost.host_bytes, times * cost.host_cycles
-            ran, size, cycles = found.get(_stream(report, step), (0, 0, 0))
-            found[_stream(report, step)] = ran + more[0], size + more[1], cycles + more[2]
+        cost, moves = report.step_cost(step), report.profile.steps[step].moves
+        parts = [(m.buffer, m.bytes, m.rows) for m in moves] or [("", cost.host_bytes, 0)]
+        for name, size, rows in parts if times and cost.host_bytes else ():
+            sums = {"transfers": 1, "bytes": size, "modelled cycles": cost.host_cycles}
+            sums |= {"rows": rows} if rows else {}
+            use = found.setdefault(_stream(report, step, name), Counter())
+            use.update({what: times * count for what, count in sums.items()})
     return found
 
 
@@ -195,7 +210,7 @@ def _code(event: HostEvent) -> int:
     return WAITS if is_wait(event) else OTHER
 
 
-def _bars(rows: list[list[Piece]]) -> tuple[Bar, ...]:
+def bars(rows: list[list[Piece]]) -> tuple[Bar, ...]:
     """The first piece of every lane, the second of every lane, and so on."""
     most = max(map(len, rows))
     pieces: Array = np.array([row + [(0, 0, 0)] * (most - len(row)) for row in rows])

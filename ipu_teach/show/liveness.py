@@ -3,25 +3,26 @@ be.
 
 Above the bytes of all tiles together, below them those of the fullest tile, step by step; under the
 curves a lane for each of the largest variables that come and go, with the steps at which they are
-live. The steps are the leaves of the programs, each once, however often it runs. Every number is
-modelled.
+live. The steps are the leaves of the programs, each once, however often it runs; on an axis of
+cycles each is as wide as one execution of it takes. Every number is modelled.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import ceil
 
 import numpy as np
 
 from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
-from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.report import Report
 from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.report_facts import checked, linked
+from ipu_teach.show.report_facts import At, checked, linked, no_time, rests, seen_whole
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -37,6 +38,8 @@ CODES = (
 ONE, TWO = 3, 4
 
 MOST_STEPS = 2000  # of the programs; more are shown several to a place
+MOMENTS = 300  # of an axis of cycles
+AXES = STEPS, CYCLES = ("steps", "cycles")
 MOST_LANES = 12  # variables
 MOST_LISTED = 40  # variables below the picture
 LISTED = ("Constants", "Vertex state")  # categories of what the list has as variables
@@ -46,29 +49,50 @@ HIGH = 104.0  # of a curve
 PITCH = 15.0  # of a lane
 
 
-def liveness(report: Report, other: Report | None = None) -> View:
+def liveness(
+    report: Report,
+    other: Report | None = None,
+    *,
+    at: At = None,
+    always: bool = True,
+    axis: str = STEPS,
+) -> View:
     """Live bytes at every step of the programs in `report`, or those of two reports over each
     other. Nothing need have run.
 
+    `always=False` leaves out what is always live; `axis="cycles"` makes a step as wide as the
+    modelled cycles of one execution of it, so that of two programs one sees which takes longer.
+
     Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are
-    shown several to a place, of which the fullest counts; the view says so. Raises
-    `InvalidOptionError` for something that is no report, and for programs without a step.
+    shown several to a place, of which the fullest counts; the view says so. `at`: where the picture
+    of one report rests, the number of a superstep of the run or the name of its step; left out,
+    where most is live. Raises `InvalidOptionError` for something that is no report, for programs
+    without a step, for a step that did not run, and for another axis.
     """
+    seen_whole("liveness", other, at)
+    if axis not in AXES:
+        raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}.
+            next:  {did_you_mean(axis, AXES)}Give "steps" or "cycles".""")
     runs = [
-        _Run(checked(r, "liveness", ran=False))
+        _Run(checked(r, "liveness", ran=False), bool(always), axis == CYCLES)
         for r in (report, *([] if other is None else [other]))
     ]
     if not all(run.places for run in runs):
         raise InvalidOptionError("""show.liveness() was given a report whose programs have no step.
             next:  compile a program that copies or executes something.""")
-    return fitting(partial(_scene, runs), MOST_STEPS)
+    if not all(run.edges[-1] for run in runs):
+        raise no_time("liveness")
+    return fitting(partial(_scene, runs, at), MOMENTS if axis == CYCLES else MOST_STEPS)
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One report, with its bytes step by step."""
+    """One report, with its bytes step by step: with what is `always` live or without, on an axis of
+    steps or of `cycles`."""
 
     report: Report
+    always: bool
+    cycles: bool
 
     @property
     def places(self) -> int:
@@ -111,14 +135,46 @@ class _Run:
             one[ALWAYS, place] += (with_gaps - memory.size)[always_here].sum()
         return whole, one
 
+    @cached_property
+    def codes(self) -> tuple[int, ...]:
+        """What of the bytes counts."""
+        return (ALWAYS, COMING, BUFFER) if self.always else (COMING, BUFFER)
+
+    @cached_property
+    def height(self) -> tuple[Array, Array]:
+        """int64[places] each, of all tiles and of the fullest: the bytes that count."""
+        whole, one = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
+        return whole, one
+
+    @cached_property
+    def edges(self) -> Array:
+        """int64[places + 1]: where on the axis each step begins, and the end."""
+        if not self.cycles:
+            return np.arange(self.places + 1)
+        profile, places = self.report.profile, self.report.memory.liveness.places
+        cycles = [profile.cost(number).cycles for number in range(len(profile.steps))]
+        for ran in np.unique(self.report.step_numbers).tolist():  # or as they were measured in it
+            cycles[profile.leaf(ran).step] = max(cycles[profile.leaf(ran).step], cycles[ran])
+        return np.cumsum([0, *(cycles[place.step] for place in places)])
+
+    def shown(self, which: int, each: float, count: int) -> Array:
+        """int64[count]: the step that stands at each place of the axis, of several the one with the
+        most bytes of all tiles or (1) of the fullest; -1 beyond the last."""
+        begin = np.arange(count) * each
+        begin = begin[begin < self.edges[-1]]
+        first = np.searchsorted(self.edges, begin, "right") - 1
+        last = np.maximum(first + 1, np.searchsorted(self.edges, begin + each - 1e-6))
+        ends = zip(first.tolist(), last.tolist(), strict=True)
+        found = [a + int(np.argmax(self.height[which][a:b])) for a, b in ends]
+        return np.pad(found, (0, count - len(found)), constant_values=-1)
+
     def peak(self) -> str:
         """When the programs need most, in words."""
-        whole, one = (part.sum(axis=0) for part in self.bytes)
+        whole, one = self.height
         at, worst = int(np.argmax(whole)), int(np.argmax(one))
         always = self.bytes[0][ALWAYS, at]
-        text = (
-            f"most at step {at + 1} ({self.names[at]}): {whole[at]:,} bytes on all tiles, "
-            f"{always:,} of them always live"
+        text = f"most at step {at + 1} ({self.names[at]}): {whole[at]:,} bytes on all tiles, " + (
+            f"{always:,} of them always live" if self.always else f"without {always:,} always live"
         )
         return (
             f"{text}; the fullest tile is {self.fullest[worst]} at step {worst + 1}, with "
@@ -154,21 +210,24 @@ class _Run:
         table = self.report.variables.folded()
         return [v for v in table.largest("bytes", len(table)) if v.bytes and v.ranges]
 
-    def listed(self, each: int, count: int) -> tuple[object, dict[int, list[int]], object]:
+    def listed(self, each: float, count: int) -> tuple[object, dict[int, list[int]], object]:
         """([name, bytes, the places from .. up to which it is live] of the largest variables and of
         what else is always live, how many more variables are live at a place, with their bytes; the
-        buffers of each of `count` places). `each` steps share a place. All together are the bytes
-        of a step."""
+        buffers of each of `count` places). A place is `each` wide. All together are the bytes of a
+        step."""
         rows, less = list[tuple[str, int, list[tuple[int, int]]]](), dict[int, list[int]]()
         for name, here in self.report.memory.bytes_per_tile_by_category.items():
             # constants and the state of vertices are variables by their names
             if here.any() and name not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[name].name}, always"
-                rows.append((always, int(here.sum()), [(0, -(-self.places // each))]))
+                rows.append((always, int(here.sum()), [(0, count)]))
         others = len(rows)
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
             parts = ((0, self.places),) if row.always_live else row.ranges
-            places = [(first // each, -(-last // each)) for first, last in parts]
+            places = [
+                (int(self.edges[first] / each + 1e-6), ceil(self.edges[last] / each - 1e-6))
+                for first, last in parts
+            ]
             if parts and len(rows) < MOST_LISTED + others:
                 rows.append((label(row.name, 40) + ", always" * row.always_live, row.bytes, places))
                 continue
@@ -176,8 +235,7 @@ class _Run:
                 few, size = less.get(place, (0, 0))
                 less[place] = [few + 1, size + row.bytes]
         rows.sort(key=lambda row: -row[1])
-        buffers = _together(self.bytes[0][BUFFER], each, count).max(axis=1)
-        return rows, less, pack(buffers)
+        return rows, less, pack(_at(self.bytes[0][BUFFER], self.shown(0, each, count)))
 
 
 def runs_of(flags: Array) -> list[tuple[int, int]]:
@@ -186,14 +244,19 @@ def runs_of(flags: Array) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
-def _scene(runs: list[_Run], most: int) -> Scene:
-    steps = max(run.places for run in runs)
-    each = -(-steps // most)
-    count = -(-steps // each)
+def _at(values: Array, steps: Array) -> Array:
+    """The values of some steps, 0 of -1."""
+    return np.where(steps < 0, 0, values[steps])
+
+
+def _scene(runs: list[_Run], at: At, most: int) -> Scene:
+    span, cycles = max(int(run.edges[-1]) for run in runs), runs[0].cycles
+    steps = -(-span // most)  # at a place
+    each, count = (span / most, most) if cycles else (float(steps), -(-span // steps))
     panels = Panels()
-    if each > 1:
+    if not cycles and steps > 1:
         panels.notes.append(
-            f"A place stands for {each} steps of the programs and shows the fullest of them."
+            f"A place stands for {steps} steps of the programs and shows the fullest of them."
         )
     lanes = [
         (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
@@ -207,10 +270,11 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             f"{several - len(lanes):,} more that come and go, none of them larger, have no lane of "
             "their own."
         )
+    less = "" if runs[0].always else ", without what is always live"
     for which, (name, heading) in enumerate(
         (("all tiles", "bytes, all tiles together"), ("fullest tile", _heading(runs)))
     ):
-        panels.put(_curve(name, heading, runs, which, each, count), left=LEFT, high=HIGH)
+        panels.put(_curve(name, heading + less, runs, which, each, count), left=LEFT, high=HIGH)
         panels.below()
     panels.below(46)
     if lanes:
@@ -218,15 +282,16 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         say = "{label}: {bytes} bytes on all tiles together"
         names = tuple(name for name, *_ in lanes)
         heading = "the largest variables that come and go"
-        drawing = Drawing(steps, _lane_bars(lanes, len(runs)), "steps")
+        drawing = Drawing(span, _lane_bars(lanes, runs), "modelled cycles" if cycles else "steps")
         live = Lanes(
             "live", heading, count=len(lanes), labels=names, say=say, values=values, whole=True
         )
         panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
-    stills = tuple(_still(runs, place, each, bool(lanes)) for place in range(count))
-    whole = np.max(
-        [_together(run.bytes[0].sum(axis=0), each, count).max(axis=1) for run in runs], axis=0
-    )
+    places_of = np.stack([run.shown(0, each, count) for run in runs], axis=1)
+    pairs = [tuple(pair) for pair in places_of.tolist()]
+    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # those that differ
+    stills = tuple(_still(runs, at_once, bool(lanes)) for at_once in places)
+    heights = [_at(run.height[0], own) for run, own in zip(runs, places_of.T, strict=True)]
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
     scene = panels.scene(
         "liveness",
@@ -235,52 +300,42 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         foot=22,
         codes=CODES,
         stills=stills,
-        frames=np.arange(count),
+        frames=np.array([places[pair] for pair in pairs]),
         table=_table(runs),
-        poster=int(np.argmax(whole)),
-        group="step",
+        poster=int(np.argmax(np.max(heights, axis=0))),
+        group="moment" if cycles else "step",
         data={
             "live": [
                 [title, *run.listed(each, count)] for title, run in zip(titles, runs, strict=True)
             ]
         },
     )
-    places = enumerate(runs[0].report.memory.liveness.places)
-    return (
-        scene
-        if len(runs) > 1
-        else linked(scene, runs[0].report, parts={node.step: i // each for i, node in places})
-    )
+    if len(runs) > 1:
+        return scene
+    report = runs[0].report
+    leaves = enumerate(report.memory.liveness.places)
+    begins = {node.step: min(count - 1, int(runs[0].edges[i] / each)) for i, node in leaves}
+    return rests(linked(scene, report, parts=begins), report, at, parts=begins)
 
 
-def _together(values: Array, each: int, count: int) -> Array:
-    """int64[count, each]: neighbours that share a place; 0 beyond the last."""
-    padded = np.zeros(count * each, np.int64)
-    padded[: len(values)] = values
-    return padded.reshape(count, each)
-
-
-def _curve(name: str, heading: str, runs: list[_Run], which: int, each: int, count: int) -> Curve:
+def _curve(name: str, heading: str, runs: list[_Run], which: int, each: float, count: int) -> Curve:
     series: list[Series] = []
-    limit = 0
+    at = [run.shown(which, each, count) for run in runs]
     if len(runs) == 1:
         below = np.zeros(count, np.int64)
-        order = np.argmax(_together(runs[0].bytes[which].sum(axis=0), each, count), axis=1)
-        for code in (ALWAYS, COMING, BUFFER):
-            here = _together(runs[0].bytes[which][code], each, count)[np.arange(count), order]
+        for code in runs[0].codes:
+            here = _at(runs[0].bytes[which][code], at[0])
             if here.any():
                 series.append(Series(CODES[code].name, code, below + here, below))
                 below = below + here
         top = int(below.max())
     else:
-        totals = [_together(run.bytes[which].sum(axis=0), each, count).max(axis=1) for run in runs]
+        totals = [_at(run.height[which], steps) for run, steps in zip(runs, at, strict=True)]
         series = [
             Series("first report", ONE, totals[0], np.zeros(count, np.int64)),
             Series("second report", TWO, totals[1], None),
         ]
         top = max(int(t.max()) for t in totals)
-    if which == 1:
-        limit = runs[0].report.target.bytes_per_tile
     return Curve(
         name,
         heading,
@@ -288,8 +343,9 @@ def _curve(name: str, heading: str, runs: list[_Run], which: int, each: int, cou
         top=max(1, top),
         unit="bytes",
         series=tuple(series),
-        limit=limit,
+        limit=runs[0].report.target.bytes_per_tile if which == 1 and runs[0].always else 0,
         named=which == 1,
+        each=each if runs[0].cycles else 0.0,
     )
 
 
@@ -298,39 +354,42 @@ def _heading(runs: list[_Run]) -> str:
 
 
 def _lane_bars(
-    lanes: list[tuple[str, int, list[tuple[int, int]], int]], reports: int
+    lanes: list[tuple[str, int, list[tuple[int, int]], int]], runs: list[_Run]
 ) -> tuple[Bar, ...]:
     """The first range of every lane, the second of every lane, and so on."""
     found = []
     code: int | Array = (
-        COMING if reports == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
+        COMING if len(runs) == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
     )
     for number in range(max(len(parts) for _, _, parts, _ in lanes)):
-        ends = [parts[number] if number < len(parts) else (0, 0) for _, _, parts, _ in lanes]
+        ends = [
+            runs[which].edges[list(parts[number])] if number < len(parts) else (0, 0)
+            for _, _, parts, which in lanes
+        ]
         start, stop = np.array(ends).T
         found.append(Bar(code, start, stop - start, 0))
     return tuple(found)
 
 
-def _still(runs: list[_Run], place: int, each: int, lanes: bool) -> Still:
-    said, head, steps = [], "", max(run.places for run in runs)
-    for which, run in enumerate(runs):
-        first = place * each
-        if first >= run.places:
-            said.append(f"{'ab'[which]} has no such step")
+def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
+    """What is live at a place of the axis, where each report is at one of its steps, or (-1) at
+    none."""
+    said, head = [], ""
+    spans = [(r.edges[at], r.edges[at + 1]) for r, at in zip(runs, steps, strict=True) if at >= 0]
+    for which, (run, at) in enumerate(zip(runs, steps, strict=True)):
+        if at < 0:
+            over = "is at its end" if run.cycles else "has no such step"
+            said.append(f"{'ab'[which]} {over}")
             continue
-        totals = run.bytes[0].sum(axis=0)
-        at = first + int(np.argmax(totals[first : first + each]))
         tile = int(run.fullest[at])
         words = (
-            f"{totals[at]:,} bytes on all tiles, {run.bytes[1][:, at].sum():,} on tile {tile}; "
-            f"of what comes and goes: {run.live[at]}"
+            f"{run.bytes[0][:, at].sum():,} bytes on all tiles, {run.bytes[1][:, at].sum():,} on "
+            f"tile {tile}; of what comes and goes: {run.live[at]}"
         )
         said.append(f"{'ab'[which]}: {words}" if len(runs) > 1 else words)
         head = head or run.names[at]
-    channel = (
-        {"live": (0, float(place * each), float(min(steps, (place + 1) * each)))} if lanes else {}
-    )
+    begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
+    channel = {"live": (0, begin, end)} if lanes else {}
     return Still(head, "; ".join(said), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
 
 
@@ -344,8 +403,11 @@ def _sentence(runs: list[_Run]) -> str:
         f"{'ab'[which]}, {counted(run.places, 'step')}, needs {run.peak()}"
         for which, run in enumerate(runs)
     )
-    peaks = [int(run.bytes[0].sum(axis=0).max()) for run in runs]
+    peaks = [int(run.height[0].max()) for run in runs]
     change = f", {100 * (peaks[1] - peaks[0]) / peaks[0]:+.1f} % at the peak" if peaks[0] else ""
+    if runs[0].cycles:
+        a, b = (int(run.edges[-1]) for run in runs)
+        change += f", {100 * (b - a) / a:+.1f} % of {a:,} modelled cycles"
     return f"What is live in two reports, modelled: {said}{change}."
 
 

@@ -4,15 +4,21 @@ equal for equal runs.
 Four forms, whichever is shortest: one number if all are equal; runs, as in "3*5,4" for five threes
 and a four; steps, "d" and then the runs of the differences between neighbours, the first of them
 from zero; or bits, "b" + lowest + ":" + bits for each
-+ ":" + the differences from the lowest, six bits a character. No compressor is used: their output
-  changes from build to build.
++ ":" + the differences from the lowest, six bits a character. Runs that come again and again are
+  said once, with how often: "12(1*15,-15,)". No compressor is used: their output changes from build
+  to build.
 """
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from ipu_teach.types import Array
+
+AGAIN = re.compile(r"(?<![^,])((?:[-*\d]+,){2,6}?)\1+")
+LONGEST = 4000  # letters in which such runs are looked for
 
 ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8
@@ -40,6 +46,7 @@ def unpack(text: int | str, count: int) -> Array:
     if text.startswith("d"):
         return np.cumsum(unpack(text[1:], count))
     if not text.startswith("b"):
+        text = re.sub(r"(\d+)\((.*?)\)", lambda m: int(m[1]) * m[2], text)
         parts = [part.split("*") for part in text.split(",") if part]
         repeats = [int(p[1]) if len(p) > 1 else 1 for p in parts]
         return np.repeat(np.array([int(p[0]) for p in parts], np.int64), repeats)
@@ -56,10 +63,15 @@ def unpack(text: int | str, count: int) -> Array:
 def _runs(flat: Array) -> str:
     first = np.flatnonzero(np.append(True, flat[1:] != flat[:-1]))
     length = np.diff(np.append(first, len(flat)))
-    return ",".join(
+    text = ",".join(
         f"{v}*{n}" if n > 1 else f"{v}"
         for v, n in zip(flat[first].tolist(), length.tolist(), strict=True)
     )
+    return AGAIN.sub(_again, text) if len(text) < LONGEST else text
+
+
+def _again(found: re.Match[str]) -> str:
+    return min(found[0], f"{len(found[0]) // len(found[1])}({found[1]})", key=len)
 
 
 def _bits(flat: Array, lowest: int, highest: int) -> str:

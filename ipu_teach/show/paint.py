@@ -518,7 +518,8 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
     places = [mark.count * k // ticks for k in range(ticks)]
     for i, following in zip(places, (*places[1:], mark.count), strict=False):
         name = scene.stills[int(scene.frames[i])].label.split(" ", 1)[-1]
-        text = label(f"{i + 1} {name}", int((following - i) * mark.width / mark.count / LETTER))
+        where = number(round(i * mark.each)) if mark.each else i + 1
+        text = label(f"{where} {name}", int((following - i) * mark.width / mark.count / LETTER))
         yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
     if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count
@@ -564,10 +565,11 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
         yield Words(16, y + LINE * row, line)
     for row, line in enumerate(_lines(still.note, MOST_LINES)):
         yield Words(16, y + LINE * (1 + row), line, ink="soft")
+    top = y + 14 + LINE * note_lines(scene)
     for code, x, row in legend_places(scene):
-        top = y + 14 + LINE * note_lines(scene) + LEGEND_ROW * row
-        yield Boxes(code, np.array([[x, top, 14.0, 14.0]]))
-        yield Words(x + 19, top + 11, legend_words(scene, code), ink="soft")
+        yield Boxes(code, np.array([[x, top + LEGEND_ROW * row, 14.0, 14.0]]))
+    for code, x, row in legend_places(scene):
+        yield Words(x + 19, top + LEGEND_ROW * row + 11, legend_words(scene, code), ink="soft")
 
 
 LEGEND_ROW = 20.0

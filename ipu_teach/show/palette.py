@@ -41,8 +41,9 @@ EXCHANGE = Code("exchange", "X", "#56b4e9", "#3b9ad3", "-")
 COMPUTE = Code("compute", "C", "#d55e00", "#e8792b", "")
 LINKS = Code("exchange between IPUs", "L", "#0072b2", "#2a8fd0", "x")
 HOST = Code("host exchange", "H", "#cc79a7", "#d48fb6", "|")
-PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)  # each has the name of a kind of phase
-STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST)  # of a tile
+STREAMING = Code("streaming memory", "M", "#117733", "#3fae62", ".")
+PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # each has the name of a kind of phase
+STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # of a tile
 STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # by the kind of a phase
 
 # Seven that stand for nothing by themselves: neighbours in a row of tiles differ, and each tile has

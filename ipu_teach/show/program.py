@@ -20,7 +20,9 @@ from ipu_teach.show import palette
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import checked, linked, run_names, titled
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
+from ipu_teach.show.segments import at_work
 from ipu_teach.show.view import View
+from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 MOST_ROWS = 1000
@@ -52,7 +54,7 @@ def program(report: Report) -> View:
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     places = all_places[:MOST_ROWS]
-    several, clocks = report.target.num_ipus > 1, _kinds(report, walk)
+    several, clocks = report.target.num_sets > 1, _kinds(report, walk)
     spent = {
         p: [own.total() for own in clocks[id(p)]] if several else [p.cycles] for p in all_places
     }
@@ -61,9 +63,10 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     cells: list[str] = []
     for place in places:
         cells += [f"{place.runs:,}", number(own[place]), f"{100 * own[place] / (total or 1):.1f} %"]
-        cells[-2:-2] = [_whose(spent[place])] * several
+        cells[-2:-2] = [_whose(spent[place], report.target.sets)] * several
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
-    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else p.title for p in places]
+    told = _numbered(all_places)
+    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else told[id(p)] for p in places]
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
@@ -100,7 +103,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         )
     programs = counted(len(walk.roots), "program")
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
-    ipus = [f"IPU {ipu}" for ipu in range(report.target.num_ipus)] * several
+    ipus = list(report.target.sets) * several
     rows = tuple(
         (
             label(t, 60),
@@ -114,7 +117,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     return panels.scene(
         "program",
         titled(report, f"{programs}, part by part"),
-        _sentence(walk, all_places, total, spent),
+        _sentence(walk, all_places, total, spent, report.target),
         foot=10,
         codes=palette.PHASES,
         stills=(Still(programs, note, 0, 0, True),),
@@ -122,11 +125,27 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
 
 
-def _whose(cycles: Sequence[float]) -> str:
+def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
+    """By the id of a place its title. Steps beside each other that are called the same are counted:
+    Copy 2 of 3."""
+    found = {id(place): place.title for place in places}
+    for place in places:
+        steps = [child for child in place.children if child.node.step >= 0]
+        often, seen = Counter(child.title for child in steps), Counter[str]()
+        for child in steps:
+            seen[child.title] += 1
+            if often[child.title] > 1:
+                kind, *name = child.title.split(" ", 1)
+                which = f"{kind} {seen[child.title]} of {often[child.title]}"
+                found[id(child)] = ": ".join([which, *name])
+    return found
+
+
+def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
     """Which IPU has most to do, or how many have."""
     most = [ipu for ipu, own in enumerate(cycles) if own == max(cycles) > 0]
     several = "all" if len(most) == len(cycles) else f"{len(most)} of {len(cycles)}" * bool(most)
-    return f"IPU {most[0]}" if len(most) == 1 else several
+    return sets[most[0]] if len(most) == 1 else several
 
 
 def _opened(depth: Array, counts: Array) -> Array:
@@ -142,16 +161,15 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
     """By the id of a place: of each IPU the cycles of each kind of phase in it. Where the cycles of
     a step depend on data, and the step stands at several places, each gets of every kind what it
     has of all."""
-    ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_ipus
+    ran, ipus = report.executions.tolist() if report.num_steps else [], report.target.num_sets
     steps: dict[int, list[Counter[str]]] = {}
     whole = Counter[int]()
-    idle = report.overlap.idle
     for step, times in ((n, many) for n, many in enumerate(ran) if many):
         leaf = report.profile.leaf(step).step
         whole[leaf] += times * report.step_cost(step).cycles
         for ipu, clock in enumerate(steps.setdefault(leaf, [Counter() for _ in range(ipus)])):
             # of a step of all it has its cycles only if it has a part in it
-            for phase in report.phases(step, ipu) if not idle[step, ipu] else ():
+            for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     found: dict[int, list[Counter[str]]] = {}
     # those within come first
@@ -176,7 +194,11 @@ def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
 
 
 def _sentence(
-    walk: Walk, places: list[WalkPlace], total: float, spent: Mapping[WalkPlace, Sequence[float]]
+    walk: Walk,
+    places: list[WalkPlace],
+    total: float,
+    spent: Mapping[WalkPlace, Sequence[float]],
+    target: Target,
 ) -> str:
     """`spent`: of each place its cycles, on each of several IPUs."""
     leaves = [place for place in places if place.node.step >= 0]
@@ -184,12 +206,14 @@ def _sentence(
     ipu, several = clocks.index(max(clocks)), len(clocks) > 1
     text = (
         f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} "
-        f"modelled cycles{f' on {len(clocks)} IPUs' * several}"
+        f"modelled cycles{f' on {target.num_ipus} IPUs' * (target.num_ipus > 1)}"
     )
     if not total:
         return f"{text}: nothing that takes time has run."
     worst = max(leaves, key=lambda place: spent[place][ipu])
-    most = f"most of those of IPU {ipu}, which has most to do," if several else "most of them"
+    most = (
+        f"most of those of {target.sets[ipu]}, which has most to do," if several else "most of them"
+    )
     return (
         f"{text}; {most} in {label(worst.title, 48)}: {number(spent[worst][ipu])} in "
         f"{counted(worst.runs, 'run')}, {100 * spent[worst][ipu] / total:.1f} %."

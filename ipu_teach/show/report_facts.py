@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ipu_teach.report import Report, Why
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import CAUSE, STATE
-from ipu_teach.show.scene import Box, Cells, Scene, label, number
+from ipu_teach.show.scene import Box, Cells, Scene, Still, label, number
 from ipu_teach.show.segments import cuts
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -68,10 +69,7 @@ def linked(
     ]
     link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
     if parts is not None:
-        own = [
-            parts.get(n, parts.get(report.profile.leaf(n).step, -1))
-            for n in range(len(report.profile.steps))
-        ]
+        own = _shown_by(report, parts)
         order = report.step_numbers[:MOST_MOMENTS].tolist()
         starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
         known = [
@@ -88,39 +86,71 @@ def linked(
     )
 
 
+def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
+    """The frame that shows each compiled step, or -1."""
+    steps = range(len(report.profile.steps))
+    return [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in steps]
+
+
 At = int | str | None  # a superstep of the run, the name of a step, a kind of phase
 
 
-def frames_at(scene: Scene, report: Report, at: At) -> Array:
+def frames_at(
+    stills: Sequence[Still],
+    report: Report,
+    at: At,
+    parts: Mapping[int, int] | None = None,
+    begins: Array | None = None,
+) -> Array:
     """bool[frames]: those that show superstep `at` of the run, a step of that name, or a phase of
-    that kind, of a scene whose groups are the supersteps, or of several IPUs the stretches."""
-    order, stills = report.step_numbers, [scene.stills[i] for i in scene.frames.tolist()]
+    that kind. `stills`: of each frame, whose groups begin with the supersteps `begins`, left out
+    with each, or of several IPUs each stretch; or `parts` says as in `linked` what frames are,
+    without phases."""
+    order = report.step_numbers
     ran: Array = np.arange(len(order))
-    if isinstance(at, str) and at in STATE:
+    if isinstance(at, str) and at in STATE and parts is None:
         return np.array([still.code == STATE[at] for still in stills])
     if is_whole(at):
         ran = ran[at : at + 1] if at >= 0 else ran[:0]
     else:
         known = np.unique(order).tolist() if isinstance(at, str) else []
         ran = ran[np.isin(order, [n for n in known if report.step_cost(n).name == at])]
+    if parts is not None:
+        shown_by = np.array(_shown_by(report, parts), np.int64)
+        return np.isin(np.arange(len(stills)), shown_by[order[ran]])
     group = np.cumsum([still.first for still in stills]) - 1
-    return np.isin(group, np.searchsorted(cuts(report), ran, "right") - 1)
+    edges = cuts(report) if begins is None else begins
+    return np.isin(group, np.searchsorted(edges, ran[ran >= edges[0]], "right") - 1)
 
 
-def rests(scene: Scene, report: Report, at: At) -> Scene:
-    """The scene at rest in the longest frame that shows `at`; as it is, if that is None. Raises
-    `InvalidOptionError` if no frame does."""
-    if at is None:
-        return scene
-    chosen = frames_at(scene, report, at)
+def resting(view: str, stills: Sequence[Still], report: Report, at: At, **how: Any) -> int:
+    """The longest frame that shows `at`; `how` to find it is said to `frames_at`. Raises
+    `InvalidOptionError` if none does."""
+    chosen = frames_at(stills, report, at, **how)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
-        raise InvalidOptionError(f"""show.{scene.view}() was given at={shown(at)}, which the picture
+        raise InvalidOptionError(f"""show.{view}() was given at={shown(at)}, which the picture
             does not show.
-            next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on, the name of a
-            step, or a kind of phase, say "exchange".""")
-    cycles = [scene.stills[i].cycles for i in scene.frames.tolist()]
-    return replace(scene, poster=int(np.argmax(np.where(chosen, cycles, -1))))
+            next:  {did_you_mean(at, names)}give the number of a superstep, from 0 on,
+            {"or " * ("parts" in how)}the name of a
+            step{', or a kind of phase, say "exchange"' * ("parts" not in how)}.""")
+    return int(np.argmax(np.where(chosen, [still.cycles for still in stills], -1)))
+
+
+def rests(scene: Scene, report: Report, at: At, **how: Any) -> Scene:
+    """The scene at rest there; as it is, if `at` is None."""
+    if at is None:
+        return scene
+    stills = [scene.stills[i] for i in scene.frames.tolist()]
+    return replace(scene, poster=resting(scene.view, stills, report, at, **how))
+
+
+def seen_whole(call: str, other: object, at: At) -> None:
+    """Raises `InvalidOptionError` where two runs are to rest somewhere."""
+    if other is not None and at is not None:
+        raise InvalidOptionError(f"""show.{call}() was given a step to rest at, and two runs, which
+            are seen whole.
+            next:  leave out at=.""")
 
 
 def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
@@ -152,7 +182,8 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
     notes = (*scene.notes, label(said, 2000))
     scene = replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), notes=notes)
     ran = np.flatnonzero(report.step_numbers == why.step)[:1].tolist()
-    if at is None and ran and frames_at(scene, report, ran[0]).any():
+    moments = [scene.stills[i] for i in scene.frames.tolist()]
+    if at is None and ran and frames_at(moments, report, ran[0]).any():
         at = ran[0]
     return View(rests(scene, report, at))
 
@@ -235,16 +266,16 @@ def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
 
 def ipus_at_work(report: Report) -> str:
     """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
-    rows = report.ipus
-    shares = ", ".join(f"IPU {row.ipu} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
+    rows, sets = report.ipus, report.target.sets
+    shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
     held = rows.largest("held_cycles", 1)[0]
     more = f", and {len(rows) - MOST_SHARES:,} more" if len(rows) > MOST_SHARES else ""
     if not held.held_cycles:
         return f"At work are {shares}{more}: none waits for another."
     by = (
-        f"IPU {held.ipu}, while it is in {label(held.held_by, 40)}"
+        f"{sets[held.ipu]}, while it is in {label(held.held_by, 40)}"
         if held.held_by
-        else f"IPU {held.ipu}"
+        else sets[held.ipu]
     )
     return f"At work are {shares}{more}; the others wait longest for {by}."
 

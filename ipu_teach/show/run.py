@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, STREAMING, SYNC, Phase
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report import Recording
@@ -28,8 +28,10 @@ from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import REST, STATE, STATES
 from ipu_teach.show.panels import LEFT, Panels
 from ipu_teach.show.report_facts import (
+    At,
     model_of,
     numbered,
+    rests,
     sources,
     step_name,
     tiles_of,
@@ -50,7 +52,7 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.segments import parts
+from ipu_teach.show.segments import at_work, parts
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -69,13 +71,14 @@ SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2,
 MOST_BYTES = 70_000
 
 
-def run(recording: Recording, *tensors: Tensor) -> View:
+def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     """The recorded run with its numbers: what every tile holds, what travels, what each superstep
     changes.
 
     `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are
     drawn, and as many supersteps as a scene of 70 kB holds; the view says what it leaves out.
-    Cycles are modelled, values are those of the run. Raises `InvalidOptionError` for something that
+    Cycles are modelled, values are those of the run. `at`: where it rests, as for `show.bsp`; left
+    out, where most is under way between tiles. Raises `InvalidOptionError` for something that
     is no recording, or in which nothing has run, or a tensor that is not in it.
     """
     if not isinstance(recording, Recording):
@@ -93,7 +96,8 @@ def run(recording: Recording, *tensors: Tensor) -> View:
         scene = _Maker(recording, tracks, per).scene(changes)
         if len(scene.json()) <= MOST_BYTES:
             break
-    return View(scene)
+    order = recording.report.step_numbers
+    return View(rests(scene, recording.report, at, begins=np.arange(recording.first, len(order))))
 
 
 class _Maker:
@@ -239,7 +243,7 @@ class _Maker:
             sources=tuple(self.sources),
             numbers={"board": numbers},
             data={"rounds": self.rounds},
-            clock=clock if self.ipus > 1 else None,
+            clock=clock if self.report.target.num_sets > 1 else None,
         )
 
     # Frames
@@ -247,12 +251,12 @@ class _Maker:
     def _gains(self) -> list[int]:
         """By how much each recorded step makes the run longer: what an IPU does while another is at
         work for longer does not."""
-        cuts, clocks = set(self.report.overlap.cuts.tolist()), [0] * self.ipus
+        cuts, clocks = set(self.report.overlap.cuts.tolist()), [0] * self.report.target.num_sets
         found, at = [], self.recording.first
         for step in self.recording.steps:
             before = max(clocks)
             if step != BY_HOST:
-                clocks = [before] * self.ipus if at in cuts else clocks
+                clocks = [before] * len(clocks) if at in cuts else clocks
                 parts(self.report, step, clocks)
                 at += 1
             found.append(max(clocks) - before)
@@ -309,8 +313,9 @@ class _Maker:
         name, source = step_name(self.report, step), self._source(step)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
-        takes = self.report.overlap.lasts[step] > 0
-        own = np.repeat(takes | ~takes.any(), self.per_ipu)  # the tiles whose IPU takes part
+        # the tiles whose IPU takes part
+        of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
+        own = at_work(self.report, step)[of]
         for phase in self.report.phases(step):
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:
@@ -359,7 +364,7 @@ class _Maker:
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
         """What is under way in a phase: a message for each pair of tiles, with the cells that it
         carries; between IPUs one for each two of them, from first box to first box."""
-        if phase.kind == HOST:
+        if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind in (EXCHANGE, LINKS) and not does.by_host:
             first, last = [(does.comes, does.after), (does.copied, True)], [(does.goes, True)]
@@ -488,7 +493,7 @@ class _Maker:
             notes.append(
                 f"{counted(self.recording.first, 'superstep')} ran before the recording began."
             )
-        if self.ipus > 1:
+        if self.report.target.num_sets > 1:
             notes.append(
                 "The IPUs go through steps of their own at the same time. Here one plays after the "
                 "other; in the strip each has what it makes the run longer."

@@ -17,7 +17,8 @@ Lengths are in units of the drawing, 720 wide; a frame lasts `cycles` modelled c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -34,6 +35,7 @@ from ipu_teach.types import Array
 WIDTH = 720
 VERSION = 1
 LONGEST_LABEL = 80
+WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 
@@ -226,13 +228,15 @@ class Curve(Box):
     """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if
     not 0, gets a line.
 
-    With `named` the labels of frames stand below it, as far as there is room."""
+    With `named` the labels of frames stand below it, as far as there is room, each with its number,
+    or where a frame is `each` cycles wide with the cycle at which it begins."""
 
     top: float
     unit: str
     series: tuple[Series, ...]
     limit: float = 0
     named: bool = False
+    each: float = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -557,16 +561,19 @@ class Scene:
     def legend(self) -> list[int]:
         """Of the codes that some part of the scene shows those with a letter, and those listed
         without one."""
-        found = {s.code for s in self.stills}
+        strip = any(isinstance(mark, Track) for mark in self.marks)
+        found = {s.code for s in self.stills if strip}
         for still in self.stills:
             for code, _, then in still.cells.values():
                 found |= {then, *np.unique(code).tolist()}
         for bar in (bar for drawing in self.drawings for bar in drawing.bars):
-            found |= {bar.rest, *np.unique(bar.code).tolist()}
+            code, length = np.broadcast_arrays(bar.code, bar.length)
+            found |= {bar.rest, *np.unique(code[length > 0]).tolist()}
         for mark in self.marks:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
             found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
-            found |= {int(code) for code in mark.parts} if isinstance(mark, Tree) else set()
+            tree = mark.parts if isinstance(mark, Tree) else {}
+            found |= {int(code) for code, part in tree.items() if part.any()}
             for picture in mark.pictures if isinstance(mark, Painted) else ():
                 found |= colours_of(picture)[0]
             found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
@@ -609,10 +616,7 @@ class Scene:
         if self.sources:
             data["sources"] = self.sources
         if self.numbers:
-            data["numbers"] = {
-                k: [n.texts, pack(n.first), len(n.cell), pack(n.frame), pack(n.cell), pack(n.value)]
-                for k, n in self.numbers.items()
-            }
+            data["numbers"] = {name: _texts(own) for name, own in self.numbers.items()}
         data |= self.data
         text = json.dumps(data, separators=(",", ":"))
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -705,12 +709,11 @@ def _drawing(drawing: Drawing) -> list[Any]:
 def _still(still: Still) -> dict[str, Any]:
     found: dict[str, Any] = {
         "label": still.label,
-        "note": still.note,
         "code": still.code,
         "cycles": _numbers(still.cycles),
-        "first": int(still.first),
-        "say": still.say,
     }
+    some = {"note": still.note, "first": int(still.first), "say": still.say}
+    found |= {k: v for k, v in some.items() if v}
     if still.source >= 0:
         found["source"] = still.source
     if still.at != 1:
@@ -728,7 +731,7 @@ def _still(still: Still) -> dict[str, Any]:
         "lanes": {
             k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()
         },
-        "flows": {k: [_message(m) for m in ms] for k, ms in still.flows.items()},
+        "flows": {k: _messages(ms) for k, ms in still.flows.items()},
         "values": {k: v for k, v in values.items() if v != busy},
         "pictures": still.pictures,
         "about": {
@@ -752,15 +755,30 @@ def _still(still: Still) -> dict[str, Any]:
     return found | {k: v for k, v in channels.items() if v}
 
 
-def _message(m: Message) -> list[Any]:
-    """Source, size, receivers; of one that carries numbers also begin, end, its cells, and whether
-    they are those after."""
-    found = [m.source, m.size, _listed(m.receivers)]
-    return (
-        found
-        if m.cells is None
-        else [*found, _numbers(m.begin), _numbers(m.end), _listed(m.cells), int(m.after), m.count]
-    )
+def _texts(own: CellTexts) -> list[Any]:
+    """[how many whole numbers, packed, the end of each, other texts]; of each cell the text that it
+    has at first; how many changes, and when, which cell, and to what."""
+    end = ".0" if any(text.endswith(".0") for text in own.texts) else ""
+    whole = [t for t in own.texts if WHOLE.fullmatch(t.removesuffix(end)) and t.endswith(end)]
+    texts = dict.fromkeys((*whole, *own.texts))
+    number = {text: i for i, text in enumerate(texts)}
+    place = np.array([number[text] for text in own.texts], np.int64)
+    sizes = np.array([int(text.removesuffix(end)) for text in whole], np.int64)
+    named = [len(whole), pack(sizes), end, *[*texts][len(whole) :]]
+    changes = own.frame, own.cell, place[own.value]
+    return [named, pack(place[own.first]), len(own.cell), *map(pack, changes)]
+
+
+def _messages(some: Sequence[Message]) -> list[Any]:
+    """How many they are, then column by column: how many receive each, and who; how many cells it
+    carries, and which; source, size, begin, end, whether the cells are those after, and how many
+    there were."""
+    cells = [np.zeros(0, np.int64) if m.cells is None else m.cells for m in some]
+    lists = ([m.receivers for m in some], cells)
+    parts = ((np.array(list(map(len, each))), np.concatenate(each)) for each in lists)
+    packed = (pack(part) for both in parts for part in both)
+    columns = [(m.source, m.size, m.begin, m.end, m.after, m.count) for m in some]
+    return [len(some), *packed, *map(pack, np.array(columns, np.int64).T)]
 
 
 def _listed(some: Array) -> Any:

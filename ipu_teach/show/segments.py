@@ -1,5 +1,6 @@
 """A run by time, in stretches at whose ends all IPUs wait for each other: a step of one IPU, or
-what several do meanwhile.
+what several do meanwhile. Where there are I/O tiles, what is said here of IPUs is so of
+`Target.sets`.
 
 On one IPU every step is a stretch. On several each IPU goes through steps of its own within one,
 and those that are done wait for the last. What all do together is a stretch of one step.
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.cost.overlap import met
 from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import counted
 from ipu_teach.report import Report
@@ -36,15 +38,17 @@ class IPUStep:
     ipu: int | None
     start: int
     cycles: int
+    idle: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Segment:
     """`ends`: when each IPU is done with its parts; the last to be is `last`, and then the stretch
-    is over."""
+    is over. `names` are those of the IPUs."""
 
     parts: tuple[IPUStep, ...]
     ends: tuple[int, ...]
+    names: tuple[str, ...]
 
     @property
     def cycles(self) -> int:
@@ -57,6 +61,22 @@ class Segment:
         return self.ends.index(self.cycles)
 
     @property
+    def waits(self) -> list[tuple[int, int, int, int]]:
+        """(IPU, from, until, which other) of each time in which one waits for another."""
+        found, clocks = list[tuple[int, int, int, int]](), [0] * len(self.ends)
+        ended = dict[int, int]()
+        for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
+            some = [ipu for ipu in range(len(clocks)) if ipu not in part.idle]
+            every = some if part.ipu is None else (part.ipu,)
+            for ipu in every:
+                if clocks[ipu] < part.start:
+                    found.append((ipu, clocks[ipu], part.start, ended[part.start]))
+            for ipu in every:
+                clocks[ipu] = part.start + part.cycles
+                ended[clocks[ipu]] = min(ipu, ended.get(clocks[ipu], ipu))
+        return found
+
+    @property
     def steps(self) -> set[int]:
         """Those of which its parts are."""
         return {part.step for part in self.parts}
@@ -64,12 +84,13 @@ class Segment:
     @property
     def apart(self) -> str:
         """What it is, of several steps."""
-        return f"{counted(len(self.steps), 'step')}, each IPU by itself"
+        one = "set of tiles" if self.names[0].endswith("I/O") else "IPU"
+        return f"{counted(len(self.steps), 'step')}, each {one} by itself"
 
     def told(self, after: str = " ") -> str:
         """When each IPU is done, of many the first."""
-        ends = enumerate(self.ends[:MOST_TOLD])
-        return ", ".join(f"IPU {ipu}{after}{end:,}" for ipu, end in ends)
+        ends = zip(self.names, self.ends[:MOST_TOLD], strict=False)
+        return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
 
     def lasts(self, part: IPUStep) -> bool:
         """Whether a part of it is done by the last, or by all."""
@@ -89,43 +110,54 @@ class Span:
 def spans(report: Report, stretch: Segment) -> list[Span]:
     """The phases of a stretch."""
     target, found = report.target, list[Span]()
-    ipu = np.arange(target.num_tiles) // target.tiles_per_ipu
+    ipu = target.set_of(np.arange(target.num_tiles))
     for part in stretch.parts:
-        own, start = (ipu == part.ipu) | (part.ipu is None), part.start
+        own, start = ipu == part.ipu, part.start
+        own = at_work(report, part.step)[ipu] if part.ipu is None else own
         for phase in report.phases(part.step, part.ipu):
             found.append(Span(part, phase, start, own))
             start += phase.cycles
     return found
 
 
+def at_work(report: Report, step: int) -> Array:
+    """bool[ipus]: which have a part in compiled step `step`, all in one in which none has."""
+    found: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
+    return found | ~found.any()
+
+
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
-    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile."""
-    ipus, lasts = report.target.num_ipus, report.overlap.lasts[step].tolist()
-    now = [0] * ipus if clocks is None else clocks
-    together = ipus == 1 or bool(report.profile.external[step])
+    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile; that
+    of one without a part in a step of all does not."""
+    ipus, lasts = report.target.num_sets, report.overlap.lasts[step].tolist()
+    meets, now = report.overlap.meets[step], [0] * ipus if clocks is None else clocks
+    together = ipus == 1 or bool((meets == 0).all())
+    now[:] = met(np.array(now), meets).tolist()
+    works = at_work(report, step).tolist()
+    idle = tuple(ipu for ipu, own in enumerate(works) if not own)
     found = (
-        [IPUStep(step, None, max(now), lasts[0])]
+        [IPUStep(step, None, max(now), lasts[0], idle)]
         if together
         else [IPUStep(step, ipu, now[ipu], lasts[ipu]) for ipu in range(ipus) if lasts[ipu]]
     )
-    now[:] = [begin + more for begin, more in zip(now, lasts, strict=True)]
+    now[:] = [begin + more * own for begin, more, own in zip(now, lasts, works, strict=True)]
     return found
 
 
 def cuts(report: Report) -> Array:
     """int64[stretches]: the step of the run with which each begins."""
-    several = report.target.num_ipus > 1
+    several = report.target.num_sets > 1
     return report.overlap.cuts if several else np.arange(len(report.step_numbers))
 
 
 def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     """(the stretches that differ; int64: which of them come, in order) of the first `steps` steps
     of a run."""
-    order = report.step_numbers[:steps]
-    if report.target.num_ipus == 1:
+    order, names = report.step_numbers[:steps], report.target.sets
+    if len(names) == 1:
         numbers, each = np.unique(order, return_inverse=True)
         own = [parts(report, step) for step in numbers.tolist()]
-        return [Segment(tuple(one), (one[0].cycles,)) for one in own], each.astype(np.int64)
+        return [Segment(tuple(one), (one[0].cycles,), names) for one in own], each.astype(np.int64)
     edges = np.append(report.overlap.cuts[report.overlap.cuts < steps], steps)
     found: dict[bytes, int] = {}
     made: list[Segment] = []
@@ -133,12 +165,12 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         key = order[first:last].tobytes()
         if key not in found:
-            clocks = [0] * report.target.num_ipus
+            clocks = [0] * len(names)
             listed = [
                 part for step in order[first:last].tolist() for part in parts(report, step, clocks)
             ]
             found[key] = len(made)
-            made.append(Segment(tuple(listed), tuple(clocks)))
+            made.append(Segment(tuple(listed), tuple(clocks), names))
         which.append(found[key])
     return made, np.array(which, np.int64)
 
@@ -149,25 +181,40 @@ def _both(one: Bar, other: Bar, start: int) -> Bar:
     return replace(one, start=begin, length=one.length + other.length)
 
 
+def ipu_names(ipus: int) -> tuple[str, ...]:
+    """The words beside the lanes of several IPUs: each, or of many the first and the last."""
+    numbers = range(ipus) if ipus <= MOST_ENDS else (0, ipus - 1)
+    return tuple(f"IPU {ipu}" for ipu in numbers)
+
+
 class LanesOf:
     """Lanes for the tiles of a machine: one for each, or on each IPU as many as there is room for,
     which share its tiles; with `count` so many, a multiple of the IPUs, sorted all the same.
     `ends` are words beside them: of several IPUs the number of each, as far as there is room."""
 
     def __init__(self, report: Report, most: int, count: int = 0) -> None:
-        self.tiles, self.ipus = report.target.num_tiles, report.target.num_ipus
-        self.per_ipu = min(report.target.tiles_per_ipu, max(1, most // self.ipus))
-        self.per_ipu = count // self.ipus if count else self.per_ipu
-        self.count = self.per_ipu * self.ipus
+        target = report.target
+        self.tiles, self.ipus, self._starts = target.num_tiles, target.num_ipus, target.set_starts
+        sets = target.num_sets // self.ipus  # of each
+        per_ipu = min(target.tiles_per_ipu, max(sets, most // self.ipus))
+        per_ipu = count // self.ipus if count else per_ipu
+        self.count, self._several = per_ipu * self.ipus, target.num_sets > 1
+        aside = min(max(1, round(per_ipu * target.io_tiles / target.tiles_per_ipu)), per_ipu - 1)
+        # of each set
+        self._lanes = ([aside, per_ipu - aside] if target.io_tiles else [per_ipu]) * self.ipus
         self.is_sorted = self.count < self.tiles or count > 0
-        numbers = range(self.ipus) if self.ipus <= MOST_ENDS else (0, self.ipus - 1)
-        self.ends = tuple(f"IPU {ipu}" for ipu in numbers) if self.ipus > 1 else ENDS
-        self._ipu = np.repeat(np.arange(self.ipus), self.per_ipu)
+        self.ends = ipu_names(self.ipus) if self.ipus > 1 else ENDS
+        if self.ipus < self._starts.size:
+            self.ends = (
+                target.sets if target.num_sets <= MOST_ENDS else (target.sets[0], self.ends[-1])
+            )
+        self._ipu = np.repeat(np.arange(target.num_sets), self._lanes)
 
     @property
     def notes(self) -> list[str]:
         """What lanes are that stand for more tiles than there are lanes."""
-        where = "" if self.ipus == 1 else "of each IPU "
+        where = "of each IPU " * (self.ipus > 1)
+        where = where if self.ipus == self._starts.size else "of each set "
         return [
             f"The {self.count} lanes are the tiles {where}sorted by time, in each phase anew, "
             f"{number(self.tiles / self.count)} to a lane, which shows their mean. A lane is no "
@@ -178,7 +225,9 @@ class LanesOf:
         """int64[lanes]: of each tile, or of many the quantiles of each IPU."""
         if not self.is_sorted:
             return per_tile
-        return quantiles(per_tile.reshape(self.ipus, -1), self.per_ipu).reshape(-1)
+        rows, sets = per_tile.reshape(self.ipus, -1), self._starts.size // self.ipus
+        each = zip(np.split(rows, self._starts[1:sets], axis=1), self._lanes, strict=False)
+        return np.concatenate([quantiles(own, lanes) for own, lanes in each], axis=1).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
         """int64[lanes]: how long each is at work in the phases of a kind, None if there are
@@ -197,22 +246,20 @@ class LanesOf:
                 alike = found.get(key)
                 found[key] = bar if alike is None else _both(alike, bar, span.start)
         bars = list(found.values())
-        for ipu, end in enumerate(stretch.ends if self.ipus > 1 else ()):
-            if end < stretch.cycles:
-                bars.append(
-                    Bar(WAIT, end, np.where(self._ipu == ipu, stretch.cycles - end, 0), end)
-                )
+        for ipu, begin, until, _ in stretch.waits:
+            end = until if ipu == stretch.last else begin
+            bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), end))
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, whole: bool) -> list[Bar]:
-        phase, start, ipu = span.phase, span.start, span.part.ipu
+        phase, start = span.phase, span.start
         code, end = STATE[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
-        if ipu is None:
+        own = span.own.reshape(self.ipus, -1)[self._ipu, 0]
+        if own.all():
             return [
                 Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else WAIT)
             ]
-        own = self._ipu == ipu
         idle = np.where(own, phase.cycles - busy, 0)
         found = [Bar(code, start, np.where(own, busy, 0), end)]
         return found + [

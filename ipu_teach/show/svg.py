@@ -55,7 +55,10 @@ def svg(scene: Scene, frame: int | None = None) -> str:
 
 STROKE = {"ink": "k", "line": "l", "paper": "z"}  # classes of lines
 # What all patterns share.
-PATTERN = '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse"/>'
+PATTERN = (
+    '<rect id="g" width="6" height="6"/><pattern id="h" width="6" height="6" '
+    'patternUnits="userSpaceOnUse"/>'
+)
 ARROW = (
     '<marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" '
     'orient="auto"><path class="i" d="M0 0L6 3L0 6z"/></marker>'
@@ -71,35 +74,38 @@ def _visible(shape: Shape) -> Shape | None:
 
 
 def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int]) -> str:
-    def theme(ink: dict[str, str], dark: bool) -> str:
-        rules = f".p{{fill:{ink['paper']}}}.i,path.i{{fill:{ink['ink']}}}.s{{fill:{ink['soft']}}}"
-        rules += "".join(f".{name}{{stroke:{ink[role]}}}" for role, name in STROKE.items())
+    def theme(ink: dict[str, str], dark: bool) -> dict[str, str]:
+        rules = {"p{fill": ink["paper"], "i{fill": ink["ink"], "s{fill": ink["soft"]}
+        rules |= {f"{name}{{stroke": ink[role] for role, name in STROKE.items()}
         for i in sorted(used):
             colour = codes[i].colour(dark)
             if i in areas or codes[i].pattern:
-                rules += f"path.c{i}{{fill:{colour}}}"
+                rules[f"c{i}{{fill"] = colour
             if i in inks:
-                rules += f".t{i}{{fill:{ink_on(colour)};stroke:{colour}}}"
+                rules |= {f"t{i}{{stroke": colour, f"t{i}{{fill": ink_on(colour)}
             if not codes[i].pattern:
-                rules += f".b{i}{{stroke:{colour}}}"
+                rules[f"b{i}{{stroke"] = colour
         return rules
 
+    def told(rules: dict[str, str], known: dict[str, str]) -> str:
+        return "".join(f".{k}:{v}}}" for k, v in rules.items() if v != known.get(k, "#000000"))
+
+    light = theme(LIGHT, False)
     patterns = "".join(f".b{i}{{stroke:url(#h{i})}}" for i in sorted(used) if codes[i].pattern)
     return (
-        "g{font:12px system-ui,sans-serif}path{fill:none}.d{display:none}.h{stroke:#00000059}"
-        ".m{text-anchor:middle}.e{text-anchor:end}.o{paint-order:stroke;stroke-width:3}"
+        "g{font:12px system-ui,sans-serif}.f{font-size:11px}path{fill:none}.d{display:none}"
+        ".h{stroke:#00000059}.m{text-anchor:middle}.e{text-anchor:end}.o{paint-order:stroke;stroke-width:3}"
         + patterns
-        + theme(LIGHT, False)
-        + f"@media(prefers-color-scheme:dark){{{theme(DARK, True)}"
+        + told(light, {})
+        + f"@media(prefers-color-scheme:dark){{{told(theme(DARK, True), light)}"
         + ".d{display:inline}.w{display:none}}"
     )
 
 
 def _pattern(number: int, code: Code) -> str:
     width = ' stroke-width="2"' if code.pattern == "." else ""
-    ground = f'<path class="c{number}" d="M0 0h6v6h-6z"/>'
     stroke = f'<path class="h" d="{STROKES[code.pattern]}"{width}/>'
-    return f'<pattern id="h{number}" href="#h">{ground}{stroke}</pattern>'
+    return f'<pattern id="h{number}" href="#h"><use href="#g" class="c{number}"/>{stroke}</pattern>'
 
 
 def _kind(shape: Shape) -> object:
@@ -128,17 +134,22 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     if isinstance(first, Boxes):
         # A box is a thick stroke along its middle, which takes half as many letters as its outline.
         width = f'stroke-width="{_thick(first)}"'
-        if len(shapes) == 1:
-            return f'<path class="b{first.code}" {width} d="{_boxes(first)}"/>'
-        paths = "".join(
-            f'<path class="b{b.code}" d="{_boxes(b)}"/>' for b in shapes if isinstance(b, Boxes)
+        paths = [
+            f'<path class="b{b.code}"{dash} d="{_middles(boxes, b.upright)}"/>'
+            for b in shapes
+            if isinstance(b, Boxes)
+            for dash, boxes in dashed(b).items()
+        ]
+        return (
+            f"<g {width}>{''.join(paths)}</g>"
+            if len(paths) > 1
+            else paths[0].replace(" d=", f" {width} d=")
         )
-        return f"<g {width}>{paths}</g>"
     if isinstance(first, Stroke) and len(shapes) > 1:
-        d = "".join(_straight(line) for line in shapes if isinstance(line, Stroke))
+        d = _path(*(line.points for line in shapes if isinstance(line, Stroke)))
         return f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if isinstance(first, Outline) and not first.filled:
-        d = "".join(_path(one) for one in shapes if isinstance(one, Outline))
+        d = _path(*(one.points.tolist() for one in shapes if isinstance(one, Outline)))
         return f'<path class="b{first.code}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if not isinstance(first, Words):
         return _shape(first, codes)
@@ -146,7 +157,8 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     role += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (
         " o" if isinstance(first.ink, int) else ""
     )
-    size = "" if first.size == 12 else f' style="font-size:{_n(first.size)}px"'
+    role += " f" * (first.size == 11)
+    size = "" if first.size in (11, 12) else f' style="font-size:{_n(first.size)}px"'
     words = groupby(
         (w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w))
     )
@@ -160,14 +172,40 @@ def _line(words: list[Words]) -> str:
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
 
 
-def _boxes(shape: Boxes) -> str:
+def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
+    """The boxes by the dashes with which they are drawn: four or more of a length, equally far
+    apart in a row, are one."""
+    along, found = int(shape.upright), dict[str, list[list[float]]]()
+    boxes, first = shape.boxes.tolist(), 0
+    # of each box how far it is from the last, and what else it has
+    steps = np.diff(shape.boxes, axis=0, prepend=np.nan)
+    again = np.abs(np.diff(steps, axis=0, prepend=np.nan)).max(axis=1) < 0.02
+    still = np.abs(np.delete(steps, along, axis=1)).max(axis=1) < 0.02
+    while first < len(boxes):
+        last = first + 1
+        while last < len(boxes) and still[last] and (again[last] or last == first + 1):
+            last += 1
+        box, length = boxes[first], boxes[first][2 + along]
+        pitch = (boxes[last - 1][along] - box[along]) / max(1, last - 1 - first)
+        dash = ""
+        if last - first > 3 and pitch > length:
+            dash = f' stroke-dasharray="{round(length, 2):g} {round(pitch - length, 2):g}"'
+            box[2 + along] = pitch * (last - 1 - first) + length
+        else:
+            last = first + 1
+        found.setdefault(dash, []).append(box)
+        first = last
+    return found
+
+
+def _middles(boxes: list[list[float]], upright: bool) -> str:
     """The middles of boxes as a path, each from that end, and said from there or from the last,
     that is shorter."""
-    path, pen, stroke = "", (0.0, 0.0), "v" if shape.upright else "h"
-    for x, y, w, h in np.round(shape.boxes, 1).tolist():
-        (u, v), length = ((x + w / 2, y), h) if shape.upright else ((x, y + h / 2), w)
+    path, pen, stroke = "", (0.0, 0.0), "v" if upright else "h"
+    for x, y, w, h in np.round(boxes, 1).tolist():
+        (u, v), length = ((x + w / 2, y), h) if upright else ((x, y + h / 2), w)
         u, v = round(u, 1), round(v, 1)
-        ends = (u, v), (u, v + length) if shape.upright else (u + length, v)
+        ends = (u, v), (u, v + length) if upright else (u + length, v)
         ways = []
         for (a, b), end, along in ((*ends, length), (*ends[::-1], -length)):
             across, down = _n(a - pen[0]), _n(b - pen[1])
@@ -178,15 +216,18 @@ def _boxes(shape: Boxes) -> str:
     return path
 
 
-def _path(shape: Outline) -> str:
-    return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in shape.points.tolist())
-
-
-def _straight(line: Stroke) -> str:
-    (x, y), (to_x, to_y) = line.points
-    return f"M{_n(x)} {_n(y)}" + (
-        f"H{_n(to_x)}" if _n(y) == _n(to_y) else f"L{_n(to_x)} {_n(to_y)}"
-    )
+def _path(*lines: Sequence[Sequence[float]]) -> str:
+    """Straight lines, each through its points; one that begins where the last ends goes on."""
+    path, pen = "", ("", "")
+    for line in lines:
+        for place, point in enumerate(line):
+            x, y = _n(point[0]), _n(point[1])
+            if (x, y) == pen:
+                continue
+            way = f"V{y}" if x == pen[0] else f"H{x}" if y == pen[1] else f"L{x} {y}"
+            path += way if place else f"M{x} {y}"
+            pen = x, y
+    return path
 
 
 def _shape(shape: Shape, codes: Sequence[Code]) -> str:
@@ -194,7 +235,7 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
         case Outline():
             pattern = codes[shape.code].pattern
             paint = f'style="fill:url(#h{shape.code})"' if pattern else f'class="c{shape.code}"'
-            return f'<path {paint} d="{_path(shape)}z"/>'
+            return f'<path {paint} d="{_path(shape.points.tolist())}z"/>'
         case Raster():
             box = (
                 f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" '
@@ -210,7 +251,7 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
         case Stroke():
             (x, y), *rest = shape.points
             d = (
-                _straight(shape)
+                _path(shape.points)
                 if len(rest) == 1
                 else f"M{_n(x)} {_n(y)}Q" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
             )

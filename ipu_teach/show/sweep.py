@@ -31,6 +31,7 @@ PARTS = {
     "exchange": palette.EXCHANGE,
     "exchange between IPUs": palette.LINKS,
     "host exchange": palette.HOST,
+    "streaming memory": palette.STREAMING,
     "sync and waiting": palette.WAIT.lettered("W", "sync and waiting"),
 }
 MOST, FEW = 64, 6  # of fewer runs none is cut

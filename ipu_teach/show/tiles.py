@@ -31,6 +31,7 @@ from ipu_teach.show.scene import (
     number,
     quantiles,
 )
+from ipu_teach.show.segments import ipu_names
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -83,7 +84,7 @@ def _scene(tensors: list[Tensor]) -> Scene:
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
         channels[cells.name] = _still(_code(where, each))
-    panels.below(34)
+    panels.below(34 if target.num_ipus == 1 else 48)  # the IPUs have their names above them
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
     held = np.where(sizes > 0, _code(numbers, each), EMPTY)
@@ -91,8 +92,8 @@ def _scene(tensors: list[Tensor]) -> Scene:
     panels.put(grid("tiles", target, TILES, largest=LARGEST, key=numbers, say=say, values=values))
     most, heading = int(sizes.max()), "bytes, tile by tile"
     if target.num_tiles <= MOST_LANES:
-        first_and_last = ("IPU 0", f"IPU {target.num_ipus - 1}")
-        ends = first_and_last * (target.num_ipus > 1 and target.num_tiles > MOST_NAMED)
+        several = target.num_ipus > 1 and target.num_tiles > MOST_NAMED
+        ends = ipu_names(target.num_ipus) * several
         lanes = Lanes("bytes", heading, count=target.num_tiles, key=numbers, ends=ends)
         drawing = Drawing(most, (Bar(held, 0, sizes, most),), "bytes")
     else:

@@ -29,13 +29,16 @@ from ipu_teach.show.blocks import Blocks
 from ipu_teach.show.palette import STATES
 from ipu_teach.show.panels import ENDS, Panels, flame
 from ipu_teach.show.report_facts import (
+    At,
     checked,
     ipus_at_work,
     linked,
     no_time,
     numbered,
     phase_cycles,
+    resting,
     run_of,
+    seen_whole,
     slowest,
     sources,
     state_of,
@@ -43,7 +46,7 @@ from ipu_teach.show.report_facts import (
     titled,
 )
 from ipu_teach.show.scene import Flame, Mark, Scene, Still, Tape, Track, label, number
-from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, segments
+from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, at_work, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -64,6 +67,7 @@ def timeline(
     other: Report | None = None,
     *,
     blocks: int | Sequence[int] | None = None,
+    at: At = None,
     **which: Any,
 ) -> View:
     """The run in `report` on the axis of modelled time, with the programs above it and the tiles
@@ -71,6 +75,9 @@ def timeline(
 
     A run of more than 100 supersteps is shown as a whole at a key or a button, and at first in one
     round of its outermost Repeat that is not longer than that.
+
+    `at`: where the picture of one run rests, as for `show.bsp`; a kind of phase is one that takes
+    most of a superstep. Left out, it is where most of the time goes.
 
     `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight
     profiling has them. `which` picks them as in `report.execution.blocks`: `block_filter` and
@@ -88,13 +95,14 @@ def timeline(
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
     reports = [checked(one, "timeline") for one in (report, other or report)]
+    seen_whole("timeline", other, at)
     if blocks is not None and other is not None:
         raise InvalidOptionError("""show.timeline() was given blocks of two reports.
             next:  give it one report, or leave blocks out.""")
 
     def scene(most: int) -> Scene:
         if other is None:
-            return linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",))
+            return linked(_Maker(report, most, blocks, which).scene(at=at), report, ("tiles",))
         return _below(*(_Maker(each, most, None, {}).scene(False) for each in reports))
 
     return fitting(scene, min(MOST_STEPS, max(len(each.step_numbers) for each in reports)))
@@ -149,7 +157,7 @@ class _Maker:
     def __init__(self, report: Report, steps: int, tiles: object, which: dict[str, Any]) -> None:
         self.report, self.steps = report, min(steps, report.num_steps)
         self._tiles, self._which = tiles, which
-        self.several = report.target.num_ipus > 1
+        self.several = report.target.num_sets > 1
         self.lanes = LanesOf(report, MOST_LANES)
         numbers, runs = np.unique(report.step_numbers[: self.steps], return_counts=True)
         self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))  # of each step
@@ -157,7 +165,7 @@ class _Maker:
         self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}
 
-    def scene(self, alone: bool = True) -> Scene:
+    def scene(self, alone: bool = True, at: At = None) -> Scene:
         cycles = np.array([stretch.cycles for stretch in self.stretches])
         if not cycles[self.which].any():
             raise no_time("timeline")
@@ -179,11 +187,15 @@ class _Maker:
         # where most of the time goes
         spent = cycles * np.bincount(self.which, minlength=len(cycles))
         poster = int(np.argmax(self.which == np.argmax(spent)))
+        if at is not None:
+            moments = [stills[which] for which in self.which.tolist()]
+            poster = resting("timeline", moments, self.report, at)
         alone = alone and blocks is None and not self.several
         window = self._round(poster) if alone else None
         panels, count = Panels(), self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
-        ends = ("IPU 0", f"IPU {self.report.target.num_ipus - 1}") if self.several else ENDS
+        sets = self.report.target.sets
+        ends = (sets[0], sets[-1]) if self.several else ENDS
         tape = Tape(
             "tiles",
             self._heading(),
@@ -257,9 +269,9 @@ class _Maker:
         return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
     def _rows(self, begins: Array) -> Flame:
-        """A row for each IPU: its steps, and for which other IPU it waits. `begins`: of each
-        stretch of the run, in order."""
-        ipus = min(MOST_IPUS, self.report.target.num_ipus)
+        """A row for each IPU, or each of its sets of tiles: its steps, and for which other one it
+        waits. `begins`: of each stretch of the run, in order."""
+        ipus = min(self.report.target.num_sets, MOST_IPUS)
         boxes: list[tuple[int, int, int, str, int]] = []
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
             stretch = self.stretches[which]
@@ -267,21 +279,21 @@ class _Maker:
                 cost = self.report.step_cost(part.step)
                 code = self._code(part.step, part.ipu)
                 at = begin + part.start
-                for ipu in range(ipus) if part.ipu is None else (part.ipu,):
+                own = np.flatnonzero(at_work(self.report, part.step)).tolist()
+                for ipu in own if part.ipu is None else (part.ipu,):
                     boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
                         part.cycles
                     )
-            for ipu, end in enumerate(stretch.ends):
-                if end < stretch.cycles:
-                    title = f"waits for IPU {stretch.last}"
-                    boxes.append((ipu, begin + end, begin + stretch.cycles, title, WAIT))
-        replicas = self.report.replicas
-        each = self.report.target.num_ipus // replicas
+            for ipu, start, until, last in stretch.waits:
+                title = f"waits for {stretch.names[last]}"
+                boxes.append((ipu, begin + start, begin + until, title, WAIT))
+        replicas, target = self.report.replicas, self.report.target
+        each = target.num_ipus // replicas
         of = f"; {counted(each, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
-        heading = f"the IPUs, each with its steps{of}"
+        heading = f"the {'sets of tiles' if target.io_tiles else 'IPUs'}, each with its steps{of}"
         boxes = [box for box in boxes if box[0] < ipus]
-        what = "replica" if replicas > 1 == each else "IPU"
-        rows = tuple(f"{what} {ipu}" for ipu in range(ipus))
+        alone = replicas == target.num_sets  # and so a replica is one of the rows
+        rows = tuple(f"replica {ipu}" for ipu in range(ipus)) if alone else target.sets[:ipus]
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
@@ -321,7 +333,8 @@ class _Maker:
 
     def _alone(self, part: IPUStep) -> tuple[str, str]:
         """(title, note) of one step."""
-        step, own = part.step, "" if part.ipu is None else f"IPU {part.ipu}: "
+        step, sets = part.step, self.report.target.sets
+        own = "" if part.ipu is None else f"{sets[part.ipu]}: "
         phases, methods = self.report.phases(step, part.ipu), sources(self.report, step)
         note = phase_cycles(phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
@@ -339,7 +352,7 @@ class _Maker:
         note = "takes no time"
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
-            last = f"the last is IPU {stretch.last}, longest with {name}"
+            last = f"the last is {stretch.names[stretch.last]}, longest with {name}"
             note = f"at work are {stretch.told()}; {last}"
         return stretch.apart, note
 
@@ -358,7 +371,7 @@ class _Maker:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
         panels.first(self.steps, self.report.num_steps, "supersteps")
         notes += self.lanes.notes
-        ipus = self.report.target.num_ipus
+        ipus = self.report.target.num_sets
         if self.several:
             notes.append(
                 "The strip of the whole run shows in each stretch the IPU that takes longest; the "

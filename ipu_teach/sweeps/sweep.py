@@ -84,7 +84,7 @@ class Sweep:
             report.compute_cycles_per_tile.mean(),
             report.exchange_cycles_per_tile.mean() + report.global_exchange_cycles,
             report.sync_cycles_per_tile.mean(),
-            report.host_exchange_cycles,
+            report.host_exchange_cycles + report.streaming_cycles,
         )
         speed = f"{first / report.total_seconds:.2f}x" if report.total_seconds else ""
         return (

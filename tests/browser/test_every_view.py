@@ -22,6 +22,7 @@ from ipu_teach.report import Recording
 from ipu_teach.show.view import View
 from tests.test_overlap import uneven
 from tests.test_run_view import handed_on
+from tests.test_streaming_view import ran as streamed
 from tests.test_tile_views import Mixed, kept, ran
 
 from . import programs
@@ -45,13 +46,17 @@ VIEWS: dict[str, Callable[[], View]] = {
     "exchange": lambda: show.exchange(programs.uneven()),
     "memory": lambda: show.memory(programs.uneven()),
     "liveness": lambda: show.liveness(programs.uneven()),
-    "liveness of two": lambda: show.liveness(programs.uneven(), programs.branching()[0]),
+    "liveness of two": lambda: show.liveness(
+        programs.uneven(), programs.branching()[0], always=False, axis="cycles"
+    ),
     "program": lambda: show.program(programs.branching()[0]),
     "tiles": lambda: show.tiles(programs.by_rows()),
     "sweep": lambda: show.sweep(
         {"13 rows": programs.uneven(rows=13), "39 rows": programs.uneven(rows=39)}
     ),
     "host": lambda: show.host(programs.uneven()),
+    "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
+    "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "machine": lambda: show.machine(IPUModel("ipu2").create_device()),
 }

@@ -495,7 +495,13 @@ def test_the_list_below_has_what_is_live_at_the_pointed_step(page: Any, opened: 
 
 def test_two_reports_have_no_button_for_what_is_always_live(page: Any, opened: Opener) -> None:
     report = programs.uneven()
-    opened(show.liveness(report, programs.uneven(rows=39)))
+    view = show.liveness(report, programs.uneven(rows=39), always=False, axis="cycles")
+    curve, canvas = view.scene.marks[0], opened(view)
+    assert isinstance(curve, Curve)
+    point(canvas, curve.x + 100.5 / 300 * curve.width, curve.y + 50)
+    assert said(page).startswith(f"Cycle {round(100 * curve.each):,}, ")
+    head = page.locator(".ipu-live pre").inner_text()
+    assert head.startswith(f"First report, live at cycle {round(100 * curve.each):,}, bytes:")
     assert page.get_by_role("button", name="Leave out").count() == 0
     press(page, "Home", "ArrowRight")
     assert "a: " in status(page) and "b: " in status(page)

@@ -1,5 +1,5 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --tests N |
---threads N | --replicas N | --files [--count N]] [--seed S]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
+--tests N | --threads N | --replicas N | --files [--count N]] [--seed S]
     [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
@@ -9,8 +9,8 @@ numba) and in the plain vertex loop. The first that differs is made smaller, lin
 printed as code; the exit status is then 1. With --replicas programs are replicated, and compared
 with as many runs of one replica. With --costs the laws of the model of time are tried on
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
-copies change no value. With --tests the random tests of the suite run, by turns, each on the draws
-of a seed of its own. With --files damaged and hostile files are given to all that read one, within
+copies change no value. With --collectives those of gcl are compared with numpy. With --tests the
+random tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and hostile files are given to all that read one, within
 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
 nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
 when the check is over, each in a process of its own. Ctrl-C ends it with what was done.
@@ -33,6 +33,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fuzz import (
+    collectives,
     commands,
     compare,
     costs,
@@ -139,6 +140,12 @@ def one_cost(seed: int, compiled: bool) -> tuple[str, str]:
     return "lawful", "\n".join(costs.broken(seed))
 
 
+def one_collective(seed: int, compiled: bool) -> tuple[str, str]:
+    """Collective number `seed`, beside numpy."""
+    drawn = collectives.draw(seed)
+    return drawn.kind, collectives.differs(drawn)
+
+
 def one_file(seed: int, kit: Path) -> tuple[str, str]:
     """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of
     the kit."""
@@ -166,6 +173,7 @@ KINDS = {
     "graphs": (one_program, "programs", SMALLEST),
     "codelets": (one_codelet, "codelets", SMALLEST),
     "costs": (one_cost, "programs", SMALLEST),
+    "collectives": (one_collective, "collectives", "differs"),
     "tests": (one_test, "tests", "fails"),
     "replicas": (one_replicated, "programs", SMALLEST),
     "threads": (one_of_threads, "processes", "ended"),
@@ -230,6 +238,9 @@ def main() -> int:
         type=int,
         default=None,
         help="try the laws of the model of time on so many programs instead",
+    )
+    what.add_argument(
+        "--collectives", type=int, default=None, help="try so many collectives of gcl instead"
     )
     what.add_argument(
         "--tests",

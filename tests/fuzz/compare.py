@@ -18,6 +18,7 @@ from graphs import differences, random_values
 from judge import Judge
 
 import ipu_teach
+from fuzz.costs import laws
 from fuzz.pool import NAMES
 from ipu_teach import Engine, Executable, Tensor, compile_graph, program as programs
 from ipu_teach.engine.scalar import run as scalar_run
@@ -95,6 +96,8 @@ def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> O
             )
     engine.run()
     report = engine.report
+    if not how and (broken := next(laws(report), None)):
+        raise AssertionError(broken)
     costs = [report.step_cost(number) for number in report.step_numbers.tolist()]
     moved = [
         np.add.reduce([t.received for t in cost.exchange]).tolist()

@@ -56,9 +56,11 @@ LARGE = {  # each makes one part of a tile's memory the most of it
 def some_machine(rng: Random) -> Device:
     """One to three IPUs of up to 24 tiles, which stand in columns of as few as one row, at rates of
     their own."""
+    tiles = rng.choice([1, 2, 3, 5, 8, 24])
     return IPUModel(
         rng.choice(["ipu1", "ipu2"]),
-        tiles_per_ipu=rng.choice([1, 2, 3, 5, 8, 24]),
+        tiles_per_ipu=tiles,
+        io_tiles=rng.choice([0, 0, rng.randrange(tiles)]),
         num_ipus=rng.choice([1, 1, 1, 2, 3]),
         num_worker_contexts=rng.choice([6, 6, 1, 4]),
         exchange_rows=rng.randint(1, 5),
@@ -85,6 +87,10 @@ def broken(seed: int) -> Iterator[str]:
     for step in sets:
         parts.insert(rng.randrange(len(parts) + 1), Execute(step.compute_set))
     x, y = space.variable(FLOAT, (60,)), [space.variable(FLOAT, (60,)) for _ in range(3)]
+    for number in range(rng.randrange(3)):
+        buffer = space.graph.add_remote_buffer(f"rows{number}", FLOAT, 60)
+        store, load = Copy(rng.choice(y).tensor, buffer), Copy(buffer, rng.choice(y).tensor)
+        parts.insert(rng.randrange(len(parts) + 1), Sequence(store, load))
     pairs = [("a further vertex", *_without_last(space, step)) for step in sets]
     pairs += [("a longer message", *_longer(rng, x, y[0], step)) for step in (1, 2, 3)]
     pairs.append(("a further receiver", *_further_receiver(rng, x, y)))
@@ -152,6 +158,7 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
     )
     for report in reports:
         yield from _sums(report)
+        yield from laws(report)
     name = rng.choice(sorted(QUICK))
     quick = _quicker(reports[0], name)
     if quick.total_cycles > reports[0].total_cycles:
@@ -183,10 +190,24 @@ def _quicker(report: Report, name: str) -> Report:
     )
 
 
+def laws(report: Report) -> Iterator[str]:
+    """Of any report: what it was told it says again, read from a file as well, and nothing is
+    quicker if all IPUs wait for a transfer of one."""
+    told = [report, report.what_if(), Report.deserialize(report.serialize())]
+    if len({one.digest() for one in told}) > 1 or len({tuple(one.ipus) for one in told}) > 1:
+        yield "what_if() or a file changes the report"
+    full, alone = (report.what_if(sync_pattern=p) for p in ("FULL", "SINGLE_PIPELINE"))
+    if alone.total_cycles > full.total_cycles:
+        yield f"SINGLE_PIPELINE: {alone.total_cycles}, and FULL {full.total_cycles}"
+    clocks = [(row.busy_cycles, row.waiting_cycles) for row in report.ipus]
+    if any(busy + waiting != report.overlap.total for busy, waiting in clocks):
+        yield f"work and waiting are {clocks} in {report.overlap.total}"
+
+
 def _sums(report: Report) -> Iterator[str]:
     each = [step.cycles for step in report.steps()]
     low, high = (
-        (sum(each), sum(each)) if report.target.num_ipus == 1 else (max(each, default=0), sum(each))
+        (sum(each), sum(each)) if report.target.num_sets == 1 else (max(each, default=0), sum(each))
     )
     if not low <= report.total_cycles <= high:
         yield f"a total of {report.total_cycles} for steps of {each}"

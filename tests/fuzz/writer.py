@@ -88,8 +88,14 @@ class Writer:
         self.rng = rng = Random(seed)
         ipus, tiles = rng.choice([1, 1, 2, 3]), rng.randint(1, 5)
         self.tiles = ipus * tiles
+        own = Random(f"transfers {seed}")
+        pattern, aside = (
+            own.choice(["FULL", "SINGLE_PIPELINE"]),
+            own.choice([0, own.randrange(tiles)]),
+        )
+        machine = f"num_ipus={ipus}, sync_pattern={pattern!r}, io_tiles={aside}"
         self.lines = [
-            f"device = IPUModel(tiles_per_ipu={tiles}, num_ipus={ipus}).create_device()",
+            f"device = IPUModel(tiles_per_ipu={tiles}, {machine}).create_device()",
             "graph = Graph(device)",
             "feeds = {}",
         ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.gaps import read_notebook, reference, source_of
+from ipu_teach.lessons.gaps import read_notebook, reference, source_of, without_check
 from ipu_teach.lessons.mistakes import all_mistakes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +64,11 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
     """
     cells = read_notebook(solved(lesson))["cells"]
     sources = [source_of(cell) for cell in cells]
-    gaps = {sources.index(reference(exercise).cell): exercise for exercise in exercises(lesson)}
+    answers = [
+        without_check(source) if cell["cell_type"] == "code" else ""
+        for cell, source in zip(cells, sources, strict=True)
+    ]
+    gaps = {answers.index(reference(exercise).cell): exercise for exercise in exercises(lesson)}
     checks = {exercise: _first(sources, f'check("{exercise}"') for exercise in gaps.values()}
     asked = {number: exercise for exercise, number in checks.items()}
     minutes, large = 0.0, _minutes_of_an_exercise(lesson, cells)
@@ -76,9 +80,13 @@ def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
         if exercise:
             tries = wrongs(exercise)[:wrong_first]
             thinking = (WARM_UP if ".w" in exercise else large) / (1 + len(tries))
+            asking = checks[exercise]
             for code in tries:
+                if asking == number:
+                    code += source.splitlines()[-1]
                 yield Step(number, code, minutes + thinking, exercise, right=False)
-                yield Step(checks[exercise], sources[checks[exercise]], 0.0, exercise, right=False)
+                if asking != number:
+                    yield Step(asking, sources[asking], 0.0, exercise, right=False)
                 minutes = 0.0
             minutes += thinking
         elif "predict(" in source and "actual=" not in source:

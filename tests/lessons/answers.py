@@ -11,7 +11,7 @@ from typing import Any
 
 from ipu_teach.classroom.replay import definitions as defined_in
 from ipu_teach.lessons.exercise import catalogue
-from ipu_teach.lessons.gaps import read_notebook, reference, source_of
+from ipu_teach.lessons.gaps import read_notebook, reference, source_of, without_check
 from ipu_teach.lessons.learner import learners_form
 from ipu_teach.lessons.naming import lesson_of
 
@@ -25,8 +25,12 @@ def blank_cell(exercise: str) -> str:
     """The cell of an exercise's gap, as a learner gets it."""
     (path,) = SOLUTIONS.glob(f"{lesson_of(exercise)}_*.ipynb")
     solved = read_notebook(path)
-    sources = [source_of(cell) for cell in solved["cells"]]
-    return source_of(learners_form(solved)["cells"][sources.index(reference(exercise).cell)])
+    answers = [
+        without_check(source_of(cell)) if cell["cell_type"] == "code" else ""
+        for cell in solved["cells"]
+    ]
+    number = answers.index(reference(exercise).cell)
+    return without_check(source_of(learners_form(solved)["cells"][number]))
 
 
 @cache

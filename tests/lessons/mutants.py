@@ -202,6 +202,12 @@ HARMLESS = {
             "of equally good ones the last is as good"
         ),
     },
+    "09.2": {
+        "graph.set_tile_mapping(row, 1)": "another tile is as good",
+        "popops.add_in_place(graph, row, 1, body)": "the copy into x and the count do not need each other",
+    },
+    "09.5": {f"n = weights[{i}].num_elements": "all are equally long" for i in (1, -1)},
+    "09.6": {"written.add(target)": "the order of two sets that are kept is free"},
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"

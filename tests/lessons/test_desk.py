@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -186,6 +187,7 @@ def test_attempts_are_counted_and_solved_stays_solved() -> None:
     kinds = {"passed": 1, "not yet": 2, "error in the answer": 1}
     said = {why: 2, "ZeroDivisionError": 1}
     assert learned().record("01.1") == {
+        "built": inspect.getsource(right),
         "attempts": 4,
         "state": "solved",
         "kinds": kinds,

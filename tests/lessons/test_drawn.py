@@ -51,7 +51,13 @@ CASES = [
     ("05.3", "not cut", r"five of its six workers look on", "1 vertex on 6 workers"),
     ("07.1", "downhill", r"slopes of weights", "The slopes of weights: yours, from"),
     ("07.4", "a negative", r"a pixel of", "The pixels of the batch: yours, from"),
+    ("08.5", "only the first", r"keeping \[0\]: 12 inputs at once", "live at 24 steps of the programs, modelled: most at step 13"),
+    ("08.6", "another one backward", r"backward 2 drops others than forward 2", "forward 2 keeps 552 of 1,040; backward 2 keeps"),
     ("04.3", "two vertices for one place", r"element \[0\] of 'a'", "Both touch 0,"),
+    ("09.1", "counted before the store", r"row 0 ends with", "6 rows of 1 buffer move"),
+    ("09.2", "two places for weights", r"16 take (?P<n>[\d,]+)", "{n}"),
+    ("09.3", "into weights in use", r"IPU 0 computes with row 1, where row 0", "4 rows of 1 buffer move"),
+    ("09.6", "two that read one place", r"1 at 1, not 0", "A run of 1 superstep on 26 tiles"),
 ]  # fmt: skip
 
 

@@ -14,9 +14,17 @@ import pytest
 
 from ipu_teach import cli
 from ipu_teach.errors import LessonSourceError
-from ipu_teach.lessons import notebooks
+from ipu_teach.lessons import given, notebooks
 from ipu_teach.lessons.exercise import Exercise, asked_again_in, catalogue
-from ipu_teach.lessons.gaps import blanked, gaps_in, names_needed, reference, source_of
+from ipu_teach.lessons.gaps import (
+    blanked,
+    gaps_in,
+    names_needed,
+    read_notebook,
+    reference,
+    source_of,
+    without_check,
+)
 from ipu_teach.lessons.learner import as_text, differences, learners_form, pairs
 from ipu_teach.lessons.naming import lesson_of, sort_key
 from ipu_teach.lessons.state import learned
@@ -365,7 +373,7 @@ def test_the_learners_notebook_runs_to_its_end(path: Path, tmp_path: Path) -> No
     asked = [
         cell
         for cell in found.cells
-        if cell.cell_type == "code" and cell.source.startswith("check(")
+        if cell.cell_type == "code" and re.match(r"check\(", cell.source.splitlines()[-1])
     ]
     for cell in asked:
         assert "not attempted" in cell.outputs[0]["data"]["text/plain"], cell.source
@@ -391,6 +399,22 @@ def links_in(path: Path) -> list[str]:
     return [
         link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if not link.startswith("attachment:")
     ]
+
+
+def test_an_answer_and_its_check_may_share_a_cell() -> None:
+    """The learner's cell asks; whoever else runs the answer, as given() does, hands nothing in."""
+    cell = "# BEGIN SOLUTION 05.w1: four\nfour = 2, 42\n# END SOLUTION\ncheck('05.w1', four)"
+    assert without_check(cell) == cell.rpartition("\n")[0]
+    assert blanked(cell) == "# 05.w1 Your turn: four\nfour = ...\ncheck('05.w1', four)"
+    for other in ("checked = check(1)", "check = 3", "print(check(1))", ""):
+        assert without_check(other) == other
+    cells = [c for path, _ in PAIRS for c in read_notebook(path)["cells"] if "code" in c.values()]
+    sources = [source for source in map(source_of, cells) if without_check(source) != source]
+    together = [gap.exercise for source in sources for gap in gaps_in(source)]
+    assert "01.5" in together and len(together) > 1
+    for exercise in {*together} - {"01.5"}:  # which is given a graph of its lesson's, too
+        given(exercise)
+        assert learned().record(exercise) == {"state": "given"}
 
 
 def test_links_in_notebooks_lead_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +452,8 @@ def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
         assert len(alone) >= 1, item.name
         if isinstance(item, Exercise):
             assert len(alone) == 1 and f"Exercise {item.name}" in prose
-            assert names_of_answers(alone[0]) <= names_bound(reference(item.name).cell, code)
+            asking = alone[0].splitlines()[-1]
+            assert names_of_answers(asking) <= names_bound(reference(item.name).cell, code)
     asked = [
         name
         for source in code
@@ -484,7 +509,7 @@ def names_of_answers(call: str) -> set[str]:
 def names_bound(cell: str, code: list[str]) -> set[str]:
     """What the gap's cell and those above it bind at their outer level."""
     names: set[str] = set()
-    for source in code[: code.index(cell) + 1]:
+    for source in code[: list(map(without_check, code)).index(cell) + 1]:
         for statement in ast.parse(source).body:
             names |= {
                 n.id

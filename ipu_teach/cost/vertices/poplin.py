@@ -26,9 +26,11 @@ def panel_depth(dtype: type[DType], target: Target) -> int:
     return target.conv_unit_pipeline_depth * target.get_vector_width(dtype)
 
 
-def conv_units(dtype: type[DType], target: Target) -> int:
-    """Columns of a panel: AMP units of a tile for operands of `dtype`."""
-    return target.conv_units_fp32 if dtype is FLOAT else target.conv_units_fp16
+def conv_units(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
+    """Columns of a panel: AMP units of a tile for operands of `dtype` with sums of `partials`."""
+    if dtype is FLOAT:
+        return target.conv_units_fp32
+    return target.conv_units_fp16_sums_fp32 if partials is FLOAT else target.conv_units_fp16
 
 
 def _weight_load(
@@ -75,7 +77,7 @@ def conv_partial_1x1(
     `partials`: type of the sums, by default that of the operands. `interleaved`: the weights lie in
     memory that is read 128 bits at a time.
     """
-    units, in_group = conv_units(dtype, target), panel_depth(dtype, target)
+    units, in_group = conv_units(dtype, partials, target), panel_depth(dtype, target)
     deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
     load = _weight_load(units, in_group * dtype.size, target, interleaved)
     # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
@@ -161,7 +163,7 @@ def conv_partial_nx1(
 
     `filter_height`: 1, 2 or 4 rows of the kernel are taken at a time, and share a panel's depth.
     """
-    workers, units = target.num_worker_contexts, conv_units(dtype, target)
+    workers, units = target.num_worker_contexts, conv_units(dtype, partials, target)
     in_group = panel_depth(dtype, target)
     deep, passes = ceil_div(depth, in_group // filter_height), ceil_div(columns, units)
     float_partials = dtype is FLOAT or partials is FLOAT

@@ -11,6 +11,7 @@ from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import Loose, as_given, check_mapped, check_number, library, refused
+from ipu_teach.poplibs.poputil import map_tensor_linearly_with_offset
 
 __all__ = ["PaddingType", "pad"]
 
@@ -35,9 +36,10 @@ def pad(
 ) -> Tensor:
     """x with lower[d] elements before, and upper[d] behind it, in each dimension d. As numpy's pad.
 
-    A negative number cuts elements off. The elements of a CONSTANT margin are a constant on the
-    tile of the nearest corner of x. EDGE and REFLECT repeat elements of x, so that the result can
-    be read but not written. Raises `PoplibsError`.
+    A negative number cuts elements off. The elements of a CONSTANT margin are a constant, spread
+    over the tiles from that of the nearest corner of x on: on one tile, they would all leave by its
+    one way out. EDGE and REFLECT repeat elements of x, so that the result can be read but not
+    written. Raises `PoplibsError`.
     """
     if not isinstance(padding, PaddingType):
         raise as_given(padding, "padding", "use PaddingType.CONSTANT, EDGE or REFLECT.")
@@ -101,10 +103,6 @@ def _margin(
         return part.reverse(axis)
     shape = [*x.shape[:axis], count, *x.shape[axis + 1 :]]
     made = graph.add_constant(x.dtype, shape, number, "pad")
-    if x.num_elements:
-        corner = x.flatten()[0 if before else x.num_elements - 1]
-        tile = next(t for t, pieces in enumerate(graph.get_tile_mapping(corner)) if pieces)
-    else:
-        tile = 0
-    graph.set_tile_mapping(made, tile)
+    corner = x.flatten()[: 1 if before else None][-1:]
+    map_tensor_linearly_with_offset(graph, made, next(iter(graph.held_by_tile(corner)), 0))
     return made

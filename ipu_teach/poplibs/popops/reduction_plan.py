@@ -1,5 +1,5 @@
-"""How a reduction is cut: in one stage or in two, and into how many blocks of rows. `plan_reduce`
-asks the cost model."""
+"""How a reduction is cut, wherever its elements lie: in one stage or in two, and into how many
+blocks of rows. `plan_reduce` asks the cost model."""
 
 from __future__ import annotations
 
@@ -76,6 +76,11 @@ class ReducePlan:
     cycles: int
     stages: tuple[ReduceStage, ...] = ()
 
+    @property
+    def steps(self) -> int:
+        """How many compute sets it takes."""
+        return 1 + (self.row_blocks > 1)
+
     def __repr__(self) -> str:
         steps = ", then ".join(
             f"{s.name}: {counted(s.vertices, 'vertex', 'vertices')} of {s.rows:,} x {s.columns:,}"
@@ -126,7 +131,7 @@ def plan_reduce(
     options: Options | None = None,
 ) -> ReducePlan:
     """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of
-    `dtype` to one row.
+    `dtype` to one row, wherever they lie. (Knowing that, `reduce` may find something cheaper.)
 
     `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
     """
@@ -164,6 +169,11 @@ def planned(
     return min(plans, key=lambda plan: (plan.cycles, plan.row_blocks))
 
 
+def share_of(columns: int, dtype: type[DType], target: Target) -> int:
+    """The results that a tile holds at most, mapped linearly."""
+    return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
+
+
 def reduce_stages(
     rows: int,
     columns: int,
@@ -176,7 +186,7 @@ def reduce_stages(
     """The plan with that many blocks, and its modelled cycles: as if every element came from
     another tile."""
     carried = inter_tile or partials_dtype(operation, dtype)
-    share = max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
+    share = share_of(columns, dtype, target)
     used = -(-columns // share) if share else 0
     stages: list[ReduceStage] = []
     left, kind, again = rows, dtype, operation

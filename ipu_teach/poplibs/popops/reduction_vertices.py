@@ -1,11 +1,12 @@
 """The vertices of reductions: rows to one row, first to last, on all six workers of a tile.
 
 HALF is added up in FLOAT and rounded once, as PopLibs does by default; other operations keep their
-dtype. A sum costs what PopLibs' ConvReduce does. The other operations cost its general Reduce
-vertex, of which every worker has a share of the columns. Of few columns every worker has a share of
-the rows, and their results are then reduced, first to last: PopLibs' Reduce for a scalar, or its
-strided one, twice. Scaling and updating have no estimate of their own there; assumed: a cycle each
-for a data path of results.
+dtype. A sum costs what PopLibs' ConvReduce does. The other operations cost its Reduce vertex, the
+strided one where it has the operation, else the general one, of which every worker has a share of
+the columns. Of few columns every worker has a share of the rows, and their results are then
+reduced, first to last: PopLibs' Reduce twice, for a scalar, strided, or general. Where the rows of
+a column lie side by side, it is the one for contiguous regions. Scaling and updating have no
+estimate of their own there; assumed: a cycle each for a data path of results.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ UFUNCS: dict[str, np.ufunc] = {
 }
 REDUCTIONS = tuple(UFUNCS)
 _SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
+_STRIDED = ("ADD", "MAX", "MIN", "LOG_ADD")
+_FEW = ("ADD", "SQUARE_ADD", "MAX", "MIN")
 # who share rows; columns at most, and rows at least for each of them, where they do
 WORKERS, FEW, LONG = 6, 8, 32
 
@@ -54,17 +57,22 @@ def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> in
     """How many shares of the rows a vertex reduces side by side: six of few long columns, else
     one."""
     scalar = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
-    few = 1 < columns <= FEW and operation in ("ADD", "MAX", "MIN") and dtype in (FLOAT, HALF)
-    return WORKERS if (scalar or few) and rows >= LONG * columns else 1
+    few = 1 < columns <= FEW and operation in _FEW and dtype in (FLOAT, HALF)
+    # its squares are made a path at a time, whatever the columns
+    long = LONG * (1 if operation == "SQUARE_ADD" else columns)
+    return WORKERS if (scalar or few) and rows >= long else 1
 
 
-def reduced(operation: str, x: Any, carried: type[DType], shares: int = 1) -> Any:
+def reduced(
+    operation: str, x: Any, carried: type[DType], shares: int = 1, across: bool = False
+) -> Any:
     """The rows of x [rows, columns] reduced in the dtype `carried`: each of `shares`, first to
-    last, then their results."""
+    last, then their results. `across`: x is [columns, rows]."""
     if shares > 1:
+        length = x.shape[1] if across else len(x)
         parts = [
-            reduced(operation, x[begin:end], carried)
-            for begin, end in balanced_partition(len(x), shares)
+            reduced(operation, x[:, low:high] if across else x[low:high], carried, across=across)
+            for low, high in balanced_partition(length, shares)
         ]
         return reduced(after(operation), np.stack(parts), carried)
     if x.dtype != carried.numpy:
@@ -72,6 +80,8 @@ def reduced(operation: str, x: Any, carried: type[DType], shares: int = 1) -> An
     if operation == "SQUARE_ADD":
         x = np.square(x)
     ufunc = UFUNCS[operation]
+    if across:
+        return ufunc.accumulate(x, axis=1)[:, -1]
     if x.shape[1] == 1 and len(x):  # numpy would add a single column in pairs
         return ufunc.accumulate(x, axis=0)[-1]
     return ufunc.reduce(x, axis=0)
@@ -90,29 +100,51 @@ def stage_cycles(
     out: type[DType],
     target: Target,
     shares: int = 1,
+    across: bool = False,
 ) -> int:
     """Tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of `out`, in
-    `shares` of the rows."""
+    `shares` of the rows. `across`: the rows of a column lie side by side."""
+    workers = target.num_worker_contexts
     if shares > 1:
         carried = partials_dtype(operation, dtype)
-
-        def one(count: int, kind: type[DType], to: type[DType]) -> int:
-            if columns == 1:
-                return int(vertices.reduce_to_scalar(count, kind, to, target))
-            return int(
-                vertices.reduce_strided(columns, count, columns, kind, to, target, op=operation)
-            )
-
-        turns = -(-shares // target.num_worker_contexts)
-        worker = turns * one(-(-rows // shares), dtype, carried) + one(shares, carried, out)
-        return 2 * SUPERVISOR_OVERHEAD + target.num_worker_contexts * worker
-    if operation == "ADD":
+        mine = worker_cycles(operation, columns, -(-rows // shares), dtype, carried, target, across)
+        mine *= -(-shares // workers)
+        mine += worker_cycles(after(operation), columns, shares, carried, out, target)
+        return 2 * SUPERVISOR_OVERHEAD + workers * mine
+    if operation == "ADD" and not across:
         return int(vertices.conv_reduce(columns, rows, dtype, target))
-    workers = target.num_worker_contexts
-    kind = FLOAT if dtype is BOOL else dtype
-    return workers * int(
-        vertices.reduce_regions(-(-columns // workers), rows, kind, out, target, op=operation)
-    )
+    path = target.get_vector_width(dtype) if operation in _STRIDED and not across else 1
+    mine = min(columns, path * -(-columns // (path * workers)))
+    return workers * worker_cycles(operation, mine, rows, dtype, out, target, across, columns)
+
+
+def worker_cycles(
+    operation: str,
+    columns: int,
+    rows: int,
+    dtype: type[DType],
+    out: type[DType],
+    target: Target,
+    across: bool = False,
+    stride: int = 0,
+) -> int:
+    """Worker cycles of PopLibs' Reduce, in the specialisation that fits: `columns` of rows that are
+    `stride` elements apart, or of which each has its rows side by side."""
+    dtype, out = (FLOAT if kind is BOOL else kind for kind in (dtype, out))
+    if columns == 1 and operation in _FEW and stride < 2:
+        return int(vertices.reduce_to_scalar(rows, dtype, out, target))
+    if across and operation in ("ADD", "SQUARE_ADD"):
+        return int(vertices.reduce_contiguous(columns + 1, rows, dtype, target))
+    if across:
+        one = vertices.reduce_regions(1, rows, dtype, out, target, op=operation)
+        return columns * int(one)
+    if operation in _STRIDED and dtype in (FLOAT, HALF):
+        return int(
+            vertices.reduce_strided(
+                columns, rows, stride or columns, dtype, out, target, op=operation
+            )
+        )
+    return int(vertices.reduce_regions(columns, rows, dtype, out, target, op=operation))
 
 
 class _Reduction(SupervisorVertex, Generic[P, R]):
@@ -123,21 +155,25 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
     carried: ClassVar[type[DType]]
     further: ClassVar[int] = 0
     shares: ClassVar[int] = 1
+    across: ClassVar[bool] = False
 
     def cycles(self: Any, target: Target) -> int:
         dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
         paths = -(-len(self.out) // (target.num_worker_contexts * target.get_vector_width(out)))
         extra: int = self.further * paths * target.num_worker_contexts
+        length = self.x.size // len(self.out) if self.across else len(self.x)
         return (
             stage_cycles(
-                self.operation, len(self.out), len(self.x), dtype, out, target, self.shares
+                *(self.operation, len(self.out), length, dtype, out, target),
+                self.shares,
+                self.across,
             )
             + extra
         )
 
     def reduced(self: Any) -> Any:
         """The row of results."""
-        return reduced(self.operation, self.x, self.carried, self.shares)
+        return reduced(self.operation, self.x, self.carried, self.shares, self.across)
 
 
 class ReduceRows(_Reduction[P, R]):
@@ -147,6 +183,24 @@ class ReduceRows(_Reduction[P, R]):
 
     def compute(self) -> None:
         self.out = self.reduced()
+
+
+class ReduceRowsAlone(Vertex, Generic[P, R]):
+    """`ReduceRows` by one worker, for tiles that have several to do."""
+
+    x: Input[Vector[Vector[P]]]
+    out: Output[Vector[R]]
+    operation: ClassVar[str]
+    carried: ClassVar[type[DType]]
+    across: ClassVar[bool]
+
+    def cycles(self, target: Target) -> int:
+        dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
+        rows = self.x.size // len(self.out)
+        return worker_cycles(self.operation, len(self.out), rows, dtype, out, target, self.across)
+
+    def compute(self) -> None:
+        self.out = reduced(self.operation, self.x, self.carried, 1, self.across)
 
 
 class ScaledReduceRows(_Reduction[P, R]):
@@ -192,19 +246,21 @@ def reduction_codelet(
     out: type[DType],
     carried: type[DType],
     shares: int,
+    across: bool = False,
 ) -> type[Vertex]:
     """`base` for an operation and the dtypes of the rows, the result and what is carried:
     popops::ReduceRows<ADD,float>.
 
     The last is named where it is not the usual one; `shares` of the rows, where there are several:
-    `by_worker`.
+    `by_worker`; and x, where it is [columns, rows]: `across`.
     """
     refuse_quarter(base.__name__, dtype)
     names = [dtype.__name__.lower()] + ([] if out is dtype else [out.__name__.lower()])
     names += (
         [] if carried is partials_dtype(operation, dtype) else [f"in_{carried.__name__.lower()}"]
     )
-    names += ["by_worker"] if shares > 1 else []
+    names += ["by_worker"] * (shares > 1) + ["across"] * across
     dtypes: dict[Any, type[DType]] = {P: dtype, R: out}
     name = f"popops::{base.__name__}<{operation},{','.join(names)}>"
-    return template(base, name, dtypes, operation=operation, carried=carried, shares=shares)
+    fixed = {"operation": operation, "carried": carried, "shares": shares, "across": across}
+    return template(base, name, dtypes, **fixed)

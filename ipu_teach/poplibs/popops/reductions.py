@@ -3,7 +3,9 @@
 What is reduced is seen as rows, and what remains as columns. In one stage, every tile that holds a
 part of the result reads all rows of its columns. In two, blocks of rows are reduced side by side on
 tiles of their own first, each if possible on the tile that holds its first element. `plan_reduce`
-asks the cost model for every number of blocks and takes the cheapest.
+asks the cost model for every number of blocks and takes the cheapest. Where it is cheaper still,
+each tile first reduces what it has of each column, and moves nothing for it; what remains goes on
+in one stage or two.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from math import prod
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import counted, shown
 from ipu_teach.flags import flagged
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
@@ -31,8 +36,10 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
+from ipu_teach.poplibs.popops.reduction_places import PlacedPlan, lying, placed_plan
 from ipu_teach.poplibs.popops.reduction_plan import (
     AccumTypes,
+    ReducePlan,
     accum_types,
     check_operation,
     planned,
@@ -40,6 +47,7 @@ from ipu_teach.poplibs.popops.reduction_plan import (
 from ipu_teach.poplibs.popops.reduction_vertices import (
     REDUCTIONS,
     ReduceRows,
+    ReduceRowsAlone,
     ReduceRowsUpdate,
     ScaledReduceRows,
     ScaledReduceRowsUpdate,
@@ -112,13 +120,17 @@ def reduce(
     sum of squares), LOG_ADD (of FLOAT and HALF: the logarithm of the sum of exponents). `out_type`:
     FLOAT or HALF for the other one; by default x's.
 
-    One compute set, or two, by `plan_reduce`: rows are reduced in blocks, first to last within a
-    block, then the blocks' results first to last. Of at most 8 columns that are at least 32 times
-    as long as many, each of a tile's six workers takes a share of a block's rows, cut as
-    `poputil.balanced_partition` does, and their results are reduced first to last. Sums of HALF are
-    carried in FLOAT and rounded once, unless `options` say "accumType.inVertex" (within a vertex)
-    or "accumType.interTile" (between the stages) otherwise. The result is mapped linearly. Without
-    rows it is the neutral element; MIN and MAX have none.
+    One compute set to three, whichever the cost model likes best, in an order that x's mapping and
+    the machine fix. Either by `plan_reduce`: rows are reduced in blocks, first to last within a
+    block, then the blocks' results first to last. Or each tile reduces the rows that it has of a
+    column, first to last, then tiles' results in the order of their first rows: first to last, or
+    in blocks of them and then the blocks' results. Of at most 8 columns that are at least 32 times
+    as long as many (SQUARE_ADD: of 32 rows), each of a tile's six workers takes a share of the
+    rows, cut as `poputil.balanced_partition` does, and their results are reduced first to last,
+    unless a worker has columns of its own. Sums of HALF are carried in FLOAT and rounded once,
+    unless `options` say "accumType.inVertex" (within a vertex) or "accumType.interTile" (between
+    the stages) otherwise. The result is mapped linearly. Without rows it is the neutral element;
+    MIN and MAX have none.
 
     `prog`: a Sequence; or a list of compute sets, which the vertices are added to: the first stage
     to the first of the list. What is missing is appended, and nothing is executed: add an Execute
@@ -162,8 +174,8 @@ def reduce_many(
     outputs: Sequence[Tensor] | None = None,
     options: Options | None = None,
 ) -> list[Tensor]:
-    """Several reductions side by side, in the compute sets of one: at most two, however many there
-    are.
+    """Several reductions side by side, in the compute sets of one: at most three, however many
+    there are.
 
     `operations`: a list of `SingleReduceOp`, or of tuples of what makes one. `outputs`: a tensor
     for each, as `out` of `reduce_with_output`; by default they are made. Returns them. `prog` and
@@ -309,35 +321,85 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
     """The compute sets of all jobs: what takes one stage runs in the first, beside the first of
-    what takes two."""
-    plans = [
-        planned(
-            *_size(j.matrix), j.matrix.dtype, graph.target, j.params.operation, j.types.inter_tile
-        )
-        for j in jobs
-    ]
-    two = any(plan.row_blocks > 1 for plan in plans)
-    stages = ["InToIntermediate", "IntermediateToOutput"] if two else ["InToOutput"]
+    what takes several."""
+    plans = [_plan(graph, job) for job in jobs]
+    most = max(plan.steps for plan in plans)
+    last = "IntermediateToOutput" if most > 1 else "InToOutput"
+    stages = [*("InToIntermediate", "IntermediateToIntermediate")[: most - 1], last]
     into = prog if isinstance(prog, list) else []
     into += [graph.add_compute_set(f"{name}/Reduce/{stage}") for stage in stages[len(into) :]]
-    first, last = into[0], into[len(stages) - 1]
     for job, plan in zip(jobs, plans, strict=True):
-        operation, matrix, final = job.params.operation, job.matrix, first
-        if plan.row_blocks > 1:
-            matrix = _reduce_blocks(graph, first, job, plan.row_blocks, name)
-            operation, final = after(operation), last
-        _finish(
-            graph,
-            final,
-            matrix,
-            job,
-            operation,
-            name,
-            shares_of(operation, *_size(matrix)[::-1], matrix.dtype),
-        )
+        operation, parts = job.params.operation, [(0, job.matrix)]
+        if isinstance(plan, PlacedPlan):
+            parts = _reduce_where_it_lies(graph, into, job, plan, name)
+        elif plan.row_blocks > 1:
+            parts = [(0, _reduce_blocks(graph, into[0], job, plan.row_blocks, name))]
+        if plan.steps > 1:
+            operation = after(operation)
+        for begin, matrix in parts:
+            shares = shares_of(operation, *_size(matrix)[::-1], matrix.dtype)
+            _finish(graph, into[plan.steps - 1], matrix, job, operation, name, shares, begin)
     if not isinstance(prog, list):
         for compute_set in into:
             prog.add(Execute(compute_set))
+
+
+def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
+    """The cheaper of two: blocks of rows, wherever they lie; and what each tile has, then the
+    rest."""
+    operation, kind, types = job.params.operation, job.matrix.dtype, job.types
+    plan = planned(*_size(job.matrix), kind, graph.target, operation, types.inter_tile)
+    found = lying(graph, job.matrix)
+    if found is None:
+        return plan
+    placed = placed_plan(found, operation, kind, job.dtype, types.inter_tile, graph.target)
+    cycles = plan.cycles
+    if plan.steps == 1 and plan.stages:  # it may lie where the result does
+        owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
+        moved = np.array([plan.stages[0].exchange_bytes, found.elsewhere(owners) * kind.size])
+        before, after_all = exchange_cycles(moved, graph.target).tolist()
+        cycles += after_all - before
+    return placed if placed.cycles < cycles else plan
+
+
+def _reduce_where_it_lies(
+    graph: Graph, into: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
+) -> list[tuple[int, Tensor]]:
+    """The rows of each column reduced on the tiles that have them, and the results in blocks if the
+    plan says so: (first column, [results, columns]) of the columns that have equally many."""
+    found, again, kind = plan.lying, after(job.params.operation), job.types.inter_tile
+    dtype, inside = job.matrix.dtype, job.types.in_vertex
+    partials = graph.add_variable(kind, (len(found.tiles),), f"{name}/partials")
+    graph.set_tile_mapping(partials, found.tiles)
+    for group, alone in zip(found.groups, plan.alone, strict=True):
+        operation, (columns, rows) = job.params.operation, group.places.shape
+        shares = 1 if alone else shares_of(operation, columns, rows, dtype)
+        base = ReduceRowsAlone if alone else ReduceRows
+        codelet = reduction_codelet(base, operation, dtype, kind, inside, shares, group.across)
+        path = graph.target.get_vector_width(dtype)
+        for low, high in balanced_partition(-(-columns // path), alone or 1):
+            places = group.places[low * path : high * path]
+            out = partials[group.result + low * path :][: len(places)]
+            x = graph.listed(dtype, places if group.across else places.T)
+            graph.set_tile_mapping(graph.add_vertex(into[0], codelet, x=x, out=out), group.tile)
+    parts = [
+        (begin, partials[found.of_columns(begin, end)]) for begin, end in found.even(plan.width)
+    ]
+    if plan.blocks == 1:
+        return parts
+    between = graph.add_variable(kind, (plan.blocks, job.matrix.shape[1]), f"{name}/between")
+    pieces = [
+        (x[low:high], between[i, begin : begin + x.shape[1]])
+        for begin, x in parts
+        for i, (low, high) in enumerate(balanced_partition(x.shape[0], plan.blocks))
+    ]
+    for number, (x, out) in enumerate(pieces):
+        shares = shares_of(again, x.shape[1], x.shape[0], kind)
+        codelet = reduction_codelet(ReduceRows, again, kind, kind, inside, shares)
+        vertex = graph.add_vertex(into[1], codelet, x=x, out=out)
+        for part in (vertex, out):
+            graph.set_tile_mapping(part, number * graph.target.num_tiles // len(pieces))
+    return [(0, between)]
 
 
 def _size(matrix: Tensor) -> tuple[int, int]:
@@ -377,9 +439,10 @@ def _finish(
     operation: str,
     name: str,
     shares: int = 1,
+    first: int = 0,
 ) -> None:
-    """The vertices that reduce `matrix` into the job's output, each column where its result
-    lies."""
+    """The vertices that reduce `matrix` into the job's output from column `first` on, each column
+    where its result lies."""
     params, out = job.params, job.result()
     bases = {
         (False, False): ReduceRows,
@@ -402,8 +465,8 @@ def _finish(
             scale = graph.add_constant(FLOAT, (), scale, f"{name}/scale")
             graph.set_tile_mapping(scale, 0)
         extra["scale"] = scale.reshape(())
-    flat = out.flatten()
-    for tile, pieces in tile_pieces(graph, out):
+    flat = out.flatten()[first : first + matrix.shape[1]]
+    for tile, pieces in tile_pieces(graph, flat):
         columns = concat([matrix[:, begin:end] for begin, end in pieces], 1)
         vertex = graph.add_vertex(into, codelet, x=columns, out=take(flat, pieces), **extra)
         graph.set_tile_mapping(vertex, tile)

@@ -3,9 +3,11 @@
 // holds in a frame is replayed from the changes, of which every 32nd frame keeps a whole set.
 EXTRA.board = (kit) => {
   const { scene, pen, array, of, still, begin, count, total } = kit;
+  EXTRA.flows(kit);
   const board = scene.marks.find((m) => m.kind === "board");
   const EVERY = 32;
-  const [texts, first, changes, ...packed] = scene.numbers.board;
+  const [[many, sizes, end, ...others], first, changes, ...packed] = scene.numbers.board,
+    texts = [...Array.from(unpack(sizes, many), (size) => `${size}${end}`), ...others];
   const [frameOf, cellOf, textOf] = packed.map((p) => unpack(p, changes)), n = board.count;
   const [box, row, place, named, index] = ["box", "row", "place", "named", "index"].map((name) => {
     const found = array(board, name, board[name], n);
@@ -229,7 +231,7 @@ EXTRA.board = (kit) => {
   }
   return {
     draw, hit, tall, link, ipuOf, corner, cellAt, wide, row, short, line, write, board, texts,
-    value, list, at, before, element, cellName, tileOf, box, focus, lastOf,
+    value, at, before, element, cellName, tileOf, box, focus, lastOf,
     underWay, changesOf, whenOf, changes, frameOf, cellOf, textOf,
   };
 };

@@ -1,6 +1,7 @@
 // The messages of an exchange, which only the view of a run has.
 EXTRA.bsp = (kit) => {
-  const { pen, marks, array, place } = kit, tape = EXTRA.tape(kit);
+  const { pen, marks, place } = kit, tape = EXTRA.tape(kit);
+  EXTRA.flows(kit);
   const content =
     EXTRA.content(
       kit, () => (kit.chosen?.mark === marks.tiles ? [kit.chosen.i, kit.chosen.i]
@@ -29,7 +30,7 @@ EXTRA.bsp = (kit) => {
         pen.strokeStyle = pen.fillStyle = kit.ink.ink;
         const fan = messages.length > MOST_SPOKES && cells.side < SMALLEST_LABEL;
         for (const [source, size, to] of messages) {
-          const receivers = typeof to === "number" ? [to] : Array.from(array(to, 1, to[1], to[0]));
+          const receivers = [to].flat();
           // With a tile chosen, the messages of others are pale.
           pen.globalAlpha = chosen < 0 || chosen === source || receivers.includes(chosen) ? 1
             : 0.15;

@@ -16,6 +16,10 @@ EXTRA.liveness = (kit) => {
     button.ariaPressed = `${!steady}`;
     kit.refresh();
   }
+  // Where a place begins: its step, or its cycle.
+  const { each } = scene.marks[0];
+  const beginning = (i) => (each ? words(Math.round(i * each)) : `${i + 1}`);
+  const where = (i) => `${each ? "cycle" : "step"} ${beginning(i)}`;
   const shown = (mark) => mark.series.map((_, k) => k)
     .filter((k) => steady || mark.series[k][1] !== ALWAYS);
   function top(mark) {
@@ -59,7 +63,7 @@ EXTRA.liveness = (kit) => {
       const place = (k) => Math.floor(mark.count * k / ticks);
       for (let k = 0; k < ticks; k++) {
         const i = place(k), name = kit.still(i).label.replace(/^\S+ /, "");
-        kit.fitted(`${i + 1} ${name}`, mark.x + i * wide, bottom + 12,
+        kit.fitted(`${beginning(i)} ${name}`, mark.x + i * wide, bottom + 12,
           (place(k + 1) - i) * wide - 6, 11, kit.ink.soft);
       }
       pen.fillStyle = kit.ink.ink;
@@ -84,8 +88,8 @@ EXTRA.liveness = (kit) => {
       const under = mark.series[k].length > 3 ? of(lower(mark, k), i) : 0;
       return `${name} ${words(of(upper(mark, k), i) - under)}`;
     });
-    const where = `Step ${words(i + 1)}, ${kit.still(i).label}, ${mark.heading}`;
-    return `${where}: ${parts.join(", ")}. Press Enter or click to go there.`;
+    const begin = where(i)[0].toUpperCase() + where(i).slice(1);
+    return `${begin}, ${kit.still(i).label}, ${mark.heading}: ${parts.join(", ")}. Press Enter or click to go there.`;
   }
   // What is live at the step that is pointed at, else at the one where the view stands, the largest
   // first.
@@ -98,7 +102,7 @@ EXTRA.liveness = (kit) => {
       const [few, all] = less[at] || [0, 0], passing = of(array(rows, 0, buffers, scene.frames[0]), at);
       const lines = [...here, [`in ${few} more`, all], ["buffers of the step", passing]]
         .filter(([, size]) => size).map(([name, size]) => `${words(size).padStart(13)}  ${name}`);
-      return [`${title} at step ${at + 1}, bytes:`, ...lines].join("\n");
+      return [`${title} at ${where(at)}, bytes:`, ...lines].join("\n");
     }).join("\n");
   }
   const there = () => {

@@ -24,6 +24,7 @@ ALONE = ("widget.js", "puzzle.js")
 ALSO = {  # by file: who needs it
     "stored.js": ALONE,
     PAINTED: ("balance.js", "memory.js"),
+    "flows.js": ("bsp.js", "run.js"),
     "tape.js": ("bsp.js", "balance.js"),
     "board.js": ("run.js",),
     "messages.js": ("run.js",),

@@ -1,7 +1,7 @@
 // What is under way between the boxes of a board: numbers, of many messages arrows, and links
 // between IPUs. board.py draws the same.
 EXTRA.messages = (kit, shown) => {
-  const { scene, pen } = kit, { board, texts, list, at, before, box, row, focus, lastOf } = shown,
+  const { scene, pen } = kit, { board, texts, at, before, box, row, focus, lastOf } = shown,
     { link, short, corner, cellAt, wide, line, write, underWay } = shown;
 
   // Of many messages arrows from box to box, those of the chosen box the darkest; the host's are
@@ -47,7 +47,7 @@ EXTRA.messages = (kit, shown) => {
       if (messages.length > MOST_PACKETS) return folded(messages);
       const packets = [];  // above all lines
       for (const [source, size, to, start, end, some, after, held] of messages) {
-        const [cell] = list(some), t = texts[(after ? then : here)[cell]];
+        const [cell] = some, t = texts[(after ? then : here)[cell]];
         const said = held === 1 ? short(t, 44) : `${words(size)} B`,
           w = OF_LETTER * said.length + 8;
         const [[x, y], [u, v]] = [source, to].map((b, k) => {

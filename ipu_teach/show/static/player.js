@@ -27,15 +27,15 @@ const STYLE = `
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;
   padding:0}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
-.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;
+.ipu-live.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;
   white-space:pre-wrap;overflow-wrap:anywhere;color:var(--ink);border-left:3px solid var(--line)}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
 
 // --- numbers ---
 
-// The inverse of pack.py: one number for all, runs ("3*5,4"), "d" and runs of steps, or bits ("b"
-// lowest ":" width ":" letters).
+// The inverse of pack.py: one number for all, runs ("3*5,4", with "9(7,8*2,)" for what comes nine
+// times), "d" and runs of steps, or bits ("b" lowest ":" width ":" letters).
 function unpack(text, count) {
   if (typeof text === "number") return new Float64Array(count).fill(text);
   const out = new Float64Array(count);
@@ -45,7 +45,8 @@ function unpack(text, count) {
   }
   if (text[0] !== "b") {
     let at = 0;
-    for (const part of text ? text.split(",") : []) {
+    const runs = text.replace(/(\d+)\((.*?)\)/g, (_, n, some) => some.repeat(n));
+    for (const part of runs.split(",")) {
       const [value, times] = part.split("*");
       out.fill(+value, at, at += +(times || 1));
     }
@@ -85,6 +86,7 @@ function live(root, scene) {
   const marks = Object.fromEntries(scene.marks.map((m) => [m.name || m.kind, m]));
   const frames = unpack(scene.frames[1], scene.frames[0]);
   const count = frames.length;
+  scene.stills = scene.stills.map((s) => ({ note: "", say: "", ...s }));
   const still = (frame) => scene.stills[frames[frame]];
   const starts = [];  // frames that begin a superstep
   const groups = [];  // of each frame its superstep

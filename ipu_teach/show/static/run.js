@@ -2,7 +2,7 @@
 EXTRA.run = (kit) => {
   const { scene, still, make, starts, groups } = kit, shown = EXTRA.board(kit),
     trail = scene.marks.find((m) => m.kind === "trail");
-  const { board, texts, value, list, at, before, element, cellName, tileOf, box, focus,
+  const { board, texts, value, at, before, element, cellName, tileOf, box, focus,
     lastOf, underWay, changesOf, whenOf, changes, frameOf, cellOf, textOf } = shown, n = board.count;
 
   // --- words ---
@@ -19,8 +19,7 @@ EXTRA.run = (kit) => {
       messages = !isElement && still(f).flows ? still(f).flows.messages : [];
     const came = messages.filter((m) => m[2] === box(i) && !m[6] && !shown.link(m));
     const read = came.flatMap(
-      (m) => list(m[5])
-      .map((c) => `${cellName(c)} = ${texts[at(f)[c]]} from tile ${board.tiles[m[0]]}`));
+      (m) => m[5].map((c) => `${cellName(c)} = ${texts[at(f)[c]]} from tile ${board.tiles[m[0]]}`));
     const words_ = how.replace("{name}[{index}]", element(names[k], numbers[k]))
       .replace(/\{(\w+)\}/g, (_, what) =>
       ({ name: board.names[names[k]], index: numbers[k], tile: tiles[k] })[what]);
@@ -46,9 +45,10 @@ EXTRA.run = (kit) => {
     if (s.flows) {
       const all = s.flows.messages, own = all.filter((m) => m[2] === box(focus())),
         told = (own.length ? own : all).slice(0, 2);
+      const away = scene.codes[s.code][1] === "M" ? "streaming memory" : "the host";
       const what = told.map((m) => {
-        const c = list(m[5]), t = texts[(m[6] ? at(lastOf(frame)) : now)[c[0]]];
-        const [from, to] = [m[0], m[2]].map((b) => (b < 0 ? "the host"
+        const c = m[5], t = texts[(m[6] ? at(lastOf(frame)) : now)[c[0]]];
+        const [from, to] = [m[0], m[2]].map((b) => (b < 0 ? away
           : shown.link(m) ? `IPU ${shown.ipuOf(b)}` : `tile ${board.tiles[b]}`));
         const more = m[7] > 1 ? ` and ${words(m[7] - 1)} more` : "";
         if (!c.length) return `${words(m[1])} bytes go from ${from} to ${to}`;

@@ -1,0 +1,56 @@
+"""gcl, whose source was never published: algorithms are those of its forerunner, popops'
+Collectives.cpp."""
+
+from __future__ import annotations
+
+from poplar_rows import Row
+
+_ROUNDS = "`root_replica` is a keyword"
+_WITHIN = "a list of tensors, one on each IPU, where C++ has a tensor of two dimensions or chunks"
+
+
+def _of(cpp: str, ours: str, op: str, differs: str = "") -> list[Row]:
+    return [
+        Row(
+            f"gcl::{cpp}CrossReplica",
+            f"poplibs.gcl.{ours}_cross_replica",
+            differs,
+            f"gcl.{ours}_cross_replica(graph, t{op}, prog)",
+        ),
+        Row(
+            f"gcl::{cpp}WithinReplica",
+            f"poplibs.gcl.{ours}_within_replica",
+            f"{_WITHIN}; takes groups, too",
+            f"gcl.{ours}_within_replica(graph, [t]{op}, prog)",
+        ),
+    ]
+
+
+GCL = [
+    *_of("allReduce", "all_reduce", ', "ADD"', "several tensors are always one"),
+    *_of("allReduceInPlace", "all_reduce_in_place", ', "ADD"'),
+    *_of("reduceScatter", "reduce_scatter", ', "MAX"'),
+    *_of("allGather", "all_gather", ""),
+    *_of("allToAll", "all_to_all", ""),
+    *_of("broadcast", "broadcast", "", _ROUNDS),
+    Row(
+        "gcl::CommGroup",
+        "poplibs.gcl.CommGroup",
+        "",
+        "gcl.CommGroup(gcl.CommGroupType.CONSECUTIVE, 2)",
+    ),
+    Row("gcl::CommGroupType", "poplibs.gcl.CommGroupType", "", "gcl.CommGroupType.ALL"),
+    Row(
+        "gcl::CollectiveOperator",
+        "poplibs.gcl.CollectiveOperator",
+        "no LOCAL; SQUARE_ADD is refused, as PopLibs does",
+        "gcl.CollectiveOperator.MEAN",
+    ),
+    Row(
+        "gcl::perIPUTiles",
+        "poplibs.gcl.per_ipu_tiles",
+        "the first of each IPU, gcl picks by a rule that is not published; numbers of all IPUs",
+        "poplibs.gcl.per_ipu_tiles(graph, 0, 1)",
+    ),
+    Row("gcl::getMinIoTiles", "", "a number of your own; the least is not published"),
+]

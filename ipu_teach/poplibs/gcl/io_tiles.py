@@ -1,0 +1,45 @@
+"""Which tiles are set aside for transfers, so that others compute meanwhile.
+
+I/O tiles are the first of each IPU, as many as `IPUModel(io_tiles=…)` says: Poplar's programs ask
+`per_ipu_tiles(graph, 0, n)` for them and `per_ipu_tiles(graph, n, rest)` for those that compute,
+and make a virtual graph of each. Which tiles gcl picks for that is not published.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ipu_teach.errors import NotOfferedError, counted, shown
+from ipu_teach.graph import Graph
+from ipu_teach.poplibs.library import is_count, library, refused
+
+__all__ = ["get_min_io_tiles", "per_ipu_tiles"]
+
+
+@library
+def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
+    """`count` tiles of each IPU of the graph, from its tile `offset` on: their numbers, those of
+    all IPUs, ascending, as `Graph.create_virtual_graph` takes them.
+
+    With `IPUModel(io_tiles=64)` the I/O tiles are `per_ipu_tiles(graph, 0, 64)`, and the tiles that
+    compute `per_ipu_tiles(graph, 64, graph.target.tiles_per_ipu - 64)`. Raises `PoplibsError` for
+    tiles that are not there.
+    """
+    each = graph.target.tiles_per_ipu
+    if not is_count(offset, 0) or not is_count(count, 1) or offset + count > each:
+        raise refused(
+            f"was given {shown(offset)} and {shown(count)}.",
+            next_step=(
+                f"give the first tile and how many: each IPU has {counted(each, 'tile')}, from 0."
+            ),
+        )
+    first = range(offset, graph.target.num_tiles, each)
+    return [tile for begin in first for tile in range(begin, begin + count)]
+
+
+@library
+def get_min_io_tiles(graph: Graph) -> NoReturn:
+    """Not offered: raises `NotOfferedError`."""
+    raise NotOfferedError("""gcl.get_min_io_tiles is not offered by this kit: how many I/O tiles the
+        library wants at least is not published.
+        next:  choose a number: IPUModel(io_tiles=64) on a whole chip, 1 on one of a few tiles.""")

@@ -1,0 +1,223 @@
+"""Reductions that begin where their elements lie: which rows of which columns each tile has, what
+it makes of them, and how many of its results are reduced side by side before the last step.
+
+The first stage moves nothing. Where a tile has no two elements of any column it also gains nothing,
+and one that lies in shreds costs a vertex for every shred; the cost model sees both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
+from ipu_teach.cost.rearrange import copy_cycles
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.popops.reduction_plan import share_of
+from ipu_teach.poplibs.popops.reduction_vertices import (
+    after,
+    shares_of,
+    stage_cycles,
+    worker_cycles,
+)
+from ipu_teach.target import Target
+from ipu_teach.types import Array, DType
+
+MOST_BLOCKS = 64  # the best is about the root of how many results there are, one a tile at most
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring columns of which a tile has the same rows: what one vertex takes.
+
+    `places` [columns, rows]: the elements' positions, rows ascending. `result`: the number of its
+    first partial result among all. `across`: the rows of its columns lie side by side, and not its
+    columns; `pieces`: that have to be put side by side all the same.
+    """
+
+    tile: int
+    places: Array
+    result: int
+    across: bool
+    pieces: int
+
+
+@dataclass(frozen=True)
+class Lying:
+    """Where the elements of a matrix lie. `tiles`, `columns`, `lengths`: of each partial result,
+    one for each column of which a tile has rows, and how many.
+
+    `by_column`: partial results in the order of columns, and in each of their first rows; `counts`:
+    how many each column has.
+    """
+
+    groups: list[Group]
+    tiles: Array
+    columns: Array
+    lengths: Array
+    by_column: Array
+    counts: Array
+
+    def elsewhere(self, owners: Array) -> int:
+        """The most elements that a tile has to fetch to reduce the columns that it owns."""
+        owner: Array = owners[self.columns]
+        away = np.where(owner == self.tiles, 0, self.lengths)
+        return int(np.bincount(owner + 1, away).max())  # one that lies nowhere is told of later
+
+    def of_columns(self, begin: int, end: int) -> Array:
+        """[partial results, columns]: those of columns that have equally many."""
+        first = int(self.counts[:begin].sum())
+        width, count = end - begin, int(self.counts[begin])
+        found: Array = self.by_column[first : first + width * count].reshape(width, count).T
+        return found
+
+    def even(self, width: int) -> list[tuple[int, int]]:
+        """The columns in (begin, end) of `width` at most, that have equally many partial
+        results."""
+        ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
+        return [
+            (i, min(i + width, end))
+            for begin, end in zip([0, *ends], ends, strict=False)
+            for i in range(begin, end, width)
+        ]
+
+
+def lying(graph: Graph, matrix: Tensor) -> Lying | None:
+    """Where the elements of `matrix` lie; None if some lie nowhere yet, or no tile has two of a
+    column."""
+    height, width = matrix.shape
+    places = matrix.positions().reshape(-1)
+    tiles = graph.tile_map().at(places * matrix.dtype.size)
+    if tiles.size == 0 or tiles.min() < 0:
+        return None
+    key = tiles.reshape(height, width) * width + np.arange(width)
+    order = np.argsort(key, axis=None, kind="stable")
+    key, rows, places = key.reshape(-1)[order], order // width, places[order]
+    starts = np.flatnonzero(np.diff(key, prepend=-1))
+    if len(starts) == len(key):
+        return None
+    tile, column = np.divmod(key[starts], width)
+    lengths = np.diff(starts, append=len(key))
+    # as the column before it, if that has as many rows on this tile, and the same ones
+    before = np.arange(len(key)) - np.repeat(lengths, lengths)
+    alike = np.logical_and.reduceat(rows == rows[before], starts)
+    alike[1:] &= (np.diff(key[starts]) == 1) & (np.diff(lengths) == 0) & (column[1:] > 0)
+    alike[0] = False
+    begins = np.flatnonzero(~alike)
+    cells, first = np.diff(begins, append=len(starts)), starts[begins]
+    # how often what a vertex takes goes on elsewhere, by columns and by rows
+    on = np.diff(places, prepend=-2) != 1
+    on[starts] = True
+    down = np.add.reduceat(on, first, dtype=np.int64)
+    on = (places - places[before] != 1) | np.repeat(~alike, lengths)
+    right = np.add.reduceat(on, first, dtype=np.int64)
+    down[down == cells], right[right == lengths[begins]] = 0, 0
+    ends, columns = [*first[1:].tolist(), len(key)], cells.tolist()
+    groups = [
+        Group(owner, places[low:high].reshape(count, -1), i, a < b, min(a, b))
+        for owner, low, high, count, i, a, b in zip(
+            *(tile[begins].tolist(), first.tolist(), ends, columns),
+            *(begins.tolist(), down.tolist(), right.tolist()),
+            strict=True,
+        )
+    ]
+    by_column = np.lexsort((rows[starts], column))
+    return Lying(groups, tile, column, lengths, by_column, np.bincount(column, minlength=width))
+
+
+@dataclass(frozen=True)
+class PlacedPlan:
+    """Modelled cycles of a reduction that begins with `lying`. `alone`: for each of its groups,
+    into how many parts its columns are cut, in whole data paths, with a worker for each, beside
+    others; 0 where all six take the group together. `blocks` of partial results side by side, of
+    `width` columns, before the last step: 1 for none."""
+
+    lying: Lying
+    alone: list[int]
+    blocks: int
+    width: int
+    cycles: int
+
+    @property
+    def steps(self) -> int:
+        """How many compute sets it takes."""
+        return 2 + (self.blocks > 1)
+
+
+def placed_plan(
+    found: Lying,
+    operation: str,
+    dtype: type[DType],
+    out: type[DType],
+    inter_tile: type[DType],
+    target: Target,
+) -> PlacedPlan:
+    """The cheapest way on from `found`, with the cycles of all stages."""
+    busy, alone = _first_stage(found, operation, dtype, inter_tile, target)
+    again, width = after(operation), len(found.counts)
+    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
+
+    @cache
+    def step(columns: int, rows: int, to: type[DType]) -> int:
+        """Cycles of a vertex over partial results of other tiles, and of their coming."""
+        shares = shares_of(again, columns, rows, inter_tile)
+        return int(exchange_cycles(rows * columns * inter_tile.size, target)) + stage_cycles(
+            again, columns, rows, inter_tile, to, target, shares
+        )
+
+    share, most, even = share_of(width, dtype, target), int(found.counts.max()), found.even(width)
+    last = np.zeros(-(-width // share), np.int64)
+    for begin, end in even:
+        for tile in range(begin // share, -(-end // share)):
+            mine = min(end, (tile + 1) * share) - max(begin, tile * share)
+            last[tile] += step(mine, int(found.counts[begin]), out)
+    best = int(last.max()), 1, width
+    for columns in (min(2**i, width) for i in range(2, width.bit_length() + 1)):
+        count = sum(-(-(end - begin) // columns) for begin, end in even)
+        for blocks in range(2, min(int(found.counts.min()), MOST_BLOCKS) + 1):
+            turns = -(-count * blocks // target.num_tiles)
+            cycles = turns * step(columns, -(-most // blocks), inter_tile) + superstep
+            best = min(best, (cycles + step(share, blocks, out), blocks, columns))
+    cycles, blocks, columns = best
+    cycles += busy + target.internal_sync_cycles
+    return PlacedPlan(found, alone, blocks, columns, cycles)
+
+
+def _first_stage(
+    found: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
+) -> tuple[int, list[int]]:
+    """The cycles of the busiest tile, and for each group in how many parts single workers take it:
+    where that is quicker for its tile."""
+    workers = target.num_worker_contexts
+    owners = np.array([group.tile for group in found.groups])
+    count = np.bincount(owners, minlength=target.num_tiles)
+
+    @cache
+    def price(shape: tuple[int, int], across: bool, groups: int) -> tuple[int, int, int]:
+        """Tile cycles on all workers; a group's parts, and worker cycles of each."""
+        columns, rows = shape
+        path = target.get_vector_width(dtype)
+        paths = -(-columns // path)
+        parts = max(1, min(workers // groups, paths))
+        size = min(columns, -(-paths // parts) * path), rows, dtype, out, target, across
+        shares = shares_of(operation, *shape, dtype)
+        together = stage_cycles(operation, *shape, dtype, out, target, shares, across)
+        return together, parts, worker_cycles(operation, *size)
+
+    prices = [price(g.places.shape, g.across, int(count[g.tile])) for g in found.groups]
+    all_of_them, parts, one = np.array(prices).T
+    together, each, pieces, size, longest = np.zeros((5, target.num_tiles), np.int64)
+    scattered = np.array([g.pieces for g in found.groups])
+    sizes = np.array([g.places.size for g in found.groups]) * dtype.size * (scattered > 0)
+    for sums, of_group in (
+        *((together, all_of_them), (each, parts * one)),
+        *((pieces, scattered), (size, sizes)),
+    ):
+        np.add.at(sums, owners, of_group)
+    np.maximum.at(longest, owners, one)
+    apart = workers * np.where(count <= workers, longest, each // workers + longest)
+    alone, (moved, _) = apart < together, copy_cycles(pieces, size, target)
+    busy = np.where(alone, apart, together) + moved
+    return int(busy.max()), np.where(alone[owners], parts, 0).tolist()

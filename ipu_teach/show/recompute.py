@@ -1,0 +1,202 @@
+"""The view `recompute`: what is alive when, for each choice of the inputs that a chain keeps, and
+what each choice costs.
+
+On the left the steps of the schedule, with a lane for the input of each layer; on the right a dot
+for each choice, the further down the less memory and the further left the quicker. Those that no
+other beats in both are joined by a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.report import Report
+from ipu_teach.schedules import FORWARD, RECOMPUTE, Step, recompute as schedule
+from ipu_teach.show import palette
+from ipu_teach.show.palette import Code
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import checked
+from ipu_teach.show.scene import Painted, Still, label
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+KEPT, BRIEF, AGAIN, CHOSEN, BEST, BEATEN = range(6)
+CODES = (
+    palette.FIRST.lettered("K", "kept for its backward"),
+    palette.STEADY.lettered("N", "until the next layer has it"),
+    palette.COMPUTE.lettered("R", "computed again"),
+    palette.CHOSEN.lettered("!", "this choice"),
+    Code("no other is smaller and quicker", "B", "#009e73", "#1cb288", "."),
+    palette.GAPS.lettered("O", "another is smaller and quicker"),
+)
+MOST = 64  # choices
+WIDE, HIGH, UNDER, LEFT, RIGHT = 280.0, 220.0, 32.0, 40.0, 414.0
+
+
+def recompute(
+    layers: int,
+    kept: Mapping[str, Collection[int]],
+    reports: Mapping[str, Report] | None = None,
+) -> View:
+    """What is alive when in a chain of so many layers, and what that costs, for several choices of
+    the layers whose inputs are `kept`, by name, as `schedules.recompute` takes them.
+
+    With `reports` by the same names costs are the bytes of the fullest tile and the modelled cycles
+    of these runs; else how many inputs are alive at most, and how many layers are computed again.
+    At most 64 choices. Raises `InvalidOptionError`.
+    """
+    if not isinstance(kept, Mapping) or not kept or len(kept) > MOST:
+        raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
+            next:  name one to {MOST} of them: {{"all": range(8), "every 2nd": range(0, 8, 2)}}.""")
+    if reports is not None and (not isinstance(reports, Mapping) or reports.keys() != kept.keys()):
+        raise InvalidOptionError(f"""show.recompute() was given reports that are not those of its
+            choices.
+            next:  give one for each of {", ".join(map(repr, kept))}, by these names.""")
+    plans = [schedule(layers, keep) for keep in kept.values()]
+    lives = [alive(layers, plan) for plan in plans]
+    ends = [np.array(live)[:, 1:3].T for live in lives]
+    most = [
+        int(np.cumsum(np.bincount(a, minlength=b.max() + 1) - np.bincount(b)).max())
+        for a, b in ends
+    ]
+    again = [sum(kind == RECOMPUTE for kind, _ in plan) for plan in plans]
+    runs = [] if reports is None else [checked(reports[name], "recompute") for name in kept]
+    peaks = np.array([int(r.memory.held_per_tile.max()) for r in runs] or most)
+    costs = np.array([r.total_cycles for r in runs] or again)
+    limit = min((r.target.bytes_per_tile for r in runs), default=0)
+    names, base = [label(name, 24) for name in kept], most.index(max(most))
+    panels = Panels()
+    pitch = HIGH / layers
+    rows = np.array([[0, i * pitch, WIDE, pitch * 0.9] for i in range(layers)])
+    inputs = Painted(
+        *("alive", "inputs that are alive, step by step"),
+        width=WIDE,
+        height=HIGH + UNDER,
+        count=layers,
+        places=rows,
+        pictures=tuple(
+            _triangle(live, len(p), layers) for live, p in zip(lives, plans, strict=True)
+        ),
+        labels=tuple(f"{i}" for i in range(layers)),
+        say="the input of layer {label}",
+    )
+    x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
+    x, y = WIDE * x, HIGH * (1 - up)
+    beaten = [
+        bool(((costs <= c) & (peaks <= p) & ((costs < c) | (peaks < p))).any())
+        for c, p in zip(costs, peaks, strict=True)
+    ]
+    what = (
+        ("bytes of the fullest tile", "modelled cycles")
+        if runs
+        else ("inputs alive at most", "layers computed again")
+    )
+    choices = Painted(
+        *("choices", f"{what[0]} over {what[1]}"),
+        width=WIDE,
+        height=HIGH + UNDER,
+        count=len(names),
+        places=np.stack((x - 6, y - 6, np.full(len(x), 12.0), np.full(len(x), 12.0)), axis=1),
+        pictures=tuple(
+            _dots(np.stack((x, y, costs, peaks)), beaten, names, i, what[1])
+            for i in range(len(names))
+        ),
+        labels=tuple(names),
+        say=f"{{label}}: {{peak}} {what[0]}, {{cost}} {what[1]}",
+        values={"peak": peaks, "cost": costs},
+    )
+    panels.put(inputs, left=LEFT)
+    panels.put(choices, left=RIGHT)
+    told = [
+        f"at most {counted(most[i], 'input')} of {layers} alive, "
+        f"{counted(again[i], 'layer')} computed again"
+        for i in range(len(names))
+    ]
+    for i in range(len(runs)):
+        told[i] += f"; {peaks[i]:,} bytes on the fullest tile, {costs[i]:,} modelled cycles"
+        ratios = (100 * (of[i] - of[base]) / of[base] for of in (peaks, costs))
+        told[i] += f" ({', '.join(f'{r:+.1f} %' for r in ratios)} of {names[base]})" * (i != base)
+    stills = [
+        Still(name, note, CHOSEN, 0, True, pictures={"alive": i, "choices": i})
+        for i, (name, note) in enumerate(zip(names, told, strict=True))
+    ]
+    least = int(np.lexsort((costs, peaks))[0])
+    cells = [
+        (name, f"{len({0, *keep})}", f"{most[i]}", f"{again[i]}")
+        + ((f"{peaks[i]:,}", f"{costs[i]:,}", "yes" if peaks[i] <= limit else "no") if runs else ())
+        for i, (name, keep) in enumerate(zip(names, kept.values(), strict=True))
+    ]
+    heads = ("choice", "inputs kept", "alive at most", "computed again")
+    return View(
+        panels.scene(
+            "recompute",
+            f"What {counted(layers, 'layer')} keep alive, and what that costs",
+            f"Of {counted(len(names), 'choice')} the smallest is {names[least]}: {told[least]}.",
+            foot=12,
+            codes=CODES,
+            stills=tuple(stills),
+            frames=np.arange(len(names)),
+            poster=least,
+            group="choice",
+            table=(heads + (*what, "fits") * bool(runs), tuple(cells)),
+        )
+    )
+
+
+def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
+    """(layer, from, to, code) of the inputs of a chain by half steps of its plan: what a step makes
+    is there from its middle on, and what it needs last is there up to its end."""
+    again = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
+    since, found = {0: (0, KEPT)}, list[tuple[int, int, int, int]]()
+
+    def over(layer: int, time: int) -> None:
+        found.append((layer, since[layer][0], time, since[layer][1]))
+
+    for step, (kind, layer) in enumerate(plan):
+        if kind in (FORWARD, RECOMPUTE) and layer + 1 < layers:
+            brief = BRIEF if layer + 1 in again else KEPT
+            since[layer + 1] = 2 * step + 1, brief if kind == FORWARD else AGAIN
+        if kind not in (FORWARD, RECOMPUTE) or kind == FORWARD and layer in again:
+            over(layer, 2 * step + 2)
+    return found
+
+
+def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) -> tuple[Shape, ...]:
+    wide, pitch = WIDE / (2 * steps), HIGH / layers
+    shapes: list[Shape] = []
+    for code in (KEPT, BRIEF, AGAIN):
+        boxes = [
+            (a * wide, i * pitch, (b - a) * wide, pitch * 0.9) for i, a, b, c in live if c == code
+        ]
+        shapes += [Boxes(code, np.array(boxes))] * bool(boxes)
+    for i in (0, layers - 1):
+        shapes.append(Words(-4, (i + 0.7) * pitch, f"{i}", 11, "end", "soft"))
+    return (*shapes, Words(WIDE, HIGH + 14, counted(steps, "step"), 11, "end", "soft"))
+
+
+def _dots(
+    dots: Array, beaten: list[bool], names: list[str], chosen: int, unit: str
+) -> tuple[Shape, ...]:
+    """A dot for each choice, and a line through those that no other beats. `dots`: x, y, cost and
+    peak of each."""
+    x, y, costs, peaks = dots
+    low, left = ((0.0, HIGH), (WIDE, HIGH)), ((0.0, 0.0), (0.0, HIGH))
+    shapes: list[Shape] = [Stroke(low, 1, "line"), Stroke(left, 1, "line")]
+    front = [(float(x[i]), float(y[i])) for i in np.argsort(x) if not beaten[i]]
+    shapes += [Stroke(ends, 1.5) for ends in pairwise(front)]
+    for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
+        code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
+        shapes.append(Boxes(code, np.array([[x[i] - 5, y[i] - 5, 10.0, 10.0]])))
+    at, end = (float(x[chosen]), float(y[chosen]) - 10), "end" if x[chosen] > WIDE / 2 else "start"
+    shapes.append(Words(*at, names[chosen], 11, end))
+    for which in (int(np.argmin(x)), int(np.argmax(x))):
+        where = float(x[which]), HIGH + 14
+        shapes.append(Words(*where, f"{costs[which]:,.0f}", 11, "middle", "soft"))
+    for which in (int(np.argmin(y)), int(np.argmax(y))):
+        shapes.append(Words(-5, float(y[which]) + 4, f"{peaks[which]:,.0f}", 11, "end", "soft"))
+    return (*shapes, Words(WIDE, HIGH + 28, unit, 11, "end", "soft"))

@@ -1,0 +1,225 @@
+"""The view `streaming`: which row of which remote buffer is on the chip when, and whether its
+transfer hides behind other work.
+
+Above, on the axis of modelled time, what is loaded, what else is done and what is stored: a load is
+hidden where something stands below it. Then a lane for each row, with its transfers, and from each
+load to the last step that uses it; below, to scale, the rows that moved and what the tiles hold.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.report import Recording, Report
+from ipu_teach.show import palette
+from ipu_teach.show.host import Piece, bars
+from ipu_teach.show.palette import NESTED, STATES
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.report_facts import checked, state_of, tiles_of
+from ipu_teach.show.scene import Drawing, Lanes, Scene, Still, label, number
+from ipu_teach.show.view import View, fitting
+from ipu_teach.types import Array
+
+MOST_STEPS = 3000  # of the run
+MOST_ROWS = 32  # with a lane of their own
+LEFT, PITCH = 150.0, 15.0
+HELD = palette.FILL[2].lettered("T", "what the tiles hold")
+MOVING, WAIT = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
+
+
+def streaming(given: Report | Recording) -> View:
+    """Loads, work and stores of a run on the axis of modelled time, and which rows of its remote
+    buffers are on the chip when.
+
+    Up to 3,000 supersteps are shown, fewer of a scene that would be larger than 150 kB, and the
+    first 32 rows; the view says so, and its table has all rows. Raises `InvalidOptionError` for
+    something that is no report and no recording, and for a run without a remote buffer.
+    """
+    report = checked(given.report if isinstance(given, Recording) else given, "streaming")
+    if not report.streaming_bytes:
+        raise InvalidOptionError("""show.streaming() was given a run in which nothing goes to or
+            from streaming memory.
+            next:  show.host(report) has the host's streams; graph.add_remote_buffer makes rows in
+            streaming memory, and Copy moves them.""")
+    return fitting(partial(_scene, _Run(report, MOST_STEPS)), MOST_STEPS)
+
+
+def merged(pieces: Iterable[tuple[int, int]]) -> Array:
+    """int64[n, 2]: what some stretches of time, from .. to, cover, in order and apart from each
+    other."""
+    found: list[list[int]] = []
+    for begin, end in sorted(pieces):
+        if found and begin <= found[-1][1]:
+            found[-1][1] = max(end, found[-1][1])
+        elif end > begin:
+            found.append([begin, end])
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+class _Run:
+    """When the first `most` supersteps of a run moved rows, and what else they did."""
+
+    def __init__(self, report: Report, most: int) -> None:
+        self.report = report
+        self.spans: dict[int, tuple[int, int]] = {}  # of each superstep that moves rows
+        self.lanes: dict[str, list[tuple[int, int]]] = {"loads": [], "stores": []}
+        work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # by code
+        code = cache(lambda step, own: state_of(report.phases(step, own)))
+        self.ends = np.zeros(min(most, len(report.step_numbers)), np.int64)
+        for step in report.steps_between(0, most):
+            self.ends[step.index] = step.end
+            lane = self.lanes["loads" if report.profile.steps[step.step].to_device else "stores"]
+            for own, start in step.shares:
+                end = start + int(report.overlap.lasts[step.step, own or 0])
+                if step.cost.streaming:
+                    lane.append((start, end))
+                    first, last = self.spans.get(step.index, (start, end))
+                    self.spans[step.index] = min(start, first), max(end, last)
+                else:
+                    work[code(step.step, own)].append((start, end))
+        self.total = int(self.ends.max(initial=0))
+        self.work = {code: merged(pieces) for code, pieces in work.items()}
+        moving, working = (
+            merged(pieces)
+            for pieces in (self.lanes["loads"] + self.lanes["stores"], sum(work.values(), []))
+        )
+        edges = np.unique(np.concatenate((moving, working, [[0, self.total]])))
+        moves, works = (
+            np.searchsorted(p.ravel(), edges[:-1], "right") % 2 == 1 for p in (moving, working)
+        )
+        self.moving = int(np.diff(moving).sum())
+        self.bare = np.stack((edges[:-1], edges[1:]), 1)[moves & ~works]  # all wait for a transfer
+        self._edges, hidden = edges, np.diff(edges) * (moves & works)
+        self._hidden = np.append(0, np.cumsum(hidden))  # up to each edge
+        self.hidden = int(self._hidden[-1])
+        self.rows: dict[tuple[str, int], list[Piece]] = {}
+        # of each row: loads, stores, its bytes, modelled cycles of its transfers, and those hidden
+        self.sums: dict[tuple[str, int], list[int]] = {}
+        self.moves = [move for move in report.row_moves if move.index in self.spans]
+        self.buffers = list(dict.fromkeys(move.what.buffer for move in self.moves))
+        self._find_rows()
+
+    def _find_rows(self) -> None:
+        """The pieces of each row: its transfers, and from a load until its variable is needed no
+        more, or loaded anew."""
+        order, memory = self.report.step_numbers[: len(self.ends)], self.report.memory
+        steps = np.array([node.step for node in memory.liveness.places])
+        needed: dict[int, Array] = {}  # by variable, bool[steps]: at which it is live
+        again: dict[int, int] = {}  # by variable: the superstep that loads it next
+        for move in reversed(self.moves):
+            (begin, end), what = self.spans[move.index], move.what
+            if what.variable not in needed:
+                always = memory.liveness.always[what.variable]
+                live = needed[what.variable] = np.full(len(self.report.profile.steps), always)
+                live[steps[memory.liveness.live[:, what.variable]]] = True
+            later = needed[what.variable][order[move.index + 1 : again.get(what.variable)]]
+            uses = len(later) if later.all() else int(np.argmin(later))
+            until = int(self.ends[move.index + uses])
+            code = len(STATES) + self.buffers.index(what.buffer) % len(NESTED)
+            hidden = round(float(np.diff(np.interp((begin, end), self._edges, self._hidden))[0]))
+            for row in move.rows:
+                pieces = [(MOVING, begin, end - begin)]
+                pieces += [(code, end, until - end)] * (move.loads and until > end)
+                self.rows.setdefault((what.buffer, row), [])[:0] = pieces
+                sums = self.sums.setdefault((what.buffer, row), [0] * 5)
+                more = int(move.loads), int(not move.loads), 0, end - begin, hidden
+                sums[:] = [a + b for a, b in zip(sums, more, strict=True)]
+                sums[2] = what.bytes // what.rows
+            again |= {what.variable: move.index} if move.loads else {}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all rows that moved, each once."""
+        return sum(sums[2] for sums in self.sums.values())
+
+    def sentence(self) -> str:
+        """What of the run is transfer, and what of that is hidden."""
+        moving, total, what = self.moving, self.total, "Rows of streaming memory move"
+        if self.rows:
+            rows, buffers = counted(len(self.rows), "row"), counted(len(self.buffers), "buffer")
+            what = f"{rows} of {buffers} move, {counted(self.bytes, 'byte')} of streaming memory"
+        best = max(total - moving + self.hidden, moving)
+        return (
+            f"{what}: {100 * moving / total:.1f} % of {number(total)} modelled cycles is transfer, "
+            f"of which {100 * self.hidden / moving:.1f} % is hidden behind work; with all of it "
+            f"hidden that can be, the run would take {100 * best / total:.1f} % of its time."
+        )
+
+
+def _put(
+    panels: Panels, name: str, heading: str, rows: Mapping[str, list[Piece]], span: int, unit: str
+) -> None:
+    """Lanes by their labels, with their pieces."""
+    lanes = Lanes(
+        name,
+        heading,
+        count=len(rows),
+        labels=tuple(rows),
+        say=f"{{label}}: {{long}} {unit}",
+        values={"long": np.array([sum(piece[2] for piece in own) for own in rows.values()])},
+        whole=True,
+    )
+    drawing = Drawing(span, bars(list(rows.values())), unit)
+    panels.put(lanes, left=LEFT, high=PITCH * len(rows), drawing=drawing)
+    panels.below(40)
+
+
+def _scene(run: _Run, most: int) -> Scene:
+    report, panels, count = run.report, Panels(), len(run.report.step_numbers)
+    panels.first(min(most, len(run.ends)), count, "supersteps")
+    shown = int(run.ends[:most].max())
+
+    def cut(pieces: Iterable[Piece]) -> list[Piece]:
+        return [(c, a, min(long, shown - a)) for c, a, long in pieces if a < shown]
+
+    def of(code: int, pieces: Iterable[tuple[int, int]]) -> list[Piece]:
+        return [(code, int(a), int(b - a)) for a, b in pieces]
+
+    work = [piece for code, pieces in run.work.items() for piece in of(code, pieces)]
+    lanes = {
+        "loads": cut(of(MOVING, merged(run.lanes["loads"]))),
+        "work": cut([*work, *of(WAIT, run.bare)]),
+        "stores": cut(of(MOVING, merged(run.lanes["stores"]))),
+    }
+    heading = "what goes on at the same time; grey: all wait for a transfer"
+    _put(panels, "lanes", heading, lanes, shown, "modelled cycles")
+    rows = {f"{label(b, 16)}, row {r:,}": cut(run.rows[b, r]) for b, r in sorted(run.rows)}
+    if rows:
+        few = dict(list(rows.items())[:MOST_ROWS])
+        panels.first(len(few), len(rows), "rows", "Lanes have")
+        heading = "rows on the chip, from their load to their last use"
+        _put(panels, "rows", heading, few, shown, "modelled cycles")
+    else:
+        panels.notes.append("Which rows these were is not known: the report's file is older.")
+    colours = [
+        replace(
+            NESTED[i % len(NESTED)], name=f"row of {label(b, 24)} on the chip", letter=f"{i + 1}"
+        )
+        for i, b in enumerate(run.buffers[: len(NESTED)])
+    ]
+    held = len(STATES) + len(colours)
+    off, on = run.bytes or report.streaming_bytes, int(report.memory.bytes_per_tile.sum())
+    limit = report.target.bytes_per_tile * report.target.num_tiles
+    sizes = {"rows that moved": [(MOVING, 0, off)], tiles_of(report): [(held, 0, on)]}
+    heading = f"bytes, to scale: the tiles have {limit:,}"
+    _put(panels, "bytes", heading, sizes, max(off, limit), "bytes")
+    still = Still("the whole run", run.sentence(), MOVING, 0, True, lanes=panels.lanes)
+    heads = ("buffer", "row", "loads", "stores", "bytes", "modelled cycles", "hidden cycles")
+    return panels.scene(
+        "streaming",
+        "Streaming memory beside the device",
+        run.sentence(),
+        foot=0,
+        codes=(*STATES, *colours, HELD),
+        stills=(still,),
+        table=(
+            heads,
+            tuple((b, f"{r:,}", *(f"{n:,}" for n in run.sums[b, r])) for b, r in sorted(run.sums)),
+        ),
+    )
