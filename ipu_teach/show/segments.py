@@ -257,7 +257,7 @@ class LanesOf:
         phase, start = span.phase, span.start
         code, end = STATE[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
-        own = span.own.reshape(self.ipus, -1)[self._ipu, 0]
+        own = span.own[self._starts[self._ipu]]
         if own.all():
             return [
                 Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else WAIT)
