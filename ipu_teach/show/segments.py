@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,7 @@ class Span:
     own: Array
 
 
+@lru_cache(maxsize=16)  # of a view that asks again for its picture, its words and its table
 def spans(report: Report, stretch: Segment) -> list[Span]:
     """The phases of a stretch."""
     target, found = report.target, list[Span]()
@@ -255,7 +257,7 @@ class LanesOf:
         phase, start = span.phase, span.start
         code, end = STATE[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
-        own = span.own.reshape(self.ipus, -1)[self._ipu, 0]
+        own = span.own[self._starts[self._ipu]]
         if own.all():
             return [
                 Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else WAIT)
