@@ -410,6 +410,7 @@ GRAPH = [
         "schedules.recompute",
         "a list of steps, from which a loop builds the program; whoever writes the layers chooses "
         "those whose inputs are kept",
+        "schedules.recompute(6, [0, 3])",
     ),
     Row(
         "Graph::createVirtualGraph",
