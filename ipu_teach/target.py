@@ -527,8 +527,8 @@ def changed(target: Target, **changes: Any) -> Target:
             raise InvalidMachineModelError(f"""The {title} has no
                 {made.num_ipus} IPUs to give: a program gets a power of two, for rings
                 (docs.graphcore.ai, Memory and Performance Optimisation, 7).
-                next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or for no machine,
-                as IPUModel(num_ipus={made.num_ipus}) does.""")
+                next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or for no
+                machine, as IPUModel(num_ipus={made.num_ipus}) does.""")
     return made
 
 
