@@ -27,6 +27,7 @@ OTHERS = {
     "machine",
     "numbers",
     "picture",
+    "pipeline",
     "recompute",
     "sweep",
 }

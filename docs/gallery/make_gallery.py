@@ -22,6 +22,7 @@ from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterForm
 from ipu_teach.lessons.naming import lesson_of  # noqa: E402
 from ipu_teach.poplibs import poplin, poputil  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
+from ipu_teach.schedules import pipeline_schedule  # noqa: E402
 from ipu_teach.show import View  # noqa: E402
 
 LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
@@ -122,6 +123,7 @@ VIEWS = {
     "numbers.svg": lambda: show.numbers(
         FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1
     ),
+    "pipeline.svg": lambda: show.pipeline(pipeline_schedule(4, 8)),
     "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),
 }
 
