@@ -16,11 +16,11 @@ from ipu_teach.report import Report
 from ipu_teach.schedules import BACKWARD, FORWARD, Ticks, Work, stash
 from ipu_teach.show.host import Piece
 from ipu_teach.show.palette import NESTED, STATES, WAIT
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.panels import Cell, Panels, boxes_in_rows
 from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
 from ipu_teach.show.scene import Painted, Scene, Still, number
 from ipu_teach.show.segments import at_work
-from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words
+from ipu_teach.show.shapes import Boxes, Words
 from ipu_teach.show.streaming import LEFT, MOST_STEPS, WAITING, merged, put_lanes
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -90,34 +90,20 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     panels.first(ticks, len(every), "ticks")
     panels.first(rows, stages, "stages")
     wide, high = WIDE / ticks, min(26.0, HIGH / rows)
-    boxes, names, words = defaultdict[int, list[Array]](list), list[str](), list[Shape]()
-    free = {(s, t) for s in range(rows) for t in range(ticks)}
+    cells: dict[tuple[int, int], Cell] = {
+        (s, t): (s, t, BUBBLE, (), f"tick {t}: stage {s} has no work")
+        for s in range(rows)
+        for t in range(ticks)
+    }
     for t, now in enumerate(every[:ticks]):
         for kind, s, b in (work for work in now if work.stage < rows):
-            free.remove((s, t))
-            boxes[GOES[kind]].append(np.array([t * wide, s * high, 0.94 * wide, 0.9 * high]))
-            names.append(f"tick {t}: stage {s} goes {kind} with micro-batch {b}")
-            text = f"{kind[0].upper()}{b}" if (len(f"{b}") + 1.5) * LETTER < wide else f"{b}"
-            if len(text) * LETTER < wide:
-                middle = (t + 0.47) * wide, (s + 0.45) * high + 4
-                words.append(Words(*middle, text, 11 if wide > 36 else 9, "middle", GOES[kind]))
-    places = np.concatenate([*boxes.values()])
-    boxes[BUBBLE] += [np.array([t * wide, s * high, 0.94 * wide, 0.9 * high]) for s, t in free]
-    schedule = [Boxes(code, np.array(some)) for code, some in boxes.items() if some]
-    sides = [Words(-6, (s + 0.45) * high + 4, f"stage {s}", 11, "end") for s in range(rows)]
-    panels.put(
-        Painted(
-            *("ticks", "the schedule: a column for each tick, in each box the micro-batch"),
-            width=WIDE,
-            height=high * rows,
-            count=len(names),
-            places=places,
-            pictures=((*schedule, *words, *sides),),
-            labels=tuple(names),
-            say="{label}",
-        ),
-        left=LEFT,
-    )
+            texts = f"{kind[0].upper()}{b}", f"{b}"
+            said = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
+            cells[s, t] = s, t, GOES[kind], texts, said
+    heading = "the schedule: a column for each tick, in each box the micro-batch"
+    names = [f"stage {s}" for s in range(rows)]
+    boxes = boxes_in_rows("ticks", heading, WIDE, high, ticks, names, [*cells.values()])
+    panels.put(boxes, left=LEFT)
     panels.below(34)
     unit, (s, t) = 0.88 * high / max(most_held), np.nonzero(holds[:rows, :ticks])
     tall = unit * holds[s, t]
@@ -134,7 +120,7 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
             count=rows,
             places=np.array([[0, s * high, WIDE, 0.94 * high] for s in range(rows)]),
             pictures=((Boxes(HELD, bars, upright=True), *sides),),
-            labels=tuple(f"stage {s}" for s in range(rows)),
+            labels=tuple(names),
             say="{label} holds {n} {n|micro-batch|micro-batches} at most",
             values={"n": np.array(most_held[:rows])},
         ),

@@ -21,10 +21,10 @@ from ipu_teach.poplibs.gcl.ring import ring_order
 from ipu_teach.report import Recording, Report
 from ipu_teach.show.exchange import ring_of_ipus
 from ipu_teach.show.palette import REST, of_tiles
-from ipu_teach.show.panels import Panels
+from ipu_teach.show.panels import Cell, Panels, boxes_in_rows
 from ipu_teach.show.report_facts import checked
 from ipu_teach.show.scene import Painted, Scene, Still, label, number
-from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
 from ipu_teach.show.view import View
 from ipu_teach.target import TORUS
 from ipu_teach.types import Array
@@ -111,15 +111,15 @@ class _Walks:
         """How many rounds, over which ring, and what the busiest link carries."""
         steps, total = sum(cycles for _, cycles, _ in self.rounds), self.report.total_cycles
         name = ring_of_ipus(np.array(self.pairs).T)
-        (a, b), most = self.links.most_common(1)[0]
-        each = [max(found.values()) for *_, found in self.rounds]
-        size = f"{min(each):,} to {max(each):,}" if min(each) < max(each) else f"{each[0]:,}"
+        (a, b), busiest = self.links.most_common(1)[0]
+        most = max(max(found.values()) for *_, found in self.rounds)
+        many = counted(len(self.rounds), "round")
         return (
-            f"{counted(len(each), 'round')} {'round the ring IPU ' + name if name else 'of IPUs'}: "
-            f"an IPU sends another at most {size} bytes a round. "
-            f"{counted(len(self.links), 'link')} carry {sum(self.links.values()):,} bytes in all, the busiest, from IPU {a} to IPU "
-            f"{b}, {most:,}; the rounds take {100 * steps / total:.1f} % of {number(total)} "
-            "modelled cycles."
+            f"{many} {'round the ring IPU ' + name if name else 'of IPUs'}: an IPU sends another "
+            f"at most {counted(most, 'byte')} a round. {counted(len(self.links), 'link')} carry "
+            f"{sum(self.links.values()):,} bytes in all, the busiest, from IPU {a} to IPU {b}, "
+            f"{busiest:,}; the rounds take {100 * steps / total:.1f} % of {number(total)} modelled "
+            "cycles."
         )
 
     def scene(self) -> Scene:
@@ -129,80 +129,45 @@ class _Walks:
         panels.first(len(rounds), len(self.rounds), "rounds")
         panels.first(len(pairs), len(self.pairs), "pairs of IPUs")
         hues, each = of_tiles(ipus)
-        names = [
-            f"{i}" if each == 1 else f"{i * each} to {i * each + each - 1}"
-            for i in range(len(hues))
-        ]
         codes = tuple(
-            replace(hue, name=f"began on IPU {name}", letter="", listed=True)
-            for hue, name in zip(hues, names, strict=True)
+            replace(hue, name=f"began on IPU {i * each}{to}", letter="", listed=True)
+            for i, hue in enumerate(hues)
+            for to in (f" to {i * each + each - 1}" * (each > 1),)
         )
         turn = 2 * np.pi * np.argsort(self.order) / ipus - np.pi / 2
         middles = SIDE / 2 + (SIDE / 2 - 26) * np.stack((np.cos(turn), np.sin(turn)), axis=1)
-        size = np.array((min(48.0, 400 / ipus), min(24.0, 400 / ipus)))
+        size = np.tile((min(48.0, 400 / ipus), min(24.0, 400 / ipus)), (ipus, 1))
+        places = np.concatenate((middles - size / 2, size), axis=1)
         panels.put(
             Painted(
                 *("ring", "a round: chunks between the IPUs"),
                 width=SIDE,
                 height=SIDE,
                 count=ipus,
-                places=np.concatenate((middles - size / 2, np.tile(size, (ipus, 1))), axis=1),
+                places=places,
                 pictures=tuple(
-                    self._round(k, middles, size, len(codes), each) for k in range(len(rounds))
+                    self._round(k, middles, Boxes(len(codes), places), each)
+                    for k in range(len(rounds))
                 ),
                 say="IPU {i} sends {sends} bytes and hears {hears}",
             )
         )
-        high, wide = min(22.0, SIDE / len(pairs)), WIDE / len(rounds)
-        cells = [
-            (k, row, self.began[k][pair], found[pair])
-            for k, (*_, found) in enumerate(rounds)
-            for row, pair in enumerate(pairs)
-            if pair in found
-        ]
-        places = np.array([(k * wide, r * high, 0.94 * wide, 0.9 * high) for k, r, *_ in cells])
-        whose, shapes = np.array([cell[2] // each for cell in cells]), list[Shape]()
-        shapes += [Boxes(int(code), places[whose == code]) for code in np.unique(whose)]
-        shapes += [
-            Words(-6, (r + 0.45) * high + 4, f"IPU {a} to {b}", 11, "end")
-            for r, (a, b) in enumerate(pairs)
-            if r % np.ceil(12 / high) == 0
-        ]
-        for k, r, began, size_ in cells:
-            text = f"{size_:,}" if (len(f"{size_:,}") + 1) * LETTER < wide else f"{began}"
-            if len(text) * LETTER < wide and high > 10:
-                at = (k + 0.47) * wide, (r + 0.45) * high + 4
-                shapes.append(Words(*at, text, 11, "middle", began // each))
-        tall = high * len(pairs)
-        frame = [
-            [
-                (k * wide - 1, -2.0),
-                ((k + 1) * wide - 1, -2.0),
-                ((k + 1) * wide - 1, tall),
-                (k * wide - 1, tall),
-            ]
+        wide, cells = WIDE / len(rounds), list[Cell]()
+        for k, (*_, found) in enumerate(rounds):
+            for row, pair in enumerate(pairs):
+                if pair in found:
+                    began, said = self.began[k][pair], f"round {k + 1}: {self._message(k, pair)}"
+                    cells.append((row, k, began // each, (f"{found[pair]:,}", f"{began}"), said))
+        heading = "all rounds: bytes in the colour of the chunk"
+        pitch, names = min(22.0, SIDE / len(pairs)), [f"IPU {a} to {b}" for a, b in pairs]
+        table = boxes_in_rows("rounds", heading, WIDE, pitch, len(rounds), names, cells)
+        low = table.height + 4
+        pictures = tuple(
+            (*table.pictures[0], Stroke(((k * wide, low), ((k + 0.94) * wide, low)), 4))
             for k in range(len(rounds))
-        ]
-        panels.put(
-            Painted(
-                *("rounds", "all rounds: bytes in the colour of the chunk"),
-                width=WIDE,
-                height=tall,
-                count=len(cells),
-                places=places,
-                pictures=tuple(
-                    (*shapes, *(Stroke((a, b), 2) for a, b in zip(f, [*f[1:], f[0]], strict=True)))
-                    for f in frame
-                ),
-                labels=tuple(
-                    f"round {k + 1}, IPU {pairs[r][0]} to IPU {pairs[r][1]}: {n:,} bytes, which "
-                    f"began on IPU {began}"
-                    for k, r, began, n in cells
-                ),
-                say="{label}",
-            ),
-            left=LEFT,
         )
+        panels.put(replace(table, height=low + 4, pictures=pictures), left=LEFT)
+        heads = ("round", "superstep", "from IPU", "to IPU", "began on IPU", "bytes", "cycles")
         return panels.scene(
             "ring",
             f"{counted(len(self.rounds), 'round')} between {counted(len(self.ipus), 'IPU')}",
@@ -213,29 +178,22 @@ class _Walks:
             frames=np.arange(len(rounds)),
             group="round",
             table=(
-                ("round", "superstep", "from IPU", "to IPU", "began on IPU", "bytes", "cycles"),
+                heads,
                 tuple(
-                    (
-                        f"{k + 1}",
-                        f"{step}",
-                        f"{a}",
-                        f"{b}",
-                        f"{c}",
-                        f"{found[a, b]:,}",
-                        f"{cycles:,}",
-                    )
+                    tuple(f"{n:,}" for n in (k + 1, step, a, b, c, found[a, b], cycles))
                     for k, (step, cycles, found) in enumerate(self.rounds)
                     for (a, b), c in self.began[k].items()
                 ),
             ),
         )
 
+    def _message(self, k: int, pair: Pair) -> str:
+        size, began = self.rounds[k][2][pair], self.began[k][pair]
+        return f"IPU {pair[0]} to IPU {pair[1]}: {counted(size, 'byte')} that began on IPU {began}"
+
     def _still(self, k: int) -> Still:
         _, cycles, found = self.rounds[k]
-        told = [
-            f"IPU {a} to IPU {b}: {size:,} bytes that began on IPU {self.began[k][a, b]}"
-            for (a, b), size in list(found.items())[:MOST_TOLD]
-        ]
+        told = [self._message(k, pair) for pair in list(found)[:MOST_TOLD]]
         told += [f"{len(found) - MOST_TOLD} more messages"] * (len(found) > MOST_TOLD)
         told += [f"then the IPUs compute {self.after[k]}"] * bool(self.after[k])
         sums = np.zeros((2, len(self.order)), np.int64)
@@ -251,37 +209,22 @@ class _Walks:
             values={"sends": sums[0], "hears": sums[1]},
         )
 
-    def _round(
-        self, k: int, middles: Array, size: Array, rest: int, each: int
-    ) -> tuple[Shape, ...]:
+    def _round(self, k: int, middles: Array, ipus: Boxes, each: int) -> tuple[Shape, ...]:
         """The IPUs, an arrow for each message as thick as its bytes, and on it its chunk."""
-        found, shapes = self.rounds[k][2], list[Shape]()
-        most, chunk = max(found.values()), min(16.0, 200 / len(middles))
-        shapes.append(
-            Boxes(rest, np.concatenate((middles - size / 2, np.tile(size, (len(middles), 1))), 1))
-        )
-        for (a, b), n in found.items():
+        found, shapes = self.rounds[k][2], list[Shape]((ipus,))
+        most, side = max(found.values()), min(16.0, 200 / len(middles))
+        for (a, b), size in found.items():
             way = middles[b] - middles[a]
             way = way / np.hypot(*way)
             aside = 7 * np.array((-way[1], way[0])) * ((b, a) in found)
             ends = middles[a] + 20 * way + aside, middles[b] - 24 * way + aside
-            middle = (ends[0] + ends[1]) / 2
-            points = tuple((float(x), float(y)) for x, y in (ends[0], middle, ends[1]))
-            shapes.append(Stroke(points, 1 + 3 * n / most, "ink", True))
-            began = self.began[k][a, b]
-            shapes.append(Boxes(began // each, np.array([[*(middle - chunk / 2), chunk, chunk]])))
-            if chunk > 12:
-                shapes.append(
-                    Words(
-                        float(middle[0]),
-                        float(middle[1]) + 4,
-                        f"{began}",
-                        11,
-                        "middle",
-                        began // each,
-                    )
-                )
+            first, last, (x, y) = (tuple(p.tolist()) for p in (*ends, sum(ends) / 2))
+            shapes.append(Stroke((first, (x, y), last), 1 + 3 * size / most, arrow=True))
+            began, box = self.began[k][a, b], np.array([[x - side / 2, y - side / 2, side, side]])
+            shapes.append(Boxes(began // each, box))
+            if side > 12:
+                shapes.append(Words(x, y + 4, f"{began}", 11, "middle", began // each))
         for ipu, (x, y) in enumerate(middles.tolist()):
-            name = f"IPU {ipu}" if size[0] > 40 else f"{ipu}"
-            shapes.append(Words(x, y + 4, name, 11, "middle", rest))
+            name = f"IPU {ipu}" if len(middles) < 10 else f"{ipu}"
+            shapes.append(Words(x, y + 4, name, 11, "middle", ipus.code))
         return tuple(shapes)
