@@ -18,9 +18,20 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.browser import Total, find_chromium  # noqa: E402
-from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show  # noqa: E402
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    QUARTER,
+    Device,
+    Engine,
+    Graph,
+    IPUModel,
+    QuarterFormat,
+    Report,
+    show,
+)  # noqa: E402
 from ipu_teach.lessons.naming import lesson_of  # noqa: E402
-from ipu_teach.poplibs import poplin, poputil  # noqa: E402
+from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
 from ipu_teach.schedules import pipeline_schedule  # noqa: E402
 from ipu_teach.show import View  # noqa: E402
@@ -90,6 +101,23 @@ def readme_run() -> View:
     return show.run(recording)
 
 
+def all_reduced(ipus: int) -> Report:
+    """520 numbers on each of several IPUs, summed by a ring."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13, num_ipus=ipus).create_device())
+    tensors, program = [], Sequence()
+    for ipu in range(ipus):
+        part = graph.create_virtual_graph(13 * ipu, 13 * (ipu + 1))
+        tensors.append(part.add_variable(FLOAT, (520,), f"on IPU {ipu}"))
+        poputil.map_tensor_linearly(part, tensors[-1])
+        graph.set_initial_value(tensors[-1], 1.0)
+        graph.create_host_read(f"on IPU {ipu}", tensors[-1])
+    options = {"method": "clockwise_ring"}
+    gcl.all_reduce_in_place_within_replica(graph, tensors, "ADD", program, options=options)
+    engine = Engine(graph, program)
+    engine.load_and_run(Device(graph.target))
+    return engine.report
+
+
 def a_matrix_and_its_transpose() -> View:
     """One variable in two views, two rows to a tile."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
@@ -124,6 +152,7 @@ VIEWS = {
         FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1
     ),
     "pipeline.svg": lambda: show.pipeline(pipeline_schedule(4, 8)),
+    "ring.svg": lambda: show.ring(all_reduced(4)),
     "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),
 }
 

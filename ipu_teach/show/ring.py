@@ -216,7 +216,7 @@ class _Walks:
         for (a, b), size in found.items():
             way = middles[b] - middles[a]
             way = way / np.hypot(*way)
-            aside = 7 * np.array((-way[1], way[0])) * ((b, a) in found)
+            aside = 10 * np.array((-way[1], way[0])) * ((b, a) in found)
             ends = middles[a] + 20 * way + aside, middles[b] - 24 * way + aside
             first, last, (x, y) = (tuple(p.tolist()) for p in (*ends, sum(ends) / 2))
             shapes.append(Stroke((first, (x, y), last), 1 + 3 * size / most, arrow=True))
