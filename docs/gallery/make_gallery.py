@@ -18,18 +18,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.browser import Total, find_chromium  # noqa: E402
-from ipu_teach import (
-    FLOAT,
-    HALF,
-    QUARTER,
-    Device,
-    Engine,
-    Graph,
-    IPUModel,
-    QuarterFormat,
-    Report,
-    show,
-)  # noqa: E402
+from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show  # noqa: E402
 from ipu_teach.lessons.naming import lesson_of  # noqa: E402
 from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
@@ -103,7 +92,8 @@ def readme_run() -> View:
 
 def all_reduced(ipus: int) -> Report:
     """520 numbers on each of several IPUs, summed by a ring."""
-    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13, num_ipus=ipus).create_device())
+    device = IPUModel("ipu2", tiles_per_ipu=13, num_ipus=ipus).create_device()
+    graph = Graph(device)
     tensors, program = [], Sequence()
     for ipu in range(ipus):
         part = graph.create_virtual_graph(13 * ipu, 13 * (ipu + 1))
@@ -114,7 +104,8 @@ def all_reduced(ipus: int) -> Report:
     options = {"method": "clockwise_ring"}
     gcl.all_reduce_in_place_within_replica(graph, tensors, "ADD", program, options=options)
     engine = Engine(graph, program)
-    engine.load_and_run(Device(graph.target))
+    engine.load(device)
+    engine.run()
     return engine.report
 
 
