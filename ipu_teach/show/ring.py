@@ -31,6 +31,7 @@ from ipu_teach.types import Array
 
 MOST_ROUNDS, MOST_PAIRS, MOST_TOLD = 32, 32, 4
 SIDE, LEFT, WIDE = 264.0, 400.0, 304.0
+SAY = "IPU {i} sends {sends} bytes and hears {hears}"
 Pair = tuple[int, int]  # from an IPU to an IPU
 
 
@@ -149,7 +150,6 @@ class _Walks:
                     self._round(k, middles, Boxes(len(codes), places), each)
                     for k in range(len(rounds))
                 ),
-                say="IPU {i} sends {sends} bytes and hears {hears}",
             )
         )
         wide, cells = WIDE / len(rounds), list[Cell]()
@@ -206,7 +206,7 @@ class _Walks:
             cycles,
             True,
             pictures={"ring": k, "rounds": k},
-            values={"sends": sums[0], "hears": sums[1]},
+            about={"ring": (SAY, {"sends": sums[0], "hears": sums[1]})},
         )
 
     def _round(self, k: int, middles: Array, ipus: Boxes, each: int) -> tuple[Shape, ...]:
