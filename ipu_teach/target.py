@@ -24,6 +24,7 @@ import numpy as np
 
 from ipu_teach.errors import (
     InvalidMachineModelError,
+    PoplarTypeError,
     UnknownMachineFieldError,
     WithoutSome,
     did_you_mean,
@@ -296,7 +297,11 @@ class Target(WithoutSome):
         return starts.reshape(-1)
 
     def set_of(self, tiles: Array) -> Array:
-        """int64[tiles]: in which of `sets` each tile is."""
+        """int64[tiles]: in which of `sets` each tile is. Raises `PoplarTypeError` for what is no
+        whole number and no array of them."""
+        if np.asarray(tiles).dtype.kind not in "iu":
+            raise PoplarTypeError(f"""Target.set_of() was given {shown(tiles)} as tiles.
+                next:  give the numbers of tiles, whole numbers.""")
         return np.asarray(np.searchsorted(self.set_starts, tiles, "right") - 1)
 
     @property

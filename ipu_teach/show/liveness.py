@@ -17,6 +17,7 @@ import numpy as np
 
 from ipu_teach.cost.ledger import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
+from ipu_teach.flags import flagged
 from ipu_teach.report import Report
 from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette
@@ -49,6 +50,7 @@ HIGH = 104.0  # of a curve
 PITCH = 15.0  # of a lane
 
 
+@flagged
 def liveness(
     report: Report,
     other: Report | None = None,
@@ -74,7 +76,7 @@ def liveness(
         raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}.
             next:  {did_you_mean(axis, AXES)}Give "steps" or "cycles".""")
     runs = [
-        _Run(checked(r, "liveness", ran=False), bool(always), axis == CYCLES)
+        _Run(checked(r, "liveness", ran=False), always, axis == CYCLES)
         for r in (report, *([] if other is None else [other]))
     ]
     if not all(run.places for run in runs):
