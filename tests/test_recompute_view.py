@@ -81,6 +81,14 @@ def test_costs_are_those_of_the_runs_and_no_point_of_the_front_is_beaten() -> No
     assert repr(view).startswith(f"Of 4 choices the smallest is {least[0]}: at most ")
 
 
+def test_both_parts_and_the_controls_fit_a_window_600_pixels_high_where_they_are_stacked() -> None:
+    alive, choices = (
+        painted(show.recompute(8, {"all": range(8)}), n) for n in ("alive", "choices")
+    )
+    heading, controls = alive.y, 62
+    assert 2 * heading + alive.height + choices.height + controls < 600
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

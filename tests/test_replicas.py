@@ -618,6 +618,11 @@ def test_reports_say_which_replica_and_views_fold_those_that_are_equal(
         row = next(v for v in each.variables.folded() if v.name == "x, 4 replicas")
         assert (row.bytes, row.tiles) == (3328, 40)
     assert "on 52 tiles of 4 IPUs (4 replicas), " in show.bsp(report).scene.sentence
+    works = sorted(
+        100 * (row.own_cycles + row.shared_cycles) / report.total_cycles for row in report.ipus
+    )
+    assert f"At work are the 4 replicas {works[0]:.1f}" in show.bsp(report).scene.sentence
+    assert f"{works[-1]:.1f} %" in show.bsp(report).scene.sentence
     marks = show.liveness(report).scene.marks
     labels = {name for mark in marks for name in getattr(mark, "labels", ())}
     assert {"t, 4 replicas", "inbox"} <= labels

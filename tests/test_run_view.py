@@ -27,6 +27,7 @@ from ipu_teach import (
     show,
 )
 from ipu_teach.errors import InvalidOptionError
+from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report import Recording
 from ipu_teach.show import board as drawn
@@ -579,6 +580,23 @@ class Summed(Vertex):
 
     def compute(self):
         self.out = self.x[0] + self.x[len(self.x) - 1]
+
+
+def test_a_vertex_of_a_library_is_told_in_a_sentence_and_its_source_is_not_shown() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph, program = Graph(device), Sequence()
+    x = graph.add_variable(FLOAT, (8,), "x")
+    poputil.map_tensor_linearly(graph, x)
+    graph.set_initial_value(x, 2.0)
+    total = popops.reduce(graph, popops.add(graph, x, x, program), [0], program, operation="ADD")
+    engine = Engine(graph, program)
+    engine.load(device)
+    recording = engine.record(x, total)
+    engine.run()
+    told = "\n".join(show.run(recording).scene.sources)
+    assert "popops::BinaryOp1D<ADD,float>: out = a op b, element by element." in told
+    assert "<ADD,float>: out = the rows of x, reduced one after the other." in told
+    assert "self" not in told and "def " not in told
 
 
 def handed_on() -> Recording:

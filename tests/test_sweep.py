@@ -76,6 +76,7 @@ def test_a_sweep_on_an_executor_is_the_same(made: Callable[[], Executor]) -> Non
     assert here.rows() == there.rows() and (here.left, there.left) == ((), ())
     for found in (here, there):
         assert list(found.failed) == [2, 3] and isinstance(found.failed[2], ValueError)
+        assert "  host and streaming  " in repr(found).splitlines()[0]
         assert repr(found).splitlines()[-2] == "2 tiles failed: ValueError: two is no number"
         assert (
             "Peculiar" in repr(found).splitlines()[-1]

@@ -203,8 +203,9 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
     """(class and method, its text) of what a vertex class and its own bases define, where the text
     is to be had. Of one of the libraries (class, what it does in a sentence): its text is no
     learner's."""
-    if codelet.__module__.startswith(LIBRARIES):
-        sentence = " ".join((codelet.__doc__ or "").split()).partition(". ")[0].rstrip(".")
+    written = next(c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph"))
+    if written.__module__.startswith(LIBRARIES):
+        sentence = " ".join((written.__doc__ or "").split()).partition(". ")[0].rstrip(".")
         return ((codelet.__name__, f"{sentence}."),) if sentence else ()
     found: dict[str, tuple[str, str]] = {}
     for owner in (

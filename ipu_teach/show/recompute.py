@@ -35,7 +35,7 @@ CODES = (
     palette.GAPS.lettered("O", "another is smaller and quicker"),
 )
 MOST = 64  # choices
-WIDE, HIGH, UNDER, LEFT, RIGHT = 280.0, 220.0, 32.0, 40.0, 414.0
+WIDE, HIGH, UNDER, LEFT, RIGHT = 280.0, 180.0, 32.0, 40.0, 414.0
 
 
 def recompute(

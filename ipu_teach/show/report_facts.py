@@ -269,7 +269,12 @@ def ipus_at_work(report: Report) -> str:
     rows, sets = report.ipus, report.target.sets
     shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
     held = rows.largest("held_cycles", 1)[0]
-    more = f", and {len(rows) - MOST_SHARES:,} more" if len(rows) > MOST_SHARES else ""
+    if report.replicas > 1:
+        busy = np.reshape([row.busy for row in rows], (report.replicas, -1)).mean(axis=1)
+        ends = dict.fromkeys(f"{100 * share:.1f}" for share in (busy.min(), busy.max()))
+        shares = f"the {report.replicas} replicas {' to '.join(ends)} %"
+    many = len(rows) > MOST_SHARES and report.replicas == 1
+    more = f", and {len(rows) - MOST_SHARES:,} more" * many
     if not held.held_cycles:
         return f"At work are {shares}{more}: none waits for another."
     by = (

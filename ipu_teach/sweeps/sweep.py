@@ -37,7 +37,7 @@ COLUMNS = (
     "compute",
     "exchange",
     "sync",
-    "host",
+    "host and streaming",
     "fullest tile",
     "speed-up",
 )
