@@ -426,7 +426,7 @@ def _too_large(broken: Broken, rows: int) -> Exception:
 def _missummed(ran: Ran, rows: Array) -> Reason:
     """Why sums are wrong: a known mistake, or some rows or places that were left out, of which
     there may be any number."""
-    why, advice = ran.trial.reason(ran, "06.3")
+    why, advice = ran.trial.reason(ran, "06.3", runs=1)
     came = ran.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
     if not why and not np.isnan(came).any():
