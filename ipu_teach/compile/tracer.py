@@ -8,6 +8,7 @@ know about stand-ins.
 from __future__ import annotations
 
 import builtins
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -290,8 +291,12 @@ def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> 
     if isinstance(error, ValueError) and "read-only" in str(error):
         inputs = ", ".join(repr(f.name) for f in codelet.fields.values() if f.kind == "input")
         advice = f"an Input ({inputs}) is only read; declare it InOut to change it."
+    said = f"{type(error).__name__}: {error}"
+    if found := re.search(r"^matmul: .+\(size (\d+) is different from (\d+)\)$", str(error)):
+        said = f"{type(error).__name__}: @ was given {found[2]} numbers and {found[1]}"
+        advice = "both sides of @ take as many: is one of them a part, and the other whole?"
     return CodeletError(
-        f"{codelet.__name__}.compute() failed: {type(error).__name__}: {error}.",
+        f"{codelet.__name__}.compute() failed: {said}.",
         where=f"{line}, {who}",
         next_step=advice,
     )

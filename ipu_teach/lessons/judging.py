@@ -35,6 +35,7 @@ from ipu_teach.errors import (
     InvalidPerfEstimateError,
     IPUTeachError,
     MissingPerfEstimateError,
+    StreamConnectionError,
     counted,
     shown,
 )
@@ -217,11 +218,14 @@ class Broken(Exception):
     def rows(self) -> Rows:
         """The error in a few lines, with the line of the learner's that raised it."""
         error, line = self.error, line_of(self.error)
+        cause = error.__cause__
         if isinstance(error, IPUTeachError):
             own = "" if "check(" in error.line else error.line  # which is what called all of this
             advice = (
                 _counted(error) if isinstance(error, MissingPerfEstimateError) else error.next_step
             )
+            if not line and isinstance(error, StreamConnectionError) and cause is not None:
+                line, advice = line_of(cause), "mend that line."  # of the learner's callback
             found: Rows = (("where", error.where), ("line", own or line), ("next", advice))
         elif isinstance(error, RecursionError):
             why = "something contains or calls itself, and Python went round until it had enough."

@@ -33,7 +33,7 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.mistakes import given_to, same
 from ipu_teach.lessons.programs import SYNC, TILES, WORKERS
-from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, codelet, codelet_of
+from ipu_teach.lessons.trial import Ran, Trial, Var, by_rows, codelet, codelet_of, sizes_of
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.show.touched import touched
 
@@ -269,10 +269,8 @@ def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
     """The reason of a compute set whose vertices write equally many numbers and read ever more."""
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     for table in (t for one in graph.compute_sets if one.name == name for t in one.tables.values()):
-        for field, declared in table.edges.items():
-            for layout in table.layouts[field] if declared.kind in sizes else ():
-                parts = graph.layouts[layout].parts
-                sizes[declared.kind].append(sum(part.size for _, part in parts))
+        for field, found in sizes_of(graph, table).items():
+            sizes.get(table.edges[field].kind, []).extend(found)
     read, wrote = sizes["input"], sizes["output"]
     if not wrote or max(wrote) - min(wrote) > 1 or max(read, default=0) <= 2 * max(wrote):
         return None

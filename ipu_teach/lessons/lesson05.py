@@ -27,7 +27,16 @@ from ipu_teach.lessons.judging import (
 )
 from ipu_teach.lessons.mistakes import suspects
 from ipu_teach.lessons.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, appends, linearly, narrowed, refuse_fixed_tiles
+from ipu_teach.lessons.trial import (
+    Ran,
+    Trial,
+    Var,
+    appends,
+    linearly,
+    narrowed,
+    refuse_fixed_tiles,
+    sizes_of,
+)
 from ipu_teach.lessons.verdict_panel import Bars, number
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program
@@ -162,7 +171,10 @@ def _refuse_uneven(ran: Ran, on: Any) -> None:
     full, empty = int(np.argmax(on)), int(np.argmin(on))
     if on[full] - on[empty] <= 1:
         return
-    why = f"{counted(int((on == 0).sum()), 'tile')} have nothing to do, and wait for it."
+    idle = int((on == 0).sum())
+    why = (
+        f"{counted(idle, 'tile')} {'has' if idle == 1 else 'have'} nothing to do, and wait for it."
+    )
     advice = (
         "row % tiles deals them out like cards; row * tiles // rows gives each tile a run of rows."
     )
@@ -362,6 +374,11 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
                 "cut into as many pieces as the call says: that is how you will find the best "
                 "number.",
             )
+        right = sorted(np.diff(np.arange(pieces + 1) * cols // pieces).tolist())
+        if pieces > 1 and (came := _lengths(ran, rows * pieces)[::rows]) != right:
+            why = "piece p begins at p * cols // pieces, so that no two differ by more than one."
+            advice = "it ends where the next begins, at (p + 1) * cols // pieces."
+            raise NotYet(tried, f"pieces of {quoted(came)} columns", quoted(right), why, advice)
     refuse_fixed_tiles(_product(29, 30, "29 rows of 30, cut into 7", 7), answer, OTHER, "result")
     tried = f"{ROWS} rows of {COLS:,} on {TILES} tiles, cut as you think best"
     ran = _product(ROWS, COLS, tried).of(answer)
@@ -373,6 +390,16 @@ def _in_pieces(answer: Callable[..., Any]) -> Passed:
         raise NotYet(tried, "right, and too late", "", *_too_late(ran), bars, draws)
     bound = least_cycles(ran.report, 1, touched=FLOAT.size * ROWS * COLS)
     return Passed(f"six shapes, each cut as asked; below, {tried}", bars, ran.report, bound=bound)
+
+
+def _lengths(ran: Ran, pieces: int) -> list[int]:
+    """How long the pieces are, in order of length, in the compute set with a vertex for each."""
+    sets = ([*one.tables.values()] for one in ran.graph.compute_sets)
+    found = list[int]()
+    for table in next(tables for tables in sets if sum(map(len, tables)) == pieces):
+        read = (n for f, n in sizes_of(ran.graph, table).items() if table.edges[f].kind == "input")
+        found += map(min, zip(*read, strict=True))
+    return sorted(found)
 
 
 def _too_late(ran: Ran) -> tuple[str, str]:

@@ -275,18 +275,16 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
         losses = ran.sent["loss"].reshape(-1, 4)
         right = labels + 10.0 * pixels[:, 2::3] + 10_000.0 * np.arange(1, steps + 1)[:, None]
         if ran_dry:
-            more = len(losses) >= steps
             why = (
                 "it takes more batches than there are steps."
-                if more
+                if len(losses) >= steps
                 else "a round takes more than one batch."
             )
-            raise NotYet(
-                tried,
-                ran_dry,
-                why=why,
-                next_step="repeat it `steps` times, with one batch from each stream.",
-            )
+            advice = "repeat it `steps` times, with one batch from each stream."
+            sizes = {stream.handle: stream.num_elements for stream in ran.engine.list_streams()}
+            if sizes["images"] == 4 and sizes["labels"] == 12:
+                why, advice = "the two streams have changed their names.", 'pixels are "images".'
+            raise NotYet(tried, ran_dry, why=why, next_step=advice)
         if len(losses) != steps:
             raise _lost_steps(tried, ran.program, len(losses), steps)
         if where := difference(losses, right):
@@ -663,6 +661,8 @@ def _share_of(tried: str, result: Any) -> float:
         why = ""
         if isinstance(share, int) and 1 < share <= EVERY:
             why = "this may be the number of images read right. Asked is their share."
+        elif 1 < share <= 2:
+            why = "this counts hits of more images than it divides by."
         elif 1 < share <= 100:
             why = "this looks like per cent. Asked is a share."
         raise NotYet(
@@ -889,6 +889,13 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
             engine.connect_stream_to_callback(stream.handle, callback)
             engine.run()
         _in_order(tried, np.array(seen), batches, clock)
+        if clock.ahead > MOST_READY + 1:  # and the one that is at work
+            came = f"{clock.ahead:,} batches taken from the reader and not yet used"
+            why = (
+                f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
+            )
+            advice = "leave them with the reader: prefetch takes one, into its array."
+            raise NotYet(tried, came, f"at most {MOST_READY}", why, advice)
         share = clock.waited / (count + clock.waited)
         if share >= worst[0]:
             worst, ahead = (share, at_once, steps), clock.ahead
@@ -928,7 +935,12 @@ def _counting_up(answer: Any) -> Passed:
     with answering(tried):
         callback = answer() if isinstance(answer, type) else answer
     if not isinstance(callback, StreamCallback):
-        raise NotYet(tried, returned(callback), "a StreamCallback", next_step="derive it from it.")
+        raise NotYet(
+            tried,
+            returned(callback),
+            "a StreamCallback",
+            next_step="class Counting(StreamCallback): …",
+        )
     graph, seen = graph_of(), list[Array]()
     batch = graph.add_variable(FLOAT, size, "batch")
     graph.set_tile_mapping(batch, 0)
@@ -943,13 +955,20 @@ def _counting_up(answer: Any) -> Passed:
     if not all((row == n).all() for n, row in enumerate(seen, 1)):
         why, advice = "", "number n of the transfers has n in all its places."
         if not any(firsts):
-            why = "the arrays are still empty: `array = …` gives the name to another one."
+            why = (
+                "the arrays are still empty: `array = …` gives the name to another one, and what "
+                "fetch returns nobody takes."
+            )
             advice = "fill the one that came: array[:] = …"
         elif len(set(firsts)) == 1:
             why, advice = "it counts anew each time.", "keep the number: self.number += 1."
         elif firsts == list(range(rounds)):
             why, advice = "it begins at 0.", "count first, and fill then."
-        raise NotYet(tried, quoted(firsts), quoted(list(range(1, rounds + 1))), why, advice)
+        came, right = quoted(firsts), quoted(list(range(1, rounds + 1)))
+        if any(len(set(row)) > 1 for row in seen):
+            came, right = f"the first array is {quoted(seen[0])}", quoted(np.ones(size))
+            why, advice = "not all places have the number.", "array[:] = … fills all of them."
+        raise NotYet(tried, came, right, why, advice)
     return Passed(tried, evidence=firsts)
 
 
@@ -978,6 +997,9 @@ def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, S
             f"a stream to the device of {size} FLOATs",
             next_step="FLOAT, and size elements.",
         )
+    if stream.handle != "images":
+        advice = 'it is connected by its name: "images".'
+        raise NotYet(tried, f"a stream {stream.handle!r}", "'images'", next_step=advice)
     if stream.buffering_depth > MOST_READY:
         why = f"that many would have to fit into the host's memory; there is room for {MOST_READY}."
         raise NotYet(

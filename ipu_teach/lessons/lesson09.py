@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, Report, Tensor, compile_graph, show
-from ipu_teach.errors import IPUTeachError, counted
+from ipu_teach.errors import IPUTeachError, PoplarIndexError, counted
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -36,7 +36,13 @@ BYTES = "bytes to and from streaming memory"
 
 def _program(made: Any, tried: str) -> Program:
     """A program, or several in a list, as one."""
-    made = Steps(*made) if isinstance(made, (list, tuple)) else made
+    if isinstance(made, (list, tuple)):
+        for part in made:
+            if not isinstance(part, Program):
+                came = f"{getattr(part, '__name__', quoted(part))} in the list"
+                advice = "call what makes a program: the list holds what it returns."
+                raise NotYet(tried, came, "programs alone", next_step=advice)
+        made = Steps(*made)
     if not isinstance(made, Program):
         came = judging.returned(made)
         raise NotYet(tried, came, "a program", next_step="return the program.")
@@ -193,6 +199,9 @@ def _resident(answer: Callable[..., Any]) -> Passed:
         advice = (
             "one w and one body, which a Repeat goes through: what is written once is there once."
         )
+        if not each and peak[16] > 2 * ran.report.memory.held_per_tile.mean():
+            why = "the weights of one layer are there, and they lie on few tiles, not on all."
+            advice = "poputil.map_tensor_linearly(graph, w) spreads them."
         expected = "as many for 16 as for 8, and less than two layers would take"
         draws = partial(show.memory, ran.report)
         raise NotYet(trial.tried, came, expected, why, advice, bars, draws)
@@ -227,17 +236,25 @@ class TwoIPUs:
 
     def load(self, row: int, ipu: int) -> Program:
         """Row `row` comes into the weights of an IPU."""
+        self._there(ipu, "load(row, ipu)")
         number = self.graph.add_constant(UNSIGNED_INT, (1,), [row])
         self.graph.set_tile_mapping(number, ipu * TILES)
         return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
 
     def compute(self, ipu: int) -> Program:
         """The layer whose weights an IPU has."""
+        self._there(ipu, "compute(ipu)")
         return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
 
     def cross(self, ipu: int) -> Program:
         """What an IPU worked out becomes the other one's input."""
+        self._there(ipu, "cross(ipu)")
         return self._as(Copy(self.y[ipu], self.x[1 - ipu]), ("cross", 0, ipu))
+
+    def _there(self, ipu: int, call: str) -> None:
+        if ipu not in (0, 1):
+            came = f"{call} was given the IPU {quoted(ipu)}; there are 0 and 1."
+            raise PoplarIndexError(came, next_step="layer n computes on IPU n % 2.")
 
     def _as(self, program: Program, event: Event) -> Program:
         self.known[id(program)] = program, event
@@ -369,7 +386,7 @@ def _factors(answer: Callable[..., Any]) -> Passed:
     drawn = ((413, 100), (629, 90), (960, 671))
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
-    cases |= {"the work fits just so": (800, 200), "the load is huge": (10**12 + 1, 1000)}
+    cases |= {"the work fits just so": (800, 200), "the load is long": (10**6 + 1, 100)}
     return judging.compare(
         answer, lambda load, work: max(1, -(-load // work)), cases, suspects("09.4")
     )
@@ -526,7 +543,7 @@ def listed(text: str) -> list[Transfer]:
 def _shared(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(906)
     cases = {f"drawn, {name}": (listed(text),) for name, text in FIXED.items()}
-    cases |= {f"there are {count}": (_transfers(count, draw),) for count in (7, 10, 12)}
+    cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
     advice = "go through them in their order: what has the step that is open read and written?"
     try:
         return judging.compare(answer, steps_shared, cases, suspects("09.6"), advice)

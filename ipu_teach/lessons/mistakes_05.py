@@ -281,6 +281,26 @@ def one_per_row(graph, matrix, vector, result):
     return Execute(multiply)
 
 
+# %% 05.1: the last tile is left out
+# not yet: 1 tile has nothing to do
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+def one_per_row(graph, matrix, vector, result):
+    multiply = graph.add_compute_set("multiply")
+    for row in range(matrix.shape[0]):
+        vertex = graph.add_vertex(multiply, DotProduct, a=matrix[row], b=vector, out=result[row])
+        for part in (vertex, matrix[row], result[row]):
+            graph.set_tile_mapping(part, row % (graph.target.num_tiles - 1))
+    return Execute(multiply)
+
+
 # %% 05.1: rounded up
 # not yet: the rows of a tile were rounded up
 class DotProduct(Vertex):
@@ -878,6 +898,19 @@ def planned(rows, cols, pieces, tiles, dot, add):
     return vector_comes + dealt * dot(longest) + summed * pieces + summed * add(pieces)
 
 
+# %% 05.2: four numbers
+# why:  these are the four parts, in a row.
+# next: add them up.
+def planned(rows, cols, pieces, tiles, dot, add):
+    dealt, longest, summed = -(-rows * pieces // tiles), -(-cols // pieces), -(-rows // tiles)
+    return (
+        -(-dealt // rows) * longest,
+        6 * -(-dealt // 6) * dot(longest),
+        summed * pieces,
+        6 * -(-summed // 6) * add(pieces),
+    )
+
+
 # %% 05.3: tail dropped
 # why:  the last columns belong to no piece: dividing with // drops what does not come out even.
 # next: let piece p begin at p * cols // pieces; then the last one ends at cols.
@@ -1379,6 +1412,28 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
     return Sequence(Execute(multiply), Execute(add_up))
 
 
+# %% 05.3: cut in another way
+# not yet: piece p begins at p * cols // pieces
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or 12
+    width = -(-cols // pieces)
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * width, min(cols, (piece + 1) * width))
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
+
+
 # %% 05.4: half the inner dimension
 # why:  not all of the inner dimension was multiplied.
 # next: the last piece has to end at k.
@@ -1515,6 +1570,18 @@ def frugal(graph, a, b, prog):
     return c
 
 
+# %% 05.4: the first part twice
+# why:  the first part is multiplied, and then added once more in the loop.
+# next: begin the loop with the second part.
+def frugal(graph, a, b, prog):
+    inner = a.shape[1]
+    ends = [i * inner // 4 for i in range(5)]
+    c = poplin.mat_mul(graph, a[:, : ends[1]], b[: ends[1]], prog)
+    for begin, end in zip(ends, ends[1:], strict=False):
+        poplin.mat_mul_acc(graph, c, 1, a[:, begin:end], b[begin:end], prog)
+    return c
+
+
 # %% 05.5: one panel at most
 # why:  that is right while the weights fit into one panel. Larger ones take several, and of each
 #   all places.
@@ -1629,6 +1696,27 @@ def filled(k, n, deep, wide):
     return -(-k // deep) * -(-n // wide) * deep * wide / (k * n)
 
 
+# %% 05.5: what stays empty
+# why:  this is the share of the places that stay empty.
+# next: 1 less that.
+def filled(k, n, deep, wide):
+    return 1 - k * n / (-(-k // deep) * -(-n // wide) * deep * wide)
+
+
+# %% 05.5: the poorer of the two
+# why:  this is the smaller of two shares, of the depth and of the width. Both leave places empty.
+# next: multiply the two.
+def filled(k, n, deep, wide):
+    return min(k / (-(-k // deep) * deep), n / (-(-n // wide) * wide))
+
+
+# %% 05.5: the last panel alone
+# why:  this is how full the last panel is. Those before it are fuller.
+# next: all weights, by all places of all panels.
+def filled(k, n, deep, wide):
+    return ((k - 1) % deep + 1) * ((n - 1) % wide + 1) / (deep * wide)
+
+
 # %% 05.w1: a round for each vertex
 # why:  three vertices on six workers are one round: they work side by side.
 # next: 6 x 7 cycles for multiplying.
@@ -1650,6 +1738,24 @@ four_parts = 2, 7, 4, 9
 # %% 05.w1: three of four
 # not yet: 4 values are asked for
 four_parts = 2, 42, 54
+
+
+# %% 05.w1: bytes
+# why:  4 bytes arrive in a cycle: what comes is 2 FLOATs and then 4, a cycle each.
+# next: give cycles, for all four.
+four_parts = 8, 42, 16, 54
+
+
+# %% 05.w1: another order
+# why:  these are the right numbers, in another order.
+# next: the vector comes, tiles multiply, pieces come back, tiles add up.
+four_parts = 42, 2, 54, 4
+
+
+# %% 05.w1: six workers share a vertex
+# why:  a vertex runs on one worker, which has one cycle of six.
+# next: times six: as long as the worker with most to do.
+four_parts = 2, 21, 4, 9
 
 
 # %% 05.w2: the whole row twice
@@ -1676,11 +1782,45 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the beginning of the vector for both
-# error in the answer: Dot.compute() failed
+# error in the answer: Dot.compute() failed: ValueError: @ was given 4 numbers and 5
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
     for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
         vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[: half + 1], out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w2: the halves changed places
+# why:  halves[0] has the product of the second half, and halves[1] that of the first.
+# next: the numbers up to `half` go with halves[0].
+def two_halves(graph, row, vector, halves):
+    half, work = row.num_elements // 2, graph.add_compute_set("halves")
+    for i, part in enumerate((slice(half, row.num_elements), slice(half))):
+        vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[part], out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w2: every other number
+# why:  one vertex has the numbers at even places, the other those at odd ones.
+# next: the first half is row[:half], side by side.
+def two_halves(graph, row, vector, halves):
+    work = graph.add_compute_set("halves")
+    for i in range(2):
+        vertex = graph.add_vertex(work, Dot, a=row[i::2], b=vector[i::2], out=halves[i])
+        graph.set_tile_mapping(vertex, 0)
+    return Execute(work)
+
+
+# %% 05.w2: the last number is lost
+# why:  of an odd number of numbers the last one is in neither half.
+# next: let the second one go on to the end: row[half:].
+def two_halves(graph, row, vector, halves):
+    half, work = row.num_elements // 2, graph.add_compute_set("halves")
+    for i in range(2):
+        part = slice(i * half, (i + 1) * half)
+        vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[part], out=halves[i])
         graph.set_tile_mapping(vertex, 0)
     return Execute(work)
 

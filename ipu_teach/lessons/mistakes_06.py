@@ -370,6 +370,23 @@ def split(report):
     return always, sum(live) // len(live)
 
 
+# %% 06.2: each tile at its own time
+# why:  this is what tiles hold, with code and buffers, each at its own fullest moment. These need
+#   not be the same moment.
+# next: place by place: which variables are live there, and how large are they together?
+def split(report):
+    held = [tile.memory for tile in report.compilation.tiles]
+    return sum(m.always_live_bytes for m in held), sum(m.not_always_live_bytes for m in held)
+
+
+# %% 06.2: the last place alone
+# why:  this is what is live at the last place. Room is needed for the one at which most is.
+# next: the largest sum of all places.
+def split(report):
+    always = sum(variable.bytes for variable in report.variables.always_live())
+    return always, sum(report.compilation.liveness_program_steps[-1].variables.values())
+
+
 # %% 06.3: in HALF
 # why:  on the way the readings were HALF: they take half the room, and are rounded to 11 bits.
 # next: keep them as FLOAT. Room comes from doing one thing after another.
@@ -475,7 +492,7 @@ def lean_total(graph, readings, total):
 # not yet: use room for a whole row
 def lean_total(graph, readings, total):
     program, n = Sequence(), total.num_elements
-    graph.set_initial_value(total, 0)
+    popops.zero(graph, total, program)
     for begin in range(0, n, 650):
         end = min(begin + 650, n)
         for sensor in range(len(readings)):
@@ -553,6 +570,42 @@ def lean_total(graph, readings, total):
     for sensor in range(1, len(readings)):
         popops.add_in_place(graph, part, readings[sensor], program)
     program.add(Copy(part, total))
+    return program
+
+
+# %% 06.3: begun with an initial value
+# why:  total begins with 0 when the program is loaded. A second run adds to what the first left.
+# next: begin in the program: Copy(readings[0], total).
+def lean_total(graph, readings, total):
+    room, program = graph.clone(total), Sequence()
+    graph.set_initial_value(total, 0)
+    for sensor in range(len(readings)):
+        program.add(Copy(readings[sensor], room))
+        popops.add_in_place(graph, total, room, program)
+    return program
+
+
+# %% 06.3: by way of another tile
+# not yet: rows travel twice
+def lean_total(graph, readings, total):
+    room = graph.add_variable(FLOAT, total.shape, "room")
+    graph.set_tile_mapping(room, min(1, len(readings) - 1))
+    program = Sequence(Copy(readings[0], total))
+    for sensor in range(1, len(readings)):
+        program.add(Copy(readings[sensor], room))
+        popops.add_in_place(graph, total, room, program)
+    return program
+
+
+# %% 06.3: the mean
+# why:  these are the means. Asked are the sums.
+# next: leave the division out.
+def lean_total(graph, readings, total):
+    room, program = graph.clone(total), Sequence(Copy(readings[0], total))
+    for sensor in range(1, len(readings)):
+        program.add(Copy(readings[sensor], room))
+        popops.add_in_place(graph, total, room, program)
+    popops.mul_in_place(graph, total, 1 / len(readings), program)
     return program
 
 
@@ -866,6 +919,22 @@ def copied(report, place):
     return sum(report.compilation.liveness_program_steps[place].variables.values())
 
 
+# %% 06.w1: turned round
+# why:  this is right but for its sign: what belongs to variables, less all that is live.
+# next: all that is live, less the variables.
+def copied(report, place):
+    step = report.compilation.liveness_program_steps[place]
+    return sum(step.variables.values()) - step.bytes
+
+
+# %% 06.w1: the place before
+# why:  these are the copies of the place before.
+# next: liveness_program_steps[place] is the place itself: both count from 0.
+def copied(report, place):
+    step = report.compilation.liveness_program_steps[place - 1]
+    return step.bytes - sum(step.variables.values())
+
+
 # %% 06.w2: the largest variable
 # why:  that is the largest variable, and it is the same in both.
 # next: which row of the comparison speaks of a dtype?
@@ -879,6 +948,20 @@ def retyped(before, after):
     return compare(before, after).of("variables")[0]
 
 
+# %% 06.w2: the step
+# why:  that is the step that takes another time. It does so because of the variable.
+# next: .of("variables"), and not .of("cycles").
+def retyped(before, after):
+    return compare(before, after).of("cycles")[0].name
+
+
+# %% 06.w2: the note
+# why:  that is what the comparison says of it.
+# next: row.name, of the same row.
+def retyped(before, after):
+    return compare(before, after).of("variables")[0].note
+
+
 # %% 06.w3: columns first
 # why:  that would be so if the first index ran fastest. In a variable the last one does.
 # next: [0, 0], [0, 1], [0, 2], and then [1, 0].
@@ -889,3 +972,15 @@ places = 2, 1
 # why:  a transpose moves nothing: its [0, 1] lies where [1, 0] of the variable lies.
 # next: count again for the second.
 places = 1, 1
+
+
+# %% 06.w3: counted from 1
+# why:  this counts from 1, and places are counted from 0.
+# next: one less each.
+places = 2, 4
+
+
+# %% 06.w3: the two changed places
+# why:  these are the right two, in the other order.
+# next: the place in the variable comes first, where the last index runs fastest.
+places = 3, 1

@@ -256,6 +256,37 @@ def loss_slopes(images, labels, weights, bias):
     return images.T @ errors / len(labels), errors.mean(axis=0)
 
 
+# %% 07.1: labels taken off all scores
+# why:  the number of the label was taken from all ten errors of an image.
+# next: 1 at the right digit alone: errors[np.arange(len(labels)), labels] -= 1.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p = p / p.sum(axis=1, keepdims=True) - labels[:, None]
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: whole rows of errors
+# why:  errors[labels] -= 1 takes 1 from whole rows: those of images whose number is a label.
+# next: one place in each row: errors[np.arange(len(labels)), labels].
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    p[labels] -= 1
+    return images.T @ p / len(labels), p.mean(axis=0)
+
+
+# %% 07.1: once more through softmax
+# why:  the errors are the slopes by the scores already. Here they are multiplied by p (1 - p), too.
+# next: from the errors go on to the weights at once.
+def loss_slopes(images, labels, weights, bias):
+    p = np.exp(images @ weights + bias)
+    p /= p.sum(axis=1, keepdims=True)
+    errors = p.copy()
+    errors[np.arange(len(labels)), labels] -= 1
+    errors *= p * (1 - p)
+    return images.T @ errors / len(labels), errors.mean(axis=0)
+
+
 # %% 07.2: learns twice
 # why:  learn ran twice in each round.
 # next: put it into the round once.
@@ -436,6 +467,15 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
     Repeat(steps, Sequence(Copy(a, images), learn))
+
+
+# %% 07.2: names exchanged
+# not yet: the two streams have changed their names
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    a = graph.add_host_to_device_fifo("labels", FLOAT, images.num_elements)
+    b = graph.add_host_to_device_fifo("images", UNSIGNED_INT, labels.num_elements)
+    c = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    return Repeat(steps, Sequence(Copy(a, images), Copy(b, labels), learn, Copy(loss, c)))
 
 
 # %% 07.3: trains on the test images
@@ -646,6 +686,16 @@ def train(engine, data, epochs):
         engine.run(0)
     engine.run(1)
     return engine.read_tensor("num_correct") / len(data.train_labels)
+
+
+# %% 07.3: divided by the full batches
+# not yet: hits of more images than it divides by
+def train(engine, data, epochs):
+    connect(engine, data)
+    for _ in range(epochs):
+        engine.run(0)
+    engine.run(1)
+    return engine.read_tensor("num_correct") / (len(data.test_labels) // BATCH * BATCH)
 
 
 # %% 07.4: not scaled
@@ -1139,6 +1189,40 @@ def read_ahead(graph, reader, size):
     return stream, Ahead()
 
 
+# %% 07.5: a name of its own
+# not yet: it is connected by its name
+def read_ahead(graph, reader, size):
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            if not reader.ready():
+                return self.Result.NOT_AVAILABLE
+            array[:] = reader.next_batch()
+            return self.Result.SUCCESS
+
+        def fetch(self, array):
+            array[:] = reader.next_batch()
+
+    depth = reader.steps
+    return graph.add_host_to_device_fifo("pixels", FLOAT, size, buffering_depth=depth), Ahead()
+
+
+# %% 07.5: a list of its own
+# not yet: a list of your own takes the host's memory, too
+def read_ahead(graph, reader, size):
+    there = []
+
+    class Ahead(StreamCallback):
+        def prefetch(self, array):
+            while reader.ready():
+                there.append(reader.next_batch())
+            return self.Result.NOT_AVAILABLE
+
+        def fetch(self, array):
+            array[:] = there.pop(0) if there else reader.next_batch()
+
+    return graph.add_host_to_device_fifo("images", FLOAT, size), Ahead()
+
+
 # %% 07.w1: 1 added
 # why:  1 was added at the right digit. A score that is too low has a negative error.
 # next: take 1 away.
@@ -1158,6 +1242,31 @@ def errors(p, label):
 def errors(p, label):
     p[label] -= 1
     return p
+
+
+# %% 07.w1: turned round
+# why:  these are the errors with the other sign: 1 at the right digit, less p.
+# next: p, less 1 at the right digit.
+def errors(p, label):
+    found = -np.array(p)
+    found[label] += 1
+    return found
+
+
+# %% 07.w1: the label taken off
+# why:  the label is the number of a place, and here it is taken from all numbers.
+# next: take 1, at place `label` alone.
+def errors(p, label):
+    return np.array(p) - label
+
+
+# %% 07.w1: the right digit alone
+# why:  the other digits have errors, too: any probability that they got is too much.
+# next: begin with a copy of p.
+def errors(p, label):
+    found = np.zeros(len(p))
+    found[label] = p[label] - 1
+    return found
 
 
 # %% 07.w2: a name for another array
@@ -1187,3 +1296,21 @@ class Counting(StreamCallback):
         number = 0
         number += 1
         array[:] = number
+
+
+# %% 07.w2: the first place alone
+# not yet: not all places have the number
+class Counting(StreamCallback):
+    number = 0
+
+    def fetch(self, array):
+        self.number += 1
+        array[0] = self.number
+
+
+# %% 07.w2: never begun
+# error in the answer: self.number += 1 next: mend that line
+class Counting(StreamCallback):
+    def fetch(self, array):
+        self.number += 1
+        array[:] = self.number

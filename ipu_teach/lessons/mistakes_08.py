@@ -52,6 +52,20 @@ def last_read(steps, layer):
     return sum(i == layer for kind, i in steps)
 
 
+# %% 08.w1: from the end
+# why:  this counts from the end of the list.
+# next: len(steps) - 1 less that.
+def last_read(steps, layer):
+    return [i for _, i in reversed(steps)].index(layer)
+
+
+# %% 08.w1: one too early
+# why:  this is the place before: its own backward reads the input, too.
+# next: the backward of the layer is the last one.
+def last_read(steps, layer):
+    return steps.index(("backward", layer)) - 1
+
+
 # %% 08.1: only what the step touches
 # why:  only what the step itself reads and makes is counted. What a later step reads is there, too.
 # next: go through the list from its end, with a set of what later steps read.
@@ -237,6 +251,31 @@ def price(layers, every):
 # not yet: one number, 8
 def price(layers, every):
     return layers // every + every - 1
+
+
+# %% 08.2: the larger of the two
+# why:  this takes the kept inputs or a segment, whichever is more. Both are there at once.
+# next: add them, and count the segment's first input once.
+def price(layers, every):
+    segments = layers // every
+    return max(segments, every), (segments - 1) * (every - 1)
+
+
+# %% 08.2: two too few
+# why:  one is in both, the kept inputs and the segment, and here it is taken off twice.
+# next: L / k + k - 1.
+def price(layers, every):
+    segments = layers // every
+    return segments + every - 2, (segments - 1) * (every - 1)
+
+
+# %% 08.2: one kept layer too many
+# why:  the first number is right. Of the layers, the kept ones and the last segment are taken off
+#   here, and the input with which that segment begins is in both.
+# next: of each segment but the last, all layers but one are computed again.
+def price(layers, every):
+    segments = layers // every
+    return segments + every - 1, layers - segments - every
 
 
 # %% 08.3: nothing is computed again
@@ -506,6 +545,27 @@ def place(sizes, k):
     return [0, len(sizes) // 2, len(sizes)]
 
 
+# %% 08.4: one after another
+# why:  this takes the best layer, and to that the best next one. The best two together may be
+#   others.
+# next: try whole ways: combinations(range(1, n), k - 1).
+def place(sizes, k):
+    keep, n = [0], len(sizes)
+    while len(keep) < min(k, n):
+        others = [i for i in range(1, n) if i not in keep]
+        keep.append(min(others, key=lambda i: max(alive(schedule(n, [*keep, i]), sizes))))
+    return keep
+
+
+# %% 08.4: as if all were equal
+# why:  this is the best way for layers of one size. These differ.
+# next: give alive the sizes.
+def place(sizes, k):
+    n = len(sizes)
+    ways = [[0, *more] for more in combinations(range(1, n), min(k, n) - 1)]
+    return min(ways, key=lambda keep: max(alive(schedule(n, keep), [1] * n)))
+
+
 # %% 08.5: all of them
 # why:  all inputs are kept, whatever the room.
 # next: which spacings fit?
@@ -600,6 +660,35 @@ def keep_for(layers, room):
 def keep_for(layers, room):
     if layers > room:
         return range(0, layers, 3)
+
+
+# %% 08.5: the largest spacing that fits
+# why:  this is the largest spacing that fits. A smaller one computes less again.
+# next: of those that fit, which computes least again?
+def keep_for(layers, room):
+    for k in range(layers, 0, -1):
+        if max(alive(schedule(layers, range(0, layers, k)), [1] * layers)) <= room:
+            return range(0, layers, k)
+
+
+# %% 08.5: the square root
+# why:  the square root of the number of layers is the spacing that needs least memory, and here
+#   there may be more room, or all may fit.
+# next: try all spacings.
+def keep_for(layers, room):
+    return range(0, layers, int(layers**0.5))
+
+
+# %% 08.5: 08.2's formula for any spacing
+# why:  the formula of 08.2 holds where k divides the number of layers. Here it need not.
+# next: count: alive(schedule(…)) is right for any spacing.
+def keep_for(layers, room):
+    best = None
+    for k in range(1, layers + 1):
+        most, again = layers // k + k - 1, (layers // k - 1) * (k - 1)
+        if most <= room and (best is None or again < best[0]):
+            best = again, k
+    return range(0, layers, best[1])
 
 
 # %% 08.6: a number for each call

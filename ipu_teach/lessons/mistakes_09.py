@@ -77,6 +77,20 @@ def row_of(layer, batch, batches):
     return layer * batches + batch + 1
 
 
+# %% 09.w1: the other way round
+# why:  the layer is multiplied by the number of the micro-batch.
+# next: a layer has `batches` rows: how many stand before it?
+def row_of(layer, batch, batches):
+    return layer * batch + batches
+
+
+# %% 09.w1: one less
+# why:  this is one less: all are counted from 0, so that the first has row 0.
+# next: leave the - 1 out.
+def row_of(layer, batch, batches):
+    return layer * batches + batch - 1
+
+
 # %% 09.1: the store is forgotten
 # why:  each row is as it was: what changed on the tiles never goes back.
 # next: Copy(x, buffer, row) stores it, after the addition.
@@ -175,6 +189,35 @@ def add_one(graph, buffer, x, row, rows):
 # not yet: is there a `return`?
 def add_one(graph, buffer, x, row, rows):
     Repeat(rows, Sequence(Copy(buffer, x, row)))
+
+
+# %% 09.1: loaded once
+# why:  x is loaded before the loop, and each turn adds to it once more: all rows get what grew out
+#   of row 0.
+# next: load in the body, with the number in `row`.
+def add_one(graph, buffer, x, row, rows):
+    program, body = Sequence(), Sequence()
+    popops.zero(graph, row, program)
+    program.add(Copy(buffer, x, row))
+    popops.add_in_place(graph, x, 1, body)
+    body.add(Copy(x, buffer, row))
+    popops.add_in_place(graph, row, 1, body)
+    program.add(Repeat(rows, body))
+    return program
+
+
+# %% 09.1: one turn too many
+# why:  a turn more reads a row behind the last one, which nobody wrote.
+# next: Repeat(rows, body).
+def add_one(graph, buffer, x, row, rows):
+    body = Sequence(Copy(buffer, x, row))
+    popops.add_in_place(graph, x, 1, body)
+    body.add(Copy(x, buffer, row))
+    popops.add_in_place(graph, row, 1, body)
+    program = Sequence()
+    popops.zero(graph, row, program)
+    program.add(Repeat(rows + 1, body))
+    return program
 
 
 # %% 09.2: the result goes nowhere
@@ -370,6 +413,42 @@ def deep(graph, buffer, x, layers):
     return program
 
 
+# %% 09.2: tanh at the end alone
+# why:  the layers are products alone here, and tanh comes once, after the last.
+# next: each layer ends with tanh: in the body.
+def deep(graph, buffer, x, layers):
+    w = graph.add_variable(FLOAT, (78, 78), "w")
+    poputil.map_tensor_linearly(graph, w)
+    row = graph.add_variable(UNSIGNED_INT, (1,), "row")
+    graph.set_tile_mapping(row, 0)
+    body = Sequence(Copy(buffer, w, row))
+    body.add(Copy(poplin.mat_mul(graph, x, w, body), x))
+    popops.add_in_place(graph, row, 1, body)
+    program = Sequence()
+    popops.zero(graph, row, program)
+    program.add(Repeat(layers, body))
+    popops.tanh_in_place(graph, x, program)
+    return program
+
+
+# %% 09.2: all weights on one tile
+# not yet: they lie on few tiles
+def deep(graph, buffer, x, layers):
+    w = graph.add_variable(FLOAT, (78, 78), "w")
+    row = graph.add_variable(UNSIGNED_INT, (1,), "row")
+    for tensor in (w, row):
+        graph.set_tile_mapping(tensor, 0)
+    body = Sequence(Copy(buffer, w, row))
+    y = poplin.mat_mul(graph, x, w, body)
+    popops.tanh_in_place(graph, y, body)
+    body.add(Copy(y, x))
+    popops.add_in_place(graph, row, 1, body)
+    program = Sequence()
+    popops.zero(graph, row, program)
+    program.add(Repeat(layers, body))
+    return program
+
+
 # %% 09.w2: one after the other
 # why:  this is the time of one IPU, which loads and computes one after the other.
 # next: of load and work in one phase only the longer counts.
@@ -396,6 +475,28 @@ def by_turns(load, work, layers):
 # next: add one load.
 def by_turns(load, work, layers):
     return (layers - 1) * max(load, work) + work
+
+
+# %% 09.w2: the shorter of the two
+# why:  this counts the shorter of the two in each turn. Who is done first waits for the other.
+# next: max, and not min.
+def by_turns(load, work, layers):
+    return load + (layers - 1) * min(load, work) + work
+
+
+# %% 09.w2: a turn for each layer
+# why:  this counts a turn for each layer, and the last layer's work besides. The last layer has no
+#   load beside it.
+# next: load, then layers - 1 turns, then work.
+def by_turns(load, work, layers):
+    return layers * max(load, work) + work
+
+
+# %% 09.w2: turns alone
+# why:  before the first turn a load has nothing beside it, and after the last one a layer.
+# next: load, then layers - 1 turns, then work.
+def by_turns(load, work, layers):
+    return layers * max(load, work)
 
 
 # %% 09.3: one after the other
@@ -542,6 +643,35 @@ def turns(load, compute, cross, layers):
     return layers
 
 
+# %% 09.3: no calls
+# not yet: load in the list
+def turns(load, compute, cross, layers):
+    return [load, compute, cross] * layers
+
+
+# %% 09.3: arguments exchanged
+# error in the answer: was given the IPU
+def turns(load, compute, cross, layers):
+    steps = [load(0, 0)]
+    for n in range(layers):
+        here = n % 2
+        steps.append(compute(here))
+        if n + 1 < layers:
+            steps += [load(1 - here, n + 1), cross(here)]
+    return steps
+
+
+# %% 09.3: more IPUs than there are
+# error in the answer: compute(ipu) was given the IPU 2; there are 0 and 1
+def turns(load, compute, cross, layers):
+    steps = [load(0, 0)]
+    for n in range(layers):
+        steps.append(compute(n))
+        if n + 1 < layers:
+            steps += [load(n + 1, (n + 1) % 2), cross(n)]
+    return steps
+
+
 # %% 09.4: rounded down
 # why:  this rounds down: so many micro-batches are a little shorter than the load.
 # next: round up: 4.1 micro-batches are five.
@@ -598,6 +728,23 @@ def factor(load, work):
     return 1 if load <= work else 2
 
 
+# %% 09.4: the difference
+# why:  this is how many cycles are left over. Asked is how many micro-batches are as long.
+# next: divide, and round up.
+def factor(load, work):
+    return max(1, load - work)
+
+
+# %% 09.4: twice as many each time
+# why:  this doubles until it is enough. The smallest that is enough may lie between.
+# next: load / work, rounded up.
+def factor(load, work):
+    n = 1
+    while n * work < load:
+        n *= 2
+    return n
+
+
 # %% 09.w3: the tail is lost
 # why:  rounded down, the shards have no room for the last numbers.
 # next: round up, and count the places that are left over.
@@ -618,6 +765,22 @@ def shard_of(numbers, replicas):
 # next: round up, so that a whole number stays what it is.
 def shard_of(numbers, replicas):
     held = numbers // replicas + 1
+    return held, held * replicas - numbers
+
+
+# %% 09.w3: the two changed places
+# why:  the length comes first, then what is left over.
+# next: return held, held * replicas - numbers.
+def shard_of(numbers, replicas):
+    held = -(-numbers // replicas)
+    return held * replicas - numbers, held
+
+
+# %% 09.w3: to the nearest
+# why:  this takes the nearest whole number. Where that is less, some numbers have no place.
+# next: round up.
+def shard_of(numbers, replicas):
+    held = round(numbers / replicas)
     return held, held * replicas - numbers
 
 
@@ -833,6 +996,61 @@ def train(graph, weights, grads, program):
     popops.scaled_add_to(graph, concat(weights), moved, -0.25, program)
 
 
+# %% 09.5: the gradient halved, too
+# why:  the mean was added first, and then all of it halved. Half is kept of what was there before.
+# next: halve the momentum, then add the mean.
+def train(graph, weights, grads, program):
+    n = weights[0].num_elements
+    length = -(-n // REPLICAS)
+    buffer = graph.add_remote_buffer("momentum", FLOAT, REPLICAS * length)
+    shards = [on_replica(graph, i, (length,), f"momentum{i}") for i in range(REPLICAS)]
+    state = concat(shards)
+    program.add(Copy(buffer, state))
+    sums = reduce_scatter(graph, grads, program)
+    popops.scaled_add_to(graph, state, concat(sums), 1 / REPLICAS, program)
+    popops.mul_in_place(graph, state, 0.5, program)
+    program.add(Copy(state, buffer))
+    whole = all_gather(graph, shards, program)
+    moved = concat([each.flatten()[:n] for each in whole])
+    popops.scaled_add_to(graph, concat(weights), moved, -0.25, program)
+
+
+# %% 09.5: nothing is forgotten
+# why:  the old momentum counts whole here, and only half of it should be kept.
+# next: popops.mul_in_place(graph, state, 0.5, program), before the mean is added.
+def train(graph, weights, grads, program):
+    n = weights[0].num_elements
+    length = -(-n // REPLICAS)
+    buffer = graph.add_remote_buffer("momentum", FLOAT, REPLICAS * length)
+    shards = [on_replica(graph, i, (length,), f"momentum{i}") for i in range(REPLICAS)]
+    state = concat(shards)
+    program.add(Copy(buffer, state))
+    sums = reduce_scatter(graph, grads, program)
+    popops.scaled_add_to(graph, state, concat(sums), 1 / REPLICAS, program)
+    program.add(Copy(state, buffer))
+    whole = all_gather(graph, shards, program)
+    moved = concat([each.flatten()[:n] for each in whole])
+    popops.scaled_add_to(graph, concat(weights), moved, -0.25, program)
+
+
+# %% 09.5: one replica learns
+# why:  only the weights of replica 0 were changed. After a step the replicas differ.
+# next: concat(weights), and what all four have gathered.
+def train(graph, weights, grads, program):
+    n = weights[0].num_elements
+    length = -(-n // REPLICAS)
+    buffer = graph.add_remote_buffer("momentum", FLOAT, REPLICAS * length)
+    shards = [on_replica(graph, i, (length,), f"momentum{i}") for i in range(REPLICAS)]
+    state = concat(shards)
+    program.add(Copy(buffer, state))
+    sums = reduce_scatter(graph, grads, program)
+    popops.mul_in_place(graph, state, 0.5, program)
+    popops.scaled_add_to(graph, state, concat(sums), 1 / REPLICAS, program)
+    program.add(Copy(state, buffer))
+    whole = all_gather(graph, shards, program)
+    popops.scaled_add_to(graph, weights[0], whole[0].flatten()[:n], -0.25, program)
+
+
 # %% 09.6: each alone
 # why:  here each has a step of its own. Those that leave each other alone share one.
 # next: keep what the open step reads and writes, and join it where nothing meets.
@@ -992,3 +1210,67 @@ def steps_of(transfers):
         read.add(source)
         written.add(target)
     return steps[-1] + 1
+
+
+# %% 09.6: nothing is ever closed
+# why:  what was read and written in steps that are over still counts here.
+# next: empty both sets where a step begins.
+def steps_of(transfers):
+    steps, kind, read, written = [], None, set(), set()
+    for its, source, target in transfers:
+        if its != kind or source in written or target in read | written:
+            steps.append(steps[-1] + 1 if steps else 0)
+            kind = its
+        else:
+            steps.append(steps[-1])
+        read.add(source)
+        written.add(target)
+    return steps
+
+
+# %% 09.6: what was read is never forgotten
+# why:  a new step begins without what was written before, and still with what was read.
+# next: empty both sets where a step begins.
+def steps_of(transfers):
+    steps, kind, read, written = [], None, set(), set()
+    for its, source, target in transfers:
+        if its != kind or source in written or target in read | written:
+            steps.append(steps[-1] + 1 if steps else 0)
+            kind, written = its, set()
+        else:
+            steps.append(steps[-1])
+        read.add(source)
+        written.add(target)
+    return steps
+
+
+# %% 09.6: without the one that begins
+# why:  the transfer that begins a step is in it, and what it reads and writes counts, too.
+# next: add its places after the sets were emptied.
+def steps_of(transfers):
+    step, kind, read, written, found = 0, transfers[0][0], set(), set(), []
+    for its, source, target in transfers:
+        if its != kind or source in written or target in read | written:
+            step += 1
+            kind, read, written = its, set(), set()
+        else:
+            read.add(source)
+            written.add(target)
+        found.append(step)
+    return found
+
+
+# %% 09.6: as early as can be
+# why:  a transfer goes into an earlier step here, if it could. Steps that are over are not opened
+#   again: those between stay in their order.
+# next: a transfer joins the step that is open, or begins the next one.
+def steps_of(transfers):
+    steps = []
+    for i, (kind, source, target) in enumerate(transfers):
+        before = [
+            steps[j] + 1
+            for j, (k, s, t) in enumerate(transfers[:i])
+            if source == t or target in (s, t) or k != kind
+        ]
+        steps.append(max(before, default=0))
+    return steps

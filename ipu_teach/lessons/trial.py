@@ -30,6 +30,7 @@ from ipu_teach.errors import (
     counted,
     shown,
 )
+from ipu_teach.graph.vertex_table import VertexTable
 from ipu_teach.lessons.judging import (
     Broken,
     NotAttempted,
@@ -223,6 +224,14 @@ def lost(graph: Graph, stored: bool) -> Reason:
             )
             return why, "write into the output, as self.out[i] = …, and return nothing."
     return "", ""
+
+
+def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
+    """By field, how many elements each vertex of a table is connected to."""
+    return {
+        name: [sum(part.size for _, part in graph.layouts[i].parts) for i in table.layouts[name]]
+        for name in table.edges
+    }
 
 
 def _kits(cls: type[Vertex]) -> bool:
