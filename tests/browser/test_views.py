@@ -336,3 +336,6 @@ def test_sliders_make_the_picture_anew(lab: Lab, page: Any) -> None:
         )
         handle.focus()
         page.keyboard.press("ArrowRight")
+    page.set_viewport_size({"width": 480, "height": 900})
+    outputs = "[...document.querySelectorAll('.jp-OutputArea-output')]"
+    page.wait_for_function(f"{outputs}.every(o => o.scrollWidth <= o.clientWidth)")
