@@ -140,9 +140,16 @@ OUTSIDE = """() => {
 def test_a_number_at_the_end_of_the_axis_is_whole(page: Any, opened: Opener) -> None:
     report = programs.uneven(repeats=37)
     assert 50_000 < report.total_cycles < 50_200
-    page.set_viewport_size({"width": 480, "height": 900})
     opened(show.timeline(report))
     assert "50,000" in words(page)
+    assert page.evaluate(OUTSIDE) == []
+
+
+def test_millions_of_bytes_beside_a_curve_are_whole(page: Any, opened: Opener) -> None:
+    opened(show.liveness(programs.uneven(tiles=640, rows=640)))
+    page.set_viewport_size({"width": 380, "height": 900})
+    page.wait_for_function("document.querySelector('.ipu-live > canvas').clientWidth < 380")
+    assert any(word.count(",") == 2 and word.endswith(" bytes") for word in words(page))
     assert page.evaluate(OUTSIDE) == []
 
 
