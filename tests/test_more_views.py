@@ -322,6 +322,13 @@ def test_the_memory_adds_up(tiles: int) -> None:
     assert np.asarray(steady).tolist() == ledger.always_live_bytes_per_tile.tolist()
 
 
+@pytest.mark.parametrize("tiles", [13, 64, 100, 171, 1472])
+def test_the_stacks_reach_as_far_as_what_grows_with_the_page(tiles: int) -> None:
+    stack = show.memory(programs.uneven(tiles=tiles, rows=2 * tiles)).scene.mark("stack")
+    assert isinstance(stack, Painted)
+    assert 660 < stack.x + stack.width <= 704  # as layout.js asks
+
+
 @pytest.mark.parametrize("tiles", [1, 13, 1472])
 def test_the_variables_of_a_tile_are_listed(tiles: int) -> None:
     report = programs.uneven(tiles=tiles, rows=2 * tiles)

@@ -182,7 +182,7 @@ def _slider(w: Any, name: str, setting: Setting, value: Any) -> Any:
     look = {
         "description": name.replace("_", " "),
         "style": {"description_width": "initial"},
-        "layout": {"width": "420px"},
+        "layout": {"width": "100%", "max_width": "420px"},
     }
     if isinstance(setting, list):
         return w.SelectionSlider(options=setting, value=value, **look)

@@ -110,7 +110,8 @@ def _scene(report: Report, most_named: int) -> Scene:
         stacked = MOST_STACKS
         stacks = {name: means(amount[order[::-1]], stacked) for name, amount in amounts.items()}
         about["stack"] = (f"column {{i}} of the tiles sorted by bytes: a mean of {told}", stacks)
-    key, pitch = np.arange(count), int(WIDE / stacked)
+    # Few stacks stand on whole units, which are short to write; many fill the width.
+    key, pitch = np.arange(count), WIDE / stacked if stacked > 24 else int(WIDE / stacked)
     panels = Panels()
     panels.notes += _notes(each, stacked, target.num_tiles)
     scale = "the limit" if top == 1000 else f"{top / 10:g} % of the limit"

@@ -35,7 +35,8 @@ MOVING, WAITING = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
 
 def streaming(given: Report | Recording) -> View:
     """Loads, work and stores of a run on the axis of modelled time, and which rows of its remote
-    buffers are on the chip when.
+    buffers are on the chip when. A transfer takes its whole superstep, with sync and exchange, so
+    that it is longer than `report.streaming_cycles`, the link's own.
 
     Up to 3,000 supersteps are shown, fewer of a scene that would be larger than 150 kB, and the
     first 32 rows; the view says so, and its table has all rows. Raises `InvalidOptionError` for

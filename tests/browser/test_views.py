@@ -336,3 +336,9 @@ def test_sliders_make_the_picture_anew(lab: Lab, page: Any) -> None:
         )
         handle.focus()
         page.keyboard.press("ArrowRight")
+    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    page.set_viewport_size({"width": 480, "height": 900})
+    page.wait_for_function("""() => {
+        const [box] = document.querySelectorAll('.widget-vbox'), cell = box.closest('.jp-Cell');
+        return cell.clientWidth < 440 && box.getBoundingClientRect().right <= cell.getBoundingClientRect().right;
+    }""")

@@ -124,6 +124,35 @@ def test_the_timeline_zooms_and_pans_by_keys_and_buttons(page: Any, opened: Open
     assert window(page) == []
 
 
+OUTSIDE = """() => {
+    const pen = document.querySelector('.ipu-live > canvas').getContext('2d'), old = pen.fillText, found = [];
+    pen.fillText = function (text, x) {
+        const wide = pen.measureText(text).width, left = x - wide * { left: 0, center: 0.5, right: 1 }[pen.textAlign];
+        if (left < 0 || left + wide > pen.canvas.clientWidth) found.push(text);
+        return old.apply(this, arguments);
+    };
+    document.querySelector('.ipu-live').ipuPlayer.draw();
+    delete pen.fillText;
+    return found;
+}"""
+
+
+def test_a_number_at_the_end_of_the_axis_is_whole(page: Any, opened: Opener) -> None:
+    report = programs.uneven(repeats=37)
+    assert 50_000 < report.total_cycles < 50_200
+    opened(show.timeline(report))
+    assert "50,000" in words(page)
+    assert page.evaluate(OUTSIDE) == []
+
+
+def test_millions_of_bytes_beside_a_curve_are_whole(page: Any, opened: Opener) -> None:
+    opened(show.liveness(programs.uneven(tiles=640, rows=640)))
+    page.set_viewport_size({"width": 380, "height": 900})
+    page.wait_for_function("document.querySelector('.ipu-live > canvas').clientWidth < 380")
+    assert any(word.count(",") == 2 and word.endswith(" bytes") for word in words(page))
+    assert page.evaluate(OUTSIDE) == []
+
+
 def test_the_mouse_moves_and_zooms_the_timeline(page: Any, opened: Opener) -> None:
     report = programs.uneven()
     scene = show.timeline(report).scene

@@ -65,7 +65,7 @@ function layout(scene, room) {
   const inset = {};
   for (const m of marks) {
     const beside = m.kind === "painted" ? [] : m.ends || m.labels || m.rows || [];
-    const names = m.kind === "curve" ? 84
+    const names = m.kind === "curve" ? 6 * `${words(m.top)} ${m.unit}`.length + 6
       : max(m.left || 0, ...beside.map((name) => 6 * name.length + 12));
     const needs = max(names, m.kind === "lanes" || m.kind === "tape" ? 30 : 16);
     inset[m.x] = min(m.x, max(inset[m.x] || 0, m.kind === "matrix" ? m.x : needs));

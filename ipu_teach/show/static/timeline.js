@@ -150,7 +150,9 @@ EXTRA.timeline = (kit) => {
         tick = power * [1, 2, 5, 10].find((n) => n * power >= rough);
       for (let c = Math.ceil(from / tick) * tick; c <= to; c += tick) {
         pen.fillRect(placeOf(c) - 0.5, mark.y + mark.height, 1, 4);
-        kit.text(pen, words(c), placeOf(c), mark.y + mark.height + 16, 11, "center", kit.ink.soft);
+        const inside = kit.scene.size[0] - 3.5 * words(c).length;  // where its middle may be
+        kit.text(pen, words(c), Math.min(placeOf(c), inside), mark.y + mark.height + 16, 11, "center",
+          kit.ink.soft);
         pen.fillStyle = kit.ink.ink;
       }
       if (kit.chosen?.mark === mark) {
