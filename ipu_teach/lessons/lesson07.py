@@ -281,8 +281,8 @@ def _epoch(answer: Callable[..., Any]) -> Passed:
                 else "a round takes more than one batch."
             )
             advice = "repeat it `steps` times, with one batch from each stream."
-            sizes = {stream.handle: stream.num_elements for stream in ran.engine.list_streams()}
-            if sizes["images"] == 4 and sizes["labels"] == 12:
+            of = {stream.handle: stream.num_elements for stream in ran.engine.list_streams()}
+            if of["images"] == 4 and of["labels"] == 12:
                 why, advice = "the two streams have changed their names.", 'pixels are "images".'
             raise NotYet(tried, ran_dry, why=why, next_step=advice)
         if len(losses) != steps:

@@ -105,9 +105,10 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     boxes = boxes_in_rows("ticks", heading, WIDE, high, ticks, names, [*cells.values()])
     panels.put(boxes, left=LEFT)
     panels.below(34)
-    unit, (s, t) = 0.88 * high / max(most_held), np.nonzero(holds[:rows, :ticks])
-    tall = unit * holds[s, t]
-    bars = np.stack((t * wide, (s + 0.94) * high - tall, np.full(len(t), wide + 0.2), tall), axis=1)
+    unit, (row, tick) = 0.88 * high / max(most_held), np.nonzero(holds[:rows, :ticks])
+    tall = unit * holds[row, tick]
+    width = np.full(len(tick), wide + 0.2)
+    bars = np.stack((tick * wide, (row + 0.94) * high - tall, width, tall), axis=1)
     sides = [
         Words(-6, (s + 0.45) * high + 4, f"stage {s}: at most {most_held[s]}", 11, "end")
         for s in range(rows)
@@ -168,11 +169,11 @@ def _run(panels: Panels, report: Report, most: int) -> str:
                 pieces[ipu, code].append((start, end))
     lanes = dict[str, list[Piece]]()
     for ipu, name in list(enumerate(names))[:MOST_STAGES]:
-        own = {code: merged(some) for (i, code), some in pieces.items() if i == ipu}
-        ends = merged([piece for some in own.values() for piece in some.tolist()]).ravel()
+        mine = {code: merged(some) for (i, code), some in pieces.items() if i == ipu}
+        ends = merged([piece for some in mine.values() for piece in some.tolist()]).ravel()
         gaps = np.append(np.insert(ends, 0, 0), shown).reshape(-1, 2)
-        own[WAITING] = gaps[gaps[:, 1] > gaps[:, 0]]
-        lanes[name] = [(c, a, b - a) for c, some in own.items() for a, b in some.tolist()]
+        mine[WAITING] = gaps[gaps[:, 1] > gaps[:, 0]]
+        lanes[name] = [(c, a, b - a) for c, some in mine.items() for a, b in some.tolist()]
     put_lanes(panels, "run", "the run; grey: an IPU waits", lanes, shown, "modelled cycles")
     waits = 100 * (1 - float(np.mean([row.busy for row in report.ipus])))
     return (
