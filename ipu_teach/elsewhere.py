@@ -9,12 +9,14 @@ from importlib import import_module
 
 from ipu_teach.errors import NotHereImportError, NotOfferedError, UnknownNameError, missing
 
-LIBRARIES = ("popops", "poplin", "popnn", "poprand", "poputil", "unit_scaling")
+LAYERS = ("bn", "gn", "in_", "ln", "pooling")
+LIBRARIES = ("popops", "poplin", "popnn", "poprand", "poputil", "unit_scaling", "optim")
 HOMES = (
     "ipu_teach",
     "ipu_teach.program",
     "ipu_teach.poplibs",
     *(f"ipu_teach.poplibs.{name}" for name in LIBRARIES),
+    *(f"ipu_teach.poplibs.popnn.{name}" for name in LAYERS),
     "ipu_teach.lessons",
     "ipu_teach.errors",
 )

@@ -50,6 +50,7 @@ from poplar_rows import SECTIONS, Row  # noqa: E402
 from poplibs_rows import LIBRARIES as TABLES  # noqa: E402
 
 ROWS = [row for rows in (*SECTIONS.values(), *TABLES.values()) for row in rows]
+LAYERS = popnn.bn, popnn.gn, popnn.in_, popnn.ln, popnn.pooling
 NAMED = [row for row in ROWS if row.ours]
 MISSING = [row for row in ROWS if not row.ours]
 
@@ -100,7 +101,7 @@ def test_what_is_said_not_to_be_here_is_not_here(row: Row) -> None:
 
 @pytest.mark.parametrize(
     "library",
-    [popops, poplin, popnn, poputil, graphfn],
+    [popops, poplin, popnn, *LAYERS, poputil, graphfn],
     ids=lambda module: module.__name__.split(".")[-1],
 )
 def test_every_function_of_a_library_has_a_row(library: Any) -> None:

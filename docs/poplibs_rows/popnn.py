@@ -4,6 +4,88 @@ from poplar_rows import Row
 
 _KINDS = "`kind` is a `NonLinearityType` or its name"
 
+_POOL = (
+    'popnn.pooling.PoolParams("MAX", (2, 3), (1, 2), (1, 1), (0, 0), (0, 0), 4, 1, FLOAT)',
+    "t.reshape((1, 4, 2, 3))",
+)
+_CALLS = {
+    "Statistics": "t, 1e-5, prog",
+    "Whiten": "t, {of}, {of}, prog",
+    "Normalise": "t, vec, vec, {of}, {of}, prog",
+    "ParamGradients": "t, t2, prog",
+    "Gradients": "t, t2, {of}, vec, prog",
+    "ParamUpdate": "vec, vec, -0.1, vec, vec, prog",
+}
+_DIFFERS = {
+    "Statistics": "FLOAT whatever x is; PopLibs' arguments after `prog` have defaults",
+    "Normalise": "gives (out, whitened); no form with a combined multiplicand",
+    "Gradients": "of whitened x alone",
+    "ParamGradients": "of whitened x alone; FLOAT",
+}
+
+
+def _norm(module: str, norm: str, of: str, grouping: str = "") -> list[Row]:
+    """The six calls of a norm; `of`: as many statistics as t has."""
+    rows = []
+    for call, arguments in _CALLS.items():
+        cpp = f"{norm}{'' if call == 'Normalise' else 'Norm'}{call}"
+        ours = "".join(f"_{c.lower()}" if c.isupper() else c for c in cpp)
+        differs = [_DIFFERS.get(call, ""), "" if call.startswith("Param") else grouping]
+        rows.append(
+            Row(
+                f"popnn::{module.strip('_')}::{cpp}",
+                f"poplibs.popnn.{module}.{ours}",
+                "; ".join(filter(None, differs)),
+                f"popnn.{module}.{ours}(graph, {arguments.format(of=of)})",
+            )
+        )
+    return rows
+
+
+_LAYERS = [
+    Row(
+        "popnn::pooling::PoolParams",
+        "poplibs.popnn.pooling.PoolParams",
+        "`kind` is a `PoolingType` or its name",
+        _POOL[0],
+    ),
+    Row(
+        "popnn::PoolingType",
+        "poplibs.popnn.pooling.PoolingType",
+        "",
+        "popnn.pooling.PoolingType.MAX",
+    ),
+    Row(
+        "popnn::pooling::pool",
+        "poplibs.popnn.pooling.pool",
+        "",
+        f"popnn.pooling.pool(graph, {_POOL[0]}, {_POOL[1]}, prog)",
+    ),
+    Row(
+        "popnn::pooling::poolInputGradient",
+        "poplibs.popnn.pooling.pool_input_gradient",
+        "AVG and SUM take None for x and pooled; `ties` as torch has them",
+        "popnn.pooling.pool_input_gradient(graph, "
+        f"{_POOL[0].replace('MAX', 'SUM')}, None, None, t[:, :4].reshape((1, 4, 2, 2)), prog)",
+    ),
+    *_norm("bn", "batch", "vec"),
+    Row(
+        "popnn::bn::distributedBatchNormStatistics",
+        "poplibs.popnn.bn.distributed_batch_norm_statistics",
+        "without a callback gcl adds up",
+        "popnn.bn.distributed_batch_norm_statistics(graph, t, 1e-5, prog)",
+    ),
+    Row(
+        "popnn::bn::distributedBatchNormGradients",
+        "poplibs.popnn.bn.distributed_batch_norm_gradients",
+        "without a callback gcl adds up; of whitened x alone",
+        "popnn.bn.distributed_batch_norm_gradients(graph, t, t2, vec, vec, prog)",
+    ),
+    *_norm("gn", "group", "vec[:4]", "`grouping` where PopLibs has an option"),
+    *_norm("ln", "layer", "vec[:4]"),
+    *_norm("in_", "instance", "t.flatten()"),
+]
+
 POPNN = [
     Row(
         "popnn::nonLinearity",
@@ -73,8 +155,14 @@ POPNN = [
         "needs not be called",
         "popnn.add_codelets(graph)",
     ),
+    *_LAYERS,
     Row(
-        "popnn pooling, norms, recurrent layers, CTC",
+        "popnn max_pool, batch_norm, group_norm, layer_norm, instance_norm",
+        "",
+        "pooling, bn (batch), gn (group), ln (layer) and in_ (instance), modules of popnn",
+    ),
+    Row(
+        "popnn recurrent layers, CTC",
         "",
         "popops and poplin, of which they can be composed",
     ),

@@ -9,10 +9,8 @@ from typing import Any, NoReturn
 
 from ipu_teach.elsewhere import not_in
 
-_LAYERS = (
-    "pooling max_pool bn gn ln norms batch_norm group_norm layer_norm instance_norm rnn lstm gru "
-    "augru ctc ctc_loss ctc_inference"
-)
+_LAYERS = "rnn lstm gru augru ctc ctc_loss ctc_inference"
+_NAMED_OTHERWISE = "max_pool batch_norm group_norm layer_norm instance_norm"
 _CONVOLUTIONS = "convolution conv conv_util multiconv ConvParams conv_params"
 _SPARSE = "poplin.mat_mul of the dense matrix, or a vertex of your own."
 NOT_HERE = {
@@ -23,9 +21,13 @@ NOT_HERE = {
         ("spline_basis", "spline_weighting"), "an expression of popops.map."
     ),
     "ipu_teach.poplibs.poplin": dict.fromkeys(_CONVOLUTIONS.split(), "a vertex of your own."),
-    "ipu_teach.poplibs.popnn": dict.fromkeys(
-        _LAYERS.split(), "popops and poplin, of which they can be composed."
-    ),
+    "ipu_teach.poplibs.popnn": {
+        **dict.fromkeys(_LAYERS.split(), "popops and poplin, of which they can be composed."),
+        **dict.fromkeys(
+            _NAMED_OTHERWISE.split(),
+            "pooling, bn (batch), gn (group), ln (layer) and in_ (instance), modules of popnn.",
+        ),
+    },
 }
 
 

@@ -14,7 +14,7 @@ the graph is changed: a caught error leaves it as it was.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cache, update_wrapper, wraps
 from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
@@ -130,12 +130,13 @@ def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
 
 
 def variant(
-    core: Callable[Concatenate[A, P], R], what: A
+    core: Callable[Concatenate[A, P], R], what: A, without: Sequence[str] = ()
 ) -> Callable[[Callable[[], None]], Callable[P, R]]:
     """`core` with its first argument settled, as a library function with the name and docstring of
-    what is decorated."""
+    what is decorated; and `without` some that have defaults."""
     signature = inspect.signature(core)
-    signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+    _, *others = signature.parameters.values()
+    signature = signature.replace(parameters=[p for p in others if p.name not in without])
 
     def named(stub: Callable[[], None]) -> Callable[P, R]:
         def function(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -263,3 +263,10 @@ def create_broadcast_operand(
     if not places.size:
         graph.set_tile_mapping(made, 0)
     return made
+
+
+def in_memory_order(tensor: Tensor) -> list[int]:
+    """The dimensions of a tensor, that in which neighbours lie farthest apart first; as they are
+    where it lies in no order."""
+    strides = tensor.layout.strides or (0,) * tensor.rank
+    return sorted(range(tensor.rank), key=lambda d: -abs(strides[d]))

@@ -1,5 +1,5 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
---tests N | --threads N | --replicas N | --files [--count N]] [--seed S]
+--layers N | --tests N | --threads N | --replicas N | --files [--count N]] [--seed S]
     [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
@@ -9,7 +9,7 @@ numba) and in the plain vertex loop. The first that differs is made smaller, lin
 printed as code; the exit status is then 1. With --replicas programs are replicated, and compared
 with as many runs of one replica. With --costs the laws of the model of time are tried on
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
-copies change no value. With --collectives those of gcl are compared with numpy. With --tests the
+copies change no value. With --collectives those of gcl are compared with numpy, with --layers pooling and norms with torch. With --tests the
 random tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and hostile files are given to all that read one, within
 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
 nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
@@ -38,6 +38,7 @@ from fuzz import (
     compare,
     costs,
     files,
+    layers,
     loops,
     pool,
     replicas,
@@ -146,6 +147,15 @@ def one_collective(seed: int, compiled: bool) -> tuple[str, str]:
     return drawn.kind, collectives.differs(drawn)
 
 
+def one_layer(seed: int, compiled: bool) -> tuple[str, str]:
+    """Pooling or norm number `seed`, beside torch."""
+    if seed % 2:
+        normed = layers.draw_norm(seed)
+        return normed.kind, layers.norm_differs(normed)
+    pooled = layers.draw_pool(seed)
+    return str(pooled.params.kind), layers.pool_differs(pooled)
+
+
 def one_file(seed: int, kit: Path) -> tuple[str, str]:
     """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of
     the kit."""
@@ -174,6 +184,7 @@ KINDS = {
     "codelets": (one_codelet, "codelets", SMALLEST),
     "costs": (one_cost, "programs", SMALLEST),
     "collectives": (one_collective, "collectives", "differs"),
+    "layers": (one_layer, "layers", "differs"),
     "tests": (one_test, "tests", "fails"),
     "replicas": (one_replicated, "programs", SMALLEST),
     "threads": (one_of_threads, "processes", "ended"),
@@ -241,6 +252,9 @@ def main() -> int:
     )
     what.add_argument(
         "--collectives", type=int, default=None, help="try so many collectives of gcl instead"
+    )
+    what.add_argument(
+        "--layers", type=int, default=None, help="try so much pooling, and norms, beside torch"
     )
     what.add_argument(
         "--tests",

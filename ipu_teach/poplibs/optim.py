@@ -1,0 +1,266 @@
+"""Optimisers: a parameter takes one step against its slope, by torch's formulas.
+
+    state = optim.adam(graph, weights, slope, rate, prog)       # in the program of one step
+    graph.create_host_read("first", state["first"])             # a tensor as any other
+    graph.create_host_write("rate", rate)                       # another rate: nothing is compiled
+
+PopLibs has none; frameworks make them of the calls that these are made of. `parameter` and `slope`
+are FLOAT or HALF, of one shape. `rate` is a number or one FLOAT: a tensor of it can be written
+between two runs. A call returns its state, tensors by name that are 0 at first and lie where the
+parameter does, FLOAT whatever that is: who reads them, and the parameter, when training stops, and
+writes them before it goes on, has the same training as without a stop. All is worked out in FLOAT
+and rounded once.
+
+Rates that change with the step are functions for the host: `warm_up`, `cosine`, `stairs`.
+"""
+
+from __future__ import annotations
+
+from math import cos, inf, log, pi
+from typing import Any
+
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.library import (
+    OWN,
+    as_given,
+    check_dtype,
+    check_number,
+    check_same,
+    library,
+    variant,
+)
+from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.fused import map as mapped, map_in_place
+from ipu_teach.poplibs.popops.operands import check_factor
+from ipu_teach.poplibs.popops.reductions import SingleReduceOp, reduce_many
+from ipu_teach.poplibs.poputil import like
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import FLOAT, HALF
+
+__all__ = ["adam", "adamw", "cosine", "lars", "sgd", "stairs", "warm_up"]
+
+State = dict[str, Tensor]
+Rate = float | Tensor
+
+
+class _Step:
+    """One step of one parameter, as expressions of the tensors that it has."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        w: Tensor,
+        slope: Tensor,
+        rate: Rate,
+        prog: Program,
+        name: str,
+        numbers: dict[str, float],
+    ) -> None:
+        self.graph, self.w, self.slope, self.prog, self.name = graph, w, slope, prog, name
+        self.state: State = {}
+        check_dtype("parameter", w, FLOAT, HALF)
+        check_dtype("slope", slope, FLOAT, HALF)
+        where = f"parameter {w!r} and slope {slope!r}"
+        check_same("shapes", w.shape, slope.shape, where, "give a slope for each element.")
+        for argument, number in numbers.items():
+            below = 1.0 if argument in ("momentum", "beta1", "beta2") else inf
+            if not 0 <= check_number(argument, number, FLOAT) < below:
+                bound = "0 or more" if below > 1 else "0 to below 1"
+                raise as_given(number, argument, f"give {bound}.")
+        self.rate = check_factor(graph, "rate", rate, FLOAT)
+
+    def keep(self, name: str) -> Tensor:
+        """A tensor of the state, 0 at first; "step" is one number."""
+        if name == "step":
+            made = self.graph.add_variable(FLOAT, (), f"{self.name}/{name}")
+            self.graph.set_tile_mapping(made, 0)
+        else:
+            made = like(self.graph, self.w, f"{self.name}/{name}", FLOAT)
+        self.graph.set_initial_value(made, 0)
+        self.state[name] = made
+        return made
+
+    def set(self, first: Tensor, expression: Any, *others: Any) -> None:
+        """`first` becomes the value of `expression(first, *others)`, of tensors and numbers."""
+        result, tensors = _of(expression, first, *others)
+        result = result if first.dtype is FLOAT else expr.Cast(result, first.dtype)
+        map_in_place(self.graph, result, tensors, self.prog, self.name)
+
+    def scalar(self, expression: Any, *given: Any) -> Tensor | float:
+        """The value of an expression of scalars, in a tensor; a number if none of them is one."""
+        result, tensors = _of(expression, *given)
+        if not tensors:
+            return float(result)
+        return mapped(self.graph, result, tensors, self.prog, f"{self.name}/scalar")
+
+
+def _of(expression: Any, *given: Any) -> tuple[Any, list[Tensor]]:
+    """(the expression of them, in single precision; those that are tensors)."""
+    tensors = [t for t in given if isinstance(t, Tensor)]
+    seen: list[Any] = []
+    for one in given:
+        place = expr.PlaceHolder(sum(isinstance(s, expr.Expr) for s in seen) + 1)
+        wide = place if getattr(one, "dtype", FLOAT) is FLOAT else expr.Cast(place, FLOAT)
+        seen.append(wide if isinstance(one, Tensor) else one)
+    return expression(*seen), tensors
+
+
+def _decayed(decay: float) -> Any:
+    """The slope, with the slope of decay / 2 times the squared parameter."""
+    return (lambda g, w: g + decay * w) if decay else (lambda g, w: g)
+
+
+@library
+def sgd(
+    graph: Graph,
+    parameter: Tensor,
+    slope: Tensor,
+    rate: Rate,
+    prog: Program,
+    debug_context: str = OWN,
+    *,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> State:
+    """A step of stochastic descent: v = momentum v + g, w -= rate v, where g is the slope plus
+    `weight_decay` times w.
+
+    State: "velocity", v; none without momentum. As torch.optim.SGD without dampening. Raises
+    `PoplibsError`.
+    """
+    numbers = {"momentum": momentum, "weight_decay": weight_decay}
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers)
+    g = _decayed(weight_decay)
+    if not momentum:
+        step.set(parameter, lambda w, d, rate: w - rate * g(d, w), slope, step.rate)
+        return step.state
+    v = step.keep("velocity")
+    step.set(v, lambda v, d, w: v * momentum + g(d, w), slope, parameter)
+    step.set(parameter, lambda w, v, rate: w - rate * v, v, step.rate)
+    return step.state
+
+
+def _adam(
+    decays_by: float | None,
+    graph: Graph,
+    parameter: Tensor,
+    slope: Tensor,
+    rate: Rate,
+    prog: Program,
+    debug_context: str = OWN,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float | None = None,
+) -> State:
+    decay = (decays_by or 0.0) if weight_decay is None else weight_decay
+    numbers = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": decay}
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers)
+    apart = decays_by is not None
+    g, both = _decayed(0.0 if apart else decay), (slope, parameter)
+    first, second, count = map(step.keep, ("first", "second", "step"))
+    step.set(count, lambda n: n + 1.0)
+    step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
+    step.set(second, lambda v, d, w: v * beta2 + (1 - beta2) * (g(d, w) * g(d, w)), *both)
+
+    def left(beta: float, n: Any) -> Any:  # 1 - beta^n, without what a difference would lose
+        return -expr.Expm1(n * log(beta)) if beta else 1.0
+
+    length = step.scalar(lambda rate, n: rate / left(beta1, n), step.rate, count)
+    root = step.scalar(lambda n: expr.Sqrt(left(beta2, n)) if beta2 else n / n, count)
+    shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if apart else 1.0
+
+    def stepped(w: Any, m: Any, v: Any, length: Any, root: Any, shrink: Any) -> Any:
+        return w * shrink - length * m / (expr.Sqrt(v) / root + eps)
+
+    step.set(parameter, stepped, first, second, length, root, shrink)
+    return step.state
+
+
+@variant(_adam, None)
+def adam() -> None:
+    """A step of Adam: by running means of the slope and of its square, both freed of their first 0.
+
+    State: "first", "second", and "step", the number of steps, one FLOAT. `weight_decay`, 0 if not
+    given, times the parameter is a part of the slope, as in torch.optim.Adam. Raises
+    `PoplibsError`.
+    """
+
+
+@variant(_adam, 0.01)
+def adamw() -> None:
+    """As `adam`, but that the weights decay apart from the slope: w -= rate `weight_decay` w, which
+    is 0.01 if not given. As torch.optim.AdamW. Raises `PoplibsError`."""
+
+
+@library
+def lars(
+    graph: Graph,
+    parameter: Tensor,
+    slope: Tensor,
+    rate: Rate,
+    prog: Program,
+    debug_context: str = OWN,
+    *,
+    momentum: float = 0.9,
+    weight_decay: float = 0.0,
+    trust: float = 0.001,
+    eps: float = 1e-8,
+) -> State:
+    """A step whose length follows that of the parameter: v = momentum v + rate r (g + decay w), w
+    -= v.
+
+    r = `trust` |w| / (|g| + decay |w| + eps), or 1 where |w| or |g| is 0; |w| is the root of the
+    sum of squares over the whole parameter, one layer (arXiv:1708.03888). State: "velocity", v.
+    torch has none. Raises `PoplibsError`.
+    """
+    decay = weight_decay
+    numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers)
+    jobs = [SingleReduceOp(t.flatten(), [0], "SQUARE_ADD", FLOAT) for t in (parameter, slope)]
+    norms = reduce_many(graph, jobs, prog, f"{debug_context}/norms")
+
+    def ratio(rate: Any, w: Any, g: Any) -> Any:
+        w, g = expr.Sqrt(w), expr.Sqrt(g)
+        found = trust * w / (g + decay * w + eps)
+        return rate * expr.Select(found, 1.0, expr.And(w > 0.0, g > 0.0))
+
+    length, slanted = step.scalar(ratio, step.rate, *norms), _decayed(decay)
+    v = step.keep("velocity")
+
+    def moved(v: Any, d: Any, w: Any, length: Any) -> Any:
+        return v * momentum + length * slanted(d, w)
+
+    step.set(v, moved, slope, parameter, length)
+    step.set(parameter, lambda w, v: w - v, v)
+    return step.state
+
+
+def warm_up(step: int, steps: int, rate: float) -> float:
+    """The rate of step number `step`, counted from 0: in `steps` equal stairs up to `rate`, and
+    then that."""
+    _check_steps("warm_up", step, steps)
+    return rate * min(1.0, (step + 1) / steps)
+
+
+def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
+    """The rate of step number `step`, counted from 0: half a wave from `rate` down to `last` at
+    step `steps`, and then that."""
+    _check_steps("cosine", step, steps)
+    return last + (rate - last) * (1 + cos(pi * min(step, steps) / steps)) / 2
+
+
+def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
+    """The rate of step number `step`, counted from 0: `rate`, times `factor` after every `steps`
+    steps."""
+    _check_steps("stairs", step, steps)
+    return float(rate * factor ** (step // steps))
+
+
+def _check_steps(name: str, step: object, steps: object) -> None:
+    if not (is_whole(step) and step >= 0 and is_whole(steps) and steps >= 1):
+        raise PoplibsError(f"""{name}() was given step {shown(step)} of {shown(steps)}.
+            next:  give whole numbers: a step of 0 or more, and 1 step or more.""")

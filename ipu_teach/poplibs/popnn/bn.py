@@ -1,0 +1,155 @@
+"""Batch norm: the elements of a channel, over the whole batch and field, are a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.gcl.collectives import all_reduce_cross_replica
+from ipu_teach.poplibs.gcl.groups import CommGroup, CommGroupType
+from ipu_teach.poplibs.library import (
+    OWN,
+    Row,
+    Rows,
+    as_given,
+    is_count,
+    library,
+    refused,
+    variant,
+)
+from ipu_teach.poplibs.popnn import norms as _n
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import FLOAT, DType
+
+ReduceCallback = Callable[[Graph, list[Tensor], Program, int, str], list[Tensor]]
+
+
+@variant(_n._statistics, _n.BATCH, ("num_groups", "grouping", "over"))
+def batch_norm_statistics() -> None:
+    """Mean and 1 / sqrt(variance + eps) of each channel of x [batch, channels, …].
+
+    Two tensors [channels], FLOAT. The variance is the mean of squares less the squared
+    mean, or with `stable_algo` that of what is left when the mean is taken off, which takes longer
+    and loses less; `unbiased_var_estimate`: divided by one less than there are elements.
+    `partials_type`: what sums of HALF are in as they leave a tile. Raises `PoplibsError`.
+    """
+
+
+@variant(_n._whiten, _n.BATCH, ("grouping",))
+def batch_norm_whiten() -> None:
+    """(x - mean) times `inv_std_dev`, each channel by its own: like x. Raises `PoplibsError`."""
+
+
+@variant(_n._normalise, _n.BATCH, ("grouping",))
+def batch_normalise() -> None:
+    """(out, whitened): x whitened, and that times gamma plus beta, of which each channel has one.
+
+    Raises `PoplibsError`.
+    """
+
+
+@variant(_n._param_gradients, _n.BATCH)
+def batch_norm_param_gradients() -> None:
+    """The gradients of gamma and beta, FLOAT [channels], of whitened x and that at the output.
+
+    Raises `PoplibsError`.
+    """
+
+
+@variant(_n._gradients, _n.BATCH, ("grouping", "over"))
+def batch_norm_gradients() -> None:
+    """The gradient at x, of whitened x and the gradient at the output, through the statistics, too.
+
+    Raises `PoplibsError`.
+    """
+
+
+@variant(_n._param_update, _n.BATCH)
+def batch_norm_param_update() -> None:
+    """gamma += scale times `gamma_delta`, beta += scale times `beta_delta`, in one compute set.
+
+    `scale`: a number, or a tensor of one element; below 0 to descend. Raises `PoplibsError`.
+    """
+
+
+@library
+def distributed_batch_norm_statistics(
+    graph: Graph,
+    x: Rows,
+    eps: float,
+    prog: Program,
+    unbiased_var_estimate: bool = False,
+    reduce_callback: ReduceCallback | None = None,
+    norm_batch_size: int | None = None,
+    stable_algo: bool = False,
+    partials_type: type[DType] = FLOAT,
+    debug_context: str = OWN,
+) -> tuple[Tensor, Tensor]:
+    """As `batch_norm_statistics`, of the batch that several replicas have together.
+
+    `norm_batch_size`: how many samples that are, by default those of all replicas.
+    `reduce_callback` is called with (graph, tensors, prog, replicas, name), and gives a list of
+    those tensors added over so many replicas; by default gcl does it, over consecutive ones. Raises
+    `PoplibsError`.
+    """
+    over = _over(graph, x, prog, reduce_callback, norm_batch_size)
+    asked = unbiased_var_estimate, stable_algo, partials_type, debug_context
+    return _n._statistics(_n.BATCH, graph, x, eps, prog, 1, *asked, over=over)
+
+
+@library
+def distributed_batch_norm_gradients(
+    graph: Graph,
+    whitened: Rows,
+    dy: Rows,
+    inv_std_dev: Row,
+    gamma: Row,
+    prog: Program,
+    reduce_callback: ReduceCallback | None = None,
+    norm_batch_size: int | None = None,
+    debug_context: str = OWN,
+) -> Tensor:
+    """As `batch_norm_gradients`, where statistics are those of `distributed_batch_norm_statistics`.
+
+    What the callback adds are the two means that the gradient needs. Raises `PoplibsError`.
+    """
+    over = _over(graph, whitened, prog, reduce_callback, norm_batch_size)
+    given = whitened, dy, inv_std_dev, gamma, prog, debug_context
+    return _n._gradients(_n.BATCH, graph, *given, over=over)
+
+
+def _over(
+    graph: Graph, x: Tensor, prog: Program, callback: ReduceCallback | None, samples: int | None
+) -> _n.Over:
+    """(what adds tensors over the replicas, how many these are). Raises `PoplibsError`."""
+    batch, there = max(x.shape[0], 1), graph.get_replication_factor()
+    whole: Any = batch * there if samples is None else samples
+    if not is_count(whole, 1) or whole % batch or (callback is None and there % (whole // batch)):
+        raise refused(
+            f"was given {shown(whole)} as norm_batch_size, for {batch} samples on each of {there} "
+            "replicas.",
+            x,
+            f"give a multiple of {batch}, of so many replicas as divide {there}.",
+        )
+    if callback is not None and not callable(callback):
+        raise as_given(callback, "reduce_callback", "give a function, or None for gcl.")
+    replicas = int(whole) // batch
+    group = CommGroup(CommGroupType.CONSECUTIVE, replicas)
+
+    def together(tensors: list[Tensor], name: str) -> list[Tensor]:
+        found: list[Tensor]
+        if callback is None:
+            found = all_reduce_cross_replica(graph, tensors, "ADD", prog, group, name)
+        else:
+            found = callback(graph, tensors, prog, replicas, name)
+        shapes = [t.shape for t in found] if isinstance(found, list) else None
+        if shapes != [t.shape for t in tensors]:
+            raise as_given(found, "the result of reduce_callback", "return a list like tensors.")
+        return found
+
+    return together, replicas
+
+
+__all__ = [name for name in dir() if "_norm" in name]

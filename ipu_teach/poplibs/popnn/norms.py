@@ -1,0 +1,325 @@
+"""What the norms have in common: statistics, whitening, scaling, and the gradients.
+
+A norm cuts the elements of x [batch, channels, …] into groups, each of which has a mean and a
+deviation of its own: those of a channel over the whole batch (`bn`), some channels of one sample
+(`gn`), all of them (`ln`), one of them (`in_`). All is made of reductions, the groups side by side,
+and of elementwise operations; cycles follow from theirs. Whatever x is, statistics are FLOAT, and
+so is all that is worked out on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, Tensor, concat
+from ipu_teach.poplibs.library import (
+    OWN,
+    Row,
+    Rows,
+    as_given,
+    check_dtype,
+    check_number,
+    check_same,
+    is_count,
+    refused,
+)
+from ipu_teach.poplibs.placing import in_memory_order
+from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.fused import map as mapped
+from ipu_teach.poplibs.popops.reductions import ReduceParams, SingleReduceOp, reduce_many
+from ipu_teach.poplibs.popops.scaled import scaled_add_to
+from ipu_teach.poplibs.poputil import broadcast_to_match
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import FLOAT, HALF, DType
+
+_1, _2 = expr._1, expr._2
+GROUPINGS = ("strided", "correct")
+BATCH, GROUP, LAYER, INSTANCE = "batch", "group", "layer", "instance"  # which norm
+Together = Callable[[list[Tensor], str], list[Tensor]]
+Over = tuple[Together, int]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """How x is cut: into `groups` of channels in each sample (0: into channels of the batch)."""
+
+    graph: Graph
+    x: Tensor
+    groups: int = 0
+    strided: bool = True
+
+    def _sizes(self) -> tuple[int, ...]:
+        """x's channels as groups of them, or in the other order."""
+        g = self.groups
+        return (self.x.shape[1] // g, g) if self.strided else (g, self.x.shape[1] // g)
+
+    def rows(self, x: Tensor) -> Tensor:
+        """x as [groups, elements of each]."""
+        if not self.groups:
+            return x.dim_roll(1).flatten(1)
+        apart = x.reshape((x.shape[0], *self._sizes(), prod(x.shape[2:])))
+        if self.strided:
+            apart = apart.dim_shuffle([0, 2, 1, 3])
+        return apart.reshape((self.count, self.size))
+
+    @property
+    def count(self) -> int:
+        """How many statistics of each kind there are."""
+        batch, channels = self.x.shape[:2]
+        return batch * self.groups if self.groups else channels
+
+    @property
+    def size(self) -> int:
+        """Elements of a group."""
+        return self.x.num_elements // max(self.count, 1)
+
+    def of_groups(self, statistic: Tensor) -> Tensor:
+        """A statistic of each group, seen in x's shape."""
+        if not self.groups:
+            return self.of_channels(statistic)
+        batch = self.x.shape[0]
+        one = statistic.reshape(
+            (batch, 1, self.groups) if self.strided else (batch, self.groups, 1)
+        )
+        whole = broadcast_to_match(one, (batch, *self._sizes()))
+        return self._seen(whole.reshape(self.x.shape[:2]))
+
+    def of_channels(self, vector: Tensor) -> Tensor:
+        """A number of each channel, seen in x's shape."""
+        return self._seen(vector.reshape((1, vector.num_elements)))
+
+    def _seen(self, matrix: Tensor) -> Tensor:
+        whole = matrix.reshape((*matrix.shape, *(1,) * (self.x.rank - 2)))
+        return broadcast_to_match(whole, self.x.shape)
+
+    def map(
+        self, expression: Any, tensors: list[Tensor], prog: Program, name: str, dtype: type[DType]
+    ) -> Tensor:
+        """An expression of tensors of x's shape, worked out in FLOAT, as `dtype`. The result lies
+        as x does."""
+        order = in_memory_order(self.x)
+        each = [t.dim_shuffle(order) for t in tensors]
+        result = expression(*(single(i, t) for i, t in enumerate(tensors)))
+        result = result if dtype is FLOAT else expr.Cast(result, dtype)
+        made = mapped(self.graph, result, each, prog, name)
+        return made.dim_shuffle([order.index(d) for d in range(self.x.rank)])
+
+
+def single(number: int, tensor: Tensor) -> Any:
+    """The tensor of that number in an expression, in single precision."""
+    place = expr.PlaceHolder(number + 1)
+    return place if tensor.dtype is FLOAT else expr.Cast(place, FLOAT)
+
+
+def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
+    """x cut as the norm of that kind does: into `count` groups of channels, where it is up to the
+    caller. Raises `PoplibsError`."""
+    check_dtype("x", x, FLOAT, HALF)
+    if not x.num_elements:
+        raise refused("was given x without elements.", x, "a mean wants one at least.")
+    if grouping not in GROUPINGS:
+        raise as_given(grouping, "grouping", f"give {' or '.join(map(repr, GROUPINGS))}.")
+    groups = {BATCH: 0, LAYER: 1, INSTANCE: x.shape[1]}.get(kind, count)
+    if kind == GROUP and (not is_count(groups, 1) or x.shape[1] % groups):
+        raise refused(
+            f"was given {shown(groups)} groups for {x.shape[1]} channels.",
+            x,
+            "give a number that divides the channels.",
+        )
+    return Norm(graph, x, int(groups), grouping == "strided")
+
+
+def cut_by(kind: str, graph: Graph, x: Tensor, grouping: str, **statistics: Tensor) -> Norm:
+    """x cut so that each group has one of the statistics given. Raises `PoplibsError`."""
+    batch = max(x.shape[0], 1)
+    first = next(iter(statistics.values()))
+    norm = cut(kind, graph, x, max(first.num_elements // batch, 1), grouping)
+    for name, given in statistics.items():
+        _check_row(name, given, norm.count, "group")
+    return norm
+
+
+def _check_row(name: str, row: Tensor, count: int, of: str) -> None:
+    check_dtype(name, row, FLOAT, HALF)
+    if row.num_elements != count:
+        raise refused(
+            f"wants {name} with {count} elements, one of each {of}; it has {row.num_elements}.",
+            row,
+            f"give as many as there are: {of}s.",
+        )
+
+
+def _check_like(x: Tensor, dy: Tensor) -> None:
+    where = f"dy {dy!r} and x {x!r}"
+    check_same("shapes", dy.shape, x.shape, where, "give the gradient at the norm's output.")
+    check_dtype("dy", dy, FLOAT, HALF)
+
+
+def sums(
+    graph: Graph,
+    each: list[tuple[Tensor, str]],
+    scale: float,
+    prog: Program,
+    name: str,
+    together: Together | None = None,
+    partials: type[DType] = FLOAT,
+) -> list[Tensor]:
+    """Rows of matrices, reduced side by side to FLOAT by an operation, times scale; and added over
+    replicas by `together`."""
+    jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in each]
+    options = {"accumType.interTile": partials}
+    found = reduce_many(graph, jobs, prog, name, options=options)
+    return together(found, name) if together else found
+
+
+# --- the calls of which each norm has one; `over` is what adds over how many replicas ------------
+
+
+def _statistics(
+    kind: str,
+    graph: Graph,
+    x: Rows,
+    eps: float,
+    prog: Program,
+    num_groups: int = 1,
+    unbiased_var_estimate: bool = False,
+    stable_algo: bool = False,
+    partials_type: type[DType] = FLOAT,
+    debug_context: str = OWN,
+    grouping: str = "strided",
+    over: Over | None = None,
+) -> tuple[Tensor, Tensor]:
+    norm, name = cut(kind, graph, x, num_groups, grouping), debug_context
+    together, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
+    if not check_number("eps", eps, FLOAT) >= 0:
+        raise refused(
+            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
+        )
+    if unbiased_var_estimate and size < 2:
+        raise refused(
+            f"was asked for an unbiased variance of {size} element.",
+            x,
+            "it divides by one less: give unbiased_var_estimate=False.",
+        )
+    if partials_type not in (FLOAT, HALF):
+        raise as_given(partials_type, "partials_type", "give FLOAT or HALF.")
+    partials = partials_type if x.dtype is HALF else FLOAT
+    how = 1 / size, prog
+    if stable_algo:
+        (mean,) = sums(graph, [(norm.rows(x), "ADD")], *how, f"{name}/mean", together, partials)
+        given = [x, norm.of_groups(mean)]
+        centred = norm.map(lambda x, m: x - m, given, prog, f"{name}/centred", FLOAT)
+        each = [(norm.rows(centred), "SQUARE_ADD")]
+        (squares,) = sums(graph, each, *how, f"{name}/variance", together)
+        variance: expr.Expr = _2
+    else:
+        rows = norm.rows(x)
+        each = [(rows, "ADD"), (rows, "SQUARE_ADD")]
+        mean, squares = sums(graph, each, *how, f"{name}/mean", together, partials)
+        variance = expr.Max(_2 - _1 * _1, 0.0)
+    if unbiased_var_estimate:
+        variance = variance * (size / (size - 1))
+    inverse = expr.VarianceToInvStdDev(variance, float(eps))
+    return mean, mapped(graph, inverse, [mean, squares], prog, f"{name}/inverse")
+
+
+def _whiten(
+    kind: str,
+    graph: Graph,
+    x: Rows,
+    mean: Row,
+    inv_std_dev: Row,
+    prog: Program,
+    debug_context: str = OWN,
+    grouping: str = "strided",
+) -> Tensor:
+    norm = cut_by(kind, graph, x, grouping, mean=mean, inv_std_dev=inv_std_dev)
+    given = [x, norm.of_groups(mean), norm.of_groups(inv_std_dev)]
+    return norm.map(lambda x, m, d: (x - m) * d, given, prog, f"{debug_context}/whiten", x.dtype)
+
+
+def _normalise(
+    kind: str,
+    graph: Graph,
+    x: Rows,
+    gamma: Row,
+    beta: Row,
+    mean: Row,
+    inv_std_dev: Row,
+    prog: Program,
+    debug_context: str = OWN,
+    grouping: str = "strided",
+) -> tuple[Tensor, Tensor]:
+    norm = cut_by(kind, graph, x, grouping, mean=mean, inv_std_dev=inv_std_dev)
+    _check_row("gamma", gamma, x.shape[1], "channel")
+    _check_row("beta", beta, x.shape[1], "channel")
+    white = _whiten(kind, graph, x, mean, inv_std_dev, prog, debug_context, grouping)
+    given = [white, norm.of_channels(gamma), norm.of_channels(beta)]
+    name = f"{debug_context}/scale"
+    return norm.map(lambda x, g, b: x * g + b, given, prog, name, x.dtype), white
+
+
+def _param_gradients(
+    kind: str,
+    graph: Graph,
+    whitened: Rows,
+    dy: Rows,
+    prog: Program,
+    debug_context: str = OWN,
+) -> tuple[Tensor, Tensor]:
+    channels = cut(BATCH, graph, whitened, 0, "strided")
+    _check_like(whitened, dy)
+    name = f"{debug_context}/product"
+    product = channels.map(lambda x, d: x * d, [whitened, dy], prog, name, FLOAT)
+    each = [(channels.rows(t), "ADD") for t in (product, dy)]
+    gamma, beta = sums(graph, each, 1.0, prog, f"{debug_context}/sums")
+    return gamma, beta
+
+
+def _gradients(
+    kind: str,
+    graph: Graph,
+    whitened: Rows,
+    dy: Rows,
+    inv_std_dev: Row,
+    gamma: Row,
+    prog: Program,
+    debug_context: str = OWN,
+    grouping: str = "strided",
+    over: Over | None = None,
+) -> Tensor:
+    norm = cut_by(kind, graph, whitened, grouping, inv_std_dev=inv_std_dev)
+    together, size = (over[0], norm.size * over[1]) if over else (None, norm.size)
+    x, name = whitened, debug_context
+    _check_like(x, dy)
+    _check_row("gamma", gamma, x.shape[1], "channel")
+    given = [dy, norm.of_channels(gamma)]
+    slope = norm.map(lambda d, g: d * g, given, prog, f"{name}/slope", FLOAT)
+    product = norm.map(lambda s, x: s * x, [slope, x], prog, f"{name}/product", FLOAT)
+    each = [(norm.rows(slope), "ADD"), (norm.rows(product), "ADD")]
+    means = sums(norm.graph, each, 1 / size, prog, f"{name}/means", together)
+    given = [slope, x, *map(norm.of_groups, [*means, inv_std_dev])]
+    return norm.map(
+        lambda s, x, m, p, d: (s - m - x * p) * d, given, prog, f"{name}/gradient", x.dtype
+    )
+
+
+def _param_update(
+    kind: str,
+    graph: Graph,
+    gamma_delta: Row,
+    beta_delta: Row,
+    scale: float | Tensor,
+    gamma: Row,
+    beta: Row,
+    prog: Program,
+    debug_context: str = OWN,
+) -> None:
+    for name, row in (("beta", beta), ("gamma_delta", gamma_delta), ("beta_delta", beta_delta)):
+        _check_row(name, row, gamma.num_elements, "channel")
+    both = concat([gamma, beta]), concat([gamma_delta, beta_delta])
+    scaled_add_to(graph, *both, scale, prog, debug_context)

@@ -1,0 +1,322 @@
+"""Pooling and norms: beside torch, on every way of the engine, over replicas; and what is
+refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz.layers import draw_norm, draw_pool, norm_differs, placed, pool_differs, ran
+from libraries import torch
+
+from ipu_teach import FLOAT, HALF, INT, Device, Engine, Graph, IPUModel, Tensor
+from ipu_teach.errors import NotOfferedError, PoplibsError
+from ipu_teach.poplibs import gcl, popnn, poputil
+from ipu_teach.poplibs.popnn import bn, gn, in_, ln, pooling
+from ipu_teach.program import Sequence
+from ipu_teach.types import Array
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_pooling_is_torchs(seed: int) -> None:
+    torch()
+    assert not pool_differs(draw_pool(seed), vertex_loop=seed % 4 == 0)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_norms_are_torchs(seed: int) -> None:
+    torch()
+    assert not norm_differs(draw_norm(seed), vertex_loop=seed % 8 == 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_on_the_stand_in_for_a_gpu_they_are_as_near(seed: int, stand_in: Any) -> None:
+    """1e-5 of the largest element in FLOAT and 2^-9 in HALF, four times that for norms."""
+    torch()
+    drawn = draw_pool(100 + seed)
+    assert not pool_differs(drawn, backend="cupy")
+    if not seed:
+        assert not norm_differs(draw_norm(100), backend="cupy")
+
+
+def pooled(
+    kind: str, x: Any, kernel: int, stride: int, padding: int = 0, **rule: Any
+) -> tuple[Array, Array]:
+    """(pooled, gradient for slopes 1, 2, 3 …) of one row."""
+    values = np.reshape(x, (1, 1, -1)).astype(np.float32)
+    sides = [padding], [padding]
+    params = pooling.PoolParams(kind, values.shape[2:], [kernel], [stride], *sides, 1, 1, FLOAT)
+    slopes = np.arange(1.0, params.output_field[0] + 1).reshape(params.output_shape)
+
+    def build(graph: Graph, prog: Sequence) -> list[Tensor]:
+        given = placed(graph, values.shape, FLOAT, False, values)
+        slope = placed(graph, slopes.shape, FLOAT, False, slopes)
+        out = pooling.pool(graph, params, given, prog)
+        both = (given, out) if kind == "MAX" else (None, None)
+        return [out, pooling.pool_input_gradient(graph, params, *both, slope, prog, **rule)]
+
+    out, gradient = ran(2, build)
+    return out.ravel(), gradient.ravel()
+
+
+def test_windows_overlap_ties_are_shared_and_padding_is_never_the_largest() -> None:
+    row = [5, 5, 1, 5]
+    assert [a.tolist() for a in pooled("MAX", row, 2, 1)] == [[5, 5, 5], [1, 3, 0, 3]]
+    assert pooled("MAX", row, 2, 1, use_scaled_gradient=True)[1].tolist() == [0.5, 2.5, 0, 3]
+    assert pooled("MAX", row, 2, 1, ties="first")[1].tolist() == [1, 2, 0, 3]
+    assert pooled("MAX", [-3, -1], 2, 2, 1)[0].tolist() == [-3, -1]
+    # two places of the outer windows lie within the row, three of the others
+    out, gradient = pooled("AVG", [2, 4, 6, 12], 3, 1, 1)
+    assert out.tolist() == [3, 4, pytest.approx(22 / 3), 9]
+    np.testing.assert_allclose(gradient, [1 / 2 + 2 / 3, 1 / 2 + 2 / 3 + 1, 2 / 3 + 1 + 2, 3], 1e-6)
+    assert pooled("SUM", [2, 4, 6, 12], 3, 1, 1)[0].tolist() == [6, 12, 22, 18]
+    assert np.isnan(pooled("MAX", [1, np.nan, 3, 2], 2, 2)[0]).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("replicas", "together"), [(1, None), (3, None), (4, 2)])
+@pytest.mark.parametrize("stable", [True, False])
+def test_statistics_over_replicas_are_those_of_the_joined_batch(
+    replicas: int, together: int | None, stable: bool
+) -> None:
+    """Within 2e-6: the sums are added up in another order. Gradients, too."""
+    rng, shape = np.random.default_rng(replicas), (2, 3, 4)
+    x, dy = rng.standard_normal((2, replicas, *shape)).astype(np.float32)
+    gamma = np.array([0.5, 2, -1], np.float32)
+    target = IPUModel("ipu2", tiles_per_ipu=4, num_ipus=replicas).target
+    graph, prog = Graph(target, replicas), Sequence()
+    given, slope = (placed(graph, shape, FLOAT, False, np.zeros(shape)) for _ in "xd")
+    factor = placed(graph, (3,), FLOAT, False, gamma)
+    size = None if together is None else together * shape[0]
+    mean, inverse = bn.distributed_batch_norm_statistics(
+        graph, given, 1e-3, prog, norm_batch_size=size, stable_algo=stable
+    )
+    white = bn.batch_norm_whiten(graph, given, mean, inverse, prog)
+    gradient = bn.distributed_batch_norm_gradients(
+        graph, white, slope, inverse, factor, prog, norm_batch_size=size
+    )
+    results = mean, inverse, gradient
+    graph.create_host_write("x", given)
+    graph.create_host_write("dy", slope)
+    for i, tensor in enumerate(results):
+        graph.create_host_read(f"{i}", tensor)
+    engine = Engine(graph, prog)
+    engine.load(Device(target))
+    engine.write_tensor("x", x if replicas > 1 else x[0])
+    engine.write_tensor("dy", dy if replicas > 1 else dy[0])
+    engine.run()
+    got = [engine.read_tensor(f"{i}").reshape(replicas, *results[i].shape) for i in range(3)]
+    many = together or replicas
+    for first in range(0, replicas, many):
+        part = slice(first, first + many)
+        whole = np.moveaxis(x[part].astype(np.float64), 2, 0).reshape(3, -1)
+        joined = np.moveaxis(dy[part].astype(np.float64), 2, 0).reshape(3, -1)
+        root = 1 / np.sqrt(whole.var(1) + 1e-3)
+        hat = (whole - whole.mean(1)[:, None]) * root[:, None]
+        s = joined * gamma[:, None]
+        want = (s - s.mean(1)[:, None] - hat * (s * hat).mean(1)[:, None]) * root[:, None]
+        for r in range(first, first + many):
+            np.testing.assert_allclose(got[0][r], whole.mean(1), atol=2e-6)
+            np.testing.assert_allclose(got[1][r], root, rtol=2e-6)
+        found = np.moveaxis(got[2][part], 2, 0).reshape(3, -1)
+        np.testing.assert_allclose(found, want, atol=1e-5)
+
+
+def test_a_callback_of_ones_own_adds_up_and_what_it_gives_is_looked_at() -> None:
+    graph, prog = Graph(IPUModel("ipu2", tiles_per_ipu=2, num_ipus=2).target, 2), Sequence()
+    x, seen = placed(graph, (2, 3, 4), FLOAT, False, np.zeros((2, 3, 4))), []
+
+    def add(graph: Graph, tensors: list[Tensor], prog: Sequence, many: int, name: str) -> Any:
+        seen.append((len(tensors), many, name))
+        return gcl.all_reduce_cross_replica(graph, tensors, "ADD", prog)
+
+    call = bn.distributed_batch_norm_statistics
+    call(graph, x, 1e-3, prog, reduce_callback=add, debug_context="d")
+    assert seen == [(2, 2, "d/mean")]
+    for how, text in (
+        (
+            {"reduce_callback": lambda *given: None},
+            "distributed_batch_norm_statistics() was given None as the result of reduce_callback.\n"
+            "  next:  return a list like tensors.",
+        ),
+        (
+            {"norm_batch_size": 3},
+            "distributed_batch_norm_statistics() was given 3 as norm_batch_size, for 2 samples on "
+            "each of 2 replicas.\n  where: Tensor('variable0', FLOAT, shape (2, 3, 4))\n"
+            "  next:  give a multiple of 2, of so many replicas as divide 2.",
+        ),
+    ):
+        with pytest.raises(PoplibsError) as caught:
+            call(graph, x, 1e-3, prog, **how)
+        assert str(caught.value) == text
+
+
+def test_gamma_and_beta_take_a_step() -> None:
+    rows = [np.array(v, np.float32) for v in ([1, 2], [3, 4], [10, 20], [30, 40])]
+
+    def build(graph: Graph, prog: Sequence) -> list[Tensor]:
+        each = [placed(graph, (2,), FLOAT, False, v) for v in rows]
+        in_.instance_norm_param_update(graph, *each[:2], -0.5, *each[2:], prog)
+        return each[2:]
+
+    assert [v.tolist() for v in ran(2, build)] == [[9.5, 19], [28.5, 38]]
+
+
+GOOD: dict[str, Any] = {
+    "kind": "MAX",
+    "input_field": (6, 5),
+    "kernel": (2, 3),
+    "stride": (1, 2),
+    "padding_lower": (0, 1),
+    "padding_upper": (0, 1),
+    "channels": 4,
+    "batch_size": 2,
+    "dtype": FLOAT,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"kernel": (2, 8)},
+            "a kernel of 8 in dimension 1 of the field, which has 7 elements with its padding.\n"
+            "  next:  make it smaller, or pad the field.",
+        ),
+        ({"stride": (0, 2)}, "stride (0, 2).\n  next:  1 is the least."),
+        ({"input_field": (6, -5)}, "input_field (6, -5).\n  next:  1 is the least."),
+        (
+            {"kernel": (2, 3, 1)},
+            "kernel (2, 3, 1) for 3 of 2 dimensions of the field.\n  next:  give a number for each.",
+        ),
+        (
+            {"padding_upper": (0, 3), "stride": (1, 1)},
+            "padding (1, 3) in dimension 1 of the field, with a kernel of 3: some windows have "
+            "padding alone.\n  next:  pad by less than the kernel.",
+        ),
+        (
+            {"padding_lower": (-6, 0)},
+            "padding (-6, 0) in dimension 0 of the field.\n"
+            "  next:  leave one at least of its 6 elements.",
+        ),
+        ({"dtype": INT}, "dtype INT.\n  next:  pooling is of FLOAT or HALF."),
+        ({"kind": "MEAN"}, "kind 'MEAN'.\n  next:  use MAX, AVG, SUM."),
+        ({"channels": 0}, "channels 0.\n  next:  give a whole number of 1 or more."),
+        (
+            {"stride": 2},
+            "stride 2.\n  next:  give a list with a whole number for each dimension of the field.",
+        ),
+    ],
+)
+def test_parameters_of_pooling_that_cannot_be_are_refused(changes: Any, text: str) -> None:
+    with pytest.raises(PoplibsError) as caught:
+        pooling.PoolParams(**{**GOOD, **changes})
+    assert str(caught.value) == f"PoolParams() was given {text}"
+
+
+Call = Callable[[Graph, Tensor, Tensor, Sequence], object]
+PARAMS = pooling.PoolParams(**GOOD)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda g, x, c, p: pooling.pool(g, PARAMS, x[0], p),
+            ["wants x with 4 dimensions; it has 3"],
+        ),
+        (
+            lambda g, x, c, p: pooling.pool(g, PARAMS, x[:1], p),
+            ["two shapes that differ: (1, 4, 6, 5) and (2, 4, 6, 5)", "the input_shape of"],
+        ),
+        (
+            lambda g, x, c, p: pooling.pool(g, pooling.PoolParams(**{**GOOD, "dtype": HALF}), x, p),
+            ["two dtypes that differ: FLOAT and HALF", "cast it with popops.cast"],
+        ),
+        (
+            lambda g, x, c, p: pooling.pool_input_gradient(g, PARAMS, x, x, x, p),
+            ["two shapes that differ: (2, 4, 6, 5) and (2, 4, 5, 3)", "the output_shape of"],
+        ),
+        (
+            lambda g, x, c, p: gn.group_norm_statistics(g, x, 1e-3, p, 3),
+            ["group_norm_statistics() was given 3 groups for 4 channels.", "divides the channels"],
+        ),
+        (
+            lambda g, x, c, p: gn.group_norm_whiten(g, x, c[:3], c[:3], p),
+            ["wants mean with 2 elements, one of each group; it has 3."],
+        ),
+        (
+            lambda g, x, c, p: bn.batch_norm_statistics(g, x, -1e-3, p),
+            ["batch_norm_statistics() was given -0.001 as eps.", "a number of 0 or more"],
+        ),
+        (
+            lambda g, x, c, p: bn.batch_norm_statistics(g, c, 1e-3, p),
+            ["batch_norm_statistics() wants x with 2 or 3 or", "it has 1"],
+        ),
+        (
+            lambda g, x, c, p: ln.layer_normalise(g, x, c[:3], c, c[:2], c[:2], p),
+            ["layer_normalise() wants gamma with 4 elements, one of each channel; it has 3."],
+        ),
+        (
+            lambda g, x, c, p: bn.batch_norm_gradients(g, x, x[:1], c, c, p),
+            ["two shapes that differ: (1, 4, 6, 5) and (2, 4, 6, 5)"],
+        ),
+        (
+            lambda g, x, c, p: in_.instance_norm_statistics(g, x[..., :1, :1], 1e-3, p, True),
+            ["was asked for an unbiased variance of 1 element."],
+        ),
+        (
+            lambda g, x, c, p: gn.group_norm_statistics(g, x, 1e-3, p, 2, grouping="torch"),
+            ["was given 'torch' as grouping.", "'strided' or 'correct'"],
+        ),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(call: Call, words: list[str]) -> None:
+    graph, prog = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device()), Sequence()
+    x, c = graph.add_variable(FLOAT, (2, 4, 6, 5), "x"), graph.add_variable(FLOAT, 4, "c")
+    for tensor in (x, c):
+        poputil.map_tensor_linearly(graph, tensor)
+    with pytest.raises(PoplibsError) as caught:
+        call(graph, x, c, prog)
+    assert all(part in str(caught.value) for part in words), str(caught.value)
+    assert not prog.children()
+
+
+def test_rules_for_ties_are_looked_at() -> None:
+    graph, prog = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device()), Sequence()
+    x, y = (placed(graph, s, FLOAT, False, np.zeros(s)) for s in ((2, 4, 6, 5), (2, 4, 5, 3)))
+    call = pooling.pool_input_gradient
+    for how, text in (
+        ({"ties": "last"}, "was given 'last' as ties.\n  next:  give 'all' or 'first'."),
+        (
+            {"ties": "first", "use_scaled_gradient": True},
+            "was given use_scaled_gradient, and ties='first'.\n"
+            "  next:  equal elements share the gradient, or the first has it: give one.",
+        ),
+    ):
+        with pytest.raises(PoplibsError) as caught:
+            call(graph, PARAMS, x, y, y, prog, **how)
+        assert str(caught.value) == f"pool_input_gradient() {text}"
+    average = pooling.PoolParams(**{**GOOD, "kind": "AVG"})
+    with pytest.raises(PoplibsError) as caught:
+        call(graph, average, x, y, y, prog)
+    assert str(caught.value) == (
+        "pool_input_gradient() was given x, pooled or a rule for ties, and AVG pooling.\n"
+        "  next:  give None for x and pooled: only MAX asks which element was the largest."
+    )
+
+
+def test_other_names_for_them_say_which_to_use() -> None:
+    for name, instead in (
+        (
+            "batch_norm",
+            "pooling, bn (batch), gn (group), ln (layer) and in_ (instance), modules of popnn.",
+        ),
+        ("lstm", "popops and poplin, of which they can be composed."),
+    ):
+        with pytest.raises(NotOfferedError) as caught:
+            getattr(popnn, name)
+        assert str(caught.value) == (
+            f"popnn.{name} is not offered by this kit.\n  next:  use instead: {instead}"
+        )
