@@ -13,7 +13,6 @@ _LAYERS = (
     "pooling max_pool bn gn ln norms batch_norm group_norm layer_norm instance_norm rnn lstm gru "
     "augru ctc ctc_loss ctc_inference"
 )
-_CONVOLUTIONS = "convolution conv conv_util multiconv ConvParams conv_params"
 _SPARSE = "poplin.mat_mul of the dense matrix, or a vertex of your own."
 NOT_HERE = {
     "ipu_teach.poplibs": {
@@ -22,7 +21,12 @@ NOT_HERE = {
     "ipu_teach.poplibs.popops": dict.fromkeys(
         ("spline_basis", "spline_weighting"), "an expression of popops.map."
     ),
-    "ipu_teach.poplibs.poplin": dict.fromkeys(_CONVOLUTIONS.split(), "a vertex of your own."),
+    "ipu_teach.poplibs.poplin": {
+        "multiconv": "poplin.convolution of each, one after the other.",
+        "conv_util": "poplin itself, and the methods of poplin.ConvParams.",
+        "get_gradient_params": "poplin.ConvParams.gradient.",
+        "convolution_report_plan": "print of poplin.plan_convolution.",
+    },
     "ipu_teach.poplibs.popnn": dict.fromkeys(
         _LAYERS.split(), "popops and poplin, of which they can be composed."
     ),

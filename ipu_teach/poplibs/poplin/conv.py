@@ -24,7 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
 
 from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
 from ipu_teach.graph import Graph, Tensor, concat
