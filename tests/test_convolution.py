@@ -192,7 +192,7 @@ def test_a_layer_on_the_whole_machine_costs_what_its_plan_says(
     channels: int, size: int, kernel: int, pass_: str, planned: int
 ) -> None:
     pad, field = kernel // 2, (size, size)
-    more = {"padding_lower": pad, "padding_upper": pad}
+    more: dict[str, Any] = {"padding_lower": pad, "padding_upper": pad}
     params = ConvParams(HALF, 4, field, (kernel, kernel), channels, channels, **more)
     plan = poplin.plan_convolution(params, IPU2, pass_)
     device = IPUModel("ipu2").create_device()
@@ -407,7 +407,7 @@ def refusals(graph: Graph, prog: Sequence) -> list[tuple[Any, str]]:
         (
             lambda: poplin.convolution_bias_update(graph, x, flat[0], 1, prog),
             "convolution_bias_update() was given two shapes that differ: (8,) and (4,).\n"
-            "  where: biases Tensor('flat', FLOAT, shape (8,)) of Tensor('x', FLOAT, shape "
+            "  where: biases Tensor(a view of 'flat', FLOAT, shape (8,)) of Tensor('x', FLOAT, shape "
             "(2, 4, 6, 6))\n  next:  give a bias for each channel.",
         ),
         (
@@ -427,7 +427,7 @@ def test_a_refusal_names_both_numbers_and_leaves_the_graph_alone() -> None:
         with pytest.raises(IPUTeachError) as caught:
             call()
         assert str(caught.value) == text
-    assert not graph.compute_sets and not prog.children
+    assert not graph.compute_sets and not prog.children()
 
 
 def test_what_is_not_here_says_what_to_use() -> None:

@@ -823,8 +823,8 @@ def by_layer(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
     def call(graph: Graph, prog: Sequence, *t: Any) -> Tensor:
         shape = next((x.shape for x in t[::-1] if x.shape[2:] == (3,)), None)
         params = layer(shape[:2] if shape else (t[0].shape[0], t[1].shape[2]))
-        made = function(graph, *t, params, *more, prog)
-        return t[1] if made is None else made
+        made: Tensor | None = function(graph, *t, params, *more, prog)
+        return t[1] if made is None else made  # type: ignore[no-any-return]
 
     return call
 

@@ -13,6 +13,7 @@ import csv
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ipu_teach.golden.benchmarks import MACHINES, SOURCE
 from ipu_teach.golden.programs import machine
@@ -56,7 +57,7 @@ def three_passes(layer: Layer, version: str) -> int:
     field, kernel, stride, lower, upper = (
         tuple(map(int, layer[name].split("x"))) for name in ("field", "kernel", *FIELDS)
     )
-    pads = {"padding_lower": lower, "padding_upper": upper}
+    pads: dict[str, Any] = {"padding_lower": lower, "padding_upper": upper}
     params = ConvParams(dtype, batch, field, kernel, ins, outs, groups, stride=stride, **pads)
     return sum(plan_convolution(params, target, pass_).cycles for pass_ in PASSES)
 

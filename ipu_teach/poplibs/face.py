@@ -23,9 +23,6 @@ NOT_HERE = {
     ),
     "ipu_teach.poplibs.poplin": {
         "multiconv": "poplin.convolution of each, one after the other.",
-        "conv_util": "poplin itself, and the methods of poplin.ConvParams.",
-        "get_gradient_params": "poplin.ConvParams.gradient.",
-        "convolution_report_plan": "print of poplin.plan_convolution.",
     },
     "ipu_teach.poplibs.popnn": dict.fromkeys(
         _LAYERS.split(), "popops and poplin, of which they can be composed."

@@ -13,10 +13,11 @@ with groups as one grouped product. A dilated input, such as the gradient of a c
 stride, is cut into classes of outputs that meet the same weights, and each class is a product of
 its own, without the zeros between.
 
-What a patch has of padding is a zero that is sent and multiplied. Exchange code grows with the
-pieces that a tile is sent. Known not to hold: PopLibs takes a vertical multiply-add for depthwise
-convolutions (a channel to a group); here they are products that leave most of the units idle, and
-cost several times as much.
+What a patch has of padding is a zero that is sent and multiplied: in the gradient of a kernel as
+wide as its field, nearly all of it. Exchange code grows with the pieces that a tile is sent. Known
+not to hold: PopLibs takes a vertical multiply-add (ConvPartialVerticalMac) for depthwise
+convolutions, a channel to a group; here they are products that leave most of the units idle, and
+the four published ones that the kit has come out at 0.57 to 1.38 of their cycles.
 """
 
 from __future__ import annotations
@@ -192,8 +193,9 @@ def create_input(
     alone = len(combinations) == 1 and prod(params.weights_shape[3:]) == 1
     if alone and not params.padded:
         plan = plan_convolution(params, graph.target, options=options)
-        [(_, left)] = _patches(graph, seen, params)
-        map_blocks(graph, plan.products[0], left, "a")
+        for _, left in _patches(graph, seen, params):
+            if left is not None:
+                map_blocks(graph, plan.products[0], left, "a")
     return seen
 
 

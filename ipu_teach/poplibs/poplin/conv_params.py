@@ -199,7 +199,8 @@ class ConvParams:
                     lower, upper = columns["padding_lower"], columns["padding_upper"]
                     lower[axis], upper[axis] = upper[axis], lower[axis]
                     columns["flip_input"][axis] = False
-        return replace(self, **{name: tuple(values) for name, values in columns.items()})
+        changed: dict[str, Any] = {name: tuple(values) for name, values in columns.items()}
+        return replace(self, **changed)
 
     def gradient(self) -> ConvParams:
         """The convolution of the output's gradient with `weights_transpose_chans_flip_xy` of the
@@ -263,7 +264,7 @@ class ConvParams:
     def macs(self) -> int:
         """Products of an element of the input and a weight; none of them with padding, or with the
         zeros of dilation."""
-        pairs = prod(
+        pairs: int = prod(
             sum(
                 0 <= start + i * each.step < size
                 for each in mine
