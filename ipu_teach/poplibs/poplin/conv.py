@@ -190,12 +190,11 @@ def create_input(
     map_tensor_linearly(graph, made)
     seen = made.dim_roll(made.rank - 1, 1)
     combinations = list(product(*params.classes()))
-    alone = len(combinations) == 1 and prod(params.weights_shape[3:]) == 1
-    if alone and not params.padded:
+    if len(combinations) == prod(params.weights_shape[3:]) == 1:
         plan = plan_convolution(params, graph.target, options=options)
-        for _, left in _patches(graph, seen, params):
-            if left is not None:
-                map_blocks(graph, plan.products[0], left, "a")
+        [(_, left)] = _patches(graph, seen, params)
+        if left is not None and not left.contains_constant():
+            map_blocks(graph, plan.products[0], left, "a")
     return seen
 
 
@@ -222,18 +221,9 @@ def create_weights(
 def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
     """A variable of a bias for each channel of `out`, the output of a convolution, spread over the
     tiles. Raises `PoplibsError`."""
-    _check_rank(out=out)
     made = graph.add_variable(out.dtype, out.shape[1:2], name)
     map_tensor_linearly(graph, made)
     return made
-
-
-def _check_rank(**outputs: Tensor) -> None:
-    for name, out in outputs.items():
-        if out.rank < 3:
-            raise refused(f"""wants {name} with 3 dimensions or more; it has {out.rank}.
-                where: {out!r}
-                next:  give what convolution() returns: [batch, channels, *field].""")
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -324,9 +314,7 @@ def convolution(
     params. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
     """
     _check_params(params)
-    seen = weights
-    if transpose_and_flip_weights and weights.rank > 3:
-        seen = _turned(weights)
+    seen = _turned(weights) if transpose_and_flip_weights else weights
     _check_given(params, x=(x, params.input_shape), weights=(seen, params.weights_shape))
     wish = wish_of(options, partials_type, available_memory_proportion)
     if plan is None:
@@ -394,8 +382,6 @@ def convolution_input_gradient(
     prog: Program,
     debug_context: str = OWN,
     *,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
     """The gradient of `convolution` by its input, [batch_size, in_channels, *input_field], from
@@ -407,15 +393,14 @@ def convolution_input_gradient(
     """
     _check_params(params)
     _check_given(params, dy=(dy, params.output_shape), weights=(weights, params.weights_shape))
-    wish = wish_of(options, partials_type, available_memory_proportion)
-    plan = _plan(params, graph.target, _BACKWARD, wish)
+    plan = plan_convolution(params, graph.target, _BACKWARD, options=options)
     back = _convolved(graph, dy, _turned(weights), params.gradient(), plan, prog, debug_context)
     return _flipped(back, params)
 
 
 def _flipped(x: Tensor, params: ConvParams) -> Tensor:
     """The input as it is, from the one that is flipped where the params say so, or back."""
-    for axis, flip in enumerate(params.flips, 2):
+    for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
     return x
 
@@ -429,8 +414,6 @@ def calculate_weight_deltas(
     prog: Program,
     debug_context: str = OWN,
     *,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
     """The gradient of `convolution` by its weights, of their shape, from that by its output, dy
@@ -441,8 +424,7 @@ def calculate_weight_deltas(
     """
     _check_params(params)
     _check_given(params, dy=(dy, params.output_shape), x=(x, params.input_shape))
-    wish = wish_of(options, partials_type, available_memory_proportion)
-    plan = _plan(params, graph.target, _UPDATE, wish)
+    plan = plan_convolution(params, graph.target, _UPDATE, options=options)
     groups, outs, ins, *kernel = params.weights_shape
     windows = dy.reshape_partial(1, 2, (groups, outs)).dim_roll(1, 0).dim_roll(2, dy.rank)
     found: dict[tuple[int, ...], Tensor] = {}
@@ -481,8 +463,6 @@ def convolution_weight_update(
     prog: Program,
     debug_context: str = OWN,
     *,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> None:
     """weights += scale * `calculate_weight_deltas(graph, dy, x, …)`, in place: for a step of
@@ -494,32 +474,16 @@ def convolution_weight_update(
     _check_params(params)
     _check_given(params, weights=(weights, params.weights_shape))
     check_factor(graph, "scale", scale, FLOAT, HALF)
-    deltas = calculate_weight_deltas(
-        graph,
-        dy,
-        x,
-        params,
-        prog,
-        debug_context,
-        partials_type=partials_type,
-        available_memory_proportion=available_memory_proportion,
-        options=options,
-    )
+    deltas = calculate_weight_deltas(graph, dy, x, params, prog, debug_context, options=options)
     scaled_add_to(graph, weights, deltas, scale, prog, f"{debug_context}/add")
 
 
 @library
 def convolution_bias_update(
-    graph: Graph,
-    dy: Tensor,
-    biases: Tensor,
-    scale: Factor,
-    prog: Program,
-    debug_context: str = OWN,
+    graph: Graph, dy: Tensor, biases: Tensor, scale: Factor, prog: Program, debug_context: str = OWN
 ) -> None:
     """biases [out_channels] += scale * the sum of dy [batch, out_channels, *field] over all but the
     channels, in place. `scale`: as of `popops.ReduceParams`. Raises `PoplibsError`."""
-    _check_rank(dy=dy)
     _check_biases(dy, biases)
     dims = [0, *range(2, dy.rank)]
     reduce_with_output(
@@ -533,7 +497,6 @@ def add_bias(
 ) -> None:
     """out [batch, out_channels, *field] += biases [out_channels], in place. Raises
     `PoplibsError`."""
-    _check_rank(out=out)
     _check_biases(out, biases)
     add_in_place(graph, out, biases.expand([1] * (out.rank - 2)), prog, debug_context)
 
@@ -545,18 +508,10 @@ def _check_biases(out: Tensor, biases: Tensor) -> None:
 
 @library
 def weights_transpose_chans_flip_xy(
-    graph: Graph,
-    weights_in: Tensor,
-    weights_out: Tensor,
-    prog: Program,
-    debug_context: str = OWN,
+    graph: Graph, weights_in: Tensor, weights_out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
     """weights_in [groups, outs, ins, *kernel] copied to weights_out [groups, ins, outs, *kernel],
     the kernel turned round in each dimension. Raises `PoplibsError`."""
-    if weights_in.rank < 4:
-        raise refused(f"""wants weights_in with 4 dimensions or more; it has {weights_in.rank}.
-            where: {weights_in!r}
-            next:  give weights: [groups, outs, ins, *kernel].""")
     turned = _turned(weights_in)
     where = f"weights_in {weights_in!r} and weights_out {weights_out!r}"
     advice = "make weights_out with its channels the other way round."

@@ -19,6 +19,13 @@ Ints = int | Sequence[int]
 Flags = bool | Sequence[bool]
 
 
+def _whole(name: str, given: object, least: int | None = None) -> int:
+    if not is_whole(given) or (least is not None and given < least):
+        more = "" if least is None else f" of {least} or more"
+        raise as_given(given, name, f"give a whole number{more}.")
+    return int(given)
+
+
 @dataclass(frozen=True)
 class Class:
     """Of one dimension, the outputs `first`, `first + period`, …, `count` of them, which all meet
@@ -69,59 +76,41 @@ class ConvParams:
 
     @library
     def __post_init__(self) -> None:
-        self._settle("out_type", self.dtype if self.out_type is None else self.out_type)
-        for name in ("dtype", "out_type"):
-            if (given := getattr(self, name)) is not FLOAT and given is not HALF:
-                raise as_given(given, name, "use FLOAT or HALF.")
+        settled: dict[str, Any] = {
+            "out_type": self.dtype if self.out_type is None else self.out_type
+        }
+        for name, kind in (("dtype", self.dtype), *settled.items()):
+            if kind is not FLOAT and kind is not HALF:
+                raise as_given(kind, name, "use FLOAT or HALF.")
         for name in ("batch_size", "in_channels", "out_channels", "num_groups"):
-            self._settle(name, self._number(name, getattr(self, name), 1))
-        self._settle("input_field", self._each("input_field", 1))
-        for name in ("kernel", "stride", "input_dilation", "kernel_dilation"):
-            self._settle(name, self._each(name, 1))
+            settled[name] = _whole(name, getattr(self, name), 1)
+        rank = len(self.input_field) if isinstance(self.input_field, (list, tuple)) else 1
+        for name in ("input_field", "kernel", "stride", "input_dilation", "kernel_dilation"):
+            settled[name] = tuple(_whole(name, n, 1) for n in self._each(name, rank))
         for name in ("padding_lower", "padding_upper"):
-            self._settle(name, self._each(name, None))
+            settled[name] = tuple(_whole(name, n) for n in self._each(name, rank))
         for name in ("flip_input", "flip_kernel"):
-            self._settle(name, self._flags(name))
+            settled[name] = self._each(name, rank)
+            for flag in settled[name]:
+                if not isinstance(flag, bool):
+                    raise as_given(flag, name, "give True or False.")
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
         for name in ("in_channels", "out_channels"):
-            if getattr(self, name) % self.num_groups:
-                raise refused(f"""was given {name}={getattr(self, name):,} for
+            if settled[name] % self.num_groups:
+                raise refused(f"""was given {name}={settled[name]:,} for
                     num_groups={self.num_groups:,}.
                     next:  channels are those of all groups, equally many in each.""")
-        both = enumerate(zip(self._dilated_kernel, self._padded, strict=True))
-        for axis, (kernel, field) in both:
-            if kernel > field:
-                raise refused(f"""was given a kernel of {kernel:,} for a field of {field:,} elements
-                    in dimension {axis}, both with their dilation, the field with its padding.
+        for axis, sizes in enumerate(zip(self._dilated_kernel, self._padded, strict=True)):
+            if sizes[0] > sizes[1]:
+                raise refused(f"""was given a kernel of {sizes[0]:,} for a field of {sizes[1]:,}
+                    elements in dimension {axis}, both with their dilation, the field with its
+                    padding.
                     next:  use a smaller kernel, or pad the field.""")
 
-    def _settle(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-    @staticmethod
-    def _number(name: str, given: object, least: int | None) -> int:
-        if not is_whole(given) or (least is not None and given < least):
-            more = "" if least is None else f" of {least} or more"
-            raise as_given(given, name, f"give a whole number{more}.")
-        return int(given)
-
-    def _each(self, name: str, least: int | None) -> tuple[int, ...]:
-        """An attribute as a whole number for each dimension of the field."""
-        values = self._listed(name)
-        return tuple(self._number(name, value, least) for value in values)
-
-    def _flags(self, name: str) -> tuple[bool, ...]:
-        values = self._listed(name)
-        for value in values:
-            if not isinstance(value, bool):
-                raise as_given(value, name, "give True or False.")
-        return values
-
-    def _listed(self, name: str) -> tuple[Any, ...]:
+    def _each(self, name: str, rank: int) -> tuple[Any, ...]:
+        """An attribute for each dimension of the field."""
         given = getattr(self, name)
-        if name == "input_field":
-            rank = len(given) if isinstance(given, (list, tuple)) else 1
-        else:
-            rank = self.rank
         values = tuple(given) if isinstance(given, (list, tuple)) else (given,) * rank
         if len(values) != rank or not rank:
             raise refused(f"""was given {name}={shown(given)} for a field of {rank} dimensions.
@@ -131,21 +120,6 @@ class ConvParams:
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
         """These attributes, dimension by dimension."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
-
-    @property
-    def rank(self) -> int:
-        """How many dimensions the field has."""
-        return len(self._sizes("input_field"))
-
-    @property
-    def flips(self) -> list[bool]:
-        """Whether the input is flipped, by dimension."""
-        return [flip for (flip,) in self._sizes("flip_input")]
-
-    @property
-    def padded(self) -> bool:
-        """Whether zeros surround the input, or some of it is cut off."""
-        return any(any(both) for both in self._sizes("padding_lower", "padding_upper"))
 
     @property
     def _padded(self) -> list[int]:
@@ -182,25 +156,18 @@ class ConvParams:
         return (self.batch_size, self.out_channels, *self.output_field)
 
     def canonicalize(self) -> ConvParams:
-        """The same convolution without what changes nothing: padding behind the last window, flips
-        and dilation of one element, and the stride of one output."""
-        columns: dict[str, list[Any]] = {name: list(getattr(self, name)) for name in _DIMENSIONS}
-        for axis, size in enumerate(self.output_field):
-            window = (size - 1) * columns["stride"][axis] + self._dilated_kernel[axis]
-            behind = "padding_lower" if columns["flip_input"][axis] else "padding_upper"
-            columns[behind][axis] -= self._padded[axis] - window
-            if size == 1:
-                columns["stride"][axis] = 1
-            if columns["kernel"][axis] == 1:
-                columns["kernel_dilation"][axis], columns["flip_kernel"][axis] = 1, False
-            if columns["input_field"][axis] == 1:
-                columns["input_dilation"][axis] = 1
-                if columns["flip_input"][axis]:
-                    lower, upper = columns["padding_lower"], columns["padding_upper"]
-                    lower[axis], upper[axis] = upper[axis], lower[axis]
-                    columns["flip_input"][axis] = False
-        changed: dict[str, Any] = {name: tuple(values) for name, values in columns.items()}
-        return replace(self, **changed)
+        """The same convolution without what changes nothing: padding behind the last window, and
+        the stride of one output."""
+        names = "padding_lower", "padding_upper", "flip_input", "stride"
+        lower, upper, stride = [], [], []
+        lengths = zip(self.output_field, self._padded, self._dilated_kernel, strict=True)
+        both = zip(self._sizes(*names), lengths, strict=True)
+        for (first, last, flip, step), (size, field, kernel) in both:
+            unread = field - (size - 1) * step - kernel
+            lower.append(first - unread * flip)
+            upper.append(last - unread * (not flip))
+            stride.append(step if size > 1 else 1)
+        return replace(self, padding_lower=lower, padding_upper=upper, stride=stride)
 
     def gradient(self) -> ConvParams:
         """The convolution of the output's gradient with `weights_transpose_chans_flip_xy` of the
@@ -274,16 +241,3 @@ class ConvParams:
             for mine, (size,) in zip(self.classes(), self._sizes("input_field"), strict=True)
         )
         return self.batch_size * self.out_channels * (self.in_channels // self.num_groups) * pairs
-
-
-_DIMENSIONS = (
-    "input_field",
-    "kernel",
-    "stride",
-    "padding_lower",
-    "padding_upper",
-    "input_dilation",
-    "kernel_dilation",
-    "flip_input",
-    "flip_kernel",
-)
