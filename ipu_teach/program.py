@@ -206,6 +206,9 @@ class CrossReplicaCopy(Copy):
     swaps two. Raises `ControlProgramError` and `PoplarTypeError`.
     """
 
+    source: Tensor
+    destination: Tensor
+
     def __init__(self, source: Tensor, destination: Tensor, replica_map: Mapping[int, int]) -> None:
         if not isinstance(source, Tensor) or not isinstance(destination, Tensor):
             raise ControlProgramError(f"""CrossReplicaCopy was given

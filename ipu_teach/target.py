@@ -24,6 +24,7 @@ import numpy as np
 
 from ipu_teach.errors import (
     InvalidMachineModelError,
+    PoplarTypeError,
     UnknownMachineFieldError,
     WithoutSome,
     did_you_mean,
@@ -296,7 +297,11 @@ class Target(WithoutSome):
         return starts.reshape(-1)
 
     def set_of(self, tiles: Array) -> Array:
-        """int64[tiles]: in which of `sets` each tile is."""
+        """int64[tiles]: in which of `sets` each tile is. Raises `PoplarTypeError` for what is no
+        whole number and no array of them."""
+        if np.asarray(tiles).dtype.kind not in "iu":
+            raise PoplarTypeError(f"""Target.set_of() was given {shown(tiles)} as tiles.
+                next:  give the numbers of tiles, whole numbers.""")
         return np.asarray(np.searchsorted(self.set_starts, tiles, "right") - 1)
 
     @property
@@ -522,8 +527,8 @@ def changed(target: Target, **changes: Any) -> Target:
             raise InvalidMachineModelError(f"""The {title} has no
                 {made.num_ipus} IPUs to give: a program gets a power of two, for rings
                 (docs.graphcore.ai, Memory and Performance Optimisation, 7).
-                next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or leave out the
-                machine: IPUModel(num_ipus={made.num_ipus}).""")
+                next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or for no machine,
+                as IPUModel(num_ipus={made.num_ipus}) does.""")
     return made
 
 

@@ -34,6 +34,7 @@ from ipu_teach import (
     Vector,
     Vertex,
     program as programs,
+    schedules,
 )
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelet_registry
@@ -139,6 +140,7 @@ LIBRARIES = {
     "poprand": poprand,
     "poputil": poputil,
     "graphfn": graphfn,
+    "schedules": schedules,
 }
 
 

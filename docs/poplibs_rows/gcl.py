@@ -50,7 +50,7 @@ GCL = [
         "gcl::perIPUTiles",
         "poplibs.gcl.per_ipu_tiles",
         "the first of each IPU, gcl picks by a rule that is not published; numbers of all IPUs",
-        "poplibs.gcl.per_ipu_tiles(graph, 0, 1)",
+        "gcl.per_ipu_tiles(graph, 0, 1)",
     ),
     Row("gcl::getMinIoTiles", "", "a number of your own; the least is not published"),
 ]

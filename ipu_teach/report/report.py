@@ -401,8 +401,10 @@ class Report:
     def ipu_name(self, ipu: int) -> str:
         """One of `Target.sets` in words, of a replicated graph with its replica: "IPU 3, replica 1
         of 2"."""
-        number = ipu * self.replicas // self.target.num_sets
-        return of_replica(self.target.sets[ipu], number, self.replicas)
+        sets, count = self.target.sets, self.replicas
+        return query.Lazily(
+            len(sets), "IPU", lambda i: of_replica(sets[i], i * count // len(sets), count)
+        )[ipu]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
         """The phases of one execution of compiled step `number`, in order; together they last its

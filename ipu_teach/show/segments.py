@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,16 @@ class Segment:
         """How long it takes."""
         return max(self.ends)
 
-    @property
+    @cached_property
     def last(self) -> int:
-        """The IPU that the others wait for: of several the lowest."""
-        return self.ends.index(self.cycles)
+        """The IPU that the others wait for: of several the lowest, and none that only waited."""
+        ipus = range(len(self.ends))
+        works = [
+            next(ipu for ipu in ipus if ipu not in part.idle) if part.ipu is None else part.ipu
+            for part in self.parts
+            if part.start + part.cycles == self.cycles
+        ]
+        return min(works, default=0)
 
     @property
     def waits(self) -> list[tuple[int, int, int, int]]:
@@ -107,6 +114,7 @@ class Span:
     own: Array
 
 
+@lru_cache(maxsize=16)  # of a view that asks again for its picture, its words and its table
 def spans(report: Report, stretch: Segment) -> list[Span]:
     """The phases of a stretch."""
     target, found = report.target, list[Span]()
@@ -127,8 +135,8 @@ def at_work(report: Report, step: int) -> Array:
 
 
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
-    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile; that
-    of one without a part in a step of all does not."""
+    """What the IPUs do in compiled step `step`, beginning at `clocks`, which go on meanwhile,
+    but for one without a part in a step of all. Whoever is held up without a part in it waits."""
     ipus, lasts = report.target.num_sets, report.overlap.lasts[step].tolist()
     meets, now = report.overlap.meets[step], [0] * ipus if clocks is None else clocks
     together = ipus == 1 or bool((meets == 0).all())
@@ -138,9 +146,13 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
     found = (
         [IPUStep(step, None, max(now), lasts[0], idle)]
         if together
-        else [IPUStep(step, ipu, now[ipu], lasts[ipu]) for ipu in range(ipus) if lasts[ipu]]
+        else [
+            IPUStep(step, ipu, now[ipu], lasts[ipu])
+            for ipu in range(ipus)
+            if lasts[ipu] and works[ipu]
+        ]
     )
-    now[:] = [begin + more * own for begin, more, own in zip(now, lasts, works, strict=True)]
+    now[:] = [now[i] + lasts[i] * (works[i] or not together) for i in range(ipus)]
     return found
 
 
@@ -255,7 +267,7 @@ class LanesOf:
         phase, start = span.phase, span.start
         code, end = STATE[phase.kind], start + phase.cycles * whole
         busy = phase.cycles if phase.busy is None else self.of(phase.busy)
-        own = span.own.reshape(self.ipus, -1)[self._ipu, 0]
+        own = span.own[self._starts[self._ipu]]
         if own.all():
             return [
                 Bar(code, start, busy, start + phase.cycles, -1 if phase.busy is None else WAIT)

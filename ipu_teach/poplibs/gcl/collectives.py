@@ -21,6 +21,20 @@ from ipu_teach.poplibs.library import OWN, variant
 from ipu_teach.poplibs.options import Options
 from ipu_teach.program import Sequence as Program
 
+__all__ = [
+    "all_gather_cross_replica",
+    "all_gather_within_replica",
+    "all_reduce_cross_replica",
+    "all_reduce_in_place_cross_replica",
+    "all_reduce_in_place_within_replica",
+    "all_reduce_within_replica",
+    "all_to_all_cross_replica",
+    "all_to_all_within_replica",
+    "broadcast_cross_replica",
+    "broadcast_within_replica",
+    "reduce_scatter_cross_replica",
+    "reduce_scatter_within_replica",
+]
 Who = type[Ipus] | type[Replicas]
 ALL = CommGroup()
 
@@ -132,6 +146,3 @@ def all_to_all_within_replica() -> None:
 @variant(_from_root, Ipus)
 def broadcast_within_replica() -> None:
     """On each IPU what number `root_replica` of the list holds; as `broadcast_cross_replica`."""
-
-
-__all__ = [name for name in dir() if name.endswith("_replica")]

@@ -131,7 +131,7 @@ def plan_reduce(
     options: Options | None = None,
 ) -> ReducePlan:
     """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of
-    `dtype` to one row, wherever they lie. (Knowing that, `reduce` may find something cheaper.)
+    `dtype` to one row, wherever they lie. `reduce` knows where, and may find something cheaper.
 
     `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
     """
