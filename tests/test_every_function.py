@@ -700,8 +700,8 @@ CASES |= {
     "poputil.copy_to_ipu": Case(one(), new(poputil.copy_to_ipu, 0), lambda x: x),
 }
 TOGETHER["poputil.unfactor_dims"] = "poputil.factor_dims"
-# Functions of numbers, or that answer about a mapping: tested in test_poputil.py, test_poplibs.py
-# and test_poplin.py.
+# Functions of numbers, or that answer about a mapping: tested in test_poputil.py, test_poplibs.py,
+# test_poplin.py and test_convolution.py.
 NO_TENSORS = {
     "poputil.balanced_partition",
     "poputil.split_regions",
@@ -716,6 +716,11 @@ NO_TENSORS = {
     "popops.plan_reduce",
     "popops.reduce_rows",
     "poplin.plan_mat_mul",
+    "poplin.plan_convolution",
+    "poplin.get_fwd_flops",
+    "poplin.get_bwd_flops",
+    "poplin.get_wu_flops",
+    "poplin.get_fwd_perfect_cycle_count",
     "poplin.mat_mul_report_plan",
     "poplin.mat_mul_grouped_report_plan",
     "popops.add_codelets",
@@ -796,6 +801,110 @@ CASES |= {
     ),
     "poplin.transpose": Case(one(), new(poplin.transpose), np.transpose),
 }
+
+
+def layer(s: Shape) -> poplin.ConvParams:
+    """A convolution of rows of 3 elements by kernels of 2, to two channels."""
+    return poplin.ConvParams(FLOAT, s[0], 3, 2, s[1], 2)
+
+
+def of_layer(*names: str) -> Callable[[Shape], Given]:
+    def given(s: Shape) -> Given:
+        shapes = {"x": (*s, 3), "w": (1, 2, s[1], 2), "dy": (s[0], 2, 2), "b": (2,)}
+        return [(floats(shapes[name]), FLOAT) for name in names]
+
+    return given
+
+
+def by_layer(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
+    """`function(graph, *tensors, params, *more, prog)`; what it makes, or else its second
+    tensor."""
+
+    def call(graph: Graph, prog: Sequence, *t: Any) -> Tensor:
+        shape = next((x.shape for x in t[::-1] if x.shape[2:] == (3,)), None)
+        params = layer(shape[:2] if shape else (t[0].shape[0], t[1].shape[2]))
+        made: Tensor | None = function(graph, *t, params, *more, prog)
+        return t[1] if made is None else made  # type: ignore[no-any-return]
+
+    return call
+
+
+def windows(x: Array) -> Array:
+    return np.stack([x[..., :2], x[..., 1:]], 2)  # [batch, channels, output, place]
+
+
+def slope(dy: Array, w: Array) -> Array:
+    made = np.zeros((len(dy), w.shape[2], 3))
+    for i in range(2):
+        made[:, :, i : i + 2] += np.einsum("bo,ock->bck", dy[:, :, i], w[0])
+    return made
+
+
+def deltas(dy: Array, x: Array) -> Array:
+    return np.einsum("boi,bcik->ock", dy, windows(x))[None]
+
+
+def made_for_a_layer(graph: Graph, prog: Sequence, x: Tensor) -> list[Tensor]:
+    """Ones, where a convolution wants them."""
+    params = layer(x.shape[:2])
+    made = [poplin.create_input(graph, params), poplin.create_weights(graph, params)]
+    made.append(poplin.create_biases(graph, x))
+    for tensor in made:
+        popops.fill(graph, tensor, prog, 1)
+    return made
+
+
+EMPTY = {"empty": "ConvParams() was given 0 as batch_size."}
+CASES |= {
+    "poplin.convolution": Case(
+        of_layer("x", "w"),
+        by_layer(poplin.convolution),
+        lambda x, w: np.einsum("bcik,ock->boi", windows(x), w[0]),
+        1e-5,
+        EMPTY,
+    ),
+    "poplin.convolution_input_gradient": Case(
+        of_layer("dy", "w"), by_layer(poplin.convolution_input_gradient), slope, 1e-5, EMPTY
+    ),
+    "poplin.calculate_weight_deltas": Case(
+        of_layer("dy", "x"), by_layer(poplin.calculate_weight_deltas), deltas, 1e-5, EMPTY
+    ),
+    "poplin.convolution_weight_update": Case(
+        of_layer("dy", "w", "x"),
+        by_layer(poplin.convolution_weight_update, -0.5),
+        lambda dy, w, x: w - deltas(dy, x) / 2,
+        1e-5,
+        EMPTY,
+        via=("calculate_weight_deltas",),
+    ),
+    "poplin.convolution_bias_update": Case(
+        of_layer("b", "dy"),
+        lambda g, p, b, dy: poplin.convolution_bias_update(g, dy, b, -0.5, p) or b,
+        lambda b, dy: b - dy.sum((0, 2)) / 2,
+        1e-5,
+        via=("reduce_with_output",),
+    ),
+    "poplin.add_bias": Case(
+        of_layer("dy", "b"),
+        changed(poplin.add_bias),
+        lambda dy, b: dy + b[:, None],
+        via=("add_in_place",),
+    ),
+    "poplin.weights_transpose_chans_flip_xy": Case(
+        lambda s: [(floats((2, *s, 3)), FLOAT), (floats((2, *s[::-1], 3)), FLOAT)],
+        lambda g, p, a, b: poplin.weights_transpose_chans_flip_xy(g, a, b, p) or b,
+        lambda a, b: a.transpose(0, 2, 1, 3)[..., ::-1],
+    ),
+    "poplin.create_input": Case(
+        of_layer("x"),
+        made_for_a_layer,
+        lambda x: [np.ones(x.shape), np.ones((1, 2, x.shape[1], 2)), np.ones(x.shape[1])],
+        0.0,
+        EMPTY,
+        lax=(0,),
+    ),
+}
+TOGETHER |= dict.fromkeys(("poplin.create_weights", "poplin.create_biases"), "poplin.create_input")
 for _rank in ("", "grouped_"):
     _first = f"poplin.create_mat_mul_{_rank}input_lhs"
     CASES[_first] = made_for_a_product(_rank)  # type: ignore[assignment]

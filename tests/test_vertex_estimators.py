@@ -326,20 +326,6 @@ BY_HAND: list[tuple[Any, int]] = [
         vertices.conv_partial_1x1_quarter(60, 64, 16, IPU2),
         46 + 21 + 46 + 131 + 2 * 64 + 108 + 6 * (39 + 44 + 56) + 28,
     ),
-    # 109 + 54 + 54 + 19, then 16 + 28 + 14 + 12 + load, and 9 places of 6 x (17 + 3 + 34 + 28 - 9)
-    # + 9, twice for 16 columns on 8 units
-    (
-        vertices.conv_partial_nx1(60, 16, 16, (3, 3), HALF, IPU2, partials=FLOAT),
-        280 + 3 * (14 + 3 * (12 + 2 * (32 + 15 + 3))) + 2 * 9 * (6 * 73 + 9),
-    ),
-    (
-        vertices.conv_partial_nx1(60, 4, 16, (1, 3), HALF, IPU2, filter_height=4, interleaved=True),
-        109 + 54 + 60 + 19 + 16 + 28 + 14 + 3 * (12 + 64 + 60 + 3) + 3 * (6 * 74 + 9),
-    ),
-    (
-        vertices.conv_partial_nx1(12, 8, 16, (1, 1), FLOAT, IPU2),
-        109 + 54 + 54 + 19 + 16 + 28 + 14 + 12 + 64 + 15 + 3 + 6 * 55 + 9,
-    ),
     # 58 - 10 + 54 + 23 + 15 + 10 + 6 x (32 + 19 + places x (7 + columns x (7 + n / 2)))
     (
         vertices.conv_partial_horizontal_mac(13, 10, 4, FLOAT, IPU2),
@@ -353,16 +339,6 @@ BY_HAND: list[tuple[Any, int]] = [
         vertices.conv_partial_horizontal_mac(12, 12, 4, HALF, IPU2, kernel=3),
         65 + 60 + 48 + 6 * (3 * (35 + 2 * (7 + 2 * (6 + 1 + 3 + 1 + 3))) + 16),
     ),
-    # 100 + 4 + 30 + 32 + 24 + 6 x (31 + 3 + 2 a further row) + 9 + (9 + 10) x 10 // 4
-    (
-        vertices.conv_partial_vertical_mac(3, 60, 4, IPU2),
-        100 + 34 + 32 + 24 + 6 * 38 + 9 + 19 * 10 // 4,
-    ),
-    (
-        vertices.conv_partial_vertical_mac(3, 60, 16, IPU2),
-        100 + 34 + 32 + 24 + 6 * (34 + 12) + 9 + 19 * 10 // 16,
-    ),
-    (vertices.cast_after_conv(100, FLOAT, HALF, IPU2), 6 * (26 + 9)),
     (vertices.transpose(1, (4, 4), HALF, IPU2), 7 + 6 * 29),
     (vertices.transpose(13, (4, 4), HALF, IPU2), 7 + 6 * (37 + 4)),
     (vertices.transpose(13, (8, 2), FLOAT, IPU2), 7 + 6 * (27 + 3 * (35 + 6))),
@@ -480,7 +456,6 @@ GROWING: dict[str, Callable[[Any, type[DType]], Any]] = {
     "reduce strided": lambda n, t: vertices.reduce_strided(n, 8, 8, t, t, IPU2),
     "conv reduce": lambda n, t: vertices.conv_reduce(n, 7, t, IPU2),
     "accuracy": lambda n, t: vertices.calc_accuracy(n),
-    "cast after conv": lambda n, t: vertices.cast_after_conv(n, t, HALF, IPU2),
     "transpose": lambda n, t: vertices.transpose(n, (8, 8), t, IPU2),
     "pooling": lambda n, t: vertices.pooling("AVG", n, IPU2),
 }
@@ -501,7 +476,6 @@ WITH_TAILS: dict[str, Callable[[Any, type[DType]], Any]] = {
     "half to bytes": lambda n, t: vertices.cast_1d(n, HALF, UNSIGNED_CHAR, IPU2),
     "product": lambda n, t: vertices.conv_partial_1x1(n, 16, 16, t, IPU2),
     "product of bytes": lambda n, t: vertices.conv_partial_1x1_quarter(n, 16, 16, IPU2),
-    "convolution": lambda n, t: vertices.conv_partial_nx1(n, 16, 16, (3, 3), t, IPU2),
     "horizontal": lambda n, t: vertices.conv_partial_horizontal_mac(n, 16, 16, t, IPU2),
 }
 

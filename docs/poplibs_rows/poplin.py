@@ -4,6 +4,9 @@ from poplar_rows import Row
 
 OPTIONS = "PopLibs' options in a dict; the commonest also as keywords"
 _GROUPED = "shapes with the number of groups in front"
+_PARAMS = "ConvParams(FLOAT, 1, (2, 2), (1, 1), 2, 2)"
+_INPUT = "poplin.create_input(graph, poplin." + _PARAMS + ")"
+_WEIGHTS = "poplin.create_weights(graph, poplin." + _PARAMS + ")"
 
 POPLIN = [
     Row(
@@ -104,5 +107,71 @@ POPLIN = [
         "needs not be called",
         "poplin.add_codelets(graph)",
     ),
-    Row("poplin convolutions", "", "a vertex of your own"),
+    Row(
+        "poplin::ConvParams",
+        "poplibs.poplin.ConvParams",
+        "channels are those of all groups; negative padding for truncation; no output transform",
+        f"poplin.{_PARAMS}",
+    ),
+    *(
+        Row(f"poplin::{cpp}", f"poplibs.poplin.{name}", differs, f"poplin.{name}({arguments})")
+        for cpp, name, differs, arguments in (
+            ("createInput", "create_input", "", f"graph, poplin.{_PARAMS}"),
+            ("createWeights", "create_weights", "", f"graph, poplin.{_PARAMS}"),
+            ("createBiases", "create_biases", "", f"graph, {_INPUT}"),
+            (
+                "convolution",
+                "convolution",
+                "a product of a view of patches; " + OPTIONS,
+                f"graph, {_INPUT}, {_WEIGHTS}, poplin.{_PARAMS}, prog",
+            ),
+            (
+                "convolution, of a gradient",
+                "convolution_input_gradient",
+                "turns the weights itself",
+                f"graph, {_INPUT}, {_WEIGHTS}, poplin.{_PARAMS}, prog",
+            ),
+            (
+                "calculateWeightDeltas",
+                "calculate_weight_deltas",
+                OPTIONS,
+                f"graph, {_INPUT}, {_INPUT}, poplin.{_PARAMS}, prog",
+            ),
+            (
+                "convolutionWeightUpdate",
+                "convolution_weight_update",
+                OPTIONS,
+                f"graph, {_INPUT}, {_WEIGHTS}, {_INPUT}, poplin.{_PARAMS}, -0.1, prog",
+            ),
+            (
+                "convolutionBiasUpdate",
+                "convolution_bias_update",
+                "sums of HALF are carried in FLOAT",
+                f"graph, {_INPUT}, t[0, :2], -0.1, prog",
+            ),
+            ("addBias", "add_bias", "", f"graph, {_INPUT}, t[0, :2], prog"),
+            (
+                "weightsTransposeChansFlipXY",
+                "weights_transpose_chans_flip_xy",
+                "turns every dimension of the field",
+                f"graph, {_WEIGHTS}, poplin.create_weights(graph, poplin.{_PARAMS}), prog",
+            ),
+            ("getFwdFlops", "get_fwd_flops", "", f"poplin.{_PARAMS}"),
+            ("getBwdFlops", "get_bwd_flops", "", f"poplin.{_PARAMS}"),
+            ("getWuFlops", "get_wu_flops", "", f"poplin.{_PARAMS}"),
+            (
+                "getFwdPerfectCycleCount",
+                "get_fwd_perfect_cycle_count",
+                "",
+                f"graph, poplin.{_PARAMS}",
+            ),
+            (
+                "reportPlanInfo, as a value",
+                "plan_convolution",
+                "a `MatMulPlan` for each product of a pass",
+                f"poplin.{_PARAMS}, target",
+            ),
+        )
+    ),
+    Row("poplin multi-convolutions", "", "poplin.convolution of each, one after the other"),
 ]

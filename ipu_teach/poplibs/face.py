@@ -11,7 +11,6 @@ from ipu_teach.elsewhere import not_in
 
 _LAYERS = "rnn lstm gru augru ctc ctc_loss ctc_inference"
 _NAMED_OTHERWISE = "max_pool batch_norm group_norm layer_norm instance_norm"
-_CONVOLUTIONS = "convolution conv conv_util multiconv ConvParams conv_params"
 _SPARSE = "poplin.mat_mul of the dense matrix, or a vertex of your own."
 NOT_HERE = {
     "ipu_teach.poplibs": {
@@ -20,7 +19,9 @@ NOT_HERE = {
     "ipu_teach.poplibs.popops": dict.fromkeys(
         ("spline_basis", "spline_weighting"), "an expression of popops.map."
     ),
-    "ipu_teach.poplibs.poplin": dict.fromkeys(_CONVOLUTIONS.split(), "a vertex of your own."),
+    "ipu_teach.poplibs.poplin": {
+        "multiconv": "poplin.convolution of each, one after the other.",
+    },
     "ipu_teach.poplibs.popnn": {
         **dict.fromkeys(_LAYERS.split(), "popops and poplin, of which they can be composed."),
         **dict.fromkeys(

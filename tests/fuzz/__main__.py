@@ -1,5 +1,5 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
---layers N | --tests N | --threads N | --replicas N | --files [--count N]] [--seed S]
+--layers N | --tests N [--only NAME] | --threads N | --replicas N | --files [--count N]] [--seed S]
     [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
@@ -277,6 +277,9 @@ def main() -> int:
         help="give damaged and hostile files to all that read one instead",
     )
     parser.add_argument(
+        "--only", default="", help="with --tests: those with this in file or name, as convolution"
+    )
+    parser.add_argument(
         "--count", type=int, default=None, help="with --files: so many of each kind of file"
     )
     parser.add_argument(
@@ -285,8 +288,12 @@ def main() -> int:
     options = parser.parse_args()
     first = int(time.time()) * 1000 if options.seed is None else options.seed
     count = None if options.count is None else options.count * len(files.PARSERS)
+    if options.tests is not None and not any(options.only in n for n in suite.random_tests()):
+        parser.error(f"no random test has {options.only!r} in its name")
     name = next((name for name in KINDS if getattr(options, name) is not None), "graphs")
     one, noun, fault = KINDS[name]
+    if options.only:
+        one = lambda seed, compiled: suite.one_test(seed, options.only)  # noqa: E731
     most = count if getattr(options, name) is None else getattr(options, name)
     seconds = inf if options.minutes is None and most is not None else 60 * (options.minutes or 1)
     until = inf if most is None else most

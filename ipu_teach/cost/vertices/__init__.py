@@ -8,12 +8,9 @@ runs on one.
 """
 
 from ipu_teach.cost.vertices.poplin import (
-    cast_after_conv,
     conv_partial_1x1,
     conv_partial_1x1_quarter,
     conv_partial_horizontal_mac,
-    conv_partial_nx1,
-    conv_partial_vertical_mac,
     transpose,
 )
 from ipu_teach.cost.vertices.popnn import (
@@ -74,7 +71,6 @@ __all__ = [
     "broadcast_scalar_1d",
     "calc_accuracy",
     "cast_1d",
-    "cast_after_conv",
     "circ_buf_incr_index",
     "circ_offset",
     "clamp",
@@ -82,8 +78,6 @@ __all__ = [
     "conv_partial_1x1",
     "conv_partial_1x1_quarter",
     "conv_partial_horizontal_mac",
-    "conv_partial_nx1",
-    "conv_partial_vertical_mac",
     "conv_reduce",
     "dropout",
     "dynamic_slice_1d",

@@ -1,4 +1,4 @@
-"""Vertices of matrix products and convolutions (graphcore/poplibs,
+"""Vertices of matrix products, and so of convolutions (graphcore/poplibs,
 lib/poplin/PerformanceEstimation.hpp). Tile cycles.
 
 The AMP units hold a panel of weights: as many columns as there are units, and 4 loads of the depth
@@ -33,14 +33,9 @@ def conv_units(dtype: type[DType], partials: type[DType] | None, target: Target)
     return target.conv_units_fp16_sums_fp32 if partials is FLOAT else target.conv_units_fp16
 
 
-def _weight_load(
-    units: int, bytes_per_unit: int, target: Target, interleaved: bool, filter_height: int = 1
-) -> int:
-    """Cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory, which filters of
-    height 4 cannot use."""
-    rate = target.conv_unit_coeff_load_bytes_per_cycle * (
-        2 if interleaved and filter_height != 4 else 1
-    )
+def _weight_load(units: int, bytes_per_unit: int, target: Target, interleaved: bool) -> int:
+    """Cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory."""
+    rate = target.conv_unit_coeff_load_bytes_per_cycle * (2 if interleaved else 1)
     return units * bytes_per_unit // rate
 
 
@@ -145,47 +140,6 @@ def conv_partial_1x1_quarter(
     return 46 + groups * (2 * workers + 9 + wide * output)
 
 
-def conv_partial_nx1(
-    rows: Size,
-    depth: int,
-    columns: int,
-    kernel: tuple[int, int],
-    dtype: type[DType],
-    target: Target,
-    *,
-    partials: type[DType] | None = None,
-    filter_height: int = 1,
-    groups: int = 1,
-    interleaved: bool = False,
-) -> Size:
-    """Tile cycles of ConvPartialnx1: a convolution with a kernel of (outer, inner) places, each a
-    product with all rows.
-
-    `filter_height`: 1, 2 or 4 rows of the kernel are taken at a time, and share a panel's depth.
-    """
-    workers, units = target.num_worker_contexts, conv_units(dtype, partials, target)
-    in_group = panel_depth(dtype, target)
-    deep, passes = ceil_div(depth, in_group // filter_height), ceil_div(columns, units)
-    float_partials = dtype is FLOAT or partials is FLOAT
-    load = _weight_load(units, in_group * dtype.size, target, interleaved, filter_height)
-    load += {1: 15, 2: 46, 4: 60}.get(filter_height, 20 * filter_height) + 3
-    kept, start = 9, 17 + (not float_partials) + 3
-    extra = dtype is HALF and float_partials == (units == 8)
-    work = {0: 17, 1: 33, 2: 44, 3: 45} if dtype is FLOAT else {0: 17, 1: 29, 2: 33 + extra, 3: 34}
-    worker = {n: start + cycles - kept for n, cycles in work.items()}
-    slowest = _slowest(rows, target, worker, 8 if dtype is FLOAT else 4, 9)
-    outer, inner = kernel
-    places = outer * (14 + inner * (12 + passes * load)) + slowest * passes * outer * inner
-    zeroing = (
-        workers * kept
-        + workers * (9 if float_partials else 10)
-        + groups * 18
-        + (groups - 1) * 6
-        + 1
-    )
-    return 109 + zeroing + groups * (16 + deep * (28 + places))
-
-
 # --- without the AMP units ------------------------------------------------------------------------
 
 
@@ -231,39 +185,6 @@ def conv_partial_horizontal_mac(
         + retained
         + groups * (23 + in_groups * (15 + out_groups * (10 + workers * worker)))
     )
-
-
-def conv_partial_vertical_mac(
-    kernel_height: int,
-    outputs: int,
-    channel_groups: int,
-    target: Target,
-    *,
-    in_groups: int = 1,
-    groups: int = 1,
-) -> int:
-    """Tile cycles of ConvPartialVerticalMac, HALF with FLOAT sums: each of `channel_groups`
-    channels by itself.
-
-    `outputs`: sums on the tile; each worker makes its own from columns of `kernel_height`, and they
-    are added at the end.
-    """
-    workers = target.num_worker_contexts
-    column = 3 + (3 if channel_groups >= 8 else 2) * (kernel_height - 1) * max(
-        1, channel_groups // 8
-    )
-    inner = workers * (19 + 7 + 5 + column)
-    zeroing = 4 + -(-outputs // 2)
-    added = 9 + (9 + 2 * (workers - 1)) * -(-outputs // workers) // channel_groups
-    return 61 + 14 + 25 + groups * (zeroing + 32 + in_groups * (24 + inner) + added)
-
-
-def cast_after_conv(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
-    """Tile cycles of the cast that follows a convolution: `n` sums, limited by loads or by
-    stores."""
-    mine = ceil_div(n, target.num_worker_contexts)
-    loads, stores = (ceil_div(mine, target.get_vector_width(t)) for t in (source, destination))
-    return target.num_worker_contexts * (26 + larger(loads, stores))
 
 
 # --- transposes: popsparse/PerformanceEstimation.hpp ----------------------------------------------

@@ -1,9 +1,11 @@
-"""Linear algebra: matrix products, planned for the machine, and transposes."""
+"""Linear algebra: matrix products and convolutions, planned for the machine, and transposes."""
 
 import typing as _typing
 
 from ipu_teach.poplibs.checks import add_codelets as add_codelets
 from ipu_teach.poplibs.face import offered as _offered
+from ipu_teach.poplibs.poplin.conv import *
+from ipu_teach.poplibs.poplin.conv_params import *
 from ipu_teach.poplibs.poplin.matmul import *
 from ipu_teach.poplibs.poplin.operands import *
 from ipu_teach.poplibs.poplin.plan import *

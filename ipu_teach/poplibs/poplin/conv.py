@@ -1,0 +1,553 @@
+"""Convolutions on a graph: products by the planner of `mat_mul`.
+
+A row of the left operand is what one window of the kernel sees, its patch: for each place of the
+kernel a strided slice of the padded input, all of them joined behind the channels. That is a view:
+patches overlap, and nothing is copied but what each tile is sent. The right operand are the
+weights, a column for each channel of the output. So
+
+    forward         [windows, places * channels] x [places * channels, out_channels]
+    input gradient  the same with the output's gradient, its channels and turned weights
+    weight update   [places * channels, windows] x [windows, out_channels]
+
+with groups as one grouped product. A dilated input, such as the gradient of a convolution with a
+stride, is cut into classes of outputs that meet the same weights, and each class is a product of
+its own, without the zeros between.
+
+What a patch has of padding is a zero that is sent and multiplied: in the gradient of a kernel as
+wide as its field, nearly all of it. Exchange code grows with the pieces that a tile is sent. Known
+not to hold: PopLibs takes a vertical multiply-add (ConvPartialVerticalMac) for depthwise
+convolutions, a channel to a group; here they are products that leave most of the units idle, and
+the four published ones that the kit has come out at 0.57 to 1.38 of their cycles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
+from ipu_teach.graph import Graph, Tensor, concat
+from ipu_teach.poplibs.library import OWN, as_given, check_same, check_sizes, library, refused
+from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.poplin.conv_params import Class, ConvParams
+from ipu_teach.poplibs.poplin.matmul import mat_mul_grouped
+from ipu_teach.poplibs.poplin.operands import map_blocks
+from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, planned, product_of
+from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, PASSES, Wish, wish_of
+from ipu_teach.poplibs.popops import add_in_place, pad, reduce_with_output, scaled_add_to, zero
+from ipu_teach.poplibs.popops.operands import check_factor
+from ipu_teach.poplibs.popops.reductions import ReduceParams
+from ipu_teach.poplibs.poputil import map_tensor_linearly
+from ipu_teach.program import Copy, Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, DType
+
+__all__ = [
+    "ConvPlan",
+    "add_bias",
+    "calculate_weight_deltas",
+    "convolution",
+    "convolution_bias_update",
+    "convolution_input_gradient",
+    "convolution_weight_update",
+    "create_biases",
+    "create_input",
+    "create_weights",
+    "get_bwd_flops",
+    "get_fwd_flops",
+    "get_fwd_perfect_cycle_count",
+    "get_wu_flops",
+    "plan_convolution",
+    "weights_transpose_chans_flip_xy",
+]
+
+Factor = Tensor | float
+Combination = tuple[Class, ...]  # of a class of outputs of each dimension
+_BACKWARD, _UPDATE = PASSES[3:]
+_WHAT = "its params"
+
+
+@dataclass(frozen=True, repr=False)
+class ConvPlan:
+    """How one pass of a convolution is made of products, one after the other: by `products`, a
+    `MatMulPlan` each. Print it."""
+
+    params: ConvParams
+    pass_: str
+    products: tuple[MatMulPlan, ...]
+    target: Target
+
+    @property
+    def cycles(self) -> int:
+        """Modelled cycles of all products."""
+        return sum(plan.cycles for plan in self.products)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of all products, with those of the padding."""
+        return sum(prod((p.product.groups, p.m, p.k, p.n)) for p in self.products)
+
+    @property
+    def utilisation(self) -> float:
+        """`macs` of what the multiply-add units could do in the time (0 to 1)."""
+        sums = self.products[0].product.partials if self.products else None
+        most = macs_per_cycle(self.params.dtype, sums, self.target) * self.cycles
+        return self.macs / most if most else 0.0
+
+    def __repr__(self) -> str:
+        products = "".join(f"\n  {plan!r}" for plan in self.products) or "\n  no product"
+        return (
+            f"ConvPlan({self.pass_}, {self.cycles:,} modelled cycles, {self.utilisation:.0%} of "
+            f"the units' time):{products}"
+        )
+
+
+def macs_per_cycle(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
+    """Of all tiles: a row meets a panel of FLOAT in 8 cycles, and one of HALF in 4."""
+    panel = conv_units(dtype, partials, target) * panel_depth(dtype, target)
+    return target.num_tiles * panel // (8 if dtype is FLOAT else 4)
+
+
+@library
+def plan_convolution(
+    params: ConvParams,
+    target: Target,
+    pass_: str = "TRAINING_FWD",
+    *,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+) -> ConvPlan:
+    """The plan of a pass of the convolution `params` of the forward pass: "INFERENCE_FWD" or
+    "TRAINING_FWD", "TRAINING_BWD" (the input's gradient), "TRAINING_WU" (the weights').
+
+    The options are those of `mat_mul`; the keywords say the commonest. Raises `PoplibsError`, also
+    for a plan that fits on no tile, and `InvalidOptionError`.
+    """
+    _check_params(params)
+    check_sizes(target, 0)
+    if pass_ not in PASSES[1:]:
+        raise as_given(pass_, "pass_", f"use {', '.join(PASSES[1:-1])} or {PASSES[-1]}.")
+    wish = wish_of(options, partials_type, available_memory_proportion)
+    return _plan(params, target, pass_, wish)
+
+
+def _plan(
+    params: ConvParams, target: Target, pass_: str, wish: Wish, cache: PlanningCache | None = None
+) -> ConvPlan:
+    of = params.gradient() if pass_ == _BACKWARD else params
+    out = params.out_type if of is params and pass_ != _UPDATE else params.dtype
+    found = []
+    for each in product(*of.classes()):
+        groups, windows, depth, columns = _sizes(of, each)
+        rows = (depth, windows) if pass_ == _UPDATE else (windows, depth)
+        whole = product_of((groups, *rows, columns), params.dtype, out, wish)
+        if depth:
+            plan = planned(whole, target, wish, cache)
+            assert plan is not None, "every size is 1 or more"
+            found.append(plan)
+    return ConvPlan(params, pass_, tuple(found), target)
+
+
+def _sizes(params: ConvParams, each: Combination) -> tuple[int, int, int, int]:
+    """(groups, windows, depth of a patch, columns) of the product of a class."""
+    groups, outs, ins, *_ = params.weights_shape
+    windows = params.batch_size * prod(one.count for one in each)
+    return groups, windows, ins * prod(len(one.taps) for one in each), outs
+
+
+def _check_params(params: object) -> None:
+    if not isinstance(params, ConvParams):
+        raise as_given(params, "params", "give a poplin.ConvParams.")
+
+
+def _check_given(params: ConvParams, **given: tuple[Tensor, tuple[int, ...]]) -> None:
+    """Raise `PoplibsError` unless the tensors are of these shapes, and of the params' dtype."""
+    for name, (tensor, shape) in given.items():
+        where, wanted = f"{name} {tensor!r}", params.dtype.__name__
+        check_same("shapes", tensor.shape, shape, where, f"give {name} the shape of {_WHAT}.")
+        kind = tensor.dtype.__name__
+        check_same("dtypes", kind, wanted, where, f"give {name} the dtype of {_WHAT}, or cast it.")
+
+
+# --- variables ------------------------------------------------------------------------------------
+
+
+@library
+def create_input(
+    graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
+) -> Tensor:
+    """A variable [batch_size, in_channels, *input_field] for `convolution`, the channels of a place
+    side by side in memory.
+
+    It lies spread over the tiles, place by place; for a kernel of one place without padding, where
+    the product will want it. `options`: those of the convolution. Raises `PoplibsError`.
+    """
+    _check_params(params)
+    batch, channels, *field = params.input_shape
+    made = graph.add_variable(params.dtype, (batch, *field, channels), name)
+    map_tensor_linearly(graph, made)
+    seen = made.dim_roll(made.rank - 1, 1)
+    combinations = list(product(*params.classes()))
+    if len(combinations) == prod(params.weights_shape[3:]) == 1:
+        plan = plan_convolution(params, graph.target, options=options)
+        [(_, left)] = _patches(graph, seen, params)
+        if left is not None and not left.contains_constant():
+            map_blocks(graph, plan.products[0], left, "a")
+    return seen
+
+
+@library
+def create_weights(
+    graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
+) -> Tensor:
+    """A variable [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel] that
+    lies where `convolution` will want it. `options`: those of the convolution. Raises
+    `PoplibsError`."""
+    _check_params(params)
+    plan = plan_convolution(params, graph.target, options=options)
+    groups, outs, ins, *kernel = params.weights_shape
+    made = graph.add_variable(params.dtype, (groups, *kernel, ins, outs), name)
+    map_tensor_linearly(graph, made)
+    seen = made.dim_roll(made.rank - 1, 1).dim_roll(made.rank - 1, 2)
+    pairs = [each for each in product(*params.classes()) if all(one.taps for one in each)]
+    for each, one in zip(pairs, plan.products, strict=True):
+        map_blocks(graph, one, _right(seen, each), "b")
+    return seen
+
+
+@library
+def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
+    """A variable of a bias for each channel of `out`, the output of a convolution, spread over the
+    tiles. Raises `PoplibsError`."""
+    made = graph.add_variable(out.dtype, out.shape[1:2], name)
+    map_tensor_linearly(graph, made)
+    return made
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+def _patches(
+    graph: Graph, x: Tensor, params: ConvParams
+) -> list[tuple[Combination, Tensor | None]]:
+    """The left operand [groups, windows, places * channels] of each class of outputs."""
+    classes = params.classes()
+    lower, upper = [0, 0], [0, 0]
+    x = _flipped(x, params)
+    for axis, mine in enumerate(classes, 2):
+        ends = [(s, s + (one.count - 1) * one.step) for one in mine for _, s in one.taps]
+        lower.append(max([0, *(-first for first, _ in ends)]))
+        upper.append(max([0, *(last + 1 - x.shape[axis] for _, last in ends)]))
+    padded = pad(graph, x, lower, upper)
+    grouped = padded.reshape_partial(1, 2, (params.num_groups, x.shape[1] // params.num_groups))
+    found = []
+    for each in product(*classes):
+        sizes = _sizes(params, each)
+        places = []
+        for taps in product(*(one.taps for one in each)):
+            place = grouped
+            for axis, (one, (_, start)) in enumerate(zip(each, taps, strict=True), 3):
+                first = start + lower[axis - 1]
+                place = place.slice(first, first + (one.count - 1) * one.step + 1, axis)
+                place = place.sub_sample(one.step, axis)
+            places.append(place.dim_roll(1, 0).dim_roll(2, place.rank - 1).expand([place.rank - 1]))
+        left = concat(places, x.rank).reshape(sizes[:3]) if places else None
+        found.append((each, left))
+    return found
+
+
+def _right(weights: Tensor, each: Combination) -> Tensor:
+    """The right operand [groups, places * channels, columns] of a class of outputs."""
+    for axis, one in enumerate(each, 3):
+        picked = [place for place, _ in one.taps]
+        if picked != list(range(weights.shape[axis])):
+            weights = concat([weights.slice(p, p + 1, axis) for p in picked], axis)
+    groups, outs, ins, *kernel = weights.shape
+    rolled = weights.dim_roll(1, weights.rank - 1).dim_roll(1, weights.rank - 2)
+    return rolled.reshape((groups, prod(kernel) * ins, outs))
+
+
+def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
+    """The classes' outputs along a dimension, the first of each, then the second of each."""
+    if len(parts) == 1:
+        return parts[0]
+    count = parts[-1].shape[axis]
+    both = concat([part.slice(0, count, axis).expand([axis + 1]) for part in parts], axis + 1)
+    over = [part.slice(count, count + 1, axis) for part in parts if part.shape[axis] > count]
+    return concat([both.flatten(axis, axis + 2), *over], axis)
+
+
+def _turned(weights: Tensor) -> Tensor:
+    for axis in range(3, weights.rank):
+        weights = weights.reverse(axis)
+    return weights.dim_shuffle([0, 2, 1, *range(3, weights.rank)])
+
+
+# --- passes ---------------------------------------------------------------------------------------
+
+
+@library
+def convolution(
+    graph: Graph,
+    x: Tensor,
+    weights: Tensor,
+    params: ConvParams,
+    prog: Program,
+    transpose_and_flip_weights: bool = False,
+    debug_context: str = OWN,
+    *,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+    plan: ConvPlan | None = None,
+    cache: PlanningCache | None = None,
+) -> Tensor:
+    """x [batch_size, in_channels, *input_field] convolved with weights [num_groups, out_channels /
+    num_groups, in_channels / num_groups, *kernel]: [batch_size, out_channels, *output_field].
+
+    It is torch's convolution, the cross-correlation, unless the kernel is flipped. With
+    `transpose_and_flip_weights` the weights are those of the pass whose `params.gradient()` is
+    given: a transposed convolution. Sums as in `mat_mul`, place by place of the kernel and then
+    channel by channel; the options are its own. `plan`: what `plan_convolution` returns for these
+    params. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
+    """
+    _check_params(params)
+    seen = _turned(weights) if transpose_and_flip_weights else weights
+    _check_given(params, x=(x, params.input_shape), weights=(seen, params.weights_shape))
+    wish = wish_of(options, partials_type, available_memory_proportion)
+    if plan is None:
+        plan = _plan(params, graph.target, PASSES[1], wish, cache)
+    elif not isinstance(plan, ConvPlan):
+        raise as_given(plan, "plan", "give what plan_convolution returns.")
+    elif plan.params != params or plan.target != graph.target or plan.pass_ in PASSES[3:]:
+        raise refused(f"""was given a plan of {plan.params.input_shape} with
+            {plan.params.weights_shape} on {plan.target.num_tiles:,} tiles, {plan.pass_}, for
+            {params.input_shape} with {params.weights_shape} on {graph.target.num_tiles:,}.
+            next:  plan the pass that is to be made: poplin.plan_convolution(params,
+            graph.target).""")
+    return _convolved(graph, x, seen, params, plan, prog, debug_context)
+
+
+def _convolved(
+    graph: Graph,
+    x: Tensor,
+    weights: Tensor,
+    params: ConvParams,
+    plan: ConvPlan,
+    prog: Program,
+    name: str,
+) -> Tensor:
+    """The output of `params`, by the products of `plan`."""
+    batch, channels, *_ = params.output_shape
+    made: dict[Combination, Tensor] = {}
+    products = iter(plan.products)
+    for each, left in _patches(graph, x, params):
+        suffix = name if len(plan.products) == 1 else f"{name}/{len(made)}"
+        if left is None:  # only zeros of the dilation lie there
+            kind = plan.params.out_type if params is plan.params else params.dtype
+            shape = params.num_groups, _sizes(params, each)[1], channels // params.num_groups
+            out = graph.add_variable(kind or params.dtype, shape, f"{suffix}/out")
+            map_tensor_linearly(graph, out)
+            zero(graph, out, prog, f"{suffix}/zero")
+        else:
+            out = _multiplied(graph, left, _right(weights, each), next(products), prog, suffix)
+        field = [one.count for one in each]
+        made[each] = out.reshape((params.num_groups, batch, *field, out.shape[2]))
+
+    def joined(chosen: Combination, rest: list[list[Class]]) -> Tensor:
+        if not rest:
+            return made[chosen]
+        parts = [joined((*chosen, one), rest[1:]) for one in rest[0]]
+        return _interleaved(parts, 2 + len(chosen))
+
+    whole = joined((), params.classes())  # [groups, batch, *field, channels of a group]
+    return whole.dim_roll(whole.rank - 1, 1).dim_roll(2, 0).flatten(1, 3)
+
+
+def _multiplied(
+    graph: Graph, left: Tensor, right: Tensor, plan: MatMulPlan, prog: Program, name: str
+) -> Tensor:
+    types = {"out_type": plan.product.out, "partials_type": plan.product.partials}
+    return mat_mul_grouped(graph, left, right, prog, name, plan=plan, **types)  # type: ignore[arg-type]
+
+
+@library
+def convolution_input_gradient(
+    graph: Graph,
+    dy: Tensor,
+    weights: Tensor,
+    params: ConvParams,
+    prog: Program,
+    debug_context: str = OWN,
+    *,
+    options: Options | None = None,
+) -> Tensor:
+    """The gradient of `convolution` by its input, [batch_size, in_channels, *input_field], from
+    that by its output, dy [batch_size, out_channels, *output_field].
+
+    `params` and `weights`: those of the forward pass. It is the convolution of dy with
+    `weights_transpose_chans_flip_xy` of the weights by `params.gradient()`. The options are those
+    of `mat_mul`. Raises `PoplibsError` and `InvalidOptionError`.
+    """
+    _check_params(params)
+    _check_given(params, dy=(dy, params.output_shape), weights=(weights, params.weights_shape))
+    plan = plan_convolution(params, graph.target, _BACKWARD, options=options)
+    back = _convolved(graph, dy, _turned(weights), params.gradient(), plan, prog, debug_context)
+    return _flipped(back, params)
+
+
+def _flipped(x: Tensor, params: ConvParams) -> Tensor:
+    """The input as it is, from the one that is flipped where the params say so, or back."""
+    for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
+        x = x.reverse(axis) if flip else x
+    return x
+
+
+@library
+def calculate_weight_deltas(
+    graph: Graph,
+    dy: Tensor,
+    x: Tensor,
+    params: ConvParams,
+    prog: Program,
+    debug_context: str = OWN,
+    *,
+    options: Options | None = None,
+) -> Tensor:
+    """The gradient of `convolution` by its weights, of their shape, from that by its output, dy
+    [batch_size, out_channels, *output_field], and its input x.
+
+    `params`: those of the forward pass. The options are those of `mat_mul`. Raises `PoplibsError`
+    and `InvalidOptionError`.
+    """
+    _check_params(params)
+    _check_given(params, dy=(dy, params.output_shape), x=(x, params.input_shape))
+    plan = plan_convolution(params, graph.target, _UPDATE, options=options)
+    groups, outs, ins, *kernel = params.weights_shape
+    windows = dy.reshape_partial(1, 2, (groups, outs)).dim_roll(1, 0).dim_roll(2, dy.rank)
+    found: dict[tuple[int, ...], Tensor] = {}
+    products = iter(plan.products)
+    for number, (each, left) in enumerate(_patches(graph, x, params)):
+        if left is None:
+            continue
+        mine = windows  # [groups, batch, *field, channels of a group]
+        for axis, one in enumerate(each, 2):
+            mine = mine.slice(one.first, mine.shape[axis], axis).sub_sample(one.period, axis)
+        suffix = debug_context if len(plan.products) == 1 else f"{debug_context}/{number}"
+        right = mine.flatten(1, mine.rank - 1)
+        made = _multiplied(graph, left.dim_shuffle([0, 2, 1]), right, next(products), prog, suffix)
+        parts = made.reshape((groups, made.shape[1] // ins, ins, outs))
+        places = product(*([place for place, _ in one.taps] for one in each))
+        found |= {place: parts[:, i] for i, place in enumerate(places)}
+    every = list(product(*map(range, kernel)))
+    if len(found) < len(every):  # weights that never meet an element
+        none = graph.add_variable(params.dtype, (groups, ins, outs), f"{debug_context}/none")
+        map_tensor_linearly(graph, none)
+        zero(graph, none, prog, f"{debug_context}/zero")
+        found = dict.fromkeys(every, none) | found
+    whole = concat([found[place].expand([1]) for place in every], 1)
+    whole = whole.reshape((groups, *kernel, ins, outs))
+    return whole.dim_roll(whole.rank - 1, 1).dim_roll(whole.rank - 1, 2)
+
+
+@library
+def convolution_weight_update(
+    graph: Graph,
+    dy: Tensor,
+    weights: Tensor,
+    x: Tensor,
+    params: ConvParams,
+    scale: Factor,
+    prog: Program,
+    debug_context: str = OWN,
+    *,
+    options: Options | None = None,
+) -> None:
+    """weights += scale * `calculate_weight_deltas(graph, dy, x, …)`, in place: for a step of
+    learning the scale is minus the rate.
+
+    `scale`: a number, or one element, as of `popops.scaled_add_to`, which adds. Raises
+    `PoplibsError` and `InvalidOptionError`.
+    """
+    _check_params(params)
+    _check_given(params, weights=(weights, params.weights_shape))
+    check_factor(graph, "scale", scale, FLOAT, HALF)
+    deltas = calculate_weight_deltas(graph, dy, x, params, prog, debug_context, options=options)
+    scaled_add_to(graph, weights, deltas, scale, prog, f"{debug_context}/add")
+
+
+@library
+def convolution_bias_update(
+    graph: Graph, dy: Tensor, biases: Tensor, scale: Factor, prog: Program, debug_context: str = OWN
+) -> None:
+    """biases [out_channels] += scale * the sum of dy [batch, out_channels, *field] over all but the
+    channels, in place. `scale`: as of `popops.ReduceParams`. Raises `PoplibsError`."""
+    _check_biases(dy, biases)
+    dims = [0, *range(2, dy.rank)]
+    reduce_with_output(
+        graph, dy, biases, dims, prog, ReduceParams("ADD", scale, update=True), debug_context
+    )
+
+
+@library
+def add_bias(
+    graph: Graph, out: Tensor, biases: Tensor, prog: Program, debug_context: str = OWN
+) -> None:
+    """out [batch, out_channels, *field] += biases [out_channels], in place. Raises
+    `PoplibsError`."""
+    _check_biases(out, biases)
+    add_in_place(graph, out, biases.expand([1] * (out.rank - 2)), prog, debug_context)
+
+
+def _check_biases(out: Tensor, biases: Tensor) -> None:
+    where, advice = f"biases {biases!r} of {out!r}", "give a bias for each channel."
+    check_same("shapes", biases.shape, out.shape[1:2], where, advice)
+
+
+@library
+def weights_transpose_chans_flip_xy(
+    graph: Graph, weights_in: Tensor, weights_out: Tensor, prog: Program, debug_context: str = OWN
+) -> None:
+    """weights_in [groups, outs, ins, *kernel] copied to weights_out [groups, ins, outs, *kernel],
+    the kernel turned round in each dimension. Raises `PoplibsError`."""
+    turned = _turned(weights_in)
+    where = f"weights_in {weights_in!r} and weights_out {weights_out!r}"
+    advice = "make weights_out with its channels the other way round."
+    check_same("shapes", turned.shape, weights_out.shape, where, advice)
+    check_same("dtypes", weights_in.dtype, weights_out.dtype, where, "cast one of them.")
+    prog.add(Copy(turned, weights_out))
+
+
+# --- how much there is to do ----------------------------------------------------------------------
+
+
+@library
+def get_fwd_flops(params: ConvParams) -> int:
+    """Operations on numbers of the forward pass: two for each weight and each element of the input
+    that it meets. Those on the zeros of padding and dilation are none. Raises `PoplibsError`."""
+    _check_params(params)
+    return 2 * params.macs
+
+
+@library
+def get_bwd_flops(params: ConvParams) -> int:
+    """Those of the input's gradient, as many as in the forward pass; `params`: of that."""
+    _check_params(params)
+    return 2 * params.macs
+
+
+@library
+def get_wu_flops(params: ConvParams) -> int:
+    """Those of the weights' gradient, as many as in the forward pass; `params`: of that."""
+    _check_params(params)
+    return 2 * params.macs
+
+
+@library
+def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
+    """Cycles of the forward pass if all multiply-add units of all tiles were busy all the time,
+    with sums of FLOAT, and nothing had to be sent. Raises `PoplibsError`."""
+    _check_params(params)
+    return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

@@ -1,0 +1,243 @@
+"""What a convolution is: `ConvParams`, how many operations it has, and which weights meet which
+elements of its input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from math import gcd, prod
+from typing import Any
+
+from ipu_teach.errors import shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.library import as_given, library, refused
+from ipu_teach.types import FLOAT, HALF, DType
+
+__all__ = ["ConvParams"]
+
+Ints = int | Sequence[int]
+Flags = bool | Sequence[bool]
+
+
+def _whole(name: str, given: object, least: int | None = None) -> int:
+    if not is_whole(given) or (least is not None and given < least):
+        more = "" if least is None else f" of {least} or more"
+        raise as_given(given, name, f"give a whole number{more}.")
+    return int(given)
+
+
+@dataclass(frozen=True)
+class Class:
+    """Of one dimension, the outputs `first`, `first + period`, …, `count` of them, which all meet
+    the same weights.
+
+    `taps`: (place of the weight, element of the input for the first output); for each further
+    output `step` elements further on.
+    """
+
+    first: int
+    period: int
+    count: int
+    step: int
+    taps: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class ConvParams:
+    """The sizes of a convolution, in any number of field dimensions: an input [batch_size,
+    in_channels, *input_field] and weights [num_groups, out_channels / num_groups, in_channels /
+    num_groups, *kernel] make an output [batch_size, out_channels, *output_field].
+
+    `dtype`: FLOAT or HALF, of input and weights; `out_type`: of the output, by default the same.
+    Channels are those of all groups. What follows is a number for all dimensions, or one for each:
+    the `stride` between outputs; `padding_lower` and `padding_upper`, zeros before and behind the
+    field, or, if negative, how many of its elements are cut off; `input_dilation` and
+    `kernel_dilation`, which put one zero less than that between neighbours, before any padding.
+    `flip_input` turns the padded field round, and `flip_kernel` the kernel: without it a
+    convolution is torch's, the cross-correlation. Raises `PoplibsError`.
+    """
+
+    dtype: type[DType]
+    batch_size: int
+    input_field: Ints
+    kernel: Ints
+    in_channels: int
+    out_channels: int
+    num_groups: int = 1
+    _: KW_ONLY
+    stride: Ints = 1
+    padding_lower: Ints = 0
+    padding_upper: Ints = 0
+    input_dilation: Ints = 1
+    kernel_dilation: Ints = 1
+    flip_input: Flags = False
+    flip_kernel: Flags = False
+    out_type: type[DType] | None = None
+
+    @library
+    def __post_init__(self) -> None:
+        settled: dict[str, Any] = {
+            "out_type": self.dtype if self.out_type is None else self.out_type
+        }
+        for name, kind in (("dtype", self.dtype), *settled.items()):
+            if kind is not FLOAT and kind is not HALF:
+                raise as_given(kind, name, "use FLOAT or HALF.")
+        for name in ("batch_size", "in_channels", "out_channels", "num_groups"):
+            settled[name] = _whole(name, getattr(self, name), 1)
+        rank = len(self.input_field) if isinstance(self.input_field, (list, tuple)) else 1
+        for name in ("input_field", "kernel", "stride", "input_dilation", "kernel_dilation"):
+            settled[name] = tuple(_whole(name, n, 1) for n in self._each(name, rank))
+        for name in ("padding_lower", "padding_upper"):
+            settled[name] = tuple(_whole(name, n) for n in self._each(name, rank))
+        for name in ("flip_input", "flip_kernel"):
+            settled[name] = self._each(name, rank)
+            for flag in settled[name]:
+                if not isinstance(flag, bool):
+                    raise as_given(flag, name, "give True or False.")
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+        for name in ("in_channels", "out_channels"):
+            if settled[name] % self.num_groups:
+                raise refused(f"""was given {name}={settled[name]:,} for
+                    num_groups={self.num_groups:,}.
+                    next:  channels are those of all groups, equally many in each.""")
+        for axis, sizes in enumerate(zip(self._dilated_kernel, self._padded, strict=True)):
+            if sizes[0] > sizes[1]:
+                raise refused(f"""was given a kernel of {sizes[0]:,} for a field of {sizes[1]:,}
+                    elements in dimension {axis}, both with their dilation, the field with its
+                    padding.
+                    next:  use a smaller kernel, or pad the field.""")
+
+    def _each(self, name: str, rank: int) -> tuple[Any, ...]:
+        """An attribute for each dimension of the field."""
+        given = getattr(self, name)
+        values = tuple(given) if isinstance(given, (list, tuple)) else (given,) * rank
+        if len(values) != rank or not rank:
+            raise refused(f"""was given {name}={shown(given)} for a field of {rank} dimensions.
+                next:  give a number, or one for each dimension.""")
+        return values
+
+    def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
+        """These attributes, dimension by dimension."""
+        return list(zip(*(getattr(self, name) for name in names), strict=True))
+
+    @property
+    def _padded(self) -> list[int]:
+        names = "input_field", "input_dilation", "padding_lower", "padding_upper"
+        return [
+            (size - 1) * dilation + 1 + lower + upper
+            for size, dilation, lower, upper in self._sizes(*names)
+        ]
+
+    @property
+    def _dilated_kernel(self) -> list[int]:
+        return [(n - 1) * dilation + 1 for n, dilation in self._sizes("kernel", "kernel_dilation")]
+
+    @property
+    def output_field(self) -> tuple[int, ...]:
+        """The sizes of the output's field."""
+        sizes = zip(self._padded, self._dilated_kernel, self._sizes("stride"), strict=True)
+        return tuple((field - kernel) // stride + 1 for field, kernel, (stride,) in sizes)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """(batch_size, in_channels, *input_field)."""
+        return (self.batch_size, self.in_channels, *(n for (n,) in self._sizes("input_field")))
+
+    @property
+    def weights_shape(self) -> tuple[int, ...]:
+        """(num_groups, out_channels / num_groups, in_channels / num_groups, *kernel)."""
+        channels = self.out_channels // self.num_groups, self.in_channels // self.num_groups
+        return (self.num_groups, *channels, *(n for (n,) in self._sizes("kernel")))
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """(batch_size, out_channels, *output_field)."""
+        return (self.batch_size, self.out_channels, *self.output_field)
+
+    def canonicalize(self) -> ConvParams:
+        """The same convolution without what changes nothing: padding behind the last window, and
+        the stride of one output."""
+        names = "padding_lower", "padding_upper", "flip_input", "stride"
+        lower, upper, stride = [], [], []
+        lengths = zip(self.output_field, self._padded, self._dilated_kernel, strict=True)
+        both = zip(self._sizes(*names), lengths, strict=True)
+        for (first, last, flip, step), (size, field, kernel) in both:
+            unread = field - (size - 1) * step - kernel
+            lower.append(first - unread * flip)
+            upper.append(last - unread * (not flip))
+            stride.append(step if size > 1 else 1)
+        return replace(self, padding_lower=lower, padding_upper=upper, stride=stride)
+
+    def gradient(self) -> ConvParams:
+        """The convolution of the output's gradient with `weights_transpose_chans_flip_xy` of the
+        weights, which makes the input's gradient (of the flipped input, where it is flipped)."""
+        names = "input_field", "input_dilation", "output_field", "stride"
+        lower = [n - 1 - first for n, first in zip(self._dilated_kernel, self._before, strict=True)]
+        upper = [
+            (size - 1) * dilation + first - (out - 1) * stride
+            for (size, dilation, out, stride), first in zip(
+                self._sizes(*names), self._before, strict=True
+            )
+        ]
+        return ConvParams(
+            self.dtype,
+            self.batch_size,
+            self.output_field,
+            self.kernel,
+            self.out_channels,
+            self.in_channels,
+            self.num_groups,
+            stride=self.input_dilation,
+            padding_lower=lower,
+            padding_upper=upper,
+            input_dilation=self.stride,
+            kernel_dilation=self.kernel_dilation,
+            flip_kernel=self.flip_kernel,
+        )
+
+    @property
+    def _before(self) -> list[int]:
+        """The zeros before each dimension of the input, flipped where it is."""
+        names = "padding_lower", "padding_upper", "flip_input"
+        return [upper if flip else lower for lower, upper, flip in self._sizes(*names)]
+
+    def classes(self) -> list[list[Class]]:
+        """For each dimension of the field its classes of outputs; every weight is in one at most.
+
+        Between the elements of a dilated input are zeros, which need not be multiplied: outputs
+        meet only some of the weights, the same ones again after a period. Without dilation there is
+        one class.
+        """
+        found = []
+        names = "kernel", "kernel_dilation", "flip_kernel", "input_dilation", "stride"
+        outs = zip(self._sizes(*names), self.output_field, self._before, strict=True)
+        for (kernel, spread, turned, dilation, stride), outputs, lower in outs:
+            period = dilation // gcd(dilation, stride)
+            mine = []
+            for first in range(min(period, outputs)):
+                places = ((t, first * stride + t * spread - lower) for t in range(kernel))
+                taps = tuple(
+                    (kernel - 1 - t if turned else t, place // dilation)
+                    for t, place in places
+                    if place % dilation == 0
+                )
+                count = -(-(outputs - first) // period)
+                mine.append(Class(first, period, count, period * stride // dilation, taps))
+            found.append(mine)
+        return found
+
+    @property
+    def macs(self) -> int:
+        """Products of an element of the input and a weight; none of them with padding, or with the
+        zeros of dilation."""
+        pairs: int = prod(
+            sum(
+                0 <= start + i * each.step < size
+                for each in mine
+                for _, start in each.taps
+                for i in range(each.count)
+            )
+            for mine, (size,) in zip(self.classes(), self._sizes("input_field"), strict=True)
+        )
+        return self.batch_size * self.out_channels * (self.in_channels // self.num_groups) * pairs
