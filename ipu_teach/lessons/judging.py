@@ -460,9 +460,11 @@ def quoted(value: object) -> str:
             return number(float(value))
         except OverflowError:  # a whole number beyond all floats
             return shown(value)
-    if isinstance(value, (list, np.ndarray)) and np.asarray(value).ndim == 1:
-        text = f"[{', '.join(quoted(v) for v in value)}]"
-        return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}…]"
+    if isinstance(value, (list, np.ndarray)):
+        with suppress(ValueError):  # rows of different lengths
+            if np.asarray(value).ndim == 1:
+                text = f"[{', '.join(quoted(v) for v in value)}]"
+                return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}…]"
     return shown(value)
 
 
