@@ -3,9 +3,9 @@
 
 from itertools import combinations
 
-from ipu_teach import concat
-from ipu_teach.poplibs import gcl, poplin, popops
-from ipu_teach.program import Copy, Sequence
+from ipu_teach import FLOAT, concat
+from ipu_teach.poplibs import gcl, poplin, popops, poputil
+from ipu_teach.program import Copy, Repeat, Sequence
 
 TILES = 13
 
@@ -141,17 +141,6 @@ def cut(costs, ipus):
     return min(([0, *way] for way in ways), key=spread)
 
 
-# %% 10.2: the quickest stage
-# why:  this makes the quickest stage as quick as can be, and the slowest is slower for it.
-# next: max over the stages, and of that the min over the ways.
-def cut(costs, ipus):
-    def quickest(begins):
-        return min(sum(costs[a:b]) for a, b in zip(begins, [*begins[1:], len(costs)], strict=True))
-
-    ways = combinations(range(1, len(costs)), ipus - 1)
-    return min(([0, *way] for way in ways), key=quickest)
-
-
 # %% 10.2: the last stage is forgotten
 # why:  the sum of the last stage is left out, so that it gets too much.
 # next: the last stage ends at len(costs).
@@ -164,7 +153,7 @@ def cut(costs, ipus):
 
 
 # %% 10.2: without the first
-# not yet: each IPU begins with a layer of its own, and the first with layer 0
+# not yet: [2, 6, 10] expected: 4 layers, from 0 upwards
 def cut(costs, ipus):
     def slowest(begins):
         return max(sum(costs[a:b]) for a, b in zip(begins, [*begins[1:], len(costs)], strict=True))
@@ -174,7 +163,7 @@ def cut(costs, ipus):
 
 
 # %% 10.2: how many layers each
-# not yet: 4 layers, from 0 upwards, each larger
+# not yet: [3, 3, 3, 3] expected: 4 layers
 def cut(costs, ipus):
     return [len(costs) // ipus] * ipus
 
@@ -208,8 +197,8 @@ def pipeline_cycles(costs, batches):
 
 
 # %% 10.3: one after the other
-# why:  each micro-batch goes through all stages before the next one comes: three IPUs wait for the
-#   fourth. That is sharding.
+# why:  between the work of two IPUs stands a copy, for which both must meet: so one works, and the
+#   others wait. That is sharding.
 # next: go through the ticks of table(…), and in each through all stages that are at work.
 def pipeline(stages, into, out, samples, results):
     program = Sequence()
@@ -218,6 +207,26 @@ def pipeline(stages, into, out, samples, results):
         for stage, left, to in zip(stages, out, [*into[1:], result], strict=True):
             program.add(stage)
             program.add(Copy(left, to))
+    return program
+
+
+# %% 10.3: all wait in between
+# why:  a sync of all after each stage lets nobody work beside another one.
+# next: leave the Sync out: the copies are meetings enough.
+from ipu_teach.program import Sync, SyncType
+
+
+def pipeline(stages, into, out, samples, results):
+    program, last = Sequence(), len(stages) - 1
+    for row in table(len(stages), len(samples)):
+        busy = [s for s, b in enumerate(row) if b >= 0]
+        if row[0] >= 0:
+            program.add(Copy(samples[row[0]], into[0]))
+        for s in busy:
+            program.add(stages[s])
+            program.add(Sync(SyncType.GLOBAL))
+        for s in busy:
+            program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
     return program
 
 
@@ -248,21 +257,6 @@ def pipeline(stages, into, out, samples, results):
         for s in busy:
             program.add(stages[s])
         for s in busy:
-            program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
-    return program
-
-
-# %% 10.3: from the last stage on
-# why:  the stages of a tick take turns: each copy is a meeting, and stands between two of them.
-# next: first all stages of the tick, then all copies side by side.
-def pipeline(stages, into, out, samples, results):
-    program, last = Sequence(), len(stages) - 1
-    for row in table(len(stages), len(samples)):
-        busy = [s for s, b in enumerate(row) if b >= 0]
-        if row[0] >= 0:
-            program.add(Copy(samples[row[0]], into[0]))
-        for s in reversed(busy):
-            program.add(stages[s])
             program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
     return program
 
@@ -314,26 +308,6 @@ def pipeline(stages, into, out, samples, results):
             program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
         if row[0] >= 0:
             program.add(Copy(samples[row[0]], into[0]))
-    return program
-
-
-# %% 10.3: all wait in between
-# why:  a sync of all after each stage lets nobody work beside another one.
-# next: leave the Sync out: the copies are meetings enough.
-from ipu_teach.program import Sync, SyncType
-
-
-def pipeline(stages, into, out, samples, results):
-    program, last = Sequence(), len(stages) - 1
-    for row in table(len(stages), len(samples)):
-        busy = [s for s, b in enumerate(row) if b >= 0]
-        if row[0] >= 0:
-            program.add(Copy(samples[row[0]], into[0]))
-        for s in busy:
-            program.add(stages[s])
-            program.add(Sync(SyncType.GLOBAL))
-        for s in busy:
-            program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
     return program
 
 
@@ -512,6 +486,40 @@ def all_reduce(graph, parts, program):
         send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
 
 
+# %% 10.5: one round too many
+# why:  the first half goes once more round: what is whole already gets a part a second time.
+# next: R - 1 rounds for R places.
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
+    for k in range(R):
+        sent = [part[p][(p - k) % R] for p in places]
+        mine = [part[(p + 1) % R][(p - k) % R] for p in places]
+        inbox = [graph.clone(each) for each in mine]
+        send(program, sent, inbox)
+        popops.add_in_place(graph, concat(mine), concat(inbox), program)
+    for k in range(R - 1):
+        sent = [part[p][(p + 1 - k) % R] for p in places]
+        send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
+
+
+# %% 10.5: whole tensors walk
+# why:  whole tensors go round, where a chunk would do: each link carries R times as much as it has
+#   to.
+# next: cut into chunks, and send one in each round.
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    ring = [parts[ipu] for ipu in around(R)]
+    total = [graph.clone(each) for each in ring]
+    program.add(Copy(concat(ring), concat(total)))
+    for _ in range(R - 1):
+        inbox = [graph.clone(each) for each in ring]
+        send(program, [ring[p] for p in range(R)], [inbox[(p + 1) % R] for p in range(R)])
+        program.add(Copy(concat(inbox), concat(ring)))
+        popops.add_in_place(graph, concat(total), concat(ring), program)
+    program.add(Copy(concat(total), concat(ring)))
+
+
 # %% 10.5: each chunk the other way
 # why:  the numbers of the chunks go up with the rounds: what was added is not what is sent on, and
 #   is added twice.
@@ -579,60 +587,12 @@ def all_reduce(graph, parts, program):
         send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
 
 
-# %% 10.5: one round too many
-# why:  the first half goes once more round: what is whole already gets a part a second time.
-# next: R - 1 rounds for R places.
-def all_reduce(graph, parts, program):
-    R = len(parts)
-    places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
-    for k in range(R):
-        sent = [part[p][(p - k) % R] for p in places]
-        mine = [part[(p + 1) % R][(p - k) % R] for p in places]
-        inbox = [graph.clone(each) for each in mine]
-        send(program, sent, inbox)
-        popops.add_in_place(graph, concat(mine), concat(inbox), program)
-    for k in range(R - 1):
-        sent = [part[p][(p + 1 - k) % R] for p in places]
-        send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
-
-
-# %% 10.5: copied and not added
-# why:  what comes replaces what is there: nothing is added.
-# next: copy into an inbox, and add that.
-def all_reduce(graph, parts, program):
-    R = len(parts)
-    places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
-    for k in range(R - 1):
-        sent = [part[p][(p - k) % R] for p in places]
-        mine = [part[(p + 1) % R][(p - k) % R] for p in places]
-        send(program, sent, mine)
-    for k in range(R - 1):
-        sent = [part[p][(p + 1 - k) % R] for p in places]
-        send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
-
-
-# %% 10.5: whole tensors walk
-# why:  whole tensors go round, where a chunk would do: each link carries R times as much as it has
-#   to.
-# next: cut into chunks, and send one in each round.
-def all_reduce(graph, parts, program):
-    R = len(parts)
-    ring = [parts[ipu] for ipu in around(R)]
-    total = [graph.clone(each) for each in ring]
-    program.add(Copy(concat(ring), concat(total)))
-    for _ in range(R - 1):
-        inbox = [graph.clone(each) for each in ring]
-        send(program, [ring[p] for p in range(R)], [inbox[(p + 1) % R] for p in range(R)])
-        program.add(Copy(concat(inbox), concat(ring)))
-        popops.add_in_place(graph, concat(total), concat(ring), program)
-    program.add(Copy(concat(total), concat(ring)))
-
-
 # %% 10.5: nothing is sent
-# not yet: nothing is sent, or nobody adds
+# why:  each part is as it was: the program has no step.
+# next: append to `program`: send, and add.
 def all_reduce(graph, parts, program):
-    chunks(parts[0], len(parts))
-    return parts
+    ring = [parts[ipu] for ipu in around(len(parts))]
+    return [sum(range(len(part))) for part in ring]
 
 
 # %% 10.6: rounded down
@@ -728,7 +688,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: after the step
-# why:  the slopes are added up when w has changed already.
+# why:  the slopes are added up when w has changed already: too late for this step.
 # next: first the all-reduce, then the step.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
@@ -761,18 +721,6 @@ def step(graph, w, x, t, rate, program):
     gcl.all_reduce_in_place_cross_replica(graph, slope, "ADD", program)
     samples = graph.get_replication_factor() * x.shape[0]
     popops.scaled_add_to(graph, w, slope, rate / samples, program)
-
-
-# %% 10.7: the result is thrown away
-# why:  the call that is not in place gives a new tensor, and here nobody takes it.
-# next: take what it gives, or use the one that works in place.
-def step(graph, w, x, t, rate, program):
-    error = poplin.mat_mul(graph, x, w, program)
-    popops.sub_in_place(graph, error, t, program)
-    slope = poplin.mat_mul(graph, x.transpose(), error, program)
-    gcl.all_reduce_cross_replica(graph, slope, "ADD", program)
-    samples = graph.get_replication_factor() * x.shape[0]
-    popops.scaled_add_to(graph, w, slope, -rate / samples, program)
 
 
 # %% 10.7: never divided
