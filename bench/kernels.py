@@ -395,7 +395,9 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
     buffer = graph.add_remote_buffer("weights", FLOAT, width * width, layers)
     numbers = graph.add_constant(UNSIGNED_INT, (layers,), np.arange(layers))
     graph.set_tile_mapping(numbers, 0)
-    given, w, made, work = [], [], [], []
+    given: list[Tensor] = []
+    made: list[Tensor] = []
+    w, work = [], []
     for ipu in range(2):
         part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
         for into, name in ((given, "x"), (made, "y")):

@@ -385,7 +385,13 @@ GRAPH = [
         "",
         'graph.add_device_to_host_fifo("out", FLOAT, 6)',
     ),
-    Row("ReplicatedStreamMode", "ReplicatedStreamMode", "", "ReplicatedStreamMode.BROADCAST"),
+    Row(
+        "ReplicatedStreamMode",
+        "ReplicatedStreamMode",
+        "a transfer of an array holds what all replicas get, one after the other; functions are "
+        "called for each, with `replica=…` if they take it",
+        "ReplicatedStreamMode.BROADCAST",
+    ),
     Row(
         "Graph::addRemoteBuffer",
         "Graph.add_remote_buffer",
@@ -413,6 +419,14 @@ GRAPH = [
     ),
     Row("Graph::getTopLevelGraph", "Graph.get_top_level_graph", "", "graph.get_top_level_graph()"),
     Row(
+        "replication_factor",
+        "Graph",
+        "an argument of the graph, whose target is then that of one replica; `read_tensor` gives "
+        "(R, …), `write_tensor` takes that or what is for all",
+        "Graph(device, replication_factor=1)",
+        "How many times the graph is there, each time on an equal part of the IPUs.",
+    ),
+    Row(
         "Graph::getReplicationFactor",
         "Graph.get_replication_factor",
         "",
@@ -421,20 +435,20 @@ GRAPH = [
     Row(
         "Graph::createReplicatedGraph",
         "Graph.create_replicated_graph",
-        "",
+        "before the first variable, and once",
         "Graph(device).create_replicated_graph(1)",
     ),
     Row(
         "Graph::getNonReplicatedTensor",
         "Graph.get_non_replicated_tensor",
-        "",
-        "graph.get_non_replicated_tensor(t)",
+        "may be asked of either graph",
+        "graph.get_non_replicated_tensor(vec)",
     ),
     Row(
         "Graph::addReplicationIndexConstant",
         "Graph.add_replication_index_constant",
         "",
-        "graph.add_replication_index_constant()",
+        "graph.set_tile_mapping(graph.add_replication_index_constant(), 0)",
     ),
     Row("Graph::addFunction", "Graph.add_function", "", "graph.add_function(Sequence())"),
     Row(
@@ -683,8 +697,8 @@ PROGRAM = [
     Row(
         "CrossReplicaCopy",
         "program.CrossReplicaCopy",
-        "",
-        "CrossReplicaCopy(t, t2, {0: 0})",
+        "the map is a permutation",
+        "CrossReplicaCopy(t, graph.clone(t), {0: 0})",
     ),
     Row("Repeat", "program.Repeat", "", "Repeat(3, Execute(cs))"),
     Row(
@@ -722,7 +736,7 @@ PROGRAM = [
     Row(
         "AssumeEqualAcrossReplicas",
         "program.AssumeEqualAcrossReplicas",
-        "is checked in the run",
+        "is checked whenever it runs",
         "AssumeEqualAcrossReplicas(t)",
     ),
     Row(

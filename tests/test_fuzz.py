@@ -16,7 +16,15 @@ from typing import Any
 
 import pytest
 from fuzz import compare, files, loops, shrink, suite, writer
-from fuzz.__main__ import one_codelet, one_cost, one_program, run, smaller, tried
+from fuzz.__main__ import (
+    one_codelet,
+    one_cost,
+    one_program,
+    one_replicated,
+    run,
+    smaller,
+    tried,
+)
 
 from ipu_teach import Engine
 from ipu_teach.compile.freeze import FrozenGraph
@@ -25,6 +33,7 @@ from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.compiled import numba_is_here
 from ipu_teach.errors import ComputeSetRaceError, DatasetError, UninitialisedReadError
 from ipu_teach.graph.layouts import Layout
+from ipu_teach.program import CrossReplicaCopy
 
 needs_numba = pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
 FUZZ = Path(__file__).parent / "fuzz"
@@ -108,6 +117,14 @@ def test_a_law_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> No
         for seed in range(4)
         for line in one_cost(seed, compiled=False)[1].splitlines()
     }
+
+
+def test_a_replica_that_gets_what_is_for_another_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [one_replicated(seed, compiled=False)[1] for seed in SEEDS] == [""] * len(SEEDS)
+    seed = next(s for s in range(20) if not one_replicated(s, compiled=False)[0].endswith("Error"))
+    monkeypatch.setattr(CrossReplicaCopy, "sources", property(lambda self: [*self.replica_map]))
+    _, text = one_replicated(seed, compiled=False)
+    assert "program.add(CrossReplicaCopy(" in text and ": values: t0: " in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize("kind", files.PARSERS)
@@ -228,6 +245,7 @@ def test_the_command_says_what_it_did() -> None:
         ("--graphs", "programs"),
         ("--codelets", "codelets"),
         ("--costs", "programs"),
+        ("--replicas", "programs"),
         ("--tests", "tests"),
     ):
         said = subprocess.run(

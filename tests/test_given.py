@@ -16,7 +16,7 @@ from ipu_teach.report import Recording
 
 TILES, ROUNDS = 12, 60  # so many rounds that not all of their messages can be told
 OF_REPORTS = ("balance", "code", "host", "liveness", "memory", "program", "tile", "timeline")
-OF_RECORDINGS, OF_BOTH = ("run",), ("bsp", "exchange", "streaming")
+OF_RECORDINGS, OF_BOTH = ("run",), ("bsp", "exchange", "ring", "streaming")
 # What is given one vertex or several runs.
 OTHERS = {
     "Explore",
@@ -27,6 +27,7 @@ OTHERS = {
     "machine",
     "numbers",
     "picture",
+    "pipeline",
     "recompute",
     "sweep",
 }
@@ -83,6 +84,8 @@ def test_a_view_is_drawn_of_what_it_takes_and_refuses_the_other(
     }
     if name == "host" and not host:
         refused[recording.report] = "in which nothing goes between host and device"
+    if name == "ring" and ipus == 1:
+        refused = dict.fromkeys(refused, "in which no IPU sends to another")
     if name == "streaming":
         refused = dict.fromkeys(refused, "in which nothing goes to or from streaming memory")
     for given, why in refused.items():

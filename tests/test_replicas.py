@@ -38,6 +38,7 @@ from ipu_teach.errors import (
     ApplicationRuntimeError,
     ComputeSetRaceError,
     ControlProgramError,
+    GraphObjectCreationError,
     GraphReplicationError,
     InvalidTileMappingError,
     PoplarError,
@@ -521,6 +522,8 @@ def test_what_is_replicated_and_what_is_not_do_not_mix() -> None:
     assert "which has 1." in said(
         ControlProgramError, lambda: Copy(top.add_remote_buffer("b", FLOAT, 6), m.x)
     )
+    with pytest.raises(GraphObjectCreationError, match="ask a tensor of the replicated graph"):
+        whole.get_var_regions()
     with pytest.raises(ControlProgramError, match="give a tensor of a replicated graph"):
         AssumeEqualAcrossReplicas(whole)
     with pytest.raises(ControlProgramError, match="give two tensors of a replicated graph"):
@@ -618,10 +621,14 @@ def test_reports_say_which_replica_and_views_fold_those_that_are_equal(
     marks = show.liveness(report).scene.marks
     labels = {name for mark in marks for name in getattr(mark, "labels", ())}
     assert {"t, 4 replicas", "inbox"} <= labels
-    assert folded(["a, replica 0 of 2", "b", "a, replica 1 of 2"], [8, 3, 12]) == {
-        "a, 2 replicas of 8 to 12 bytes": [0, 2],
-        "b": [1],
-    }
+    marks = show.timeline(report).scene.marks
+    rows = [tuple(v) for m in marks for v in vars(m).values() if isinstance(v, (tuple, list))]
+    assert tuple(f"replica {r}" for r in range(4)) in rows
+    assert folded(["a, replica 0 of 2", "b", "b", "a, replica 1 of 2"], [8, 3, 3, 12]) == [
+        ("a, 2 replicas of 8 to 12 bytes", [0, 3]),
+        ("b", [1]),
+        ("b", [2]),
+    ]
 
 
 def test_copies_within_the_replicas_are_one_step_and_hold_up_none() -> None:

@@ -20,8 +20,9 @@ sys.path.insert(0, str(ROOT))
 from bench.browser import Total, find_chromium  # noqa: E402
 from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show  # noqa: E402
 from ipu_teach.lessons.naming import lesson_of  # noqa: E402
-from ipu_teach.poplibs import poplin, poputil  # noqa: E402
+from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
+from ipu_teach.schedules import pipeline_schedule  # noqa: E402
 from ipu_teach.show import View  # noqa: E402
 
 LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
@@ -89,6 +90,25 @@ def readme_run() -> View:
     return show.run(recording)
 
 
+def all_reduced(ipus: int) -> Report:
+    """520 numbers on each of several IPUs, summed by a ring."""
+    device = IPUModel("ipu2", tiles_per_ipu=13, num_ipus=ipus).create_device()
+    graph = Graph(device)
+    tensors, program = [], Sequence()
+    for ipu in range(ipus):
+        part = graph.create_virtual_graph(13 * ipu, 13 * (ipu + 1))
+        tensors.append(part.add_variable(FLOAT, (520,), f"on IPU {ipu}"))
+        poputil.map_tensor_linearly(part, tensors[-1])
+        graph.set_initial_value(tensors[-1], 1.0)
+        graph.create_host_read(f"on IPU {ipu}", tensors[-1])
+    options = {"method": "clockwise_ring"}
+    gcl.all_reduce_in_place_within_replica(graph, tensors, "ADD", program, options=options)
+    engine = Engine(graph, program)
+    engine.load(device)
+    engine.run()
+    return engine.report
+
+
 def a_matrix_and_its_transpose() -> View:
     """One variable in two views, two rows to a tile."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
@@ -122,6 +142,8 @@ VIEWS = {
     "numbers.svg": lambda: show.numbers(
         FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1
     ),
+    "pipeline.svg": lambda: show.pipeline(pipeline_schedule(4, 8)),
+    "ring.svg": lambda: show.ring(all_reduced(4)),
     "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),
 }
 

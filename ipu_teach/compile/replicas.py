@@ -83,7 +83,7 @@ class Whole:
                 made = copy(given)
                 self._made[id(given)] = given, made  # a program may contain itself
                 vars(made).update(self.seen(vars(given)))
-                if isinstance(made, CrossReplicaCopy) and given.source.graph is self.part:
+                if isinstance(made, CrossReplicaCopy) and len(made.sources) > 1:
                     made.source = concat([made.source[i : i + 1] for i in made.sources])
                 return made
         if given.graph is not self.part and given.graph is not self.top:

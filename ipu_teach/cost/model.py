@@ -124,7 +124,8 @@ class StepCost:
             meets = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(-1)
             return meets, np.where(meets == 0, self.cycles, 0)
         ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # of each set
-        meet = (ipus.all(axis=1) & (ipus.shape[1] > 1) & (self.kind not in UNMET))[ipu]
+        meet: Array = ipus.all(axis=1) & (ipus.shape[1] > 1) & (self.kind not in UNMET)
+        meet = meet[ipu]
         lasts = np.array([self.link_cycles(target, number) for number in range(len(ipus))])[ipu]
         for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
             own = np.maximum.reduceat(part, target.set_starts)

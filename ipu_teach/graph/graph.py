@@ -99,7 +99,8 @@ class Graph(WithoutSome):
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
         # Virtual graphs share all that is set here, so nothing of it is rebound later.
-        self.target = target_of_one(found, replication_factor)
+        alone = type(replication_factor) is int and replication_factor == 1
+        self.target = found if alone else target_of_one(found, replication_factor)
         self.replication = Replication()
         self._top = self
         self._tiles = Tiles(self.target.num_tiles)
@@ -120,7 +121,7 @@ class Graph(WithoutSome):
         self.remote_buffers: dict[str, RemoteBuffer] = {}
         self.functions: list[Function] = []
         self.codelets = Codelets()
-        if replication_factor > 1:
+        if not alone and replication_factor > 1:
             join(Graph(found), self, replication_factor)
 
     @property
@@ -749,6 +750,10 @@ class Graph(WithoutSome):
     def variable_map(self) -> TileMap:
         """Which variable holds which byte, in the form of a tile map with variables' numbers for
         tiles."""
+        if self._top.replication.part is not None:
+            raise GraphObjectCreationError("""The variables behind a tensor were asked for in the
+                top-level graph of replicas.
+                next:  ask a tensor of the replicated graph.""")
         return self._variables.map()
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:

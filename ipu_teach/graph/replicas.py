@@ -54,7 +54,7 @@ def target_of_one(target: Target, count: object) -> Target:
             {counted(ipus, "IPU")} cannot be shared out equally among {count:,} replicas.
             next:  give a number that divides {ipus:,} ({fits}), or take a machine of more IPUs:
             IPUModel(num_ipus={count}).""")
-    return target if count == 1 else replace(target, num_ipus=ipus // count)
+    return replace(target, num_ipus=ipus // count)
 
 
 def join(whole: Graph, part: Graph, count: int) -> None:

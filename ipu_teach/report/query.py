@@ -86,7 +86,7 @@ class VariableTable(Table[VariableRow]):
         of all of them."""
         groups = folded([v.name for v in self], [v.bytes for v in self])
         found: list[VariableRow] = []
-        for name, rows in groups.items():
+        for name, rows in groups:
             first, *others = (self[i] for i in rows)
             alike = all(
                 (v.ranges, v.always_live) == (first.ranges, first.always_live) for v in others
@@ -97,20 +97,20 @@ class VariableTable(Table[VariableRow]):
         return VariableTable(found)
 
 
-def folded(names: Sequence[str], sizes: Sequence[int]) -> dict[str, list[int]]:
-    """Which of the names are one variable's in several replicas, by what to call them: "x, 4
-    replicas", with the least and the most of the sizes where these differ."""
+def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """(what to call them, their numbers) of the names that are one variable's in several replicas:
+    "x, 4 replicas", with the least and the most of the sizes where these differ; and of others."""
     groups: dict[object, list[int]] = {}
     for i, name in enumerate(names):
         base, count = without_replica(name)
         groups.setdefault((base, count) if count > 1 else i, []).append(i)
-    found: dict[str, list[int]] = {}
+    found: list[tuple[str, list[int]]] = []
     for rows in groups.values():
         name, each = names[rows[0]], sorted({sizes[i] for i in rows})
         if len(rows) > 1:
             spread = f" of {each[0]:,} to {each[-1]:,} bytes" if len(each) > 1 else ""
             name = f"{without_replica(name)[0]}, {len(rows)} replicas{spread}"
-        found[name if name not in found else f"{name} ({rows[0]})"] = rows
+        found.append((name, rows))
     return found
 
 

@@ -252,7 +252,7 @@ def _variables(report: Report, most: int = 100) -> list[str]:
     names, sizes = list(held), list(held.values())
     groups = folded(names, sizes)
     lines = ["Variable storage:"]
-    for name, rows in list(groups.items())[:most]:
+    for name, rows in groups[:most]:
         size = sum(sizes[i] for i in rows)
         tiles = np.unique(np.concatenate([memory.tiles_of(names[i]) for i in rows]))
         where = (

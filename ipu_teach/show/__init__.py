@@ -9,7 +9,9 @@ and its table, with the same numbers.
 `run(recording)` a run with its numbers, which travel and change, `timeline(report)` a run on the
 axis of time, to zoom into, `program(report)` its program tree with counts and cycles,
 `exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the host
-beside the device, `streaming(report)` which rows of streaming memory are on the chip when.
+beside the device, `streaming(report)` which rows of streaming memory are on the chip when,
+`pipeline(ticks, report)` which stage has which micro-batch when, `ring(report)` which chunk is on
+which link between IPUs.
 `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet with its
 prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn.
 `memory(report)` says what each tile holds, `liveness(report)` what is live when, `recompute(layers,
@@ -29,9 +31,11 @@ from ipu_teach.show.liveness import liveness
 from ipu_teach.show.machine import machine
 from ipu_teach.show.memory import memory
 from ipu_teach.show.numbers import numbers
+from ipu_teach.show.pipeline import pipeline
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
 from ipu_teach.show.recompute import recompute
+from ipu_teach.show.ring import ring
 from ipu_teach.show.run import run
 from ipu_teach.show.streaming import streaming
 from ipu_teach.show.sweep import sweep
@@ -57,8 +61,10 @@ __all__ = [
     "memory",
     "numbers",
     "picture",
+    "pipeline",
     "program",
     "recompute",
+    "ring",
     "run",
     "streaming",
     "sweep",

@@ -108,7 +108,7 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         return "broadcast", f"tile {senders[0]} sends to {heard}"
     if len(receivers) == 1:
         return "gather", f"{many} send to tile {receivers[0]}"
-    if tiles_per_ipu and (ring := _ring_of_ipus(pairs // tiles_per_ipu)):
+    if tiles_per_ipu and (ring := ring_of_ipus(pairs // tiles_per_ipu)):
         whom = "both their neighbours" if "both" in ring else "the next one"
         return f"a ring over IPUs {ring}", f"where {many} send to {whom}"
     everybody = np.union1d(senders, receivers)
@@ -139,7 +139,7 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     return "scattered", f"{many} send to {heard}, {pairs.shape[1] / len(senders):.1f} each"
 
 
-def _ring_of_ipus(pairs: Array) -> str:
+def ring_of_ipus(pairs: Array) -> str:
     """The IPUs of a ring, in the order in which it goes round; empty if each does not send to the
     next one alone, or to the next and the last."""
     after: dict[int, set[int]] = {}

@@ -189,7 +189,7 @@ class _Run:
             here = self.report.memory.live_at(place)
             sizes = list(here.values())
             groups = folded(list(here), sizes)
-            rows = [(name, sum(sizes[i] for i in group)) for name, group in groups.items()]
+            rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
             found.append(self._named(sorted(rows, key=lambda row: -row[1])))
         return found
 
@@ -287,11 +287,11 @@ def _scene(runs: list[_Run], at: At, most: int) -> Scene:
             "live", heading, count=len(lanes), labels=names, say=say, values=values, whole=True
         )
         panels.put(live, left=LEFT, high=PITCH * len(lanes), drawing=drawing)
-    at = np.stack([run.shown(0, each, count) for run in runs], axis=1)
-    pairs = [tuple(pair) for pair in at.tolist()]
+    places_of = np.stack([run.shown(0, each, count) for run in runs], axis=1)
+    pairs = [tuple(pair) for pair in places_of.tolist()]
     places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # those that differ
     stills = tuple(_still(runs, at_once, bool(lanes)) for at_once in places)
-    heights = [_at(run.height[0], own) for run, own in zip(runs, at.T, strict=True)]
+    heights = [_at(run.height[0], own) for run, own in zip(runs, places_of.T, strict=True)]
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
     scene = panels.scene(
         "liveness",

@@ -31,6 +31,7 @@ from ipu_teach.show.scene import (
     Tree,
     label,
 )
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -38,6 +39,9 @@ from ipu_teach.types import Array
 LEFT, RIGHT, TOP = 16.0, 704.0, 34.0
 ENDS = ("slowest", "fastest")  # of lanes that are sorted
 BROAD, NAMED = 52.0, 14.0  # an IPU with its number above it, and the room for that
+
+# row, column, code, the texts of which it has the first for which there is room, what is said of it
+Cell = tuple[int, int, int, tuple[str, ...], str]
 
 
 class Panels:
@@ -177,6 +181,38 @@ def flame(
         code=code,
         timed=timed,
         rows=beside,
+    )
+
+
+def boxes_in_rows(
+    name: str,
+    heading: str,
+    width: float,
+    pitch: float,
+    columns: int,
+    rows: Sequence[str],
+    cells: Sequence[Cell],
+) -> Painted:
+    """A box in each cell, with the names of the rows beside them."""
+    wide, codes = width / columns, np.array([cell[2] for cell in cells])
+    places = np.array([(c * wide, r * pitch, 0.94 * wide, 0.9 * pitch) for r, c, *_ in cells])
+    shapes: list[Shape] = [Boxes(int(code), places[codes == code]) for code in np.unique(codes)]
+    for row, column, code, texts, _ in cells:
+        text = next((t for t in texts if (len(t) + 0.5) * LETTER < wide and pitch > 10), "")
+        at = (column + 0.47) * wide, (row + 0.45) * pitch + 4
+        shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
+    for row in range(0, len(rows), int(np.ceil(12 / pitch))):
+        shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, "end"))
+    return Painted(
+        name,
+        heading,
+        width=width,
+        height=pitch * len(rows),
+        count=len(cells),
+        places=places,
+        pictures=(tuple(shapes),),
+        labels=tuple(cell[-1] for cell in cells),
+        say="{label}",
     )
 
 

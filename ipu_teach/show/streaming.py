@@ -30,7 +30,7 @@ MOST_STEPS = 3000  # of the run
 MOST_ROWS = 32  # with a lane of their own
 LEFT, PITCH = 150.0, 15.0
 HELD = palette.FILL[2].lettered("T", "what the tiles hold")
-MOVING, WAIT = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
+MOVING, WAITING = STATES.index(palette.STREAMING), STATES.index(palette.WAIT)
 
 
 def streaming(given: Report | Recording) -> View:
@@ -152,22 +152,26 @@ class _Run:
         )
 
 
-def _put(
+def put_lanes(
     panels: Panels, name: str, heading: str, rows: Mapping[str, list[Piece]], span: int, unit: str
 ) -> None:
-    """Lanes by their labels, with their pieces."""
+    """Lanes by their labels, with their pieces; how long they are is said without waiting."""
     lanes = Lanes(
         name,
         heading,
         count=len(rows),
         labels=tuple(rows),
         say=f"{{label}}: {{long}} {unit}",
-        values={"long": np.array([sum(piece[2] for piece in own) for own in rows.values()])},
+        values={
+            "long": np.array(
+                [sum(n for code, _, n in own if code != WAITING) for own in rows.values()]
+            )
+        },
         whole=True,
     )
     drawing = Drawing(span, bars(list(rows.values())), unit)
-    panels.put(lanes, left=LEFT, high=PITCH * len(rows), drawing=drawing)
     panels.below(40)
+    panels.put(lanes, left=LEFT, high=PITCH * len(rows), drawing=drawing)
 
 
 def _scene(run: _Run, most: int) -> Scene:
@@ -184,17 +188,17 @@ def _scene(run: _Run, most: int) -> Scene:
     work = [piece for code, pieces in run.work.items() for piece in of(code, pieces)]
     lanes = {
         "loads": cut(of(MOVING, merged(run.lanes["loads"]))),
-        "work": cut([*work, *of(WAIT, run.bare)]),
+        "work": cut([*work, *of(WAITING, run.bare)]),
         "stores": cut(of(MOVING, merged(run.lanes["stores"]))),
     }
     heading = "what goes on at the same time; grey: all wait for a transfer"
-    _put(panels, "lanes", heading, lanes, shown, "modelled cycles")
+    put_lanes(panels, "lanes", heading, lanes, shown, "modelled cycles")
     rows = {f"{label(b, 16)}, row {r:,}": cut(run.rows[b, r]) for b, r in sorted(run.rows)}
     if rows:
         few = dict(list(rows.items())[:MOST_ROWS])
         panels.first(len(few), len(rows), "rows", "Lanes have")
         heading = "rows on the chip, from their load to their last use"
-        _put(panels, "rows", heading, few, shown, "modelled cycles")
+        put_lanes(panels, "rows", heading, few, shown, "modelled cycles")
     else:
         panels.notes.append("Which rows these were is not known: the report's file is older.")
     colours = [
@@ -208,14 +212,14 @@ def _scene(run: _Run, most: int) -> Scene:
     limit = report.target.bytes_per_tile * report.target.num_tiles
     sizes = {"rows that moved": [(MOVING, 0, off)], tiles_of(report): [(held, 0, on)]}
     heading = f"bytes, to scale: the tiles have {limit:,}"
-    _put(panels, "bytes", heading, sizes, max(off, limit), "bytes")
+    put_lanes(panels, "bytes", heading, sizes, max(off, limit), "bytes")
     still = Still("the whole run", run.sentence(), MOVING, 0, True, lanes=panels.lanes)
     heads = ("buffer", "row", "loads", "stores", "bytes", "modelled cycles", "hidden cycles")
     return panels.scene(
         "streaming",
         "Streaming memory beside the device",
         run.sentence(),
-        foot=0,
+        foot=12,
         codes=(*STATES, *colours, HELD),
         stills=(still,),
         table=(

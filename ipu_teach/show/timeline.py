@@ -272,7 +272,6 @@ class _Maker:
         """A row for each IPU, or each of its sets of tiles: its steps, and for which other one it
         waits. `begins`: of each stretch of the run, in order."""
         ipus = min(self.report.target.num_sets, MOST_IPUS)
-        rows = tuple(self.report.ipu_name(ipu) for ipu in range(ipus))
         boxes: list[tuple[int, int, int, str, int]] = []
         for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
             stretch = self.stretches[which]
@@ -288,9 +287,13 @@ class _Maker:
             for ipu, start, until, last in stretch.waits:
                 title = f"waits for {stretch.names[last]}"
                 boxes.append((ipu, begin + start, begin + until, title, WAIT))
-        of = "sets of tiles" if self.report.target.io_tiles else "IPUs"
-        heading = f"the {of}, each with its steps"
+        replicas, target = self.report.replicas, self.report.target
+        each = target.num_ipus // replicas
+        of = f"; {counted(each, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
+        heading = f"the {'sets of tiles' if target.io_tiles else 'IPUs'}, each with its steps{of}"
         boxes = [box for box in boxes if box[0] < ipus]
+        alone = replicas == target.num_sets  # and so a replica is one of the rows
+        rows = tuple(f"replica {ipu}" for ipu in range(ipus)) if alone else target.sets[:ipus]
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:

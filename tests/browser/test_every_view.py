@@ -20,7 +20,9 @@ from ipu_teach import FLOAT, HALF, IPUModel, show
 from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
+from tests.test_gcl import reduced
 from tests.test_overlap import uneven
+from tests.test_pipeline_view import trained
 from tests.test_run_view import handed_on
 from tests.test_streaming_view import ran as streamed
 from tests.test_tile_views import Mixed, kept, ran
@@ -57,6 +59,8 @@ VIEWS: dict[str, Callable[[], View]] = {
     "host": lambda: show.host(programs.uneven()),
     "recompute": lambda: show.recompute(8, {"all": range(8), "every 3rd": range(0, 8, 3)}),
     "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
+    "pipeline": lambda: trained("grouped", 2, 4)[1],
+    "ring": lambda: show.ring(reduced(4, 520, "clockwise_ring")),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "machine": lambda: show.machine(IPUModel("ipu2").create_device()),
 }

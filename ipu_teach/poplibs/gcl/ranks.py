@@ -6,7 +6,8 @@ Each rank has a row: the elements that it brings, in one dimension.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor, concat
@@ -80,13 +81,7 @@ class Ranks(ABC):
         out = rows if in_place else self._joined(made)
         if self.size > 1 and rows[0].num_elements:
             shares = _shares(self.top, rows[0], self.size)
-            mine, whole = (
-                [
-                    {home: _taken(row, shares[i]) for home, i in self._homes(rank)}
-                    for rank, row in enumerate(some)
-                ]
-                for some in (rows, out)
-            )
+            mine, whole = (self._by_home(partial(_share, some, shares)) for some in (rows, out))
             found = self._combined(mine, how, rows[0], prog, in_place)
             gather(found, whole, prog, self.rings, self._method(found[0], True), in_place)
         elif not in_place:
@@ -103,18 +98,12 @@ class Ranks(ABC):
         how = operator_of(op, rows[0].dtype)
         n, m = rows[0].num_elements, -(-rows[0].num_elements // self.size)
         made = self.linear(value, m)
-        chunks = [
-            {home: row[min(n, i * m) : min(n, i * m + m)] for home, i in self._homes(rank)}
-            for rank, row in enumerate(rows)
-        ]
-        found = self._combined(chunks, how, rows[0], prog)
-        ends = [
-            (chunk, chunk.num_elements, row)
-            for chunk, row in zip(found, self.rows(made), strict=True)
-        ]
-        side_by_side([(chunk, row[:k]) for chunk, k, row in ends], prog)
-        if any(k < m for _, k, _ in ends):
-            padding = concat([row[k:] for _, k, row in ends])
+        chunks = self._by_home(lambda r, i: rows[r][min(n, i * m) : min(n, i * m + m)])
+        found, to = self._combined(chunks, how, rows[0], prog), self.rows(made)
+        ends = [chunk.num_elements for chunk in found]
+        side_by_side([(chunk, to[r][: ends[r]]) for r, chunk in enumerate(found)], prog)
+        if min(ends) < m:
+            padding = concat([to[r][end:] for r, end in enumerate(ends)])
             popops.zero(self.top, padding, prog, f"{self.name}/padding")
         return made
 
@@ -123,7 +112,7 @@ class Ranks(ABC):
         rows = self.rows(value := self.one())
         made = [self.like(value) for _ in range(self.size)]
         to = [self.rows(one) for one in made]
-        whole = [{home: to[i][rank] for home, i in self._homes(rank)} for rank in range(len(rows))]
+        whole = self._by_home(lambda r, i: to[i][r])
         gather(rows, whole, prog, self.rings, self._method(rows[0], True))
         return self.stacked(made)
 
@@ -179,9 +168,11 @@ class Ranks(ABC):
     def _method(self, row: Tensor, gathers: bool = False) -> str:
         return choose(self.method, self.size, row.num_elements * row.dtype.size, self.each, gathers)
 
-    def _homes(self, rank: int) -> list[tuple[int, int]]:
-        """(another of a rank's group, or itself, and that one's number in it)."""
-        return [(home, i) for g in self.groups if rank in g for i, home in enumerate(g)]
+    def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
+        """For each rank r, by the rank where it is at home: chunk(r, number of that in the
+        group)."""
+        of = sorted((r, group) for group in self.groups for r in group)
+        return [{home: chunk(r, i) for i, home in enumerate(group)} for r, group in of]
 
 
 class Ipus(Ranks):
@@ -281,8 +272,8 @@ def _linear(graph: Graph, given: Tensor, count: int, name: str) -> Tensor:
     return made
 
 
-def _taken(row: Tensor, intervals: list[tuple[int, int]]) -> Tensor:
-    return take(row, intervals) if intervals else row[:0]
+def _share(rows: list[Tensor], shares: list[list[tuple[int, int]]], r: int, i: int) -> Tensor:
+    return take(rows[r], shares[i]) if shares[i] else rows[r][:0]
 
 
 def _shares(graph: Graph, row: Tensor, count: int) -> list[list[tuple[int, int]]]:

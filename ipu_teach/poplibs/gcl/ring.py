@@ -8,7 +8,8 @@ round all links work at once: it is one copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor, concat
@@ -46,22 +47,22 @@ def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool 
     return MEET if num_bytes < (most // 2 if gather else most) else PAIR
 
 
-def ways(method: str, count: int) -> list[list[tuple[int, int]]]:
-    """For each part of a chunk (a pair of rings cuts it in two) the ways on which it goes: which
-    way round, 1 or -1, and how many hops."""
+def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
+    """The ways that chunks go: (part of the chunk, turn, hops), where a pair of rings cuts it in
+    two, and the turn is 1 or -1. No two of one list end in the same place with the same part."""
     far = count - 1
     return {
-        CLOCKWISE: [[(1, far)]],
-        ANTICLOCKWISE: [[(-1, far)]],
-        PAIR: [[(1, far)], [(-1, far)]],
-        MEET: [[(1, far // 2), (-1, count // 2)]],
+        CLOCKWISE: [[(0, 1, far)]],
+        ANTICLOCKWISE: [[(0, -1, far)]],
+        PAIR: [[(0, 1, far), (1, -1, far)]],
+        MEET: [[(0, 1, far // 2)], [(0, -1, count // 2)]],
     }[method]
 
 
 def part(tensor: Tensor, number: int, of: int) -> Tensor:
     """Part `number` of a tensor that is cut into `of` parts, as equal as may be."""
     n = tensor.num_elements
-    return tensor[n * number // of : n * (number + 1) // of]
+    return tensor if of == 1 else tensor[n * number // of : n * (number + 1) // of]
 
 
 def side_by_side(pairs: list[tuple[Tensor, Tensor]], prog: Program) -> None:
@@ -69,11 +70,6 @@ def side_by_side(pairs: list[tuple[Tensor, Tensor]], prog: Program) -> None:
     some = [pair for pair in pairs if pair[0].num_elements]
     if some:
         prog.add(Copy(concat([a for a, _ in some]), concat([b for _, b in some])))
-
-
-def _all(parts: list[list[tuple[int, int]]]) -> Iterator[tuple[int, int, int, int]]:
-    """(part, number of the way in it, turn, hops)."""
-    return ((p, w, *way) for p, some in enumerate(parts) for w, way in enumerate(some))
 
 
 def scatter(
@@ -91,37 +87,43 @@ def scatter(
     `chunks`: for each place what it has of the chunk of each place of its ring. They stay; sums are
     made where the pieces arrive. Or, `in_place`, at home in the chunk itself.
     """
-    count = len(rings[0])
-    parts = ways(method, count)
+    count, parts = len(rings[0]), 2 if method == PAIR else 1
     held: dict[tuple[int, int, int], Tensor] = {}  # by part, home, place: the sum so far
 
     def own(p: int, home: int, place: int) -> Tensor:
-        return held.get((p, home, place), part(chunks[place][home], p, len(parts)))
+        found = held.get((p, home, place))
+        return part(chunks[place][home], p, parts) if found is None else found
 
-    for k in range(max(hops for some in parts for _, hops in some)):
-        sent, inboxes, sums = list[Tensor](), list[Tensor](), list[list[tuple[Tensor, Tensor]]]()
-        for p, way, turn, hops in _all(parts):
-            sums += [[] for _ in range(way + 1 - len(sums))]
-            for ring in rings if k < hops else []:
-                for at, home in enumerate(ring):
-                    here = ring[(at - turn * (hops - k)) % count]
-                    there = ring[(at - turn * (hops - k - 1)) % count]
-                    mine = own(p, home, there)
-                    if mine.num_elements:
-                        sent.append(own(p, home, here))
-                        inboxes.append(like(graph, mine, f"{name}/inbox{k}"))
-                        pair = (inboxes[-1], mine)
-                        sums[way].append(pair[::-1] if in_place and there == home else pair)
-                        held[p, home, there] = sums[way][-1][0]
+    for k in range(count - 1):
+        sent, arrived, sums = list[Tensor](), list[Tensor](), list[tuple[Tensor, Tensor]]()
+        for some in ways(method, count):
+            moves = []
+            for p, turn, hops in some:
+                for ring in rings if k < hops else []:
+                    for at, home in enumerate(ring):
+                        here = ring[(at - turn * (hops - k)) % count]
+                        there = ring[(at - turn * (hops - k - 1)) % count]
+                        if own(p, home, there).num_elements:
+                            moves.append((p, home, here, there))
+            if not moves:
+                continue
+            sent += [own(p, home, here) for p, home, here, _ in moves]
+            mine = [own(p, home, there) for p, home, _, there in moves]
+            inbox, end = like(graph, concat(mine), f"{name}/inbox{k}"), 0
+            boxes = []
+            for (p, home, _, there), tensor in zip(moves, mine, strict=True):
+                box = inbox[end : (end := end + tensor.num_elements)]
+                boxes.append((tensor, box) if in_place and there == home else (box, tensor))
+                held[p, home, there] = boxes[-1][0]
+            arrived.append(inbox)
+            sums.append(
+                (concat([into for into, _ in boxes]), concat([other for _, other in boxes]))
+            )
         if sent:
-            prog.add(Copy(concat(sent), concat(inboxes)))
-        # way by way: two may end in one place
-        for pairs in filter(None, sums):
-            ends = [concat(list(some)) for some in zip(*pairs, strict=True)]
-            combine(graph, *ends, prog, f"{name}/round{k}")
-    return [
-        concat([own(p, place, place) for p in range(len(parts))]) for place in range(len(chunks))
-    ]
+            prog.add(Copy(concat(sent), concat(arrived)))
+        for into, other in sums:  # one after the other: two may end in one place
+            combine(graph, into, other, prog, f"{name}/round{k}")
+    return [concat([own(p, home, home) for p in range(parts)]) for home in range(len(chunks))]
 
 
 def gather(
@@ -135,14 +137,14 @@ def gather(
     """The chunk of each place to all places of its ring: to[place][home]. `in_place`: at home it
     lies there."""
     count = len(rings[0])
-    parts = ways(method, count)
-    for k in range(max(1, *(hops for some in parts for _, hops in some))):
+    parts = 2 if method == PAIR else 1
+    for k in range(max(1, count - 1)):
         pairs = [] if k or in_place else [(c, to[i][i]) for i, c in enumerate(chunks)]
-        for p, _, turn, hops in _all(parts):
+        for p, turn, hops in chain(*ways(method, count)):
             for ring in rings if k < hops else []:
                 for at, home in enumerate(ring):
                     here = ring[(at + turn * k) % count]
                     there = ring[(at + turn * (k + 1)) % count]
                     ends = (to[here][home] if k else chunks[home], to[there][home])
-                    pairs.append((part(ends[0], p, len(parts)), part(ends[1], p, len(parts))))
+                    pairs.append((part(ends[0], p, parts), part(ends[1], p, parts)))
         side_by_side(pairs, prog)

@@ -62,7 +62,7 @@ class Lying:
 
     def elsewhere(self, owners: Array) -> int:
         """The most elements that a tile has to fetch to reduce the columns that it owns."""
-        owner = owners[self.columns]
+        owner: Array = owners[self.columns]
         away = np.where(owner == self.tiles, 0, self.lengths)
         return int(np.bincount(owner + 1, away).max())  # one that lies nowhere is told of later
 
@@ -70,7 +70,8 @@ class Lying:
         """[partial results, columns]: those of columns that have equally many."""
         first = int(self.counts[:begin].sum())
         width, count = end - begin, int(self.counts[begin])
-        return self.by_column[first : first + width * count].reshape(width, count).T
+        found: Array = self.by_column[first : first + width * count].reshape(width, count).T
+        return found
 
     def even(self, width: int) -> list[tuple[int, int]]:
         """The columns in (begin, end) of `width` at most, that have equally many partial

@@ -372,12 +372,12 @@ def _reduce_where_it_lies(
     partials = graph.add_variable(kind, (len(found.tiles),), f"{name}/partials")
     graph.set_tile_mapping(partials, found.tiles)
     for group, alone in zip(found.groups, plan.alone, strict=True):
-        operation, shape = job.params.operation, group.places.shape
-        shares = 1 if alone else shares_of(operation, *shape, dtype)
+        operation, (columns, rows) = job.params.operation, group.places.shape
+        shares = 1 if alone else shares_of(operation, columns, rows, dtype)
         base = ReduceRowsAlone if alone else ReduceRows
         codelet = reduction_codelet(base, operation, dtype, kind, inside, shares, group.across)
         path = graph.target.get_vector_width(dtype)
-        for low, high in balanced_partition(-(-shape[0] // path), alone or 1):
+        for low, high in balanced_partition(-(-columns // path), alone or 1):
             places = group.places[low * path : high * path]
             out = partials[group.result + low * path :][: len(places)]
             x = graph.listed(dtype, places if group.across else places.T)

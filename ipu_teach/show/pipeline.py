@@ -1,0 +1,181 @@
+"""The view `pipeline`: which stage has which micro-batch in which tick, what is bubble, and what
+each stage holds meanwhile; below it the run, IPU by IPU, on the axis of modelled time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report import Report
+from ipu_teach.schedules import BACKWARD, FORWARD, Ticks, Work, stash
+from ipu_teach.show.host import Piece
+from ipu_teach.show.palette import NESTED, STATES, WAIT
+from ipu_teach.show.panels import Cell, Panels, boxes_in_rows
+from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
+from ipu_teach.show.scene import Painted, Scene, Still, number
+from ipu_teach.show.segments import at_work
+from ipu_teach.show.shapes import Boxes, Words
+from ipu_teach.show.streaming import LEFT, MOST_STEPS, WAITING, merged, put_lanes
+from ipu_teach.show.view import View, fitting
+from ipu_teach.types import Array
+
+MOST_TICKS, MOST_STAGES = 128, 32
+WIDE, HIGH = 554.0, 240.0
+GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
+BUBBLE, HELD = len(STATES) + 2, len(STATES) + 3
+CODES = (
+    *STATES,
+    NESTED[1].lettered("F", FORWARD),
+    NESTED[0].lettered("B", BACKWARD),
+    WAIT.lettered("-", "bubble: no work in this tick"),
+    NESTED[2].lettered("H", "micro-batches that a stage holds"),
+)
+
+
+def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | None = None) -> View:
+    """What a schedule does, stage by stage and tick by tick, with what each stage holds; and with
+    the `report` of its run, how long each IPU is at work.
+
+    `ticks`: as `schedules.pipeline_schedule` gives them. The first 128 ticks, 32 stages and 3,000
+    supersteps are drawn, and fewer of what would be larger than 150 kB; the view says so, and its
+    table has all ticks. Raises `InvalidOptionError` for ticks that are none, and for a stage that
+    has two things to do in one.
+    """
+    every, busy = list[list[Work]](), set[tuple[int, int]]()
+    with suppress(TypeError):
+        every += [[Work(*one) for one in now] for now in ticks]
+    works = [(t, *work) for t, now in enumerate(every) for work in now]
+    for t, kind, stage, batch in works:
+        if kind not in GOES or not all(is_whole(n) and n >= 0 for n in (stage, batch)):
+            works = []
+            break
+        if (t, stage) in busy:
+            raise InvalidOptionError(f"""show.pipeline() was given ticks of which number {t} has two
+                things to do for stage {stage}.
+                next:  a stage does one thing in a tick: give the other one a tick of its own.""")
+        busy.add((t, stage))
+    if not works:
+        raise InvalidOptionError(f"""show.pipeline() was given {shown(ticks)}, which are no ticks.
+            next:  give what schedules.pipeline_schedule(stages, micro_batches) gives: for each tick
+            a list of ("forward" or "backward", stage, micro-batch).""")
+    if report is not None:
+        checked(report, "pipeline")
+    return fitting(partial(_scene, every, report), MOST_STEPS)
+
+
+def held(every: Ticks, stages: int) -> Array:
+    """int64[stages, ticks]: how many micro-batches a stage holds, the one at work included."""
+    found = np.zeros((stages, len(every)), np.int64)
+    back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
+    for t, now in enumerate(every):
+        for kind, s, b in now:
+            if kind == FORWARD:
+                found[s, t : None if (s, b) in back else t + 1] += 1
+            else:
+                found[s, t + 1 :] -= 1
+    return found
+
+
+def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
+    stages = 1 + max(work.stage for now in every for work in now)
+    works, most_held, holds = sum(map(len, every)), stash(every, stages), held(every, stages)
+    ticks, rows = min(len(every), most, MOST_TICKS), min(stages, MOST_STAGES)
+    panels = Panels()
+    panels.first(ticks, len(every), "ticks")
+    panels.first(rows, stages, "stages")
+    wide, high = WIDE / ticks, min(26.0, HIGH / rows)
+    cells: dict[tuple[int, int], Cell] = {
+        (s, t): (s, t, BUBBLE, (), f"tick {t}: stage {s} has no work")
+        for s in range(rows)
+        for t in range(ticks)
+    }
+    for t, now in enumerate(every[:ticks]):
+        for kind, s, b in (work for work in now if work.stage < rows):
+            texts = f"{kind[0].upper()}{b}", f"{b}"
+            said = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
+            cells[s, t] = s, t, GOES[kind], texts, said
+    heading = "the schedule: a column for each tick, in each box the micro-batch"
+    names = [f"stage {s}" for s in range(rows)]
+    boxes = boxes_in_rows("ticks", heading, WIDE, high, ticks, names, [*cells.values()])
+    panels.put(boxes, left=LEFT)
+    panels.below(34)
+    unit, (s, t) = 0.88 * high / max(most_held), np.nonzero(holds[:rows, :ticks])
+    tall = unit * holds[s, t]
+    bars = np.stack((t * wide, (s + 0.94) * high - tall, np.full(len(t), wide + 0.2), tall), axis=1)
+    sides = [
+        Words(-6, (s + 0.45) * high + 4, f"stage {s}: at most {most_held[s]}", 11, "end")
+        for s in range(rows)
+    ]
+    panels.put(
+        Painted(
+            *("held", "micro-batches that a stage holds, with the one at work"),
+            width=WIDE,
+            height=high * rows,
+            count=rows,
+            places=np.array([[0, s * high, WIDE, 0.94 * high] for s in range(rows)]),
+            pictures=((Boxes(HELD, bars, upright=True), *sides),),
+            labels=tuple(names),
+            say="{label} holds {n} {n|micro-batch|micro-batches} at most",
+            values={"n": np.array(most_held[:rows])},
+        ),
+        left=LEFT,
+    )
+    batches = 1 + max(work.micro_batch for now in every for work in now)
+    sentence = (
+        f"{counted(stages, 'stage')}, {counted(batches, 'micro-batch', 'micro-batches')}, "
+        f"{counted(len(every), 'tick')}: {100 - 100 * works / stages / len(every):.1f} % of the "
+        f"boxes are bubble; the stages hold at most {', '.join(map(str, most_held[:rows]))} "
+        "micro-batches."
+    )
+    if report is not None:
+        sentence += f" {_run(panels, report, most)}"
+    still = Still("the whole schedule", sentence, BUBBLE, 0, True, lanes=panels.lanes)
+    return panels.scene(
+        "pipeline",
+        f"A pipeline of {counted(stages, 'stage')}",
+        sentence,
+        foot=12,
+        codes=CODES,
+        stills=(still,),
+        table=(
+            ("tick", "stage", "goes", "micro-batch", "holds"),
+            tuple(
+                (f"{t}", f"{s}", kind, f"{b}", f"{holds[s, t]}")
+                for t, now in enumerate(every)
+                for kind, s, b in now
+            ),
+        ),
+    )
+
+
+def _run(panels: Panels, report: Report, most: int) -> str:
+    """Put a lane for each IPU, and say how much of its time it waits."""
+    names, pieces = report.target.sets, defaultdict[tuple[int, int], list[tuple[int, int]]](list)
+    panels.first(most, report.num_steps, "supersteps", "The run shows")
+    shown = 0
+    for step in report.steps_between(0, most):
+        shown = max(shown, step.end)
+        for own, start in step.shares:
+            code, works = state_of(report.phases(step.step, own)), at_work(report, step.step)
+            end = start + int(report.overlap.lasts[step.step, own or 0])
+            for ipu in np.flatnonzero(works).tolist() if own is None else (own,):
+                pieces[ipu, code].append((start, end))
+    lanes = dict[str, list[Piece]]()
+    for ipu, name in list(enumerate(names))[:MOST_STAGES]:
+        own = {code: merged(some) for (i, code), some in pieces.items() if i == ipu}
+        ends = merged([piece for some in own.values() for piece in some.tolist()]).ravel()
+        gaps = np.append(np.insert(ends, 0, 0), shown).reshape(-1, 2)
+        own[WAITING] = gaps[gaps[:, 1] > gaps[:, 0]]
+        lanes[name] = [(c, a, b - a) for c, some in own.items() for a, b in some.tolist()]
+    put_lanes(panels, "run", "the run; grey: an IPU waits", lanes, shown, "modelled cycles")
+    waits = 100 * (1 - float(np.mean([row.busy for row in report.ipus])))
+    return (
+        f"In its run, {number(report.total_cycles)} modelled cycles, the IPUs wait {waits:.1f} % "
+        f"of the time. {ipus_at_work(report)}"
+    )
