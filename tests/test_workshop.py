@@ -146,7 +146,7 @@ def test_every_question_has_its_answer() -> None:
     )
     assert re.findall(r"^(\d+)\. ", answers, re.MULTILINE) == numbers
     assert all(
-        re.search(r"\((0\d(, )?)+\)$", line)
+        re.search(r"\(([01]\d(, )?)+\)$", line)
         for line in answers.splitlines()
         if re.match(r"\d", line)
     )

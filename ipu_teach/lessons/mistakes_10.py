@@ -3,9 +3,9 @@
 
 from itertools import combinations
 
-from ipu_teach import FLOAT, concat
-from ipu_teach.poplibs import gcl, poplin, popops, poputil
-from ipu_teach.program import Copy, Repeat, Sequence
+from ipu_teach import concat
+from ipu_teach.poplibs import gcl, poplin, popops
+from ipu_teach.program import Copy, Sequence
 
 TILES = 13
 
