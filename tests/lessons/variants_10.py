@@ -65,9 +65,10 @@ def pipeline(stages, into, out, samples, results):
 def pipeline(stages, into, out, samples, results):
     steps, last = [], len(stages) - 1
     for row in table(len(stages), len(samples)):
+        if row[0] >= 0:
+            steps.append(Copy(samples[row[0]], into[0]))
         for s in range(last, -1, -1):
             if row[s] >= 0:
-                steps += [Copy(samples[row[0]], into[0])] if s == 0 else []
                 to = results[row[s]] if s == last else into[s + 1]
                 steps += [stages[s], Copy(out[s], to)]
     return steps
