@@ -207,7 +207,7 @@ def _built(answer: Callable[..., Any]) -> Passed:
         ran = trial.through(answer, "10.3")
         came, right = ran.came[0]["results"], trial.tensors["results"].right[0]
         off = np.argwhere(~(np.abs(came - right) <= 1e-4))
-        draws = partial(show.timeline, ran.report)
+        draws = partial(show.ring, ran.report)
         for b, i, j in off[:1].tolist():
             advice = "follow micro-batch 0, then micro-batch 1, tick by tick."
             why, advice = trial.reason(ran, "10.3", advice=advice)
@@ -221,7 +221,7 @@ def _built(answer: Callable[..., Any]) -> Passed:
     bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(ran.cycles), MODELLED)
     if bars.yours > bars.budget:
         why, advice = first(suspects("10.3"), partial(_as_costly, trial, ran))
-        advice = advice or "who waits for whom in your program? The picture says it."
+        advice = advice or "in which rounds does one IPU send alone? The picture has them."
         raise NotYet(tried, "", "", why, advice, bars, draws)
     return Passed("3 stages with 2 micro-batches, and 4 with 8", bars, ran.report)
 
