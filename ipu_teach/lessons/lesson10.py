@@ -97,9 +97,10 @@ def _cuts(answer: Callable[..., Any]) -> Passed:
     for costs, ipus in [(LAYERS, 4), *drawn, ([5, 2, 7], 1), ([4, 1, 3], 3)]:
         tried = call_text(answer, (costs, ipus))
         begins = call(answer, list(costs), ipus)
-        row = [plain(b) for b in begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
-        rising = all(isinstance(b, int) for b in row) and row == sorted({*row, 0})
-        if len(row) != ipus or not rising or not 0 <= max(row) < len(costs):  # type: ignore
+        given = [*begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
+        row = [int(b) for b in map(plain, given) if isinstance(b, int)]
+        rising = len(row) == len(given) == ipus and row == sorted({*row, 0})
+        if not rising or row[-1] >= len(costs) or row[0] < 0:
             expected = f"{ipus} layers, from 0 upwards, each larger than the one before"
             why = "each IPU begins with a layer of its own, and the first with layer 0."
             raise NotYet(tried, judging.returned(begins), expected, why, "as [0, 3, 6, 9].")
