@@ -46,6 +46,7 @@ from ipu_teach.lessons.precision import in_float64
 from ipu_teach.lessons.shared import Shared, line_for
 from ipu_teach.lessons.time_limit import Stopped, TooLong, as_it_was, put_back, within
 from ipu_teach.lessons.verdict_panel import Bars, number
+from ipu_teach.types import Array
 
 TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
 LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
@@ -464,7 +465,7 @@ def quoted(value: object) -> str:
             return number(float(value))
         except OverflowError:  # a whole number beyond all floats
             return shown(value)
-    if isinstance(value, (list, np.ndarray)) and np.asarray(value).ndim == 1:
+    if isinstance(value, (list, np.ndarray)) and _array(value).ndim == 1:
         text = f"[{', '.join(quoted(v) for v in value)}]"
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}…]"
     return shown(value)
@@ -514,17 +515,20 @@ def call_made(answer: Callable[..., Any], tried: str, *arguments: Any) -> Any:
     return made
 
 
+def _array(value: object) -> Array:
+    try:
+        return np.asarray(value)
+    except Exception:  # rows of different lengths, or something that refuses to be an array
+        return np.asarray(None)
+
+
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
     """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance`
     of the largest of them."""
     if isinstance(expected, (list, tuple, np.ndarray)):
-        right = np.asarray(expected)
-        try:
-            mine = np.asarray(got)
-        except Exception:  # a ragged list, or something that refuses to be an array
-            mine = np.asarray(None)
+        right, mine = _array(expected), _array(got)
         if mine.dtype.kind not in "biuf":
-            pairs = right.dtype.kind == "U" and got == expected  # of words and numbers, as steps
+            pairs = right.dtype.kind in "UO" and got == expected  # of words and numbers, as steps
             return "" if pairs else returned(got, " is not a row of numbers")
         if mine.shape != right.shape:
             return (

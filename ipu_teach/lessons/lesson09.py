@@ -20,33 +20,26 @@ from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import MODELLED, Broken, NotYet, Passed, answering, name_of, quoted
 from ipu_teach.lessons.mistakes import first, same, suspects
-from ipu_teach.lessons.programs import TILES, all_of, device_of
-from ipu_teach.lessons.trial import Ran, Trial, Var, equal, linearly, refuse_growing
+from ipu_teach.lessons.programs import (
+    BATCH,
+    TILES,
+    WIDTH,
+    all_of,
+    device_of,
+    drawn_layers,
+    gone_through,
+    one_program,
+)
+from ipu_teach.lessons.trial import Ran, Trial, Var, equal, linearly, on_ipu, refuse_growing
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin, popops
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Steps
 from ipu_teach.types import Array
 
-WIDTH, BATCH = 78, 26  # numbers of a layer's input, and inputs at once
 REPLICAS, EACH = 4, 26  # the latter: numbers of a short row
 BYTES = "bytes to and from streaming memory"
 
 # --- What answers look like -----------------------------------------------------------------------
-
-
-def _program(made: Any, tried: str) -> Program:
-    """A program, or several in a list, as one."""
-    if isinstance(made, (list, tuple)):
-        for part in made:
-            if not isinstance(part, Program):
-                came = f"{getattr(part, '__name__', quoted(part))} in the list"
-                advice = "call what makes a program: the list holds what it returns."
-                raise NotYet(tried, came, "programs alone", next_step=advice)
-        made = Steps(*made)
-    if not isinstance(made, Program):
-        came = judging.returned(made)
-        raise NotYet(tried, came, "a program", next_step="return the program.")
-    return made
 
 
 def _of_rows(each: int, rows: int) -> Callable[..., tuple[Program, list[Tensor]]]:
@@ -55,7 +48,7 @@ def _of_rows(each: int, rows: int) -> Callable[..., tuple[Program, list[Tensor]]
     def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
         buffer = graph.add_remote_buffer("rows", FLOAT, each, rows)
         made = judging.call_made(answer, trial.tried, graph, buffer, *parts, *trial.more)
-        return _program(made, trial.tried), []
+        return one_program(made, trial.tried), []
 
     return form
 
@@ -123,21 +116,6 @@ def _counted(answer: Callable[..., Any]) -> Passed:
 
 
 # --- 09.2 -----------------------------------------------------------------------------------------
-
-
-def drawn_layers(layers: int) -> tuple[Array, Array]:
-    """Activations, and the weights of so many layers."""
-    draw = np.random.default_rng(902).standard_normal
-    weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
-    return draw((BATCH, WIDTH)).astype(np.float32), weights
-
-
-def gone_through(x: Array, weights: Array) -> Array:
-    """What comes out of layers, in float64."""
-    came: Array = x.astype(np.float64)
-    for w in weights:
-        came = np.tanh(came @ w)
-    return came
 
 
 def _deep(tried: str, layers: int) -> Trial:
@@ -362,7 +340,7 @@ def _turns(answer: Callable[..., Any]) -> Passed:
 def _order(answer: Any, layers: int, tried: str) -> tuple[TwoIPUs, Program, list[Event]]:
     machine = TwoIPUs(layers)
     made = judging.call_made(answer, tried, machine.load, machine.compute, machine.cross, layers)
-    program = _program(made, tried)
+    program = one_program(made, tried)
     list(all_of(program))  # one that contains itself is refused
     return machine, program, list(machine.events(program))
 
@@ -393,14 +371,6 @@ def _factors(answer: Callable[..., Any]) -> Passed:
 
 
 # --- 09.5 -----------------------------------------------------------------------------------------
-
-
-def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
-    """Spread over the tiles of an IPU."""
-    first_tile = ipu * TILES
-    return lambda graph, tensor: linearly(
-        graph.create_virtual_graph(first_tile, first_tile + TILES), tensor
-    )
 
 
 def _training(tried: str, numbers: int) -> Trial:

@@ -2,11 +2,11 @@
 """Known mistakes of lesson 09; what this file is: mistakes.py."""
 
 from ipu_teach import FLOAT, UNSIGNED_INT, concat
-from ipu_teach.poplibs import poplin, popops, poputil
+from ipu_teach.poplibs import gcl, poplin, popops, poputil
 from ipu_teach.program import Copy, Repeat, Sequence
 
 TILES = 13
-REPLICAS, RING = 4, [0, 1, 3, 2]  # who are neighbours in this order are joined by a link
+REPLICAS = 4
 
 
 def on_replica(graph, i, shape, name):
@@ -21,39 +21,14 @@ def on_replica(graph, i, shape, name):
     return made
 
 
-def to_the_next(program, sent, received, shard):
-    """Each place of the ring sends a shard to the next: shard(place) says which."""
-    places = range(REPLICAS)
-    ends = [RING[(p + 1) % REPLICAS] for p in places]
-    source = concat([sent[RING[p]][shard(p)] for p in places])
-    program.add(Copy(source, concat([received(ends[p], shard(p)) for p in places])))
-
-
 def reduce_scatter(graph, tensors, program):
     """The sum of four tensors of n numbers: a shard on each replica, padded with zeros."""
-    n = tensors[0].num_elements
-    shape = (REPLICAS, -(-n // REPLICAS))
-    parts = [on_replica(graph, i, shape, f"parts{i}") for i in range(REPLICAS)]
-    inbox = [on_replica(graph, i, shape[1:], f"inbox{i}") for i in range(REPLICAS)]
-    flat = [part.flatten() for part in parts]
-    popops.zero(graph, concat([f[n:] for f in flat]), program)
-    program.add(Copy(concat([t.flatten() for t in tensors]), concat([f[:n] for f in flat])))
-    for k in range(REPLICAS - 1):
-        to_the_next(program, parts, lambda i, s: inbox[i], lambda p, k=k: RING[(p - k - 1) % 4])
-        mine = [parts[RING[p]][RING[(p - k - 2) % 4]] for p in range(REPLICAS)]
-        came = concat([inbox[RING[p]] for p in range(REPLICAS)])
-        popops.add_in_place(graph, concat(mine), came, program)
-    return [parts[i][i] for i in range(REPLICAS)]
+    return gcl.reduce_scatter_within_replica(graph, tensors, "ADD", program)
 
 
 def all_gather(graph, shards, program):
     """All shards on each replica: four tensors of (4, the length of a shard)."""
-    shape = (REPLICAS, shards[0].num_elements)
-    whole = [on_replica(graph, i, shape, f"whole{i}") for i in range(REPLICAS)]
-    program.add(Copy(concat(shards), concat([whole[i][i] for i in range(REPLICAS)])))
-    for k in range(REPLICAS - 1):
-        to_the_next(program, whole, lambda i, s: whole[i][s], lambda p, k=k: RING[(p - k) % 4])
-    return whole
+    return gcl.all_gather_within_replica(graph, shards, program)
 
 
 # %% 09.w1: the micro-batches first

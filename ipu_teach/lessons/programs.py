@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import Device, Engine, Graph, IPUModel, Tensor
-from ipu_teach.lessons.judging import NotYet, answering, call_made, returned
-from ipu_teach.program import Program
+from ipu_teach.lessons.judging import NotYet, answering, call_made, quoted, returned
+from ipu_teach.program import Program, Sequence as Steps
+from ipu_teach.types import Array
 
 TILES = 13
 OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
 WORKERS = 6  # of a tile
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
+WIDTH, BATCH = 78, 26  # numbers of a layer's input, and inputs at once
 
 
 def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
@@ -23,9 +25,9 @@ def device_of(tiles: int = TILES, ipus: int = 1, **machine: Any) -> Device:
     return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus, **machine).create_device()
 
 
-def graph_of(tiles: int = TILES, ipus: int = 1) -> Graph:
+def graph_of(tiles: int = TILES, ipus: int = 1, replicas: int = 1) -> Graph:
     """An empty graph for such a machine."""
-    return Graph(device_of(tiles, ipus))
+    return Graph(device_of(tiles, ipus), replication_factor=replicas)
 
 
 def tiles_of(graph: Graph, tensor: Tensor) -> Any:
@@ -58,6 +60,21 @@ def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Progr
     return made
 
 
+def one_program(made: Any, tried: str) -> Program:
+    """A program, or several in a list, as one."""
+    if isinstance(made, (list, tuple)):
+        for part in made:
+            if not isinstance(part, Program):
+                came = f"{getattr(part, '__name__', quoted(part))} in the list"
+                advice = "call what makes a program: the list holds what it returns."
+                raise NotYet(tried, came, "programs alone", next_step=advice)
+        made = Steps(*made)
+    if not isinstance(made, Program):
+        came = returned(made)
+        raise NotYet(tried, came, "a program", next_step="return the program.")
+    return made
+
+
 def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
     """A program and every program inside it. One that contains itself is `NotYet`."""
     if any(program is outer for outer in around):
@@ -71,3 +88,18 @@ def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Progr
     yield program
     for child in program.children():
         yield from all_of(child, (*around, program))
+
+
+def drawn_layers(layers: int) -> tuple[Array, Array]:
+    """Activations, and the weights of so many layers."""
+    draw = np.random.default_rng(902).standard_normal
+    weights = draw((layers, WIDTH, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
+    return draw((BATCH, WIDTH)).astype(np.float32), weights
+
+
+def gone_through(x: Array, weights: Array) -> Array:
+    """What comes out of layers, in float64."""
+    came: Array = x.astype(np.float64)
+    for w in weights:
+        came = np.tanh(came @ w)
+    return came

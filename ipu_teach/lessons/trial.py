@@ -74,6 +74,14 @@ def by_rows(graph: Graph, tensor: Tensor) -> None:
         graph.set_tile_mapping(tensor[row], row % graph.target.num_tiles)
 
 
+def on_ipu(ipu: int) -> Callable[[Graph, Tensor], None]:
+    """Spread over the tiles of an IPU."""
+    first_tile = ipu * TILES
+    return lambda graph, tensor: linearly(
+        graph.create_virtual_graph(first_tile, first_tile + TILES), tensor
+    )
+
+
 @dataclass(frozen=True)
 class Var:
     """A tensor of a trial. `given` and `right`: by run, what is written before it, and what should
@@ -269,6 +277,7 @@ class Trial:
     runs: int = 1
     tiles: int = TILES
     ipus: int = 1
+    replicas: int = 1  # of the graph: a tensor is of each of them
     options: Mapping[str, Any] = field(default_factory=dict)
     # of a loop whose end the device decides; then the run is stopped as endless. 0: nobody counts
     most_rounds: int = 0
@@ -278,7 +287,7 @@ class Trial:
     def build(self, answer: Any) -> Ran:
         """The answer's program in a graph of its own, not yet run. Raises `NotAttempted`, `Broken`,
         `NotYet`."""
-        graph = graph_of(self.tiles, self.ipus)
+        graph = graph_of(self.tiles, self.ipus, self.replicas)
         tensors = {
             name: graph.add_variable(var.dtype, var.shape, name)
             for name, var in self.tensors.items()

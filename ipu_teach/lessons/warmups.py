@@ -182,6 +182,14 @@ _ALL = (
      _formula("09.w3", lambda n, replicas: [-(-n // replicas), -n % replicas], (30, 4), (521, 8),
               (103, 4), (520, 4), (3, 4)),
      "all shards are equally long, and together they hold every number."),
+    ("10.w1", "10.3", "How long a pipeline takes", FUNCTION,
+     _formula("10.w1", lambda costs, batches: (batches + len(costs) - 1) * max(costs),
+              ([30, 50, 20], 6), ([7, 4], 9), ([12], 5), ([3, 8, 8, 5], 1)),
+     "how many ticks are there? Each takes as long as the slowest stage."),
+    ("10.w2", "10.5", "Which chunk goes", FUNCTION,
+     _formula("10.w2", lambda place, k, many: (place - k) % many, (2, 1, 4), (0, 2, 5), (1, 3, 4),
+              (3, 0, 6)),
+     "what came in a round goes on in the next: it began one place before, and so on."),
 )  # fmt: skip
 
 

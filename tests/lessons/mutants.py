@@ -208,6 +208,26 @@ HARMLESS = {
     },
     "09.5": {f"n = weights[{i}].num_elements": "all are equally long" for i in (1, -1)},
     "09.6": {"written.add(target)": "the order of two sets that are kept is free"},
+    "10.1": {
+        "return [[t - s if -1 <= t - s < batches else -1 for s in range(stages)] for t in ticks]": (
+            "-1 is what stands there anyhow"
+        )
+    },
+    "10.2": {
+        f"return max((sum(costs[a:b]) for a, b in zip(begins, ends{strict})))": "they are equally long"
+        for strict in ("", ", strict=False")
+    }
+    | {
+        "ways = combinations(range(1, len(costs) + 1), ipus - 1)": "an IPU without a layer is no gain"
+    },
+    "10.3": {
+        f"if {always}:": "a sample that nobody reads comes in while the others go out"
+        for always in ("True", "row[0] >= -1")
+    },
+    "10.4": {
+        f"now, most = ([0] * stages, [{least}] * stages)": "a stage holds one at least"
+        for least in (1, -1)
+    },
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"

@@ -23,14 +23,15 @@ from ipu_teach import Engine, Graph, Report, Target, Tensor, program, show
 from ipu_teach.lessons.gaps import gaps_in, read_notebook, source_of
 from ipu_teach.lessons.learner import learners_form
 from ipu_teach.lessons.naming import LESSON
-from ipu_teach.poplibs import poplin, popnn, popops, poprand, poputil
+from ipu_teach.poplibs import gcl, poplin, popnn, popops, poprand, poputil
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
 PATHS = {
     "half a day": ("00", "01", "02", "04", "07"),
-    "the whole path": ("00", "01", "02", "03", "04", "tiny", "05", "06", "07", "08", "09"),
+    "the whole path": ("00", "01", "02", "03", "04", "tiny", "05", "06", "07", "08", "09", "10"),
 }
 MODULES: dict[str, ModuleType] = {
+    "gcl": gcl,
     "popops": popops,
     "poplin": poplin,
     "popnn": popnn,

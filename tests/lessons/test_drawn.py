@@ -58,6 +58,10 @@ CASES = [
     ("09.2", "two places for weights", r"16 take (?P<n>[\d,]+)", "{n}"),
     ("09.3", "into weights in use", r"IPU 0 computes with row 1, where row 0", "4 rows of 1 buffer move"),
     ("09.6", "two that read one place", r"1 at 1, not 0", "A run of 1 superstep on 26 tiles"),
+    ("10.3", "one after the other", r"4 stages and 8 micro-batches", "24 rounds of IPUs"),
+    ("10.4", "without the one at work", r"4 at 0, not (?P<n>5)", "{n}"),
+    ("10.5", "everything to one", r"all_reduce with 52,000", "2 rounds of IPUs: an IPU sends another at most 208,000"),
+    ("10.7", "each for itself", r"on 2 replicas", "26 tiles of 2 IPUs"),
 ]  # fmt: skip
 
 

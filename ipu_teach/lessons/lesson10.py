@@ -1,0 +1,617 @@
+"""The exercises of lesson 10, Many IPUs: what is right, and mistakes by name.
+
+A budget is what the steps of a good answer take, each run alone: a tick of a pipeline, a round of a
+ring. Cycles alone say how many of them there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import FLOAT, Engine, Graph, Report, Tensor, concat, show
+from ipu_teach.lessons import judging, warmups
+from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
+from ipu_teach.lessons.judging import (
+    MODELLED,
+    NotYet,
+    Passed,
+    call,
+    call_text,
+    name_of,
+    plain,
+    quoted,
+)
+from ipu_teach.lessons.mistakes import first, suspects
+from ipu_teach.lessons.programs import (
+    BATCH,
+    TILES,
+    WIDTH,
+    device_of,
+    drawn_layers,
+    gone_through,
+    graph_of,
+    one_program,
+)
+from ipu_teach.lessons.trial import Ran, Trial, Var, linearly, on_ipu
+from ipu_teach.lessons.verdict_panel import Bars
+from ipu_teach.poplibs import poplin, popops
+from ipu_teach.program import Copy, Program, Sequence as Steps
+from ipu_teach.schedules import BACKWARD, FORWARD, SCHEDULES, pipeline_schedule
+from ipu_teach.types import Array
+
+LINKS = "modelled cycles on the links"
+
+# --- 10.1 -----------------------------------------------------------------------------------------
+
+
+def table_of(stages: int, batches: int) -> list[list[int]]:
+    """By tick and stage the micro-batch at work, -1 where there is none."""
+    table = np.full((batches + stages - 1, stages), -1)
+    for s in range(stages):
+        table[s : s + batches, s] = np.arange(batches)
+    return [[int(b) for b in row] for row in table]
+
+
+def _ticks(answer: Callable[..., Any]) -> Passed:
+    drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
+    special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
+    advice = "draw three stages and four micro-batches, a line for each tick."
+    return judging.compare(answer, table_of, drawn | special, suspects("10.1"), advice)
+
+
+# --- 10.2 -----------------------------------------------------------------------------------------
+
+LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
+
+
+def slowest(costs: list[int], begins: list[int]) -> int:
+    """The cost of the slowest stage, where stages begin with these layers."""
+    ends = [*begins[1:], len(costs)]
+    return max(sum(costs[a:b]) for a, b in zip(begins, ends, strict=True))
+
+
+@cache
+def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
+    """The least cost of the slowest stage: the first limit with which so many IPUs are enough, if
+    each takes layers as long as it may."""
+    for limit in count(max(costs)):
+        stages, room = 1, limit
+        for cost in costs:
+            if cost > room:
+                stages, room = stages + 1, limit
+            room -= cost
+        if stages <= ipus:
+            return limit
+    raise AssertionError
+
+
+def _cuts(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(1005).integers
+    drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
+    came, bars = [], None
+    for costs, ipus in [(LAYERS, 4), *drawn, ([5, 2, 7], 1), ([4, 1, 3], 3)]:
+        tried = call_text(answer, (costs, ipus))
+        begins = call(answer, list(costs), ipus)
+        given = [*begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
+        row = [int(b) for b in map(plain, given) if isinstance(b, int)]
+        rising = len(row) == len(given) == ipus and row == sorted({*row, 0})
+        if not rising or row[-1] >= len(costs) or row[0] < 0:
+            expected = f"{ipus} layers, from 0 upwards, each larger than the one before"
+            why = "each IPU begins with a layer of its own, and the first with layer 0."
+            raise NotYet(tried, judging.returned(begins), expected, why, "as [0, 3, 6, 9].")
+        came.append(((costs, ipus), row))
+        here = Bars(least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest")
+        if here.yours > here.budget:
+            like = suspects("10.2")
+            why, advice = first(like, lambda f: all([*f(*case)] == row for case, row in came))
+            advice = advice or "there are few ways to cut: try them all, and keep the best."
+            raise NotYet(tried, quoted(row), "", why, advice, here)
+        bars = bars or here
+    return Passed("6 chains; below, the twelve layers", bars, [row for _, row in came])
+
+
+# --- 10.3 -----------------------------------------------------------------------------------------
+
+Parts = tuple[list[Program], list[Tensor], list[Tensor]]
+
+
+def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
+    """Each of several spread over the tiles of an IPU."""
+
+    def place(graph: Graph, tensor: Tensor) -> None:
+        for number in range(tensor.shape[0]):
+            on_ipu(ipu)(graph, tensor[number])
+
+    return place
+
+
+def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Parts:
+    """(programs, what they read, what they leave): a layer on each IPU."""
+    width = weights.shape[-1]
+    works, into, out = list[Program](), list[Tensor](), list[Tensor]()
+    for s, values in enumerate(weights):
+        part, work = graph.create_virtual_graph(s * TILES, (s + 1) * TILES), Steps()
+        x, w = (
+            part.add_variable(FLOAT, (n, width), f"{k}{s}") for k, n in (("x", rows), ("w", width))
+        )
+        for tensor in (x, w):
+            linearly(part, tensor)
+        graph.set_initial_value(w, values)
+        into.append(x)
+        out.append(poplin.mat_mul(part, x, w, work, f"product{s}"))
+        popops.tanh_in_place(part, out[-1], work, f"tanh{s}")
+        works.append(work)
+    return works, into, out
+
+
+def _through_stages(tried: str, stages: int, batches: int) -> Trial:
+    """answer(stages, into, out, samples, results) gives a program."""
+    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)  # where nothing is priced, small ones
+    weights = drawn_layers(stages)[1][:, :width, :width]
+    draw = np.random.default_rng(1003).standard_normal
+    samples = draw((batches, rows, width)).astype(np.float32)
+    right = np.array([gone_through(x, weights) for x in samples])
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
+        ends = ([part[b] for b in range(batches)] for part in parts)
+        made = judging.call_made(answer, trial.tried, *stages_on(graph, weights, rows), *ends)
+        return one_program(made, trial.tried), []
+
+    tensors = {
+        "samples": Var(FLOAT, samples.shape, each_on(0), [samples]),
+        "results": Var(FLOAT, samples.shape, each_on(stages - 1), right=[right]),
+    }
+    return Trial(tried, tensors, form=form, ipus=stages)
+
+
+@cache
+def tick_cycles(stages: int) -> int:
+    """What one more tick takes in which all stages are at work: a micro-batch comes, all compute,
+    and all move on at once."""
+    graph = graph_of(ipus=stages)
+    works, into, out = stages_on(graph, drawn_layers(stages)[1])
+    ends = [graph.clone(tensor) for tensor in (into[0], out[-1])]
+    graph.set_initial_value(concat(into + ends[:1]), 0)
+    moves = [Copy(a, b) for a, b in zip(out, [*into[1:], ends[1]], strict=True)]
+    tick = Steps(Copy(ends[0], into[0]), works, moves)
+    one, two = (_alone(graph, Steps([tick] * n), stages).total_cycles for n in (1, 2))
+    return two - one
+
+
+def _alone(graph: Graph, program: Program, ipus: int) -> Report:
+    engine = Engine(graph, program)
+    engine.load(device_of(ipus=ipus))
+    engine.run()
+    return engine.report
+
+
+def _as_costly(trial: Trial, ran: Ran, like: Any) -> bool:
+    """Whether an answer comes to the same, and costs about as much, on the links and in all."""
+    other = trial.outcome(like)
+    pairs = [
+        (one.total_cycles, one.global_exchange_cycles)
+        for one in (ran.report, getattr(other, "report", None))
+        if one is not None
+    ]
+    return trial.agree(ran, other) and bool(np.allclose(pairs[0], pairs[-1], rtol=0.02))
+
+
+def _built(answer: Callable[..., Any]) -> Passed:
+    for stages, batches in ((3, 2), (4, 8)):
+        tried = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
+        trial = _through_stages(tried, stages, batches)
+        ran = trial.through(answer, "10.3")
+        came, right = ran.came[0]["results"], trial.tensors["results"].right[0]
+        off = np.argwhere(~(np.abs(came - right) <= 1e-4))
+        draws = partial(show.ring, ran.report)
+        for b, i, j in off[:1].tolist():
+            advice = "follow micro-batch 0, then micro-batch 1, tick by tick."
+            why, advice = trial.reason(ran, "10.3", advice=advice)
+            value = came[b, i, j]
+            said = "nothing was written" if value != value else quoted(value)
+            expected = quoted(right[b, i, j])
+            raise NotYet(
+                tried, f"results[{b}][{i}, {j}]: {said}", expected, why, advice, draws=draws
+            )
+    ticks = batches + stages - 1
+    bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(ran.cycles), MODELLED)
+    if bars.yours > bars.budget:
+        why, advice = first(suspects("10.3"), partial(_as_costly, trial, ran))
+        advice = advice or "in which rounds does one IPU send alone? The picture has them."
+        raise NotYet(tried, "", "", why, advice, bars, draws)
+    return Passed("3 stages with 2 micro-batches, and 4 with 8", bars, ran.report)
+
+
+# --- 10.4 -----------------------------------------------------------------------------------------
+
+
+def held(ticks: list[list[tuple[str, int, int]]], stages: int) -> list[int]:
+    """By stage how many micro-batches are there at once: in each tick those whose forward is not
+    later, and whose backward is not earlier."""
+    when: dict[tuple[str, int], dict[int, int]] = {}
+    for t, now in enumerate(ticks):
+        for kind, s, b in now:
+            when.setdefault((kind, s), {})[b] = t
+    return [
+        max(
+            sum(f <= t <= when[BACKWARD, s][b] for b, f in when[FORWARD, s].items())
+            for t in range(len(ticks))
+        )
+        for s in range(stages)
+    ]
+
+
+def in_rounds(stages: int, batches: int) -> list[list[tuple[str, int, int]]]:
+    """A round is a tick: in it each stage goes forward and backward, the last one with one."""
+    last = 2 * (stages - 1)
+    every = [
+        [
+            (kind, s, t - (s if kind == FORWARD else last - s))
+            for kind in (FORWARD, BACKWARD)
+            for s in range(stages)
+        ]
+        for t in range(batches + last)
+    ]
+    return [[work for work in now if 0 <= work[2] < batches] for now in every]
+
+
+def _stored(answer: Callable[..., Any]) -> Passed:
+    cases: dict[str, tuple[Any, int]] = {}
+    for stages in (3, 2, 4, 8):
+        for schedule in SCHEDULES:
+            ticks = pipeline_schedule(stages, 2 * stages, schedule)
+            cases[f"drawn, {schedule}, {stages}"] = (
+                [[tuple(w) for w in now] for now in ticks],
+                stages,
+            )
+    cases |= {"a stage goes forward and backward in one tick": (in_rounds(3, 7), 3)}
+    advice = "count for one stage, tick by tick, how many have come and not gone back."
+    try:
+        return judging.compare(answer, held, cases, suspects("10.4"), advice)
+    except NotYet as told:
+        failing = (
+            case for case in cases.values() if call_text(answer, case) == dict(told.rows)["tried"]
+        )
+        told.draws = partial(show.pipeline, next(failing, ([],))[0])
+        raise
+
+
+# --- 10.5 -----------------------------------------------------------------------------------------
+
+
+def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
+    """A tensor in so many pieces that follow each other."""
+    n = tensor.num_elements
+    return [tensor[n * c // many : n * (c + 1) // many] for c in range(many)]
+
+
+def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
+    """Each chunk spread over all tiles of an IPU."""
+
+    def place(graph: Graph, tensor: Tensor) -> None:
+        part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
+        for chunk in chunks_of(tensor, many):
+            for tile, piece in enumerate(chunks_of(chunk, TILES)):
+                if piece.num_elements:
+                    part.set_tile_mapping(piece, tile)
+
+    return place
+
+
+def _reducing(tried: str, numbers: int, ipus: int) -> Trial:
+    """answer(graph, parts, program) appends to the program."""
+    draw = np.random.default_rng(1005).permutation
+    values = draw(ipus * numbers).reshape(ipus, numbers).astype(np.float32)
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
+        judging.call_made(answer, trial.tried, graph, parts, program := Steps())
+        return program, []
+
+    tensors = {
+        f"parts[{i}]": Var(FLOAT, numbers, _by_chunks(i, ipus), [values[i]], [values.sum(axis=0)])
+        for i in range(ipus)
+    }
+    return Trial(tried, tensors, form=form, ipus=ipus)
+
+
+@cache
+def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
+    """(cycles, those of them on the links) of 2 (R - 1) rounds, half of which add, as a round takes
+    that is run alone."""
+    graph, around = graph_of(ipus=ipus), [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
+    sent, inbox = list[Tensor](), list[Tensor]()
+    for ipu in around:
+        for made in (sent, inbox):
+            made.append(graph.add_variable(FLOAT, numbers // ipus))
+            on_ipu(ipu)(graph, made[-1])
+    graph.set_initial_value(concat(sent), 1)
+    program = Steps(Copy(concat(sent), concat(inbox[1:] + inbox[:1])))
+    popops.add_in_place(graph, concat(sent), concat(inbox), program)
+    report = _alone(graph, program, ipus)
+    move, add = (step.cycles for step in report.steps())
+    return (ipus - 1) * (2 * move + add), 2 * (ipus - 1) * report.global_exchange_cycles
+
+
+def _reduced(answer: Callable[..., Any]) -> Passed:
+    for numbers, ipus in ((30, 4), (3, 4), (520, 2), (52_000, 4)):
+        tried = f"{name_of(answer)} with {numbers:,} numbers on each of {ipus} IPUs"
+        trial = _reducing(tried, numbers, ipus)
+        ran = trial.through(answer, "10.5")
+        draws = partial(show.ring, ran.report)
+        for found in filter(None, map(ran.wrong, trial.tensors)):
+            advice = "follow one chunk round the ring: who has it, and who has added to it?"
+            why, advice = trial.reason(ran, "10.5", advice=advice)
+            raise NotYet(tried, found.came, quoted(found.expected), why, advice, draws=draws)
+    least, links = ring_cycles(numbers, ipus)
+    bars = Bars(round(1.01 * links), int(ran.report.global_exchange_cycles), LINKS)
+    if bars.yours <= bars.budget:
+        bars = Bars(round(1.05 * least), int(ran.cycles), MODELLED)
+    if bars.yours > bars.budget:
+        trial = _reducing(tried, numbers // 10, ipus)
+        why, advice = first(suspects("10.5"), partial(_as_costly, trial, trial.outcome(answer)))
+        why = why or "more goes over a link than need be, or in more rounds."
+        raise NotYet(tried, "", "", why, advice or "2 (R - 1) rounds, a chunk each.", bars, draws)
+    words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
+    return Passed(words, bars, ran.report)
+
+
+# --- 10.6 -----------------------------------------------------------------------------------------
+
+
+def _from_where(answer: Callable[..., Any]) -> Passed:
+    def right(one: tuple[int, int], other: tuple[int, int]) -> int:
+        sizes = np.arange(40_001)
+        costs = [1000 * fixed + each * sizes for fixed, each in (one, other)]
+        return int(np.argmax(costs[0] < costs[1]))
+
+    cases: dict[str, Any] = {
+        "drawn, near the beginning": ((1800, 130), (1300, 720)),
+        "drawn, a ring": ((6342, 399), (2259, 838)),
+        "drawn, steeper": ((5100, 130), (700, 977)),
+        "drawn, near": ((3011, 410), (2987, 411)),
+        "they are equal there": ((3000, 400), (2000, 500)),
+        "it is quicker at once": ((2000, 400), (2500, 800)),
+    }
+    return judging.compare(answer, right, cases, suspects("10.6"))
+
+
+# --- 10.7 -----------------------------------------------------------------------------------------
+
+FEATURES, OUTPUTS, RATE = 26, 13, 0.5
+
+
+def _learning(tried: str, replicas: int, batch: int) -> Trial:
+    """answer(graph, w, x, t, rate, program) appends a step of training to the program."""
+    draw = np.random.default_rng(1007).standard_normal
+    w = draw((FEATURES, OUTPUTS)).astype(np.float32)
+    x = draw((2, replicas, batch, FEATURES)).astype(np.float32)
+    t = draw((2, replicas, batch, OUTPUTS)).astype(np.float32)
+    after = [w.astype(float)]
+    for inputs, targets in zip(x, t, strict=True):
+        a, b = (each.reshape(replicas * batch, -1).astype(float) for each in (inputs, targets))
+        after.append(after[-1] - RATE / len(a) * (a.T @ (a @ after[-1] - b)))
+
+    def form(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
+        judging.call_made(answer, trial.tried, graph, *parts, RATE, program := Steps())
+        return program, []
+
+    shaped = (x, t) if replicas > 1 else (x[:, 0], t[:, 0])
+    rights = [np.array([one] * replicas if replicas > 1 else one) for one in after[1:]]
+    tensors = {
+        "w": Var(FLOAT, w.shape, linearly, [w], rights),
+        "x": Var(FLOAT, x.shape[2:], linearly, [*shaped[0]]),
+        "t": Var(FLOAT, t.shape[2:], linearly, [*shaped[1]]),
+    }
+    more: Any = {"ipus": replicas, "replicas": replicas, "agree": _nearly}
+    return Trial(tried, tensors, form=form, runs=2, **more)
+
+
+def _nearly(hers: Ran, other: Ran) -> bool:
+    """Whether w comes to the same, but for rounding."""
+    pairs = zip(hers.came, other.came, strict=True)
+    return all(np.allclose(a["w"], b["w"], rtol=0, atol=1e-4) for a, b in pairs)
+
+
+def _together(answer: Callable[..., Any]) -> Passed:
+    for replicas, batch in ((2, 3), (4, 5), (1, 8)):
+        tried = f"{name_of(answer)} on {replicas} replicas with {batch} samples each, run twice"
+        trial = _learning(tried, replicas, batch)
+        ran = trial.through(answer, "10.7")
+        draws = partial(show.timeline, ran.report)
+        for run, rights in enumerate(trial.tensors["w"].right):
+            shape = replicas, FEATURES, OUTPUTS
+            came, right = ran.came[run]["w"].reshape(shape), rights.reshape(shape)
+            apart = [r for r in range(replicas) if not np.array_equal(came[r], came[0])]
+            off = np.argwhere(~(np.abs(came - right) <= 1e-4))
+            if apart or len(off):
+                why, advice = trial.reason(
+                    ran, "10.7", advice="which slope has each replica when w changes?", nearest=True
+                )
+                r, i, j = off[0].tolist() if len(off) else [apart[0], 0, 0]
+                said = f"w[{i}, {j}] on replica {r}: {quoted(came[r, i, j])} after run {run + 1}"
+                raise NotYet(tried, said, quoted(right[r, i, j]), why, advice, draws=draws)
+    words = "2, 4 and 1 replicas, two steps: as one with all samples, and equal in every bit"
+    return Passed(words, evidence=came)
+
+
+# --- 10.8 -----------------------------------------------------------------------------------------
+
+Groups = tuple[list[list[int]], list[list[int]]]
+
+
+def groups_of(copies: int, parts: int) -> Groups:
+    """Of replicas that hold the parts of a model side by side: (those of one copy, those of one
+    part)."""
+    numbers = np.arange(copies * parts).reshape(copies, parts)
+    return numbers.tolist(), numbers.T.tolist()
+
+
+def _sorted(made: Any, tried: str) -> Groups:
+    """Groups as sorted lists."""
+    try:
+        one, other = ([sorted(int(r) for r in group) for group in kind] for kind in made)
+    except (TypeError, ValueError):
+        advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
+        raise NotYet(tried, judging.returned(made), "", "", advice) from None
+    return sorted(one), sorted(other)
+
+
+def _grouped(answer: Callable[..., Any]) -> Passed:
+    cases = [(4, 2), (2, 3), (3, 1), (1, 4), (2, 2)]
+    came = [_sorted(call(answer, *case), call_text(answer, case)) for case in cases]
+    for case, made in zip(cases, came, strict=True):
+        for kind, right, hers in zip(("one copy", "one part"), groups_of(*case), made, strict=True):
+            if hers != right:
+
+                def alike(like: Any) -> bool:
+                    return all(_sorted(like(*c), "") == m for c, m in zip(cases, came, strict=True))
+
+                why, advice = first(suspects("10.8"), alike)
+                advice = advice or "write the replicas down in a table: a line for each copy."
+                told = f"{kind}: {quoted(hers)}", quoted(right), why, advice
+                raise NotYet(call_text(answer, case), *told)
+    return Passed("5 machines, of 3 to 8 replicas", evidence=came)
+
+
+SIZES = ("520", "5,200", "52,000")
+WAYS = ("ring", "both ways", "all to one", "everybody")
+
+LESSON = Lesson(
+    "10",
+    "Many IPUs",
+    75,
+    warmups.among(
+        Question(
+            "10.0",
+            "How full a pipeline is",
+            tuple(PredictedValue(f"with {n} micro-batches", low=0, high=1) for n in (4, 16)),
+            "the last micro-batch comes to the last stage three ticks after it came to the first, "
+            "so that 4 take 7 ticks and 16 take 19. Each stage is at work in 4 of 7, or in 16 of "
+            "19.",
+        ),
+        Exercise(
+            "10.1",
+            "Who has what when",
+            ("a function",),
+            _ticks,
+            (
+                "Stage 0 takes micro-batch t in tick t. When does that come to stage 1?",
+                "In tick t stage s has micro-batch t - s, if there is one of that number.",
+                "The last tick is the one in which the last stage has the last micro-batch: how "
+                "many ticks are that?",
+            ),
+            "what is empty at both ends does not grow with the micro-batches.",
+        ),
+        Exercise(
+            "10.2",
+            "Twelve layers on four IPUs",
+            ("a function",),
+            _cuts,
+            (
+                "The slowest stage sets the pace: min over all cuts of max over the stages.",
+                "combinations(range(1, n), ipus - 1) has all ways to cut; 0 comes before each.",
+                "For each way the sums of costs between one beginning and the next: max of them is "
+                "what it costs, and min(ways, key=...) takes the best.",
+            ),
+            "a stage that is quicker than the slowest one only waits longer.",
+        ),
+        Exercise(
+            "10.3",
+            "Build it",
+            ("a function",),
+            _built,
+            (
+                "Go through table(stages, batches), a tick at a time. Who is at work in it?",
+                "In a tick: what comes in, then all stages that are at work, then all that moves.",
+                "Copies that stand side by side share a step. So no stage may stand between those "
+                "of a tick, and no copy between its stages.",
+            ),
+            "the loop over ticks could be a Repeat in the middle, where all ticks are alike.",
+        ),
+        Exercise(
+            "10.4",
+            "What a stage stores",
+            ("a function",),
+            _stored,
+            (
+                "Count for each stage: a forward adds one, a backward takes one away.",
+                "In the tick of its backward a micro-batch is there still. So what comes first?",
+                "Keep two lists, what is held now and the most so far; within a tick look at all "
+                "forwards before the backwards.",
+            ),
+            "the last stage goes backward at once, and stores nothing but what it works on.",
+        ),
+        Exercise(
+            "10.5",
+            "A ring",
+            ("a function",),
+            _reduced,
+            (
+                "Two halves. In the first, chunks walk and grow; in the second, whole ones walk.",
+                "In round k of the first half place p sends chunk (p - k) % R, and the next place "
+                "adds it to its own.",
+                "After R - 1 rounds place p has the whole of chunk (p + 1) % R. That is what it "
+                "sends first in the second half, over what the next place has.",
+            ),
+            "no IPU ever holds more than a chunk of another's.",
+        ),
+        Question(
+            "10.6",
+            "Which way is the quickest",
+            tuple(PredictedValue(f"for {n}", choices=WAYS) for n in SIZES),
+            "few numbers: the fewest rounds win. Many: the fewest bytes on the busiest link win, "
+            "and both ways round use each link in both directions.",
+        ),
+        Exercise(
+            "10.6",
+            "From where on",
+            ("a function",),
+            _from_where,
+            (
+                "A way costs fixed + each * n / 1000. At which n do two of them cost the same?",
+                "The first begins with so much more, and wins so much back for each number.",
+                "Where they cost the same, the first is not quicker yet. And n is no less than 0.",
+            ),
+            "the fixed part is rounds and their syncs, the other one is bytes and additions.",
+        ),
+        Exercise(
+            "10.7",
+            "As one with all samples",
+            ("a function",),
+            _together,
+            (
+                "The slope of all samples is the sum of the replicas' slopes.",
+                "x.transpose() times the error is a replica's slope; all_reduce_in_place makes it "
+                "that of all, before w changes.",
+                "By how many samples is it divided? A replica has x.shape[0] of them.",
+            ),
+            "every replica adds the same to the same, so nobody ever sends the weights.",
+        ),
+        Question(
+            "10.7",
+            "From which batch on four replicas pay",
+            (PredictedValue("", "samples", choices=("32", "64", "128", "256")),),
+            "with fewer samples the all-reduce takes longer than the work that is saved: its "
+            "rounds cost as much for 32 samples as for 256.",
+        ),
+        Exercise(
+            "10.8",
+            "Two kinds of groups",
+            ("a function",),
+            _grouped,
+            (
+                "Write the numbers in a table, a copy of the model in each line.",
+                "Line c begins with replica c * parts. Who stands below replica 0?",
+                "One copy is a line: range of parts numbers in a row. One part is a column: every "
+                "parts-th number.",
+            ),
+            "who talks most stands side by side: within a line each layer sends, within a column "
+            "each step.",
+        ),
+    ),
+)
