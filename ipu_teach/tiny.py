@@ -5,12 +5,11 @@ superstep has three phases: all tiles wait for each other (sync), numbers move (
 tile works on what it has (compute).
 
 This is `ipu_teach` without all that makes it fast or comfortable, under the same names. Not here
-are lists of tensors, state, streams, other vertices and programs, a memory that fills up, and a
-good model of time. A program that keeps to what is here runs on both, by a change of one import,
-with equal values, bytes and races:
+are lists of tensors, state, streams, other vertices and programs, types of fields, a memory that
+fills up, and a good model of time. A program that keeps to what is here runs on both, with equal
+values, bytes and races, by a change of one import, to `from ipu_teach import`:
 
     from ipu_teach.tiny import FLOAT, Engine, Graph, Input, IPUModel, Output, Vertex, program
-    from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vertex, program
 """
 
 from collections import Counter
@@ -29,23 +28,27 @@ class MachineError(Exception):
     """The program asks for what the machine must not do."""
 
 
+def attempt(what: str, act: Any, *args: Any) -> Any:
+    """What Python or numpy says against it becomes the machine's own error."""
+    try:
+        return act(*args)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise MachineError(f"{what}: {error}") from error
+
+
 # --- What a learner builds: tensors, vertices, a graph --------------------------------------------
 class Tensor:
-    """The numbers of some elements of the machine's memory, and no values: a slice or a transpose
-    moves nothing."""
+    """The numbers of some elements of the memory, and no values: to slice or turn moves nothing."""
 
     def __init__(self, graph: "Graph", dtype: Any, ids: Any) -> None:
         self.graph, self.dtype, self.ids = graph, dtype, np.asarray(ids)
         self.shape, self.num_elements = self.ids.shape, self.ids.size
 
     def __getitem__(self, key: Any) -> "Tensor":
-        try:
-            return Tensor(self.graph, self.dtype, self.ids[key])
-        except IndexError:
-            raise MachineError(f"a tensor of shape {self.shape} has no place {key}") from None
+        return Tensor(self.graph, self.dtype, attempt("no such place", lambda: self.ids[key]))
 
     def reshape(self, shape: tuple[int, ...]) -> "Tensor":
-        return Tensor(self.graph, self.dtype, self.ids.reshape(shape))
+        return Tensor(self.graph, self.dtype, attempt("no such shape", self.ids.reshape, shape))
 
     def transpose(self) -> "Tensor":
         return Tensor(self.graph, self.dtype, self.ids.T)
@@ -56,8 +59,7 @@ class Tensor:
 
 class Field:
     def __class_getitem__(cls, of_what: Any) -> Any:
-        # Input[Vector[FLOAT]] is an Input; of what, the tensor says that is connected to it
-        return cls
+        return cls  # Input[Vector[FLOAT]] is an Input; of what, the connected tensor says
 
 
 # fmt: off
@@ -77,11 +79,7 @@ class Vertex:
     kinds: Any  # Input, Output or InOut, by the name of the field
 
     def __init_subclass__(cls) -> None:
-        cls.kinds = {
-            name: kind
-            for name, kind in get_type_hints(cls).items()
-            if kind in (Input, Output, InOut)
-        }
+        cls.kinds = {n: k for n, k in get_type_hints(cls).items() if k in (Input, Output, InOut)}
 
     def __getattr__(self, name: str) -> Any:
         place = vars(self)["places"][self.known(name)]
@@ -107,9 +105,9 @@ class Placed:
     """A vertex in the graph: its class, the tensors of its fields, its tile, how long it takes."""
 
     def __init__(self, codelet: Any, edges: dict[str, Tensor]) -> None:
-        if edges.keys() != codelet.kinds.keys():
-            fields = f"{list(codelet.kinds)} and was given {list(edges)}"
-            raise MachineError(f"{codelet.__name__} has the fields {fields}")
+        kinds = attempt(f"{codelet} is no class of vertices", lambda: vars(codelet)["kinds"])
+        if edges.keys() != kinds.keys():
+            raise MachineError(f"{codelet.__name__} takes {[*kinds]} and was given {[*edges]}")
         self.codelet, self.edges, self.tile = codelet, edges, -1
         self.cycles = 5 + sum(tensor.num_elements for tensor in edges.values())  # a guess
 
@@ -118,9 +116,12 @@ class Placed:
         return {name: t for name, t in self.edges.items() if self.codelet.kinds[name] in kinds}
 
 
+class ComputeSet(SimpleNamespace):
+    """The work of one superstep."""
+
+
 class Graph:
-    """Elements, each with a type, a name and a tile (-1: none yet), and the vertices that work on
-    them."""
+    """Elements, each with a type, a name and a tile (-1: none yet). Vertices work on them."""
 
     def __init__(self, device: "IPUModel") -> None:
         self.num_tiles = device.num_tiles
@@ -128,6 +129,7 @@ class Graph:
         self.initial, self.handles = list[tuple[Tensor, Any]](), dict[str, Tensor]()
 
     def add_variable(self, dtype: Any, shape: tuple[int, ...], name: str) -> Tensor:
+        attempt(f"{name!r} needs another type", [FLOAT, HALF, INT, BOOL].index, dtype)
         first, count = len(self.tile), int(np.prod(shape))
         self.dtype += [dtype] * count
         self.name += [f"element {i} of {name!r}" for i in range(count)]
@@ -135,33 +137,39 @@ class Graph:
         return Tensor(self, dtype, np.arange(first, first + count).reshape(shape))
 
     def set_tile_mapping(self, what: Tensor | Placed, tile: int) -> None:
-        if not 0 <= tile < self.num_tiles:
-            raise MachineError(f"there is no tile {tile}, only 0 to {self.num_tiles - 1}")
+        if tile not in range(self.num_tiles):
+            raise MachineError(f"there is no tile {tile!r}, only 0 to {self.num_tiles - 1}")
         if isinstance(what, Placed):
             what.tile = tile
         else:
-            for element in what.elements():
+            for element in self.own(Tensor, what).elements():
                 self.tile[element] = tile
 
     def set_initial_value(self, tensor: Tensor, values: Any) -> None:
-        self.initial.append((tensor, values))
+        self.initial.append((self.own(Tensor, tensor), values))
 
     def create_host_read(self, handle: str, tensor: Tensor) -> None:
-        self.handles[handle] = tensor  # the name under which the host asks for it
+        self.handles[handle] = self.own(Tensor, tensor)  # under this name the host asks for it
 
-    def add_compute_set(self, name: str) -> Any:
-        return SimpleNamespace(name=name, vertices=[])  # the work of one superstep
+    def add_compute_set(self, name: str) -> ComputeSet:
+        return ComputeSet(graph=self, name=name, vertices=[])
 
     def add_vertex(self, compute_set: Any, codelet: Any, **edges: Tensor) -> Placed:
-        compute_set.vertices.append(Placed(codelet, edges))
-        return compute_set.vertices[-1]  # type: ignore[no-any-return]
+        placed = Placed(codelet, {name: self.own(Tensor, edges[name]) for name in edges})
+        self.own(ComputeSet, compute_set).vertices.append(placed)
+        return placed
 
     def set_perf_estimate(self, vertex: Placed, cycles: int) -> None:
         vertex.cycles = cycles
 
+    def own(self, kind: Any, what: Any) -> Any:
+        """`what`, if it is one of this graph's."""
+        if not isinstance(what, kind) or what.graph is not self:
+            raise MachineError(f"this {type(what).__name__} is no {kind.__name__} of this graph")
+        return what
+
 
 class IPUModel:
-    # of chips there is one kind here
     def __init__(self, ipu_version: str = "ipu2", tiles_per_ipu: int = 1472) -> None:
         self.num_tiles = tiles_per_ipu
 
@@ -172,17 +180,21 @@ class IPUModel:
 # --- What runs in which order ---------------------------------------------------------------------
 class Program:
     def __init__(self, *parts: Any) -> None:
+        takes = getattr(self, "takes", [Program] * len(parts))  # the kinds of its parts
+        if len(parts) != len(takes) or not all(map(isinstance, parts, takes)):
+            due, given = ([kind.__name__ for kind in row] for row in (takes, map(type, parts)))
+            raise MachineError(f"{type(self).__name__} takes {due} and was given {given}")
         self.parts = parts
 
 
 # fmt: off
-class Sequence(Program): ...         # (part, part, …)
-class Execute(Program): ...          # (compute set)
-class Copy(Program): ...             # (source, destination): tensors of as many elements
-class Repeat(Program): ...           # (count, body)
-class RepeatWhileTrue(Program): ...  # (condition, predicate, body): condition; while predicate
-                                     # is not 0, body and condition
-class If(Program): ...               # (predicate, then, otherwise)
+class Sequence(Program): ...                         # part, part, …
+class Execute(Program): takes = (ComputeSet,)
+class Copy(Program): takes = Tensor, Tensor          # source, destination
+class Repeat(Program): takes = int, Program          # count, body
+class If(Program): takes = Tensor, Program, Program  # predicate, then, otherwise
+# condition, predicate, body: condition; while predicate is not 0, body and condition
+class RepeatWhileTrue(Program): takes = Program, Tensor, Program
 # fmt: on
 
 
@@ -191,16 +203,14 @@ program = SimpleNamespace(**{kind.__name__: kind for kind in Program.__subclasse
 
 # --- The machine ----------------------------------------------------------------------------------
 class Engine:
-    """Runs a program. What the machine holds is two arrays: the value of each element, and whether
-    one was put there."""
+    """Runs a program. The machine is two arrays: each element's value, and whether it has one."""
 
     def __init__(self, graph: Graph, program: Program) -> None:
         self.graph, self.program, self.steps = graph, program, list[Superstep]()
-        self.check(program)
+        self.check(Sequence(program))
 
     def check(self, node: Program) -> None:
-        """Races, before anything runs: what is written in a superstep is touched once, by one field
-        of one vertex."""
+        """Races, before anything runs: what a superstep writes is touched once, by one field."""
         for part in node.parts:
             if isinstance(part, Program):
                 self.check(part)
@@ -213,19 +223,19 @@ class Engine:
                     raise MachineError(f"a race: {said}, and touched once more")
 
     def load(self, device: IPUModel) -> None:
-        # of 64 bits, which hold all our numbers exactly
-        self.values = np.full(len(self.graph.tile), np.nan)
+        self.values = np.full(len(self.graph.tile), np.nan)  # 64 bits hold our numbers exactly
         self.written = np.zeros(len(self.graph.tile), bool)
         for tensor, values in self.graph.initial:
-            self.write(tensor, values)
+            attempt(f"initial value, shape {tensor.shape}", self.write, tensor, values)
 
     def run(self) -> None:
+        attempt("load() comes first", getattr, self, "written")
         self.go(self.program)
 
     def read_tensor(self, handle: str) -> Any:
         if handle not in self.graph.handles:
             raise MachineError(f"no tensor is read as {handle!r}: {list(self.graph.handles)}")
-        return self.read(self.graph.handles[handle])
+        return attempt("load() comes first", self.read, self.graph.handles[handle])
 
     def go(self, node: Program) -> None:
         match node, node.parts:
@@ -256,6 +266,9 @@ class Engine:
         self.values[tensor.ids], self.written[tensor.ids] = np.asarray(values, tensor.dtype), True
 
     def copy(self, source: Tensor, destination: Tensor) -> None:
+        ends = [(self.graph.own(Tensor, t).num_elements, t.dtype) for t in (source, destination)]
+        if ends[0] != ends[1] or {*source.elements()} & {*destination.elements()}:
+            raise MachineError(f"a Copy is to other elements, as many and of one type: not {ends}")
         step = Superstep("Copy", self.graph)
         for i, element in enumerate(destination.elements()):
             step.move(0, source.reshape((-1,))[i], self.graph.tile[element])
@@ -271,63 +284,53 @@ class Engine:
             for name, tensor in vertex.fields(Output, InOut).items():
                 step.move(1, tensor, vertex.tile)
                 a, b = zeros[name], ones[name]
-                # equal whatever was there before; NaN differs from itself
-                stored = (a == b) | (a != a) & (b != b)
+                stored = (a == b) | (a != a) & (b != b)  # equal in both; NaN differs from itself
                 results.append((tensor[stored], a[stored]))
             busy = step.busy.setdefault(vertex.tile, [0] * WORKERS)
-            # each vertex goes to the worker that is free first
-            busy[busy.index(min(busy))] += vertex.cycles
+            busy[busy.index(min(busy))] += vertex.cycles  # the worker that is free first takes it
         # only now: no vertex sees what another one has made in the same superstep
         for tensor, values in results:
             self.write(tensor, values)
         self.steps.append(step)
 
     def compute(self, vertex: Placed, filling: int) -> dict[str, Any]:
-        """What is in the fields of a vertex when compute() is done. Before, its outputs are full of
-        `filling`."""
+        """The fields of a vertex when compute() is done. Before, `filling` fills its outputs."""
         places = {name: self.read(tensor) for name, tensor in vertex.fields(Input, InOut).items()}
         for name in vertex.fields(Input):
             places[name].flags.writeable = False
-        for name, tensor in vertex.fields(Output).items():
-            places[name] = np.full(tensor.shape, filling, tensor.dtype)
+        places |= {n: np.full(t.shape, filling, t.dtype) for n, t in vertex.fields(Output).items()}
         worker = vertex.codelet()
         vars(worker)["places"] = places
-        worker.compute()
+        attempt(f"{vertex.codelet.__name__}.compute() fails", worker.compute)
         return places
 
     def print_profile_summary(self) -> None:
-        rows: list[Any] = [["superstep", "sync", "exchange", "compute", "cycles", "bytes"]]
+        row = "{:<20}{:>8}" + "{:>10}" * 4
+        print(row.format("superstep", "sync", "exchange", "compute", "cycles", "bytes"))
         for s in self.steps:
             phases = SYNC_CYCLES, s.exchange(), s.compute()
-            rows.append((s.name, *phases, sum(phases), s.received().total()))
-        for name, sync, *others in rows:
-            print(f"{name:<20}{sync:>8}" + "".join(f"{number:>10}" for number in others))
+            print(row.format(s.name, *phases, sum(phases), s.received().total()))
 
 
 class Superstep:
-    """What moved and what was computed in one superstep, and how long it took: in each phase the
-    slowest tile decides."""
+    """What moved and was computed in one superstep: in each phase the slowest tile decides."""
 
     def __init__(self, name: str, graph: Graph) -> None:
         self.name, self.graph = name, graph
-        # (element, from tile, to tile) before computing, and after it
-        self.moves: tuple[set[Any], set[Any]] = (set(), set())
-        self.busy: dict[int, list[int]] = {}  # how many cycles each worker of a tile has to do
+        self.moves = set[Any](), set[Any]()  # (element, from, to) before computing, and after it
+        self.busy = dict[int, list[int]]()  # how many cycles each worker of a tile has to do
 
     def move(self, phase: int, tensor: Tensor, tile: int) -> None:
-        """Before the tiles compute (phase 0) elements come to `tile`; afterwards (phase 1) they go
-        from there to their own."""
+        """Before computing (phase 0) elements come to `tile`; after it (phase 1) they go home."""
         for element in tensor.elements():
             home = self.graph.tile[element]
             if min(home, tile) < 0:
-                unplaced = f"{self.graph.name[element]}, or a vertex that is connected to it,"
-                raise MachineError(f"{unplaced} is on no tile")
+                raise MachineError(f"{self.graph.name[element]}, or its vertex, is on no tile")
             if home != tile:  # into a set: what two vertices of a tile need comes to it once
                 self.moves[phase].add((element, tile, home) if phase else (element, home, tile))
 
     def traffic(self, phase: int) -> tuple[Counter[int], Counter[int]]:
-        """The bytes that each tile receives and sends. An element is sent once, however many tiles
-        listen."""
+        """Bytes that each tile receives and sends: an element once, however many listen."""
         coming, going, size = Counter[int](), Counter[int](), self.graph.dtype
         for element, _, target in self.moves[phase]:
             coming[target] += size[element].itemsize
@@ -339,12 +342,8 @@ class Superstep:
         return self.traffic(0)[0] + self.traffic(1)[0]
 
     def exchange(self) -> int:
-        busiest = [
-            max([*coming.values(), *going.values()], default=0)
-            for coming, going in map(self.traffic, (0, 1))
-        ]
-        # a cycle that has begun is paid
-        return sum(-(-moved // BYTES_PER_CYCLE) for moved in busiest)
+        phases = [[0, *come.values(), *go.values()] for come, go in map(self.traffic, (0, 1))]
+        return sum(-(-max(tiles) // BYTES_PER_CYCLE) for tiles in phases)  # a begun cycle is paid
 
     def compute(self) -> int:
         return max((WORKERS * max(busy) for busy in self.busy.values()), default=0)

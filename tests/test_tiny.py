@@ -416,11 +416,11 @@ def build_tiny(make: Any) -> Any:
         (lambda g, x: g.set_tile_mapping(x, TILES), "there is no tile 5, only 0 to 4"),
         (
             lambda g, x: one_vertex(tiny, g, "Turn", y=x),
-            "Turn has the fields ['x'] and was given ['y']",
+            "Turn takes ['x'] and was given ['y']",
         ),
         (
-            lambda g, x: tiny.Copy(x[1:], x[:3]),
-            "element 1 of 'x', or a vertex that is connected to it, is on no tile",
+            lambda g, x: tiny.Copy(x[:2], x[2:]),
+            "element 0 of 'x', or its vertex, is on no tile",
         ),
         (
             lambda g, x: (g.set_tile_mapping(x, 1), one_vertex(tiny, g, "Turn", x=x))[1],
@@ -428,7 +428,7 @@ def build_tiny(make: Any) -> Any:
         ),
         (
             lambda g, x: tiny.Copy(x[9], x[0]),
-            "a tensor of shape (4,) has no place 9",
+            "no such place: index 9 is out of bounds for axis 0 with size 4",
         ),
         (
             lambda g, x: tiny.If(x[3], tiny.Sequence(), tiny.Sequence()),
@@ -490,22 +490,188 @@ def test_what_no_vertex_of_the_kit_may_do_none_may_here(
         engine.read_tensor("out")
 
 
-def test_an_input_cannot_be_written() -> None:
-    class Bad(tiny.Vertex):
-        x: tiny.Input[tiny.Vector[tiny.INT]]
+def stranger(m: ModuleType) -> Any:
+    """A tensor of a graph of its own, on a tile of it."""
+    graph = m.Graph(m.IPUModel("ipu2", tiles_per_ipu=TILES).create_device())
+    tensor = graph.add_variable(m.INT, (4,), "stranger")
+    graph.set_tile_mapping(tensor, 1)
+    return tensor
 
-        def compute(self) -> None:
-            self.x = 1
 
-    def make(graph: Any, x: Any) -> Any:
-        graph.set_tile_mapping(x, 0)
-        graph.set_initial_value(x, 0)
-        compute_set = graph.add_compute_set("work")
-        graph.set_tile_mapping(graph.add_vertex(compute_set, Bad, x=x), 0)
-        return tiny.Execute(compute_set)
+def misuse(act: Any, m: ModuleType) -> None:
+    """A whole program of the kit or of tiny, x to y, but for one mistake of a learner: `act` gets
+    the names, the graph, x and y, and may give back another program."""
+    device = m.IPUModel("ipu2", tiles_per_ipu=TILES).create_device()
+    graph = m.Graph(device)
+    x, y = (graph.add_variable(m.INT, (4,), name) for name in "xy")
+    for tensor in (x, y):
+        graph.set_tile_mapping(tensor, 0)
+        graph.set_initial_value(tensor, 1)
+    graph.create_host_read("y", y)
+    program = act(m, graph, x, y)
+    engine = m.Engine(graph, m.program.Copy(x, y) if program is None else program)
+    engine.load(device)
+    engine.run()
 
-    with pytest.raises(ValueError, match="read-only"):
-        build_tiny(make)
+
+def float_of(m: ModuleType, graph: Any) -> Any:
+    tensor = graph.add_variable(m.FLOAT, (4,), "real")
+    graph.set_tile_mapping(tensor, 0)
+    graph.set_initial_value(tensor, 1)
+    return tensor
+
+
+def vertex_of(m: ModuleType, graph: Any, body: Any, **edges: Any) -> Any:
+    """One vertex with an Input x and an Output out, whose compute() is `body`."""
+
+    class Wrong(m.Vertex):
+        x: m.Input[m.Vector[m.INT]]
+        out: m.Output[m.Vector[m.INT]]
+
+        def compute(self):
+            body(self)
+
+    compute_set = graph.add_compute_set("work")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Wrong, **edges), 0)
+    return m.program.Execute(compute_set)
+
+
+def write_input(self: Any) -> None:
+    self.x = 1
+
+
+def write_into_input(self: Any) -> None:
+    self.x[0] = 1
+
+
+def write_too_few(self: Any) -> None:
+    self.out = self.x[:2]
+
+
+def write_beyond(self: Any) -> None:
+    self.out[9] = 1
+
+
+TWO, NOT_ALIKE = "Copy takes ['Tensor', 'Tensor'] and was", "a Copy is to other elements, as many"
+NO_TENSOR, NOT_MINE = "is no Tensor of this graph", "this Tensor is no Tensor of this graph"
+MISUSES: list[tuple[Any, str]] = [
+    # a part of a program that is none, too many or too few
+    (lambda m, g, x, y: m.program.Sequence(g.add_compute_set("a")), "given ['ComputeSet']"),
+    (lambda m, g, x, y: g.add_compute_set("a"), "takes ['Program'] and was given ['ComputeSet']"),
+    (lambda m, g, x, y: m.program.Sequence(m.program.Copy), "and was given ['type']"),
+    (
+        lambda m, g, x, y: m.program.Execute(m.program.Copy(x, y)),
+        "Execute takes ['ComputeSet'] and was given ['Copy']",
+    ),
+    (lambda m, g, x, y: m.program.Execute(), "Execute takes ['ComputeSet'] and was given []"),
+    (
+        lambda m, g, x, y: m.program.Repeat(m.program.Copy(x, y), 3),
+        "Repeat takes ['int', 'Program'] and was given ['Copy', 'int']",
+    ),
+    (lambda m, g, x, y: m.program.Repeat(2.5, m.program.Copy(x, y)), "given ['float', 'Copy']"),
+    (lambda m, g, x, y: m.program.Repeat(3), "Repeat takes ['int', 'Program'] and was given ['int"),
+    (
+        lambda m, g, x, y: m.program.If(True, m.program.Copy(x, y), m.program.Sequence()),
+        "If takes ['Tensor', 'Program', 'Program'] and was given ['bool', 'Copy', 'Sequence']",
+    ),
+    (
+        lambda m, g, x, y: m.program.RepeatWhileTrue(
+            x[0], m.program.Sequence(), m.program.Sequence()
+        ),
+        "RepeatWhileTrue takes ['Program', 'Tensor', 'Program'] and was given ['Tensor', 'Seq",
+    ),
+    # a Copy
+    (lambda m, g, x, y: m.program.Copy(3, y), TWO),
+    (lambda m, g, x, y: m.program.Copy("x", y), TWO),
+    (lambda m, g, x, y: m.program.Copy(x), TWO),
+    (lambda m, g, x, y: m.program.Copy(x, y[:2]), NOT_ALIKE),
+    (lambda m, g, x, y: m.program.Copy(x[:1], y), NOT_ALIKE),
+    (lambda m, g, x, y: m.program.Copy(float_of(m, g), y), NOT_ALIKE),
+    (lambda m, g, x, y: m.program.Copy(x[1:], x[:3]), NOT_ALIKE),
+    (lambda m, g, x, y: m.program.Copy(stranger(m), y), NOT_MINE),
+    # what belongs to no tile, or not to the graph
+    (lambda m, g, x, y: g.set_tile_mapping(x, 1.5), "there is no tile 1.5, only 0 to 4"),
+    (lambda m, g, x, y: g.set_tile_mapping(x, "1"), "there is no tile '1', only 0 to 4"),
+    (lambda m, g, x, y: g.set_tile_mapping(x, None), "there is no tile None"),
+    (lambda m, g, x, y: g.set_tile_mapping(0, x), "there is no tile"),
+    (lambda m, g, x, y: g.set_tile_mapping([x, y], 0), f"this list {NO_TENSOR}"),
+    (
+        lambda m, g, x, y: g.set_tile_mapping(g.add_compute_set("a"), 0),
+        f"this ComputeSet {NO_TENSOR}",
+    ),
+    (lambda m, g, x, y: g.set_tile_mapping(stranger(m), 0), NOT_MINE),
+    (lambda m, g, x, y: g.set_initial_value("x", 1), f"this str {NO_TENSOR}"),
+    (lambda m, g, x, y: g.set_initial_value(stranger(m), 1), NOT_MINE),
+    (lambda m, g, x, y: g.create_host_read("z", "x"), f"this str {NO_TENSOR}"),
+    # vertices
+    (lambda m, g, x, y: vertex_of(m, g, write_input, x=3, out=y), f"this int {NO_TENSOR}"),
+    (lambda m, g, x, y: vertex_of(m, g, write_input, x=[x[0]], out=y), f"this list {NO_TENSOR}"),
+    (lambda m, g, x, y: vertex_of(m, g, write_input, x=stranger(m), out=y), NOT_MINE),
+    (lambda m, g, x, y: vertex_of(m, g, write_input, x=x), "takes ['x', 'out'] and was given ['x"),
+    (
+        lambda m, g, x, y: g.add_vertex("work", codelets(m)["Turn"], x=x),
+        "this str is no ComputeSet of this graph",
+    ),
+    (
+        lambda m, g, x, y: g.add_vertex(g.add_compute_set("a"), "Turn", x=x),
+        "Turn is no class of vertices",
+    ),
+    (
+        lambda m, g, x, y: g.add_vertex(g.add_compute_set("a"), int, x=x),
+        "<class 'int'> is no class of vertices",
+    ),
+    (
+        lambda m, g, x, y: g.add_vertex(g.add_compute_set("a"), m.Vertex, x=x),
+        "Vertex'> is no class of vertices",
+    ),
+    # what numpy finds wrong
+    (lambda m, g, x, y: vertex_of(m, g, write_input, x=x, out=y), "Wrong.compute() fails: assig"),
+    (lambda m, g, x, y: vertex_of(m, g, write_into_input, x=x, out=y), "destination is read-only"),
+    (lambda m, g, x, y: vertex_of(m, g, write_too_few, x=x, out=y), "Wrong.compute() fails: could"),
+    (lambda m, g, x, y: vertex_of(m, g, write_beyond, x=x, out=y), "index 9 is out of bounds"),
+    (lambda m, g, x, y: x.reshape((3,)), "no such shape: cannot reshape array of size 4 into"),
+    (
+        lambda m, g, x, y: g.set_initial_value(x, [1, 2]),
+        "initial value, shape (4,): shape mismatch",
+    ),
+    (
+        lambda m, g, x, y: g.set_initial_value(x, "one"),
+        "initial value, shape (4,): invalid literal",
+    ),
+    (lambda m, g, x, y: g.set_initial_value(x, 2**40), "out of bounds for int32"),
+    (lambda m, g, x, y: g.add_variable("FLOAT", (4,), "t"), "'t' needs another type: 'FLOAT' is"),
+    (
+        lambda m, g, x, y: g.add_variable(float, (4,), "t"),
+        "'t' needs another type: <class 'float'>",
+    ),
+    (lambda m, g, x, y: g.add_variable((4,), m.INT, "t"), "'t' needs another type: (4,) is not"),
+]
+
+
+@pytest.mark.parametrize(("act", "text"), MISUSES)
+def test_what_a_beginner_mistakes_both_refuse(act: Any, text: str) -> None:
+    with pytest.raises(tiny.MachineError) as caught:
+        misuse(act, tiny)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.raises((errors.IPUTeachError, TypeError)):  # a TypeError: of too few arguments
+        misuse(act, ipu_teach)
+
+
+@pytest.mark.parametrize("call", ["run", "read_tensor"])
+def test_an_engine_is_loaded_first(call: str) -> None:
+    graph = tiny.Graph(tiny.IPUModel(tiles_per_ipu=1))
+    graph.create_host_read("x", graph.add_variable(tiny.INT, (1,), "x"))
+    engine = tiny.Engine(graph, tiny.Sequence())
+    with pytest.raises(tiny.MachineError, match=r"load\(\) comes first"):
+        engine.run() if call == "run" else engine.read_tensor("x")
+
+
+def test_a_list_is_no_program_here() -> None:
+    """The kit takes lists of programs; the one file does not, and says so."""
+    graph = tiny.Graph(tiny.IPUModel(tiles_per_ipu=1))
+    for make in (tiny.Sequence, lambda part: tiny.Engine(graph, part)):
+        with pytest.raises(tiny.MachineError, match=r"Sequence takes .* and was given \['list'\]"):
+            make([tiny.Sequence()])
 
 
 def test_the_notebook_that_reads_it_shows_its_own_lines_in_their_order() -> None:
