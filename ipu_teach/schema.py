@@ -405,6 +405,7 @@ PerIpu = Annotated[Array, column("ipus")]
 
 YOUNGER = (
     "machine",
+    "conv_units_fp16_sums_fp32",
     "sync_pattern",
     "io_tiles",
     "streaming_bytes",

@@ -114,7 +114,7 @@ def test_a_law_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     )
     assert {"a longer message", "a further receiver"} <= {
         line.partition(":")[0]
-        for seed in range(4)
+        for seed in range(12)
         for line in one_cost(seed, compiled=False)[1].splitlines()
     }
 

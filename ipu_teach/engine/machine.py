@@ -341,7 +341,7 @@ class Machine:
         for site in sites:
             if site.returned is not None:
                 each = len(site.group.table) // site.group.table.replicas
-                no = self.memory.backend.to_host(~site.returned)
+                no = ~self.memory.backend.to_host(site.returned)
                 said[site.group.rows[no] // each] = False
         self.memory.write(out, said)
 
