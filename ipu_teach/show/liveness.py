@@ -324,7 +324,7 @@ def _curve(name: str, heading: str, runs: list[_Run], which: int, each: float, c
     series: list[Series] = []
     at = [run.shown(which, each, count) for run in runs]
     if len(runs) == 1:
-        below = np.zeros(count, np.int64)
+        below: Array = np.zeros(count, np.int64)
         for code in runs[0].codes:
             here = _at(runs[0].bytes[which][code], at[0])
             if here.any():

@@ -306,7 +306,8 @@ class _Call:
     def counts(self) -> tuple[float, Tensor | None]:
         """(1 / the places that every window has within the field, None); where they differ, (1, a
         tensor of them). A sum's are (1, None)."""
-        params, inside = self.params, np.ones((), np.int64)
+        params = self.params
+        inside: Array = np.ones((), np.int64)
         if params.kind is PoolingType.SUM:
             return 1.0, None
         for d in self.order:

@@ -88,11 +88,11 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     """Where the elements of `matrix` lie; None if some lie nowhere yet, or no tile has two of a
     column."""
     height, width = matrix.shape
-    places = matrix.positions().reshape(-1)
+    places: Array = matrix.positions().reshape(-1)
     tiles = graph.tile_map().at(places * matrix.dtype.size)
     if tiles.size == 0 or tiles.min() < 0:
         return None
-    key = tiles.reshape(height, width) * width + np.arange(width)
+    key: Array = tiles.reshape(height, width) * width + np.arange(width)
     order = np.argsort(key, axis=None, kind="stable")
     key, rows, places = key.reshape(-1)[order], order // width, places[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))
