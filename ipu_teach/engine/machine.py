@@ -93,7 +93,8 @@ class Machine:
             else self._defined.defined
         )
         # Steps of earlier runs; the clock of each set of tiles, after so many steps of this run.
-        self._past, self._clock, self._told = 0, np.zeros(target.num_sets, np.int64), 0
+        self._clock: Array = np.zeros(target.num_sets, np.int64)
+        self._past, self._told = 0, 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [
             self._bind(number, step)
