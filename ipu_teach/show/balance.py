@@ -32,7 +32,7 @@ from ipu_teach.show.report_facts import (
     titled,
 )
 from ipu_teach.show.scene import Lanes, Painted, Scene, Still, Tape, label, number
-from ipu_teach.show.segments import LanesOf, Segment, Span, cuts, segments, spans
+from ipu_teach.show.segments import LanesOf, Segment, Span, cuts, segments
 from ipu_teach.show.stack import stack_places, stacks
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -100,8 +100,7 @@ class _Run:
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
         """Those in which tiles do something one by one, and for how long each that takes part."""
-        found = spans(self.report, stretch)
-        return [(s, s.phase.busy[s.own]) for s in found if s.phase.busy is not None]
+        return [(s, s.phase.busy[s.own]) for s in stretch.spans if s.phase.busy is not None]
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
         """(work, waits), int64[tiles]: how long each tile is at work, and how long it waits."""
@@ -211,7 +210,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             if which in of:
                 of[which] = len(stills)
                 stills.append(_still(run, one, name, lanes, len(stills)))
-                panels.drawings.append(lanes.drawing(report, one.stretch))
+                panels.drawings.append(lanes.drawing(one.stretch))
                 lost.append(one.runs * one.mean)
         frames += [of[which] for which in shown]
         heading = (
@@ -291,7 +290,7 @@ def _still(run: _Run, one: _Lost, name: str, lanes: LanesOf, number_of: int) -> 
     where = "" if name == "run" else f"{name}: "
     grid = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
-    own = [s.phase for s in spans(run.report, stretch) if stretch.lasts(s.part)]
+    own = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
     busy: Array = np.zeros(lanes.count, np.int64)  # lane by lane, in each phase of its own order
     for span, times in run.phases(stretch):
         every: Array = np.zeros(run.tiles, np.int64)

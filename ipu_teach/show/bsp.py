@@ -65,7 +65,6 @@ from ipu_teach.show.segments import (
     cuts,
     parts,
     segments,
-    spans,
 )
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
@@ -149,7 +148,7 @@ def _two(makers: list[_Maker]) -> Scene:
         first_still, run = len(stills), min(MOST_OF_TWO, len(report.step_numbers))
         found, which_stretch = segments(report, run)
         for stretch in found:
-            phases = [span.phase for span in spans(report, stretch)]
+            phases = [span.phase for span in stretch.spans]
             busy = maker.by_tile.spent(phases, COMPUTE)
             values = {} if busy is None else {"busy": busy}
             group = "superstep" if len(stretch.parts) == 1 else "stretch"
@@ -168,7 +167,7 @@ def _two(makers: list[_Maker]) -> Scene:
             stills.append(
                 Still(title, note, code, stretch.cycles, True, lanes=lanes, about=about, say=other)
             )
-            panels.drawings.append(maker.by_tile.drawing(report, stretch))
+            panels.drawings.append(maker.by_tile.drawing(stretch))
         frames += (first_still + which_stretch).tolist()
         panels.first(run, report.num_steps, "supersteps", f"Of the {name} the picture shows")
         heading = (
@@ -243,7 +242,7 @@ class _Maker:
             made = self._stills(stretch, len(panels.drawings))
             of.append(range(len(stills), len(stills) + len(made)))
             stills += made
-            panels.drawings.append(self.by_tile.drawing(self.report, stretch))
+            panels.drawings.append(self.by_tile.drawing(stretch))
             if self.beyond:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
@@ -331,7 +330,7 @@ class _Maker:
     def _stills(self, stretch: Segment, drawing: int) -> list[Still]:
         """A still for each part of a stretch in which no IPU begins or ends a phase: on one IPU, or
         where all work together, for each phase."""
-        found, stills = spans(self.report, stretch), list[Still]()
+        found, stills = stretch.spans, list[Still]()
         edges = sorted({0, *(s.start + s.phase.cycles for s in found)})
         for begin, end in pairwise(edges):
             here = [s for s in found if s.start <= begin < s.start + s.phase.cycles]
@@ -524,7 +523,7 @@ class _Maker:
 
     def _of_host(self, stretch: Segment) -> Drawing:
         """What the host and streaming memory do in a stretch."""
-        found = [s for s in spans(self.report, stretch) if s.phase.kind in BEYOND]
+        found = [s for s in stretch.spans if s.phase.kind in BEYOND]
         bars = [
             Bar(STATE[s.phase.kind], s.start, s.phase.cycles, s.start + s.phase.cycles)
             for s in found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,8 @@ MOST_ENDS = 8  # IPUs with their number beside their lanes
 
 @dataclass(frozen=True)
 class IPUStep:
-    """A step as an IPU does it by itself, or (None) all together: `start` counts from where the
-    stretch begins."""
+    """A step as an IPU does it by itself, or (None) all together, but for those that are `idle`:
+    `start` counts from where the stretch begins."""
 
     step: int
     ipu: int | None
@@ -42,14 +42,32 @@ class IPUStep:
     idle: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Segment:
-    """`ends`: when each IPU is done with its parts; the last to be is `last`, and then the stretch
-    is over. `names` are those of the IPUs."""
+    """A stretch of the run of `report`. `ends`: when each IPU is done with its parts; the last to
+    be is `last`, and then the stretch is over."""
 
     parts: tuple[IPUStep, ...]
     ends: tuple[int, ...]
-    names: tuple[str, ...]
+    report: Report
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the IPUs."""
+        return self.report.target.sets
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """Its phases. A view asks for them again for its picture, its words and its table."""
+        target, found = self.report.target, list[Span]()
+        ipu = target.set_of(np.arange(target.num_tiles))
+        for part in self.parts:
+            own, start = ipu == part.ipu, part.start
+            own = at_work(self.report, part.step)[ipu] if part.ipu is None else own
+            for phase in self.report.phases(part.step, part.ipu):
+                found.append(Span(part, phase, start, own))
+                start += phase.cycles
+        return found
 
     @property
     def cycles(self) -> int:
@@ -114,20 +132,6 @@ class Span:
     own: Array
 
 
-@lru_cache(maxsize=16)  # of a view that asks again for its picture, its words and its table
-def spans(report: Report, stretch: Segment) -> list[Span]:
-    """The phases of a stretch."""
-    target, found = report.target, list[Span]()
-    ipu = target.set_of(np.arange(target.num_tiles))
-    for part in stretch.parts:
-        own, start = ipu == part.ipu, part.start
-        own = at_work(report, part.step)[ipu] if part.ipu is None else own
-        for phase in report.phases(part.step, part.ipu):
-            found.append(Span(part, phase, start, own))
-            start += phase.cycles
-    return found
-
-
 def at_work(report: Report, step: int) -> Array:
     """bool[ipus]: which have a part in compiled step `step`, all in one in which none has."""
     found: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
@@ -165,11 +169,11 @@ def cuts(report: Report) -> Array:
 def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     """(the stretches that differ; int64: which of them come, in order) of the first `steps` steps
     of a run."""
-    order, names = report.step_numbers[:steps], report.target.sets
-    if len(names) == 1:
+    order, ipus = report.step_numbers[:steps], report.target.num_sets
+    if ipus == 1:
         numbers, each = np.unique(order, return_inverse=True)
         own = [parts(report, step) for step in numbers.tolist()]
-        return [Segment(tuple(one), (one[0].cycles,), names) for one in own], each.astype(np.int64)
+        return [Segment(tuple(one), (one[0].cycles,), report) for one in own], each.astype(np.int64)
     edges = np.append(report.overlap.cuts[report.overlap.cuts < steps], steps)
     found: dict[bytes, int] = {}
     made: list[Segment] = []
@@ -177,12 +181,12 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         key = order[first:last].tobytes()
         if key not in found:
-            clocks = [0] * len(names)
+            clocks = [0] * ipus
             listed = [
                 part for step in order[first:last].tolist() for part in parts(report, step, clocks)
             ]
             found[key] = len(made)
-            made.append(Segment(tuple(listed), tuple(clocks), names))
+            made.append(Segment(tuple(listed), tuple(clocks), report))
         which.append(found[key])
     return made, np.array(which, np.int64)
 
@@ -210,7 +214,7 @@ class LanesOf:
         sets = target.num_sets // self.ipus  # of each
         per_ipu = min(target.tiles_per_ipu, max(sets, most // self.ipus))
         per_ipu = count // self.ipus if count else per_ipu
-        self.count, self._several = per_ipu * self.ipus, target.num_sets > 1
+        self.count = per_ipu * self.ipus
         aside = min(max(1, round(per_ipu * target.io_tiles / target.tiles_per_ipu)), per_ipu - 1)
         # of each set
         self._lanes = ([aside, per_ipu - aside] if target.io_tiles else [per_ipu]) * self.ipus
@@ -247,11 +251,11 @@ class LanesOf:
         busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
         return self.of(np.sum(busy, axis=0)) if busy else None
 
-    def drawing(self, report: Report, stretch: Segment) -> Drawing:
+    def drawing(self, stretch: Segment) -> Drawing:
         """A stretch, lane by lane. What the bars of the last IPU to be done say of its length is
         the whole of it."""
         found: dict[tuple[Any, ...], Bar] = {}
-        for span in spans(report, stretch):
+        for span in stretch.spans:
             for bar in self._bars(span, stretch.lasts(span.part)):
                 # what IPUs do alike at the same time is one bar
                 key = bar.code, span.start, bar.end, bar.rest, span.part.ipu is None

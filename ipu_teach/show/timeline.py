@@ -208,7 +208,7 @@ class _Maker:
         panels.put(tape, left=X, high=max(100.0, min(230.0, 15.0 * count)))
         panels.below(34)
         panels.put(Track(), left=X, high=16)
-        panels.drawings += [self.lanes.drawing(self.report, stretch) for stretch in self.stretches]
+        panels.drawings += [self.lanes.drawing(stretch) for stretch in self.stretches]
         round_ = "" if window is None else self._parts(*window)
         panels.notes += [round_] * bool(round_)
         self._notes(panels, blocks)
