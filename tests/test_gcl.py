@@ -10,10 +10,10 @@ import pytest
 from fuzz.collectives import differs, draw
 
 from ipu_teach import FLOAT, INT, Device, Engine, Graph, IPUModel, Report, Tensor
-from ipu_teach.cost.links import route
+from ipu_teach.cost.links import ring_order, route
 from ipu_teach.errors import InvalidOptionError, PoplibsError
 from ipu_teach.poplibs import gcl, popops, poputil
-from ipu_teach.poplibs.gcl.ring import METHODS, choose, ring_order
+from ipu_teach.poplibs.gcl.ring import METHODS, choose
 from ipu_teach.program import Repeat, Sequence
 
 CONSECUTIVE, ORTHOGONAL = gcl.CommGroupType.CONSECUTIVE, gcl.CommGroupType.ORTHOGONAL

@@ -32,6 +32,12 @@ def route(source: int, destination: int, around: int = 0) -> Iterator[tuple[int,
         here = there
 
 
+def ring_order(count: int) -> list[int]:
+    """IPUs clockwise round the ladder, as PopLibs' createRing has them: up one rail, 0 2 4, and
+    down the other, 5 3 1. Every hop is one link."""
+    return [*range(0, count, 2), *reversed(range(1, count, 2))]
+
+
 def link_cycles(flows: Array, target: Target) -> int:
     """Cycles of the busiest link and the longest way. `flows`: bytes from each IPU (first axis) to
     each other one."""

@@ -14,10 +14,9 @@ from functools import cache
 
 import numpy as np
 
-from ipu_teach.cost.links import route
+from ipu_teach.cost.links import ring_order, route
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
-from ipu_teach.poplibs.gcl.ring import ring_order
 from ipu_teach.report import Recording, Report
 from ipu_teach.show.exchange import ring_of_ipus
 from ipu_teach.show.palette import REST, of_tiles

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ipu_teach.cost.links import ring_order
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.gcl.groups import STEPS, CollectiveOperator, CommGroup, operator_of
-from ipu_teach.poplibs.gcl.ring import METHOD, choose, gather, ring_order, scatter, side_by_side
+from ipu_teach.poplibs.gcl.ring import METHOD, choose, gather, scatter, side_by_side
 from ipu_teach.poplibs.library import (
     as_given,
     check_mapped,

@@ -30,12 +30,6 @@ METHOD = (Option("method", ("auto", *METHODS), "auto"),)
 THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
-def ring_order(count: int) -> list[int]:
-    """IPUs clockwise round the ladder, as PopLibs' createRing has them: up one rail, 0 2 4, and
-    down the other, 5 3 1. Every hop is one link."""
-    return [*range(0, count, 2), *reversed(range(1, count, 2))]
-
-
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
     """The method meant by "auto": for `num_bytes` that each of `count` places, of so many IPUs,
     brings."""
