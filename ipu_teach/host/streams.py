@@ -74,22 +74,22 @@ class CallbackFeed:
     def __init__(self, stream: DataStream, callback: StreamCallback, replica: int) -> None:
         self.stream = stream
         self.callback = callback
-        self._replica = replica
+        calls = callback.fetch, callback.complete, callback.prefetch
+        self._fetch, self._complete, self._prefetch = (_told(call, replica) for call in calls)
         self._ready: deque[Array] = deque()
 
     def __call__(self) -> Array:
-        callback, name = self.callback, type(self.callback).__name__
+        name = type(self.callback).__name__
         if self._ready:
             array = self._ready.popleft()
         else:
             array = _buffer(self.stream)
-            _guarded(self.stream, f"{name}.fetch()", _told(callback.fetch, self._replica), array)
+            _guarded(self.stream, f"{name}.fetch()", self._fetch, array)
         array.flags.writeable = False  # the transfer is on its way
-        _guarded(self.stream, f"{name}.complete()", _told(callback.complete, self._replica))
-        prefetch = _told(callback.prefetch, self._replica)
+        _guarded(self.stream, f"{name}.complete()", self._complete)
         while len(self._ready) < self.stream.buffering_depth:
             ahead = _buffer(self.stream)
-            result = _guarded(self.stream, f"{name}.prefetch()", prefetch, ahead)
+            result = _guarded(self.stream, f"{name}.prefetch()", self._prefetch, ahead)
             if not isinstance(result, StreamCallback.Result):
                 raise StreamConnectionError(f"""{name}.prefetch() returned {shown(result)}.
                     where: stream {self.stream.handle!r}
