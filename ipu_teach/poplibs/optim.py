@@ -33,6 +33,7 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fused import map as mapped, map_in_place
+from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.popops.reductions import SingleReduceOp, reduce_many
 from ipu_teach.poplibs.poputil import like
@@ -84,27 +85,15 @@ class _Step:
 
     def set(self, first: Tensor, expression: Any, *others: Any) -> None:
         """`first` becomes the value of `expression(first, *others)`, of tensors and numbers."""
-        result, tensors = _of(expression, first, *others)
-        result = result if first.dtype is FLOAT else expr.Cast(result, first.dtype)
+        result, tensors = in_float(expression, first, *others, out=first.dtype)
         map_in_place(self.graph, result, tensors, self.prog, self.name)
 
     def scalar(self, expression: Any, *given: Any) -> Tensor | float:
         """The value of an expression of scalars, in a tensor; a number if none of them is one."""
-        result, tensors = _of(expression, *given)
+        result, tensors = in_float(expression, *given)
         if not tensors:
             return float(result)
         return mapped(self.graph, result, tensors, self.prog, f"{self.name}/scalar")
-
-
-def _of(expression: Any, *given: Any) -> tuple[Any, list[Tensor]]:
-    """(the expression of them, in single precision; those that are tensors)."""
-    tensors = [t for t in given if isinstance(t, Tensor)]
-    seen: list[Any] = []
-    for one in given:
-        place = expr.PlaceHolder(sum(isinstance(s, expr.Expr) for s in seen) + 1)
-        wide = place if getattr(one, "dtype", FLOAT) is FLOAT else expr.Cast(place, FLOAT)
-        seen.append(wide if isinstance(one, Tensor) else one)
-    return expression(*seen), tensors
 
 
 def _decayed(decay: float) -> Any:

@@ -30,6 +30,7 @@ from ipu_teach.poplibs.library import (
 from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fused import map as mapped
+from ipu_teach.poplibs.popops.in_float import in_float
 from ipu_teach.poplibs.popops.reductions import ReduceParams, SingleReduceOp, reduce_many
 from ipu_teach.poplibs.popops.scaled import scaled_add_to
 from ipu_teach.poplibs.poputil import broadcast_to_match
@@ -102,17 +103,9 @@ class Norm:
         """An expression of tensors of x's shape, worked out in FLOAT, as `dtype`. The result lies
         as x does."""
         order = in_memory_order(self.x)
-        each = [t.dim_shuffle(order) for t in tensors]
-        result = expression(*(single(i, t) for i, t in enumerate(tensors)))
-        result = result if dtype is FLOAT else expr.Cast(result, dtype)
+        result, each = in_float(expression, *(t.dim_shuffle(order) for t in tensors), out=dtype)
         made = mapped(self.graph, result, each, prog, name)
         return made.dim_shuffle([order.index(d) for d in range(self.x.rank)])
-
-
-def single(number: int, tensor: Tensor) -> Any:
-    """The tensor of that number in an expression, in single precision."""
-    place = expr.PlaceHolder(number + 1)
-    return place if tensor.dtype is FLOAT else expr.Cast(place, FLOAT)
 
 
 def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:

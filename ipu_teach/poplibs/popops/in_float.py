@@ -1,0 +1,26 @@
+"""Expressions that are worked out in FLOAT, whatever their tensors are, and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu_teach.graph import Tensor
+from ipu_teach.poplibs.popops import expr
+from ipu_teach.types import FLOAT, DType
+
+
+def in_float(
+    expression: Callable[..., Any], *given: Any, out: type[DType] = FLOAT
+) -> tuple[Any, list[Tensor]]:
+    """(what `expression` makes of tensors and numbers, each tensor in FLOAT, as `out`; those given
+    that are tensors)."""
+    tensors = [one for one in given if isinstance(one, Tensor)]
+    places = (expr.PlaceHolder(number + 1) for number in range(len(tensors)))
+    seen = [_wide(next(places), one) if isinstance(one, Tensor) else one for one in given]
+    result = expression(*seen)
+    return result if out is FLOAT else expr.Cast(result, out), tensors
+
+
+def _wide(place: Any, tensor: Tensor) -> Any:
+    return place if tensor.dtype is FLOAT else expr.Cast(place, FLOAT)
