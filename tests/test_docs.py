@@ -47,6 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import make_poplar_table as table  # noqa: E402
+import make_your_own as written  # noqa: E402
 from poplar_rows import SECTIONS, Row  # noqa: E402
 from poplibs_rows import LIBRARIES as TABLES  # noqa: E402
 
@@ -256,16 +257,11 @@ def test_the_check_runs_from_a_shell() -> None:
     assert done.returncode == 0
 
 
-def blocks(path: Path) -> list[tuple[int, str]]:
-    """(line, code) of every block marked as Python."""
-    text = path.read_text(encoding="utf-8")
-    return [
-        (text[: m.start(1)].count("\n") + 1, m[1])
-        for m in re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S)
-    ]
-
-
-PAGES = [path for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))] if blocks(path)]
+PAGES = [
+    path
+    for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
+    if written.BLOCK.search(path.read_text(encoding="utf-8"))
+]
 
 
 def samples(path: Path) -> Iterator[ast.Module]:
@@ -295,10 +291,17 @@ def test_samples_call_what_there_is() -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_code_on_a_page_runs(path: Path) -> None:
-    """From top to bottom, in one namespace, as a reader would."""
-    names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
-    for line, code in blocks(path):
-        exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
+    """From top to bottom, in one namespace, as a reader would, and says what the page says."""
+    text = path.read_text(encoding="utf-8")
+    assert written.page(path, text) == text, "your-own.md: run docs/make_your_own.py"
+
+
+def test_a_block_that_fails_says_what_to_do_next_or_is_no_example() -> None:
+    for code in ("x = 1", "from ipu_teach.errors import PoplarError\nraise PoplarError('no')"):
+        with pytest.raises(AssertionError, match="ends in no error that says what to do next"):
+            written.page(DOCS / "a.md", f"```python fails\n{code}\n```\n")
+    with pytest.raises(ipu_teach.errors.PoplarError):
+        written.page(DOCS / "a.md", f"```python\n{code}\n```\n")
 
 
 def headings(page: Path) -> set[str]:
