@@ -27,6 +27,7 @@ from ipu_teach.errors import (
     PoplarIndexError,
     ProfilingDisabledError,
     ReportLoadError,
+    WithoutSome,
     counted,
     did_you_mean,
     shown,
@@ -195,7 +196,7 @@ class StepRun(Costed):
 
 @flagged
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Report(WithoutSome):
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
 
     It is made by `engine.report`, or read from a file by `Report.open`; both answer the same
