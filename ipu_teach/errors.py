@@ -209,8 +209,8 @@ class GraphMemoryAllocationError(PoplarError):
         return self.report.why(self)
 
 
-class HostMemoryWarning(UserWarning):
-    """A program needs more of this computer's memory than is free."""
+class HostMemoryWarning(IPUTeachError, UserWarning):
+    """A program needs more of this computer's memory than is free. It is shown, and not raised."""
 
 
 class GraphReplicationError(PoplarError):

@@ -191,8 +191,8 @@ class Target(WithoutSome):
     )
     sync_pattern: str = _constant(
         FULL,
-        "all IPUs wait at every talk with the host; each IPU, or each group of them, for itself",
-        "PopART, SyncPattern: Full is the default; a group of IPUs is one IPU here",
+        "all IPUs wait at every talk with the host; each IPU, or those of each replica, for itself",
+        "PopART, SyncPattern: Full is the default; a group of IPUs is a replica here",
         words=SYNC_PATTERNS,
     )
     io_tiles: int = _constant(
@@ -345,9 +345,12 @@ class Target(WithoutSome):
 
     @property
     def external_sync_cycles(self) -> int:
-        """Cycles that a sync of several IPUs takes beyond that inside each: more, the longer the
-        ladder of IPUs."""
-        further = self.num_ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
+        """Cycles that a sync of all IPUs takes beyond that inside each."""
+        return self.external_sync_of(self.num_ipus)
+
+    def external_sync_of(self, ipus: int) -> int:
+        """The same of so many neighbours: more, the longer the ladder of IPUs."""
+        further = ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
         return self.global_sync_cycles + math.ceil(
             further * self.global_sync_seconds_per_hop * self.tile_clock_frequency
         )
