@@ -233,7 +233,7 @@ class Profile(ABC):
     @cached_property
     def external(self) -> Array:
         """bool[steps]: in which of them all IPUs take part together."""
-        return self._together == self.target.num_ipus
+        return np.asarray(self._together == self.target.num_ipus)
 
     @cached_property
     def _together(self) -> Array:

@@ -98,9 +98,9 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     }
     for t, now in enumerate(every[:ticks]):
         for kind, s, b in (work for work in now if work.stage < rows):
-            texts = f"{kind[0].upper()}{b}", f"{b}"
-            if len(texts[0]) * LETTER + 4 > NARROWER * wide:  # no room for it on a narrow page
-                texts = texts[1:]
+            long, short = f"{kind[0].upper()}{b}", f"{b}"
+            fits = len(long) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
+            texts = (long, short) if fits else (short,)
             said = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
             cells[s, t] = s, t, GOES[kind], texts, said
     heading = "the schedule: a column for each tick, in each box the micro-batch"
