@@ -217,7 +217,7 @@ class _Walks:
             aside = 10 * np.array((-way[1], way[0])) * ((b, a) in found)
             ends = middles[a] + 20 * way + aside, middles[b] - 24 * way + aside
             first, last, (x, y) = (tuple(p.tolist()) for p in (*ends, sum(ends) / 2))
-            shapes.append(Stroke((first, (x, y), last), 1 + 3 * size / most, arrow=True))
+            shapes.append(Stroke((first, (x, y), last), 1 + 2 * size / most, arrow=True))
             began, box = self.began[k][a, b], np.array([[x - side / 2, y - side / 2, side, side]])
             shapes.append(Boxes(began // each, box))
             if side > 12:
