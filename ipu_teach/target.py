@@ -346,14 +346,7 @@ class Target(WithoutSome):
     @property
     def external_sync_cycles(self) -> int:
         """Cycles that a sync of all IPUs takes beyond that inside each."""
-        return self.external_sync_of(self.num_ipus)
-
-    def external_sync_of(self, ipus: int) -> int:
-        """The same of so many neighbours: more, the longer the ladder of IPUs."""
-        further = ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
-        return self.global_sync_cycles + math.ceil(
-            further * self.global_sync_seconds_per_hop * self.tile_clock_frequency
-        )
+        return sync_of(self.num_ipus, self)
 
     @property
     def host_bytes_per_cycle(self) -> float:
@@ -379,6 +372,15 @@ class Target(WithoutSome):
         # of any format they are one byte
         found = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")
         return max(1, self.data_path_width // (8 * found.size))
+
+
+def sync_of(ipus: int, target: Target) -> int:
+    """Cycles that a sync of so many neighbouring IPUs takes beyond that inside each: more, the
+    longer the ladder of them."""
+    further = ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
+    return target.global_sync_cycles + math.ceil(
+        further * target.global_sync_seconds_per_hop * target.tile_clock_frequency
+    )
 
 
 # What differs from ipu2, each with its own source.

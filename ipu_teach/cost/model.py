@@ -39,7 +39,7 @@ from ipu_teach.graph import DataStream
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
 from ipu_teach.schema import MOST, Codec, PerTile, key, keyed, numbers, rounded_up
-from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target
+from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target, sync_of
 from ipu_teach.types import Array
 
 # In a file a list; a number where there is one IPU, and in older files, which do not say how it was
@@ -401,9 +401,7 @@ class CostModel:
 
     def _sync(self, group: int) -> int:
         """Cycles of one sync: of one IPU, or of so many."""
-        return self.target.internal_sync_cycles + (
-            self.target.external_sync_of(group) if group else 0
-        )
+        return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""

@@ -30,7 +30,7 @@ from ipu_teach.report.profile import (
     named_replicas,
 )
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
-from ipu_teach.target import Target
+from ipu_teach.target import Target, sync_of
 
 # Fields of a machine that can change without the vertices at hand.
 RATES = frozenset(
@@ -97,7 +97,7 @@ class StoredProfile(Profile):
         costs = tuple(
             cost.at(
                 target,
-                (step.sync != NO_SYNC) * own + (target.external_sync_of(group) if group else 0),
+                (step.sync != NO_SYNC) * own + (sync_of(group, target) if group else 0),
             )
             for cost, step in zip(self.costs, self.steps, strict=True)
             for group in (together(cost.kind, step.sync == EXTERNAL, target, self.replicas),)
