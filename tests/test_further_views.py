@@ -565,6 +565,58 @@ def test_a_machine_of_another_size_is_among_them() -> None:
     assert poster.label == "2 IPUs" and poster.note.startswith("5.0 MiB of memory")
 
 
+def test_a_machine_of_several_ipus_has_its_links_and_what_a_run_sends_over_them() -> None:
+    device = IPUModel("ipu2", machine="m2000", tiles_per_ipu=2).create_device()
+    graph = Graph(device)
+    far, near = (graph.add_variable(FLOAT, (2, 1000), name) for name in ("far", "near"))
+    for tensor, tiles in ((far, (0, 6)), (near, (4, 0))):
+        for row, tile in enumerate(tiles):
+            graph.set_tile_mapping(tensor[row], tile)
+        graph.set_initial_value(tensor[0], 1.0)
+    sends = [Repeat(2, Copy(far[0], far[1])), Copy(near[0, :100], near[1, :100])]
+    engine = Engine(graph, Sequence(*sends))
+    engine.load(device)
+    engine.run()
+    view = show.machine(engine.report)
+    mark = next(m for m in view.scene.marks if isinstance(m, Painted))
+    # 4,000 bytes go twice over the rung 0 to 1 and the rail 1 to 3; 400 over the rail 2 to 0
+    carries = {(0, 1): (8000, 2 * 66), (1, 3): (8000, 2 * 131), (2, 0): (400, 14)}
+    columns = (mark.values[name].tolist() for name in ("from", "to", "bytes", "busy"))
+    found = {(a, b): (size, busy) for a, b, size, busy in zip(*columns, strict=True)}
+    assert found == {link: carries.get(link, (0, 0)) for link in found} and len(found) == 8
+    total = engine.report.total_cycles
+    assert view.scene.sentence.endswith(
+        " In the run 3 of 8 links, each way counted, carry 16,400 bytes; busiest is that from IPU "
+        f"1 to IPU 3: 8,000 bytes, 262 modelled cycles busy, {26200 / total:.2g} % of the run."
+    )
+    drawn = {
+        tuple(box[:2]): view.scene.codes[shape.code].name
+        for shape in mark.pictures[0]
+        if isinstance(shape, Boxes)
+        for box in shape.boxes.tolist()
+    }
+    names = [drawn[x, y] for x, y in mark.places[:, :2].tolist()]
+    busiest, middle, least, none = (
+        *(f"a link busy {much} of the busiest's time" for much in ("more than 2/3", "up to 2/3")),
+        "a link busy up to 1/3 of the busiest's time",
+        "a link that carries nothing",
+    )
+    told = {(0, 1): middle, (1, 3): busiest, (2, 0): least}
+    assert names == [told.get(link, none) for link in found]
+    beside = {w.text for w in mark.pictures[0] if isinstance(w, Words) and w.text.endswith("%")}
+    assert beside == {f"{100 * busy / total:.2g} %" for _, busy in carries.values()}
+    rows = {row["pipe"]: row for row in view.data if row["machine"] == "4 IPUs"}
+    assert (
+        rows["IPU 1 to IPU 3"]["bandwidth"] == "40.7 GB/s"
+        and "assumed half" in (rows["IPU 1 to IPU 3"]["source"])
+    )
+    quiet = show.machine(programs.uneven()).scene  # of one IPU there are none
+    assert not any(isinstance(m, Painted) for m in quiet.marks)
+    alone = show.machine(IPUModel("ipu2", machine="pod64").create_device()).scene
+    (mark,) = (m for m in alone.marks if isinstance(m, Painted))
+    assert mark.count == 2 * (32 + 64) and "A Pod64 of ipu2" in alone.title
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 
@@ -612,8 +664,8 @@ def test_errors() -> None:
             told(lambda wrong=wrong: show.numbers(FLOAT, wrong)),
         )
     assert told(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
-        "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target or a "
-        "device: show.machine(device)."
+        "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target, a "
+        "device or a report: show.machine(device)."
     )
 
 
