@@ -66,6 +66,16 @@ from ipu_teach.frontends.ir.composed import (
 from ipu_teach.frontends.ir.lowering import Lowering, Run
 from ipu_teach.frontends.ir.rows_nn import turned
 from ipu_teach.frontends.ir.saved import load, save
+from ipu_teach.frontends.ir.transforms import (
+    accumulate,
+    off_chip,
+    phased,
+    pipelined,
+    recompute,
+    replicate,
+    sharded,
+    staged,
+)
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Unfit, Value, register
 
 __all__ = [

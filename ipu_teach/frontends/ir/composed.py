@@ -204,7 +204,7 @@ def attention(
     scores = ir.op("matmul", q, turned(ir, k))
     scores = ir.op("mul", scores, 1 / sqrt(q.shape[-1]) if scale is None else scale)
     if causal:
-        lower = np.tri(*scores.shape[-2:])
+        lower = np.tri(scores.shape[-2], scores.shape[-1])
         mask = ir.constant(np.where(lower > 0, 0.0, -1e4), q.dtype)
     if mask is not None and not mask.floating:
         scores = ir.op("select", mask, scores, ir.constant(-1e4, q.dtype))
@@ -219,13 +219,7 @@ def embedding(ir: Ir, table: Value, index: Value) -> Value:
 
 
 def lstm(
-    ir: Ir,
-    x: Value,
-    h: Value,
-    c: Value,
-    w: Value,
-    r: Value,
-    b: Value | None = None,
+    ir: Ir, x: Value, h: Value, c: Value, w: Value, r: Value, b: Value | None = None
 ) -> tuple[Value, Value, Value]:
     """(outputs, h, c) of x [steps, batch, in], step by step. w [4 hidden, in] and r [4 hidden,
     hidden] are of the gates in torch's order: input, forget, cell, output; b is the sum of both

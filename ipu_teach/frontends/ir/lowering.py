@@ -42,11 +42,7 @@ class Lowering:
     """
 
     def __init__(
-        self,
-        ir: Ir,
-        target: Any,
-        iterations: int = 1,
-        options: Mapping[str, Any] | None = None,
+        self, ir: Ir, target: Any, iterations: int = 1, options: Mapping[str, Any] | None = None
     ) -> None:
         self.ir, self.iterations, self.options = ir, iterations, dict(options or {})
         self.whole = Graph(target, ir.replicas)
@@ -57,6 +53,7 @@ class Lowering:
         self.each_step: set[str] = set()  # outputs that come once a step, not a micro-batch
         self.buffers: dict[Value, RemoteBuffer] = {}
         self._fetched: dict[Value, Tensor] = {}
+        self._replica: Tensor | None = None
         self._makers = ir.maker()
         self._homes = {v: op.stage for v, op in self._makers.items()}
         self._readers: dict[Value, list[tuple[Op, int]]] = {}
@@ -90,6 +87,13 @@ class Lowering:
         made = self.graph.add_constant(dtype, tuple(shape), value, f"{self.name}/constant")
         poputil.map_tensor_linearly(self.graph, made)
         return made
+
+    def replica(self) -> Tensor:
+        """[1], UNSIGNED_INT: the number of the replica."""
+        if self._replica is None:
+            self._replica = self.whole.add_replication_index_constant()
+            self.whole.set_tile_mapping(self._replica, 0)
+        return self._replica.reshape((1,))
 
     def seen(self, value: Value) -> Tensor | None:
         """The tensor that a value has by now."""
@@ -157,6 +161,9 @@ class Lowering:
 
     def _one(self, op: Op) -> None:
         row = OPS[op.kind]
+        if op.kind == "assign" and op.inputs[0].remote:
+            self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
+            return
         given: list[Any] = []
         for place, value in enumerate(op.inputs):
             beside = [v for v in op.inputs if v.number is None and v.dtype is value.dtype]
@@ -176,7 +183,7 @@ class Lowering:
         if row.in_place:
             for value in op.inputs:
                 if value in self._fetched:
-                    self.prog.add(Copy(self._fetched[value].flatten(), self.buffers[value]))
+                    self._store(value, self._fetched[value])
 
     def get(self, value: Value, op: Op, place: int) -> Tensor:
         """A value's tensor in the stage of `op`, which has it as input number `place`."""
@@ -190,7 +197,7 @@ class Lowering:
             self.there[key] = self._input(value, op.stage)
             return self.there[key]
         if value.remote:
-            return self._from_remote(value, op, place)
+            return self._from_remote(value, op)
         if value not in self.tensor:
             if value.kind == MADE:
                 raise op.error(
@@ -247,17 +254,20 @@ class Lowering:
         self.whole.create_host_read(value.name, made)
         self.whole.create_host_write(f"write {value.name}", made)
 
-    def _from_remote(self, value: Value, op: Op, place: int) -> Tensor:
-        """A new variable for this phase, with what streaming memory has."""
+    def _from_remote(self, value: Value, op: Op) -> Tensor:
+        """A new variable for this section, with what streaming memory has."""
         if value not in self._fetched:
             made = self._fetched[value] = self._make(value, op.stage)
-            if value not in self.buffers:
-                self.buffers[value] = self.whole.add_remote_buffer(
-                    value.name, value.dtype, value.size
-                )
-            if op.kind != "assign":
-                self.prog.add(Copy(self.buffers[value], made.flatten()))
+            self.prog.add(Copy(self._buffer(value), made.flatten()))
         return self._fetched[value]
+
+    def _store(self, value: Value, tensor: Tensor) -> None:
+        self.prog.add(Copy(tensor.flatten(), self._buffer(value)))
+
+    def _buffer(self, value: Value) -> RemoteBuffer:
+        if value not in self.buffers:
+            self.buffers[value] = self.whole.add_remote_buffer(value.name, value.dtype, value.size)
+        return self.buffers[value]
 
     def _input(self, value: Value, stage: int) -> Tensor:
         """What the host feeds a stage; several stages are fed the same."""
@@ -407,7 +417,10 @@ class Run:
         self.engine = Engine(low.whole, low.program, dict(options or {}))
         self.engine.load(device)
         for value in low.buffers:
-            self.write(value.name, np.broadcast_to(np.asarray(value.initial), value.shape))
+            shape = (self.ir.replicas,) * value.sharded + value.shape
+            self.write(value.name, np.broadcast_to(np.asarray(value.initial), shape))
+        if "seed" in self.ir.variables:
+            self.write("seed", self.ir.variables["seed"].initial)
 
     @property
     def factors(self) -> dict[str, int]:
@@ -484,31 +497,41 @@ class Run:
         return named_value(self.ir, name)
 
     def read(self, name: str) -> Any:
-        """What a variable holds, of the first replica."""
-        value = self._named(name)
+        """What a variable holds: of the first replica, or [replicas, …] where each has a share."""
+        value, every = self._named(name), self.ir.replicas
         if value in self.low.buffers:
-            return np.asarray(self.engine.copy_from_remote_buffer(name)).reshape(value.shape)
-        found = np.asarray(self.engine.read_tensor(name))
-        return found.reshape((-1, *value.shape))[0].copy()
+            rows = [self.engine.copy_from_remote_buffer(name, replica=r) for r in range(every)]
+            found = np.asarray(rows)
+        else:
+            found = np.array(self.engine.read_tensor(name))
+        found = found.reshape((every, *value.shape))
+        return found if value.sharded else found[0]
 
     def write(self, name: str, array: Any) -> None:
-        """Set a variable, in all replicas."""
-        value = self._named(name)
-        given = np.asarray(array)
-        if given.shape != value.shape:
-            raise ModelError(f"""{name!r} was given {list(given.shape)}, and is
-                {list(value.shape)}.
+        """Set a variable, in all replicas. Of "seed" they have neighbours, to draw other numbers."""
+        value, every = self._named(name), self.ir.replicas
+        given = np.asarray(array, value.dtype.numpy)
+        shape = (every, *value.shape) if value.sharded else value.shape
+        if given.shape != shape:
+            raise ModelError(f"""{name!r} was given {list(given.shape)}, and is {list(shape)}.
                 next:  give an array of its shape.""")
-        if value in self.low.buffers:
-            row = given.astype(value.dtype.numpy).reshape(-1)
-            for replica in range(self.ir.replicas):
-                self.engine.copy_to_remote_buffer(row, name, replica=replica)
-        else:
-            self.engine.write_tensor(f"write {name}", given.astype(value.dtype.numpy))
+        whole = np.array(np.broadcast_to(given, (every, *value.shape)))
+        if name == "seed":
+            whole[:, 1] += np.arange(every, dtype=np.uint32)
+        if value not in self.low.buffers:
+            self.engine.write_tensor(f"write {name}", whole if every > 1 else whole[0])
+            return
+        for replica, row in enumerate(whole.reshape(every, -1)):
+            self.engine.copy_to_remote_buffer(row, name, replica=replica)
 
     def state(self) -> dict[str, Any]:
-        """All variables by name: parameters, the optimiser's, running statistics, the seed."""
-        return {name: self.read(name) for name in self.ir.variables}
+        """All variables by name: parameters, the optimiser's, running statistics, the seed; but for
+        those that are written before they are read."""
+        first: dict[Value, str] = {}
+        for op in self.ir.ops:
+            for value in op.inputs:
+                first.setdefault(value, op.kind)
+        return {n: self.read(n) for n, v in self.ir.variables.items() if first.get(v) != "assign"}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` returned, in every bit."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Shape, Unfit, Value
 from ipu_teach.graph import concat
-from ipu_teach.poplibs import optim, popnn, popops, poprand, poputil
+from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.program import Copy, PrintTensor
 from ipu_teach.types import BOOL, FLOAT, UNSIGNED_INT, DType
@@ -520,6 +520,45 @@ OPS |= {
 }
 
 
+# --- replicas -------------------------------------------------------------------------------------
+
+
+def _all_reduce(low: Any, *x: Any, op: str) -> list[Any]:
+    made = gcl.all_reduce_cross_replica(low.graph, list(x), op, low.prog, debug_context=low.name)
+    return [y.reshape(t.shape) for y, t in zip(made, x, strict=True)]
+
+
+def _own_share(low: Any, x: Any, count: int) -> Any:
+    share = -(-x.num_elements // count)
+    margin = [share * count - x.num_elements]
+    rows = popops.pad(low.graph, x.flatten(), [0], margin).reshape((count, share))
+    made = popops.dynamic_slice(low.graph, rows, low.replica(), [0], [1], low.prog, low.name)
+    return made.flatten()
+
+
+def _share(x: Value, count: int, **_: Any) -> Out:
+    return Out((-(-x.size // count),), x.dtype)
+
+
+OPS |= {
+    "all_reduce": Row(lambda *x, op: [Out(v.shape, v.dtype) for v in x], _all_reduce),
+    "reduce_scatter": Row(
+        _share,
+        lambda low, x, op, count: gcl.reduce_scatter_cross_replica(
+            low.graph, x, op, low.prog, debug_context=low.name
+        ),
+    ),
+    "own_share": Row(_share, _own_share),
+    "all_gather": Row(
+        lambda x, count: Out((count, *x.shape), x.dtype),
+        lambda low, x, count: gcl.all_gather_cross_replica(
+            low.graph, x, low.prog, debug_context=low.name
+        ),
+    ),
+    "load": Row(like, lambda low, x: x, lambda ir, op, g: [g], view=True),  # from streaming memory
+}
+
+
 # --- what changes a variable ----------------------------------------------------------------------
 
 
@@ -572,9 +611,7 @@ OPS |= {
     ),
     "accumulate": Row(_same, _accumulate, in_place=True, lays=_like_last),
     "clear": Row(
-        _same,
-        lambda low, v: popops.zero(low.graph, v, low.prog, low.name),
-        in_place=True,
+        _same, lambda low, v: popops.zero(low.graph, v, low.prog, low.name), in_place=True
     ),
     "blend": Row(_same, _blend, in_place=True),
     "next_seed": Row(_same, _next_seed, in_place=True),

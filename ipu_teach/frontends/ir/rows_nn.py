@@ -163,10 +163,7 @@ def _input_grad_shape(g: Value, w: Value, field: Ints, **how: Any) -> Out:
 def _input_grad_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     y, w = op.inputs
     how = {k: v for k, v in op.attrs.items() if k != "field"}
-    return [
-        ir.op("conv", g, w, **how),
-        ir.op("conv_weight_grad", y, g, kernel=w.shape, **how),
-    ]
+    return [ir.op("conv", g, w, **how), ir.op("conv_weight_grad", y, g, kernel=w.shape, **how)]
 
 
 def _weight_grad(low: Any, g: Any, x: Any, kernel: Ints, **how: Any) -> Any:
@@ -217,13 +214,11 @@ def _avg_pool_grad(low: Any, g: Any, field: Ints, **how: Any) -> Any:
 
 OPS |= {
     "max_pool": _pool_row(
-        "MAX",
-        lambda ir, op, g: [ir.op("max_pool_grad", op.inputs[0], op.outs[0], g, **op.attrs)],
+        "MAX", lambda ir, op, g: [ir.op("max_pool_grad", op.inputs[0], op.outs[0], g, **op.attrs)]
     ),
     "max_pool_grad": Row(like, _max_pool_grad),
     "avg_pool": _pool_row(
-        "AVG",
-        lambda ir, op, g: [ir.op("avg_pool_grad", g, field=op.inputs[0].shape, **op.attrs)],
+        "AVG", lambda ir, op, g: [ir.op("avg_pool_grad", g, field=op.inputs[0].shape, **op.attrs)]
     ),
     "avg_pool_grad": Row(lambda g, field, **_: Out(tuple(field), g.dtype), _avg_pool_grad),
 }
@@ -481,9 +476,7 @@ def _cross_entropy_grad(ir: Ir, op: Op, g: Value, other: Value | None) -> Slopes
 
 OPS |= {
     "softmax": Row(
-        _of_rows,
-        _by_rows(popnn.softmax),
-        lambda ir, op, g: [ir.op("softmax_grad", op.outs[0], g)],
+        _of_rows, _by_rows(popnn.softmax), lambda ir, op, g: [ir.op("softmax_grad", op.outs[0], g)]
     ),
     "softmax_grad": Row(like, _softmax_grad),
     "log_softmax": Row(_of_rows, _by_rows(popnn.log_softmax), _log_softmax_grad),

@@ -130,6 +130,7 @@ VALUE = s.row(
     below=s.maybe(_WHOLE),
     ignored=s.maybe(_WHOLE),
     remote=s.FLAG,
+    sharded=s.FLAG,
 )
 _ONE = s.once("values", VALUE, key=id)
 _SEVERAL = s.many(_ONE)

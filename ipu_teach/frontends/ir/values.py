@@ -41,6 +41,7 @@ class Value:
     below: int | None = None
     ignored: int | None = None
     remote: bool = False
+    sharded: bool = False
 
     @property
     def number(self) -> float | None:
