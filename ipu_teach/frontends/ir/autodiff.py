@@ -53,7 +53,7 @@ def autodiff(
                     f"{op.kind} has no gradient, and the loss depends on a parameter through it.",
                     "use another operation, or give its row one: Row(shape, lower, grad).",
                 )
-            with made.at(stage=op.stage, phase=op.phase, path=op.path, line=op.line):
+            with made.at(**{**op.here, "part": BACKWARD}):
                 for value, g in zip(op.inputs, grad(made, op, *given), strict=True):
                     if g is None or value not in reached:
                         continue

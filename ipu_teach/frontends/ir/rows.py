@@ -22,8 +22,8 @@ from ipu_teach.types import BOOL, FLOAT, UNSIGNED_INT, DType
 Slopes = list[Value | None]
 
 
-def like(x: Value, *others: Value, **attrs: Any) -> Out:
-    """The shape and dtype of the first input."""
+def like(x: Value) -> Out:
+    """The shape and dtype of the one input."""
     return Out(x.shape, x.dtype)
 
 
@@ -50,14 +50,14 @@ def alike(*values: Value) -> None:
         )
 
 
-def floats(x: Value, *others: Value, **attrs: Any) -> Out:
+def floats(x: Value) -> Out:
     """As `like`, of floats alone."""
     if not x.floating:
         raise Unfit(f"{x.dtype.__name__} is no float", "cast it: graph.op('cast', x, dtype=FLOAT).")
     return Out(x.shape, x.dtype)
 
 
-def broadcast(*values: Value, dtype: type[DType] | None = None, **attrs: Any) -> Out:
+def broadcast(*values: Value, dtype: type[DType] | None = None) -> Out:
     """The shape that all broadcast to."""
     alike(*values)
     try:
@@ -66,6 +66,11 @@ def broadcast(*values: Value, dtype: type[DType] | None = None, **attrs: Any) ->
         shapes = " and ".join(str(list(v.shape)) for v in values)
         raise Unfit(f"shapes {shapes} do not broadcast", poputil.BROADCASTING) from None
     return Out(shape, dtype or values[0].dtype)
+
+
+def pair(a: Value, b: Value) -> Out:
+    """As `broadcast`, of two."""
+    return broadcast(a, b)
 
 
 def axes(x: Value, dims: Sequence[int]) -> list[int]:
@@ -114,12 +119,18 @@ def two(call: Any, slopes: Callable[..., tuple[Value | None, Value | None]]) -> 
     def grad(ir: Ir, op: Op, g: Value) -> Slopes:
         return _two(ir, op, *slopes(ir, g, *op.inputs, op.outs[0]))
 
-    return Row(broadcast, calls(call), grad, numbers=True)
+    return Row(pair, calls(call), grad, numbers=True)
 
 
 def asks(call: Any, n: int = 2) -> Row:
-    """A row whose answers are BOOL."""
-    return Row(lambda *v, **a: broadcast(*v, dtype=BOOL), calls(call), flat, numbers=n == 2)
+    """A row whose answers are BOOL, of one or two operands."""
+
+    def shape(*values: Value) -> Out:
+        if len(values) != n:
+            raise Unfit(f"it was given {len(values)} tensors", f"give {n}.")
+        return broadcast(*values, dtype=BOOL)
+
+    return Row(shape, calls(call), flat, numbers=n == 2)
 
 
 def non_linearity(kind: str) -> Row:
@@ -191,7 +202,7 @@ OPS |= {
     "gelu_tanh": non_linearity("GELU"),
     "silu": non_linearity("SWISH"),
     "non_linearity_grad": Row(
-        like,
+        lambda seen, g, kind: like(g),
         lambda low, seen, g, kind: popnn.non_linearity_input_gradient(
             low.graph, kind, seen, g, low.prog, low.name
         ),
@@ -209,7 +220,7 @@ OPS |= {
     "pow": two(popops.pow, _power),
     "max": two(popops.max, _larger("gteq")),
     "min": two(popops.min, _larger("lteq")),
-    "rem": Row(broadcast, calls(popops.rem), numbers=True),
+    "rem": Row(pair, calls(popops.rem), numbers=True),
     "atan2": two(
         popops.atan2,
         lambda ir, g, a, b, y: (
@@ -257,7 +268,7 @@ OPS |= {
         numbers=True,
     ),
     "clamp": Row(
-        like,
+        lambda x, least, most: like(x),
         lambda low, x, least, most: popops.clamp(low.graph, x, least, most, low.prog, low.name),
         _clamp_grad,
     ),
@@ -270,7 +281,7 @@ OPS |= {
     ),
     "copy": Row(like, calls(poputil.duplicate), lambda ir, op, g: [g]),
     "print": Row(
-        like,
+        lambda x, title: like(x),
         lambda low, x, title: low.prog.add(PrintTensor(title, x)) and x,
         lambda ir, op, g: [g],
         view=True,

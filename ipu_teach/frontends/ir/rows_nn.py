@@ -184,7 +184,12 @@ OPS |= {
 # --- pools ----------------------------------------------------------------------------------------
 
 
+WIDEST = 4096  # of a pooled field: each place of each window is counted
+
+
 def _pool(kind: str, x: Any, kernel: Ints, stride: Ints, lower: Ints, upper: Ints) -> Any:
+    if max(*x.shape[2:], *kernel) > WIDEST:
+        raise Unfit(f"a field of {list(x.shape[2:])} is too wide", f"pool {WIDEST:,} at most.")
     make: Any = popnn.pooling.PoolParams
     how = kernel, stride, lower, upper
     return make(kind, x.shape[2:], *map(tuple, how), x.shape[1], x.shape[0], x.dtype)
@@ -216,7 +221,7 @@ OPS |= {
     "max_pool": _pool_row(
         "MAX", lambda ir, op, g: [ir.op("max_pool_grad", op.inputs[0], op.outs[0], g, **op.attrs)]
     ),
-    "max_pool_grad": Row(like, _max_pool_grad),
+    "max_pool_grad": Row(lambda x, y, g, **how: like(x), _max_pool_grad),
     "avg_pool": _pool_row(
         "AVG", lambda ir, op, g: [ir.op("avg_pool_grad", g, field=op.inputs[0].shape, **op.attrs)]
     ),
@@ -295,7 +300,7 @@ def _norm_gradients(low: Any, white: Any, g: Any, inverse: Any, gamma: Any, kind
 
 OPS |= {
     "norm": Row(_norm_shape, _norm, _norm_grad),
-    "norm_grad": Row(like, _norm_gradients),
+    "norm_grad": Row(lambda white, g, inverse, gamma, kind: like(white), _norm_gradients),
     "norm_param_grad": Row(
         lambda white, g, kind: [Out(white.shape[1:2], FLOAT)] * 2,
         lambda low, white, g, kind: _norm_call(kind, "param_gradients")(
@@ -303,7 +308,7 @@ OPS |= {
         ),
     ),
     "to_variance": Row(  # of 1 / sqrt(variance + eps)
-        like,
+        lambda x, eps: like(x),
         lambda low, x, eps: popops.inv_std_dev_to_variance(low.graph, x, eps, low.prog, low.name),
         flat,
     ),
@@ -478,7 +483,7 @@ OPS |= {
     "softmax": Row(
         _of_rows, _by_rows(popnn.softmax), lambda ir, op, g: [ir.op("softmax_grad", op.outs[0], g)]
     ),
-    "softmax_grad": Row(like, _softmax_grad),
+    "softmax_grad": Row(lambda y, g: like(y), _softmax_grad),
     "log_softmax": Row(_of_rows, _by_rows(popnn.log_softmax), _log_softmax_grad),
     "cross_entropy": Row(_cross_entropy_shape, _cross_entropy, _cross_entropy_grad),
 }
