@@ -37,8 +37,8 @@ class Lowering:
     """The program of `iterations` steps of a graph, on `whole`: a virtual graph for each stage, and
     variables laid out for the first product, convolution or look-up that has them.
 
-    `options`: of products and convolutions. Rows use `graph`, `prog`, `name`, `op`, `options`,
-    `tensor`, `new` and `constant`. Raises `ModelError`, and what the libraries raise.
+    `options`: of products and convolutions. Rows use `call`, `new` and `constant`, `graph`,
+    `prog`, `name`, `op`, `options` and `seen`. Raises `ModelError`, and what the libraries raise.
     """
 
     def __init__(
@@ -79,6 +79,10 @@ class Lowering:
     def place(self, op: Op) -> None:
         """What follows is for this operation."""
         self.op, self.name, self.graph = op, op.name, self.graphs[op.stage]
+
+    def call(self, function: Any, *given: Any, **more: Any) -> Any:
+        """A library's function in the program, under the operation's name."""
+        return function(self.graph, *given, self.prog, debug_context=self.name, **more)
 
     def new(self, dtype: type[DType], shape: Sequence[int], name: str = "out") -> Tensor:
         """A variable, spread over the tiles."""
