@@ -462,7 +462,7 @@ def test_every_row_is_tested() -> None:
         "accumulate",
         "clear",
     }
-    rest = {"print", "rem"}  # below
+    rest = {"print", "rem", "stop"}  # below
     assert set(ir.OPS) == KINDS_TESTED | elsewhere | rest
     assert len(ir.OPS) >= 60
 
@@ -472,6 +472,9 @@ def test_print_and_what_has_no_gradient() -> None:
     x = graph.variable(np.float32([5.0, -7.5]), "x")
     y = graph.op("rem", graph.op("print", x, title="here"), 3.0)
     graph.output("y", y)
+    held = graph.op("mul", graph.op("stop", x), x)
+    step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", held))
+    assert ir_numpy.interpret(step, {})[grads[x]].tolist() == [5.0, -7.5]
     run = ir.Run(ir.Lowering(graph, device(2)), device(2))
     run.engine.set_print_tensor_stream(text := io.StringIO())
     np.testing.assert_allclose(run()["y"], [[2.0, -1.5]])

@@ -268,6 +268,7 @@ OPS |= {
         _cast_grad,
     ),
     "copy": Row(like, calls(poputil.duplicate), passed),
+    "stop": view(like, lambda low, x: x, flat),  # no gradient goes through it
     "print": view(
         lambda x, title: like(x),
         lambda low, x, title: low.prog.add(PrintTensor(title, x)) and x,
