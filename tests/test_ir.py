@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import runpy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import ir_numpy
 import numpy as np
@@ -23,6 +24,7 @@ from ipu_teach.poplibs.popops import expr
 
 Case = Callable[["Draw"], Value]
 KINDS_TESTED: set[str] = set()
+ROOT = Path(__file__).parents[1]
 
 
 class Draw:
@@ -244,6 +246,19 @@ def built(cases: dict[str, Case]) -> tuple[Ir, Value]:
     return d.graph, total
 
 
+class Noting(ir.Lowering):
+    """Writes down which library calls each operation makes."""
+
+    noted: ClassVar[dict[str, dict[str, None]]] = {}
+
+    def call(self, function: Any, *given: Any, **more: Any) -> Any:
+        library = function.__module__.split("poplibs.")[1].split(".")
+        self.noted.setdefault(self.op.kind, {})[f"{'.'.join(library[:1])}.{function.__name__}"] = (
+            None
+        )
+        return super().call(function, *given, **more)
+
+
 def device(tiles: int = 13, ipus: int = 1) -> Any:
     return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus).create_device()
 
@@ -258,7 +273,7 @@ def test_values_and_gradients_are_those_of_float64_and_of_finite_differences(gro
     # what is learnt from the batch is changed by it: differences want it as it was
     variables = {n: np.asarray(v.initial, np.float64) for n, v in graph.variables.items()}
     env = ir_numpy.interpret(step, {}, {n: a.copy() for n, a in variables.items()})
-    got = ir.Run(ir.Lowering(step, device()), device())()
+    got = ir.Run(Noting(step, device()), device())()
     for name, value in step.outputs.items():
         np.testing.assert_allclose(got[name][0], env[value], 2e-5, 2e-5, err_msg=name)
     rng = np.random.default_rng(7)
@@ -421,22 +436,31 @@ def test_steps_are_those_of_float64(optimiser: str, how: dict[str, float]) -> No
         np.testing.assert_allclose(run.read(name), value, 1e-4, 1e-5, err_msg=name)
 
 
-def test_drawn_numbers_follow_the_seed_and_can_be_fed_back() -> None:
+def drawn() -> Ir:
+    """A mask, what it leaves, its gradient, other numbers, and a few odd operations."""
     graph = Ir()
     x = graph.variable(np.linspace(1, 2, 600, dtype=np.float32), "x")
     y = graph.output("y", ir.dropout(graph, x, 0.25))
     graph.output("mask", next(op.outs[0] for op in graph.ops if op.kind == "dropout_mask"))
     for kind in ("uniform", "normal"):
         graph.output(kind, graph.op(kind, ir.seed(graph), shape=(30, 20), modifier=5))
+    graph.output("odd", graph.op("rem", graph.op("print", graph.op("stop", x), title="x"), 3.0))
     step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", y))
     step.output("slope", grads[x])
+    return step
+
+
+def test_drawn_numbers_follow_the_seed_and_can_be_fed_back() -> None:
+    step = drawn()
     KINDS_TESTED.update(op.kind for op in step.ops)
     runs = [ir.Run(ir.Lowering(step, device(3), iterations=2), device(3)) for _ in range(2)]
+    for run in runs:
+        run.engine.set_print_tensor_stream(io.StringIO())
     first, again = (run() for run in runs)
     for name, array in first.items():
         np.testing.assert_array_equal(array, again[name])
     assert not np.array_equal(first["mask"][0], first["mask"][1])
-    np.testing.assert_array_equal(first["y"], first["mask"] * graph.variables["x"].initial)
+    np.testing.assert_array_equal(first["y"], first["mask"] * step.variables["x"].initial)
     np.testing.assert_array_equal(first["slope"], first["mask"])
     assert abs((first["mask"] == 0).mean() - 0.25) < 0.05 and {*np.unique(first["mask"])} == {
         0,
@@ -447,6 +471,12 @@ def test_drawn_numbers_follow_the_seed_and_can_be_fed_back() -> None:
     assert seed[0] == 42 + 4
     runs[1].restore(runs[0].state() | {"seed": [44, 0]})
     np.testing.assert_array_equal(runs[1]()["mask"], later["mask"])
+
+
+def test_the_page_has_the_table_of_operations() -> None:
+    """`python docs/make_operations.py` writes it."""
+    make = runpy.run_path(str(ROOT / "docs" / "make_operations.py"))
+    assert make["table"]() in (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
 def test_every_row_is_tested() -> None:
