@@ -502,6 +502,9 @@ def test_print_and_what_has_no_gradient() -> None:
     x = graph.variable(np.float32([5.0, -7.5]), "x")
     y = graph.op("rem", graph.op("print", x, title="here"), 3.0)
     graph.output("y", y)
+    half = graph.op("cast", graph.op("cast", x, dtype=HALF), dtype=FLOAT)
+    step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", half))
+    assert grads[x].dtype is FLOAT and ir_numpy.interpret(step, {})[grads[x]].tolist() == [1, 1]
     held = graph.op("mul", graph.op("stop", x), x)
     step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", held))
     assert ir_numpy.interpret(step, {})[grads[x]].tolist() == [5.0, -7.5]

@@ -109,6 +109,19 @@ def test_what_is_computed_again_has_the_same_bits(plain: tuple[Any, Run]) -> Non
     )
 
 
+def test_a_long_chain_is_computed_again_and_named_apart() -> None:
+    graph = Ir()
+    h = graph.variable(np.float32([0.5]), "x")
+    for _ in range(2000):
+        h = graph.op("sin", h)
+    step, _ = ir.autodiff(graph, ir.reduced(graph, "sum", h))
+    again = ir.recompute(step, [])
+    assert len(again.ops) == len(step.ops) + 1999, "the last is not read by the backward"
+    assert len({v.name for op in again.ops for v in op.outs}) == sum(
+        len(op.outs) for op in again.ops
+    )
+
+
 def test_what_is_computed_again_need_not_lie_there() -> None:
     """A chain of wide layers: less is alive at once, for more cycles."""
 

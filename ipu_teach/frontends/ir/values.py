@@ -192,6 +192,7 @@ class Ir:
     accumulation: int = 1
     schedule: str = ""
     here: dict[str, Any] = field(default_factory=dict, repr=False)
+    made: int = 0  # values, to give each a name
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
         if value.name in {**self.variables, **self.inputs} or not value.name:
@@ -274,11 +275,11 @@ class Ir:
                 raise op.error(f"{kind} was given what is no variable.", advice)
             op = replace(op, stage=self.home(given[0], op.stage))
             outs = []
-        number = sum(len(o.outs) for o in self.ops)
+        names = [f"{kind}{self.made + i}" for i in range(len(outs))]
         made = tuple(
-            Value(tuple(map(int, o.shape)), o.dtype, f"{kind}{number + i}")
-            for i, o in enumerate(outs)
+            Value(tuple(map(int, o.shape)), o.dtype, n) for o, n in zip(outs, names, strict=True)
         )
+        self.made += len(outs)
         self.ops.append(replace(op, outs=made))
         return made
 
