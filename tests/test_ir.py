@@ -356,7 +356,7 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
         "scatter_add": lambda x, i, u: x.index_add(0, i, u), "pick": lambda x, i: x.gather(1, i[:, None])[:, 0], "conv": conv, "conv_input_grad": transposed,
         "max_pool": lambda x, kernel, stride, lower, upper: f.max_pool2d(x, kernel, stride, lower), "avg_pool": avg, "norm": norm,
         "cross_entropy": loss_of, "cast": lambda x, dtype: x.double(), "to_variance": lambda x, eps: 1 / x**2 - eps,
-        "to_inv_std_dev": lambda v, eps: (v + eps) ** -0.5, "blend": lambda *_, momentum: None,
+        "to_inv_std_dev": lambda v, eps: (v.detach() + eps) ** -0.5, "blend": lambda *_, momentum: None, "stop": lambda x: x.detach(),
     }  # fmt: skip
     for op in graph.ops:
         given = [
@@ -569,6 +569,26 @@ def test_names_travel_to_the_program_the_report_and_errors() -> None:
         "loss",
         "outputs",
     }
+
+
+def test_a_graph_is_read_as_lines() -> None:
+    lines = str(small("momentum", momentum=0.5)[0]).splitlines()
+    assert lines[:3] == [
+        "permute0 = permute(net.first.weight, dims=(1, 0))  # forward, net.first",
+        "matmul1 = matmul(x, permute0)  # forward, net.first",
+        "relu2 = relu(matmul1)  # forward, net.first",
+    ]
+    assert any("mul(sum5, 0.25)" in line for line in lines)
+    assert (
+        lines[-1].startswith("net.first.weight = momentum(net.first.weight, ")
+        and "momentum=0.5" in lines[-1]
+    )
+
+
+def test_running_statistics_have_no_gradient() -> None:
+    graph, loss = built({"batch": batch_normed(False)})
+    learnt = {v.name for v in ir.autodiff(graph, loss)[1]}
+    assert len(learnt) == 3 and not learnt & {"x0", "x1"}, "what goes in, gamma and beta"
 
 
 def test_a_weight_lies_where_its_product_wants_it() -> None:

@@ -155,7 +155,8 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Value:
     """Of x [batch, channels, …]. Training blends the batch's mean and unbiased variance into the
-    running ones, of which `momentum` is the part of the new; else those are taken."""
+    running ones, of which `momentum` is the part of the new; else those are taken, and have no
+    gradient."""
     if training or running_mean is None or running_var is None:
         y, _, average, inverse = _normed(ir, "batch", x, gamma, beta, eps, 1)
         if running_mean is not None and running_var is not None:
@@ -167,9 +168,9 @@ def batch_norm(
                 ir.emit("blend", running, same, momentum=momentum)
         return y
     rank = len(x.shape)
-    inverse = ir.op("to_inv_std_dev", running_var, eps)
+    mean, inverse = ir.op("stop", running_mean), ir.op("to_inv_std_dev", running_var, eps=eps)
     scale = inverse if gamma is None else ir.op("mul", inverse, gamma)
-    y = ir.op("sub", x, _per_channel(ir, running_mean, rank))
+    y = ir.op("sub", x, _per_channel(ir, mean, rank))
     y = ir.op("mul", y, _per_channel(ir, scale, rank))
     return y if beta is None else ir.op("add", y, _per_channel(ir, beta, rank))
 

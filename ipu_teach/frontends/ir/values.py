@@ -313,6 +313,17 @@ class Ir:
             setattr(made, name, value)
         return made
 
+    def __str__(self) -> str:
+        """A line for each operation: `relu4 = relu(add3)`, with its attributes and its module."""
+        lines = []
+        for op in self.ops:
+            given = [v.name if v.number is None else f"{v.number:g}" for v in op.inputs]
+            given += [f"{k}={getattr(v, '__name__', v)}" for k, v in op.attrs.items()]
+            outs = ", ".join(v.name for v in op.outs) or op.inputs[0].name
+            note = f"  # {op.part}{', ' * bool(op.path)}{op.path}"
+            lines.append(f"{outs} = {op.kind}({', '.join(given)}){note}")
+        return "\n".join(lines)
+
     def __repr__(self) -> str:
         return f"Ir({len(self.ops)} operations, {len(self.variables)} variables)"
 
