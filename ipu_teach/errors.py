@@ -98,6 +98,19 @@ class PoplibsError(IPUTeachError):
     """A PopLibs function was called with arguments it cannot use."""
 
 
+class ModelError(IPUTeachError):
+    """A model cannot be: tensors that an operation cannot take, or what the device does not
+    have."""
+
+
+class UnknownOperationError(ModelError):
+    """A model asks for an operation that the table of them does not have."""
+
+
+class ModelLoadError(ModelError):
+    """A file is no graph of a model, or is damaged."""
+
+
 class DatasetError(IPUTeachError):
     """A data file is missing, truncated, corrupt or not what its name says."""
 

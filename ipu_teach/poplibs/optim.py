@@ -8,8 +8,8 @@ PopLibs has none; frameworks make them of the calls that these are made of. `par
 are FLOAT or HALF, of one shape. `rate` is a number or one FLOAT: a tensor of it can be written
 between two runs. A call returns its state, tensors by name that are 0 at first and lie where the
 parameter does, FLOAT whatever that is: who reads them, and the parameter, when training stops, and
-writes them before it goes on, has the same training as without a stop. All is worked out in FLOAT
-and rounded once.
+writes them before it goes on, has the same training as without a stop. A call that is given such a
+`state` keeps it there. All is worked out in FLOAT and rounded once.
 
 Rates that change with the step are functions for the host: `warm_up`, `cosine`, `stairs`.
 """
@@ -58,9 +58,11 @@ class _Step:
         prog: Program,
         name: str,
         numbers: dict[str, float],
+        given: State | None,
     ) -> None:
         self.graph, self.w, self.slope, self.prog, self.name = graph, w, slope, prog, name
         self.state: State = {}
+        self.given = given or {}
         check_dtype("parameter", w, FLOAT, HALF)
         check_dtype("slope", slope, FLOAT, HALF)
         where = f"parameter {w!r} and slope {slope!r}"
@@ -73,7 +75,14 @@ class _Step:
         self.rate = check_factor(graph, "rate", rate, FLOAT)
 
     def keep(self, name: str) -> Tensor:
-        """A tensor of the state, 0 at first; "step" is one number."""
+        """A tensor of the state, given or new and 0 at first; "step" is one number."""
+        if name in self.given:
+            made = self.state[name] = self.given[name]
+            shape = () if name == "step" else self.w.shape
+            where = f"{name} {made!r}"
+            check_dtype(name, made, FLOAT)
+            check_same("shapes", made.shape, shape, where, "give what an earlier call returned.")
+            return made
         if name == "step":
             made = self.graph.add_variable(FLOAT, (), f"{self.name}/{name}")
             self.graph.set_tile_mapping(made, 0)
@@ -112,6 +121,7 @@ def sgd(
     *,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    state: State | None = None,
 ) -> State:
     """A step of stochastic descent: v = momentum v + g, w -= rate v, where g is the slope plus
     `weight_decay` times w.
@@ -120,7 +130,7 @@ def sgd(
     `PoplibsError`.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers)
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state)
     g = _decayed(weight_decay)
     if not momentum:
         step.set(parameter, lambda w, d, rate: w - rate * g(d, w), slope, step.rate)
@@ -144,10 +154,11 @@ def _adam(
     beta2: float = 0.999,
     eps: float = 1e-8,
     weight_decay: float | None = None,
+    state: State | None = None,
 ) -> State:
     decay = (decays_by or 0.0) if weight_decay is None else weight_decay
     numbers = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": decay}
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers)
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state)
     apart = decays_by is not None
     g, both = _decayed(0.0 if apart else decay), (slope, parameter)
     first, second, count = map(step.keep, ("first", "second", "step"))
@@ -198,6 +209,7 @@ def lars(
     weight_decay: float = 0.0,
     trust: float = 0.001,
     eps: float = 1e-8,
+    state: State | None = None,
 ) -> State:
     """A step whose length follows that of the parameter: v = momentum v + rate r (g + decay w), w
     -= v.
@@ -208,7 +220,7 @@ def lars(
     """
     decay = weight_decay
     numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}
-    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers)
+    step = _Step(graph, parameter, slope, rate, prog, debug_context, numbers, state)
     jobs = [SingleReduceOp(t.flatten(), [0], "SQUARE_ADD", FLOAT) for t in (parameter, slope)]
     norms = reduce_many(graph, jobs, prog, f"{debug_context}/norms")
 

@@ -1,0 +1,118 @@
+"""Gradients and optimisers, as transforms: a graph in, a graph with more operations out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ipu_teach.errors import ModelError, did_you_mean, shown
+from ipu_teach.frontends.ir.values import BACKWARD, OPS, UPDATE, Ir, Op, Value, row_of
+from ipu_teach.types import FLOAT
+
+Gradients = dict[Value, Value]
+STATE = {  # what an optimiser keeps of each parameter; "step" is one number
+    "sgd": (),
+    "momentum": ("velocity",),
+    "adam": ("first", "second", "step"),
+    "adamw": ("first", "second", "step"),
+    "lars": ("velocity",),
+}
+
+
+def autodiff(
+    ir: Ir, loss: Value, of: Iterable[Value] | None = None, scale: float | Value = 1.0
+) -> tuple[Ir, Gradients]:
+    """The graph with the gradients of `loss`, times `scale`, and which value is the gradient of
+    what: of the values in `of`, or of all variables of floats, as far as the loss depends on them.
+
+    Each operation's gradient stands in its stage, phase, path and line. Raises `ModelError` for an
+    operation that has none, and a loss that is not one number.
+    """
+    if loss.size != 1 or not loss.floating:
+        raise ModelError(f"""A loss of {list(loss.shape)} {loss.dtype.__name__} was given, and a
+            gradient is that of one number.
+            next:  reduce it: ir.mean(graph, loss), or ir.sum of it.""")
+    made = ir.but()
+    wanted = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}
+    reached = set(wanted)
+    for op in ir.ops:
+        if not OPS[op.kind].in_place and reached.intersection(op.inputs):
+            reached.update(v for v in op.outs if v.floating)
+    grads: Gradients = {}
+    with made.at(part=BACKWARD):
+        first = scale if isinstance(scale, Value) else made.constant(scale, loss.dtype, loss.shape)
+        if first.shape != loss.shape:
+            first = made.op("reshape", first, shape=loss.shape)
+        grads[loss] = first
+        for op in reversed(ir.ops):
+            given = [grads.get(v) for v in op.outs]
+            if not reached.intersection(op.inputs) or all(g is None for g in given):
+                continue
+            grad = row_of(op.kind).grad
+            if grad is None:
+                raise op.error(
+                    f"{op.kind} has no gradient, and the loss depends on a parameter through it.",
+                    "use another operation, or give its row one: Row(shape, lower, grad).",
+                )
+            with made.at(**{**op.here, "part": BACKWARD}):
+                for value, g in zip(op.inputs, grad(made, op, *given), strict=True):
+                    if g is None or value not in reached:
+                        continue
+                    if g.shape != value.shape:
+                        raise op.error(
+                            f"The gradient of {op.kind} has the shape {list(g.shape)} for an input "
+                            f"of {list(value.shape)}.",
+                            "its row's grad returns a gradient in the shape of each input.",
+                        )
+                    grads[value] = made.op("add", grads[value], g) if value in grads else g
+    found = {v: g for v, g in grads.items() if v in wanted}
+    return made.but(ops=_used(made, found.values())), found
+
+
+def _used(ir: Ir, wanted: Iterable[Value]) -> list[Op]:
+    """The operations but for those of the backward that nobody reads."""
+    needed, ops = {*wanted, *ir.outputs.values()}, []
+    for op in reversed(ir.ops):
+        if op.part != BACKWARD or needed.intersection(op.outs):
+            needed.update(op.inputs)
+            ops.append(op)
+    return ops[::-1]
+
+
+def optimise(
+    ir: Ir,
+    grads: Mapping[Value, Value],
+    kind: str = "sgd",
+    rate: float | Value = 0.01,
+    scale: float = 1.0,
+    **numbers: float,
+) -> Ir:
+    """The graph with a step of an optimiser for each variable in `grads`, behind all else: "sgd",
+    "momentum", "adam", "adamw" or "lars", with its `numbers` as in `poplibs.optim`.
+
+    What it keeps are variables too: `weight.first` of "weight". A `rate` that is a number becomes
+    the variable "rate", which the host may write. Gradients are divided by `scale`, in FLOAT, where
+    `autodiff` was given one. Raises `ModelError`.
+    """
+    if kind not in STATE:
+        raise ModelError(f"""optimise() was given {shown(kind)}.
+            next:  {did_you_mean(kind, STATE)}there are {", ".join(STATE)}.""")
+    made = ir.but()
+    length = rate if isinstance(rate, Value) else made.variable(rate, "rate", FLOAT)
+    with made.at(part=UPDATE):
+        for value, g in grads.items():
+            if value.kind != "variable":
+                continue
+            state = []
+            for name in STATE[kind]:
+                shape = () if name == "step" else value.shape
+                zeros = made.constant(0, FLOAT).initial
+                kept = Value(shape, FLOAT, f"{value.name}.{name}", "variable", zeros)
+                made.variables[kept.name] = kept
+                state.append(kept)
+            path = value.name.rpartition(".")[0]
+            with made.at(stage=made.home(value), path=path, line=("", 0)):
+                if scale != 1.0:
+                    whole = g if g.dtype is FLOAT else made.op("cast", g, dtype=FLOAT)
+                    g = made.op("mul", whole, 1 / scale)
+                made.emit(kind, value, g, length, *state, **numbers)
+    return made

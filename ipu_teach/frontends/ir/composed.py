@@ -1,0 +1,308 @@
+"""What is made of several operations, once for all faces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.frontends.ir.rows import axes
+from ipu_teach.frontends.ir.rows_nn import turned
+from ipu_teach.frontends.ir.values import Ir, Value
+from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
+from ipu_teach.types import FLOAT, UNSIGNED_INT
+
+__all__ = [
+    "along", "attention", "batch_norm", "binary_cross_entropy", "conv", "cross_entropy",
+    "dropout", "embedding", "linear", "lstm", "mean", "nll", "norm", "pool", "reduced", "seed",
+    "split", "squared_error", "transpose",
+]  # fmt: skip
+
+Ints = Sequence[int]
+
+
+def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
+    """x [..., in] times the transpose of w [out, in], plus b."""
+    y = ir.op("matmul", x, turned(ir, w))
+    return y if b is None else ir.op("add", y, b)
+
+
+def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
+    """Two dimensions changed for each other."""
+    order = [*range(len(x.shape))]
+    order[a], order[b] = order[b], order[a]
+    return ir.op("permute", x, dims=tuple(order))
+
+
+def reduced(ir: Ir, kind: str, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
+    """As "sum" or "reduce_max", over `dims`, or all; `keep`: they remain, of length 1."""
+    gone = axes(x, range(len(x.shape)) if dims is None else dims)
+    y = ir.op(kind, x, dims=tuple(gone))
+    kept = tuple(1 if i in gone else n for i, n in enumerate(x.shape))
+    return ir.op("reshape", y, shape=kept) if keep else y
+
+
+def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
+    """The mean over `dims`, or of all."""
+    y = reduced(ir, "sum", x, dims, keep)
+    return ir.op("mul", y, max(y.size, 1) / max(x.size, 1))
+
+
+def along(ir: Ir, kind: str, x: Value, dim: int) -> Value:
+    """As "softmax" or "log_softmax", along any dimension."""
+    if dim % len(x.shape) == len(x.shape) - 1:
+        return ir.op(kind, x)
+    return transpose(ir, ir.op(kind, transpose(ir, x, dim, -1)), dim, -1)
+
+
+def split(ir: Ir, x: Value, sizes: Ints, dim: int = 0) -> list[Value]:
+    """Parts of these sizes, one after the other."""
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [
+        ir.op("slice", x, dim=dim, begin=at, end=at + n)
+        for at, n in zip(starts, sizes, strict=True)
+    ]
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
+def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
+    return ir.op("reshape", row, shape=(row.size, *(1,) * (rank - 2)))
+
+
+def conv(
+    ir: Ir,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    stride: Ints | int = 1,
+    lower: Ints | int = 0,
+    upper: Ints | int | None = None,
+    dilation: Ints | int = 1,
+    groups: int = 1,
+) -> Value:
+    """x [batch, channels, *field] by w [out, channels / groups, *kernel], plus b [out]; padding
+    before and behind the field, the same if one is said."""
+    n = len(x.shape) - 2
+    sizes = {"stride": stride, "lower": lower, "upper": lower if upper is None else upper}
+    sizes["dilation"] = dilation
+    each = {k: (v,) * n if isinstance(v, int) else tuple(v) for k, v in sizes.items()}
+    y = ir.op("conv", x, w, groups=groups, **each)
+    return y if b is None else ir.op("add", y, _per_channel(ir, b, len(y.shape)))
+
+
+def pool(
+    ir: Ir,
+    kind: str,
+    x: Value,
+    kernel: Ints | int,
+    stride: Ints | int | None = None,
+    lower: Ints | int = 0,
+    upper: Ints | int | None = None,
+    count_padding: bool = False,
+) -> Value:
+    """As "max_pool" or "avg_pool", of x [batch, channels, *field]; `count_padding`: it counts in
+    the average."""
+    n = len(x.shape) - 2
+    sizes = {"kernel": kernel, "stride": kernel if stride is None else stride, "lower": lower}
+    sizes["upper"] = lower if upper is None else upper
+    each = {k: (v,) * n if isinstance(v, int) else tuple(v) for k, v in sizes.items()}
+    if kind == "avg_pool" and count_padding and any((*each["lower"], *each["upper"])):
+        x = ir.op("pad", x, lower=(0, 0, *each["lower"]), upper=(0, 0, *each["upper"]))
+        each["lower"] = each["upper"] = (0,) * n
+    return ir.op(kind, x, **each)
+
+
+def norm(
+    ir: Ir,
+    kind: str,
+    x: Value,
+    gamma: Value | None = None,
+    beta: Value | None = None,
+    eps: float = 1e-5,
+    groups: int = 1,
+) -> Value:
+    """ "layer" over the last dimension; "group" and "instance" of x [batch, channels, …]. Without
+    gamma and beta they are 1 and 0."""
+    return _normed(ir, kind, x, gamma, beta, eps, groups)[0]
+
+
+def _normed(
+    ir: Ir, kind: str, x: Value, gamma: Value | None, beta: Value | None, eps: float, groups: int
+) -> tuple[Value, ...]:
+    rows = kind == "layer"
+    count = x.shape[-1] if rows else x.shape[1]
+    seen = ir.op("reshape", x, shape=(-1, count)) if rows and len(x.shape) != 2 else x
+    scale = ir.constant(1.0, x.dtype, (count,)) if gamma is None else gamma
+    shift = ir.constant(0.0, x.dtype, (count,)) if beta is None else beta
+    more = {"groups": groups} if kind == "group" else {}
+    y, *others = ir.emit("norm", seen, scale, shift, kind=kind, eps=eps, **more)
+    return (y if seen is x else ir.op("reshape", y, shape=x.shape), *others)
+
+
+def batch_norm(
+    ir: Ir,
+    x: Value,
+    gamma: Value | None = None,
+    beta: Value | None = None,
+    running_mean: Value | None = None,
+    running_var: Value | None = None,
+    training: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Value:
+    """Of x [batch, channels, …]. Training blends the batch's mean and unbiased variance into the
+    running ones, of which `momentum` is the part of the new; else those are taken, and have no
+    gradient."""
+    if training or running_mean is None or running_var is None:
+        y, _, average, inverse = _normed(ir, "batch", x, gamma, beta, eps, 1)
+        if running_mean is not None and running_var is not None:
+            n = x.size // x.shape[1]
+            variance = ir.op("to_variance", inverse, eps=eps)
+            unbiased = ir.op("mul", variance, n / max(n - 1, 1))
+            for running, new in ((running_mean, average), (running_var, unbiased)):
+                same = new if running.dtype is FLOAT else ir.op("cast", new, dtype=running.dtype)
+                ir.emit("blend", running, same, momentum=momentum)
+        return y
+    rank = len(x.shape)
+    mean, inverse = ir.op("stop", running_mean), ir.op("to_inv_std_dev", running_var, eps=eps)
+    scale = inverse if gamma is None else ir.op("mul", inverse, gamma)
+    y = ir.op("sub", x, _per_channel(ir, mean, rank))
+    y = ir.op("mul", y, _per_channel(ir, scale, rank))
+    return y if beta is None else ir.op("add", y, _per_channel(ir, beta, rank))
+
+
+def seed(ir: Ir, number: int = 42) -> Value:
+    """The seed of this micro-batch: two UNSIGNED_INT of the variable "seed", which goes on by one
+    each time. The first call makes it."""
+    if "seed" not in ir.variables:
+        whole = ir.variable([number & 0xFFFFFFFF, number >> 32], "seed", UNSIGNED_INT)
+        ir.op("copy", whole)
+        ir.emit("next_seed", whole)
+    now = ir.variables["seed"]
+    return next(op.outs[0] for op in ir.ops if op.kind == "copy" and op.inputs[0] is now)
+
+
+def dropout(ir: Ir, x: Value, p: float = 0.5, modifier: int | None = None) -> Value:
+    """x with elements left out with probability `p`, and the others divided by 1 - p."""
+    if not p:
+        return x
+    drawn = ("dropout_mask", "uniform", "normal")
+    number = sum(op.kind in drawn for op in ir.ops) + 1 if modifier is None else modifier
+    how = {"shape": x.shape, "keep": 1 - p, "modifier": number, "dtype": x.dtype}
+    return ir.op("mul", x, ir.op("dropout_mask", seed(ir), **how))
+
+
+def attention(
+    ir: Ir,
+    q: Value,
+    k: Value,
+    v: Value,
+    mask: Value | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    p: float = 0.0,
+) -> Value:
+    """softmax(q kᵀ scale + mask) v, of [..., length, width]. `mask`: of floats, added; of BOOL,
+    true where one may look."""
+    scores = ir.op("matmul", q, turned(ir, k))
+    scores = ir.op("mul", scores, 1 / sqrt(q.shape[-1]) if scale is None else scale)
+    if causal:
+        lower = np.tri(scores.shape[-2], scores.shape[-1])
+        mask = ir.constant(np.where(lower > 0, 0.0, -1e4), q.dtype)
+    if mask is not None and not mask.floating:
+        scores = ir.op("select", mask, scores, ir.constant(-1e4, q.dtype))
+    elif mask is not None:
+        scores = ir.op("add", scores, mask)
+    return ir.op("matmul", dropout(ir, ir.op("softmax", scores), p), v)
+
+
+def embedding(ir: Ir, table: Value, index: Value) -> Value:
+    """The rows of a table that `index` names."""
+    return ir.op("gather", table, ir.classes(index, table.shape[0]))
+
+
+def lstm(
+    ir: Ir, x: Value, h: Value, c: Value, w: Value, r: Value, b: Value | None = None
+) -> tuple[Value, Value, Value]:
+    """(outputs, h, c) of x [steps, batch, in], step by step. w [4 hidden, in] and r [4 hidden,
+    hidden] are of the gates in torch's order: input, forget, cell, output; b is the sum of both
+    biases."""
+    given = linear(ir, x, w, b)
+    outs, size = [], h.shape[-1]
+    for step in range(x.shape[0]):
+        now = ir.op(
+            "reshape", ir.op("slice", given, dim=0, begin=step, end=step + 1), shape=given.shape[1:]
+        )
+        gates = ir.op("add", now, linear(ir, h, r))
+        i, f, g, o = split(ir, gates, [size] * 4, -1)
+        i, f, o = (ir.op("sigmoid", gate) for gate in (i, f, o))
+        c = ir.op("add", ir.op("mul", f, c), ir.op("mul", i, ir.op("tanh", g)))
+        h = ir.op("mul", o, ir.op("tanh", c))
+        outs.append(ir.op("reshape", h, shape=(1, *h.shape)))
+    return ir.op("concat", *outs, dim=0), h, c
+
+
+# --- losses ---------------------------------------------------------------------------------------
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def _reduced_loss(ir: Ir, each: Value, reduction: str, counted: Value | None = None) -> Value:
+    if reduction == "none":
+        return each
+    total = reduced(ir, "sum", each)
+    if reduction == "sum":
+        return total
+    return ir.op("mul", total, 1 / each.size) if counted is None else ir.op("div", total, counted)
+
+
+def _by_class(ir: Ir, x: Value, labels: Value, ignored: int | None) -> tuple[Value, Value, Any]:
+    """x as [rows, classes], its labels, and how many of them count, if not all do."""
+    dim = 1 if len(x.shape) > 1 else 0
+    labels = ir.classes(labels, x.shape[dim], ignored)
+    if len(x.shape) > 2:  # [batch, classes, ...]
+        x = ir.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
+    rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
+    flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(labels.shape) != 1 else labels
+    if ignored is None:
+        return rows, flat, None
+    masked = ir.constant(MASKED_LABEL_CODE, UNSIGNED_INT, flat.shape)
+    asked = ir.op("neq", flat, masked)
+    return rows, flat, reduced(ir, "sum", ir.op("cast", asked, dtype=FLOAT))
+
+
+def cross_entropy(
+    ir: Ir, x: Value, labels: Value, reduction: str = "mean", ignored: int | None = None
+) -> Value:
+    """Of what goes into the softmax, [batch, classes, …], and class numbers [batch, …]. Rows whose
+    label is `ignored`, -100 say, do not count. FLOAT."""
+    rows, flat, counted = _by_class(ir, x, labels, ignored)
+    each = ir.emit("cross_entropy", rows, flat)[0]
+    each = ir.op("reshape", each, shape=labels.shape) if reduction == "none" else each
+    return _reduced_loss(ir, each, reduction, counted)
+
+
+def nll(
+    ir: Ir, x: Value, labels: Value, reduction: str = "mean", ignored: int | None = None
+) -> Value:
+    """As `cross_entropy`, of logarithms of probabilities."""
+    rows, flat, counted = _by_class(ir, x, labels, ignored)
+    each = ir.op("neg", ir.op("pick", rows, flat))
+    each = ir.op("reshape", each, shape=labels.shape) if reduction == "none" else each
+    return _reduced_loss(ir, each, reduction, counted)
+
+
+def squared_error(ir: Ir, x: Value, y: Value, reduction: str = "mean") -> Value:
+    """The squares of what x and y differ by."""
+    return _reduced_loss(ir, ir.op("square", ir.op("sub", x, y)), reduction)
+
+
+def binary_cross_entropy(ir: Ir, x: Value, y: Value, reduction: str = "mean") -> Value:
+    """Of what goes into the sigmoid: max(x, 0) - x y + log(1 + exp(-|x|))."""
+    tail = ir.op("log1p", ir.op("exp", ir.op("neg", ir.op("abs", x))))
+    each = ir.op("add", ir.op("sub", ir.op("max", x, 0.0), ir.op("mul", x, y)), tail)
+    return _reduced_loss(ir, each, reduction)

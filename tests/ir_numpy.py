@@ -1,0 +1,410 @@
+"""What the operations of `ipu_teach.frontends.ir` mean, in numpy and float64: an interpreter that shares nothing with their rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
+
+Env = dict[Value, Any]
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+def wide(a: Any) -> Any:
+    a = np.asarray(a)
+    return a.astype(np.float64) if a.dtype.kind == "f" else a
+
+
+def interpret(
+    ir: Ir, fed: dict[str, Any], variables: dict[str, Any] | None = None, until: Any = None
+) -> Env:
+    """The values of all tensors after one micro-batch; `variables` are changed in place."""
+    env: Env = {}
+    variables = {} if variables is None else variables
+    for name, v in ir.variables.items():
+        if name not in variables:
+            variables[name] = np.broadcast_to(wide(v.initial), v.shape).copy()
+        env[v] = variables[name]
+    env |= {v: wide(fed[name]) for name, v in ir.inputs.items() if name in fed}
+    for op in ir.ops:
+        given = [
+            np.broadcast_to(wide(v.initial), v.shape) if v.kind == "constant" else env[v]
+            for v in op.inputs
+        ]
+        made = globals()[f"do_{op.kind}"](*given, **op.attrs)
+        for v, a in zip(op.outs, made if isinstance(made, (list, tuple)) else [made], strict=False):
+            assert np.shape(a) == v.shape, (op.kind, np.shape(a), v.shape)
+            env[v] = np.asarray(a)
+    return env
+
+
+def _numpy(**calls: Any) -> None:
+    globals().update({f"do_{k}": v for k, v in calls.items()})
+
+
+def _normal_below(x: Any) -> Any:
+    return (1 + _erf(x / np.sqrt(2))) / 2
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+NON = {
+    "RELU": lambda x: np.maximum(x, 0),
+    "SIGMOID": sigmoid,
+    "HARD_SIGMOID": lambda x: np.clip(x / 5 + 0.5, 0, 1),
+    "TANH": np.tanh,
+    "GELU_ERF": lambda x: x * _normal_below(x),
+    "GELU": _gelu_tanh,
+    "SWISH": lambda x: x * sigmoid(x),
+}
+FROM_OUTPUT = {
+    "RELU": lambda y: (y > 0) * 1.0,
+    "SIGMOID": lambda y: y * (1 - y),
+    "HARD_SIGMOID": lambda y: ((y > 0) & (y < 1)) * 0.2,
+    "TANH": lambda y: 1 - y * y,
+}
+
+
+def do_non_linearity_grad(seen: Any, g: Any, kind: str) -> Any:
+    if kind in FROM_OUTPUT:
+        return g * FROM_OUTPUT[kind](seen)
+    h = 1e-5  # by differences, to fourth order
+    f = NON[kind]
+    slope = (8 * (f(seen + h) - f(seen - h)) - (f(seen + 2 * h) - f(seen - 2 * h))) / (12 * h)
+    return g * slope
+
+
+_numpy(
+    neg=np.negative, abs=np.abs, exp=np.exp, expm1=np.expm1, log=np.log, log1p=np.log1p, sqrt=np.sqrt, rsqrt=lambda x: 1 / np.sqrt(x),
+    inv=lambda x: 1 / x, square=np.square, sin=np.sin, cos=np.cos, erf=_erf, signum=np.sign, floor=np.floor, ceil=np.ceil, round=np.round,
+    trunc=np.trunc, is_nan=np.isnan, is_finite=np.isfinite, logical_not=np.logical_not, relu=NON["RELU"], sigmoid=NON["SIGMOID"],
+    hard_sigmoid=NON["HARD_SIGMOID"], tanh=np.tanh, gelu=NON["GELU_ERF"], gelu_tanh=NON["GELU"], silu=NON["SWISH"], add=np.add,
+    sub=np.subtract, mul=np.multiply, div=np.divide, pow=np.power, max=np.maximum, min=np.minimum, rem=np.fmod, atan2=np.arctan2,
+    eq=np.equal, neq=np.not_equal, lt=np.less, lteq=np.less_equal, gt=np.greater, gteq=np.greater_equal, logical_and=np.logical_and,
+    logical_or=np.logical_or, select=np.where, clamp=lambda x, least, most: np.clip(x, least, most), copy=np.copy,
+    print=lambda x, title: x, reshape=lambda x, shape: x.reshape(shape), permute=lambda x, dims: x.transpose(dims),
+    expand=lambda x, shape: np.broadcast_to(x, shape), reverse=lambda x, dim: np.flip(x, dim), concat=lambda *x, dim: np.concatenate(x, dim),
+    pad=lambda x, lower, upper, value=0.0: np.pad(x, list(zip(lower, upper, strict=True)), constant_values=value),
+    sum=lambda x, dims: x.sum(tuple(dims)), reduce_max=lambda x, dims: x.max(tuple(dims)), reduce_min=lambda x, dims: x.min(tuple(dims)),
+    reduce_prod=lambda x, dims: x.prod(tuple(dims)), arg_max=lambda x: x.argmax(-1), arg_min=lambda x: x.argmin(-1), matmul=np.matmul,
+    to_variance=lambda x, eps: 1 / x**2 - eps, to_inv_std_dev=lambda v, eps: 1 / np.sqrt(v + eps), load=lambda x: x, stop=lambda x: x,
+)  # fmt: skip
+
+
+def do_cast(x: Any, dtype: Any) -> Any:
+    return x.astype(np.float64 if np.dtype(dtype.numpy).kind == "f" else dtype.numpy)
+
+
+def _cut(shape: Any, dim: int, begin: int, end: int, step: int = 1) -> Any:
+    where = [slice(None)] * len(shape)
+    where[dim] = slice(begin, end, step)
+    return tuple(where)
+
+
+def do_slice(x: Any, **how: int) -> Any:
+    return x[_cut(x.shape, **how)]
+
+
+def do_put(g: Any, shape: Any, **how: int) -> Any:
+    whole = np.zeros(shape)
+    whole[_cut(shape, **how)] = g
+    return whole
+
+
+def do_one_hot(x: Any, classes: int, dtype: Any) -> Any:
+    return (np.asarray(x)[..., None] == np.arange(classes)) * 1.0
+
+
+def do_gather(x: Any, index: Any) -> Any:
+    return x[index]
+
+
+def do_scatter(index: Any, updates: Any, shape: Any) -> Any:
+    return do_scatter_add(np.zeros(shape), index, updates)
+
+
+def do_scatter_add(x: Any, index: Any, updates: Any) -> Any:
+    whole = x.copy()
+    np.add.at(whole, index, updates)
+    return whole
+
+
+def do_pick(x: Any, index: Any) -> Any:
+    masked = index == MASKED_LABEL_CODE
+    return np.where(masked, 0, x[np.arange(len(index)), np.where(masked, 0, index)])
+
+
+def do_softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def do_softmax_grad(y: Any, g: Any) -> Any:
+    return y * (g - (g * y).sum(-1, keepdims=True))
+
+
+def do_log_softmax(x: Any) -> Any:
+    return np.log(do_softmax(x))
+
+
+def do_cross_entropy(x: Any, labels: Any) -> Any:
+    masked = labels == MASKED_LABEL_CODE
+    hot = do_one_hot(labels, x.shape[1], None)
+    return -(np.where(hot > 0, np.log(do_softmax(x)), 0)).sum(1), np.where(
+        masked[:, None], 0, do_softmax(x) - hot
+    )
+
+
+# --- convolutions and pools -----------------------------------------------------------------------
+
+
+def _taps(
+    field: Any, kernel: Any, stride: Any, lower: Any, upper: Any, dilation: Any = None
+) -> Any:
+    """The padded field's size, the outputs', and (place of the kernel, slices of the padded field) for each place."""
+    n = len(kernel)
+    dilation = dilation or (1,) * n
+    padded = [f + a + b for f, a, b in zip(field, lower, upper, strict=True)]
+    outs = [
+        (p - (k - 1) * d - 1) // s + 1
+        for p, k, s, d in zip(padded, kernel, stride, dilation, strict=True)
+    ]
+    places = []
+    for place in np.ndindex(*kernel):
+        starts = [p * d for p, d in zip(place, dilation, strict=True)]
+        places.append(
+            (
+                place,
+                tuple(
+                    slice(a, a + (o - 1) * s + 1, s)
+                    for a, o, s in zip(starts, outs, stride, strict=True)
+                ),
+            )
+        )
+    return padded, outs, places
+
+
+def _padded(x: Any, lower: Any, upper: Any, value: float = 0.0) -> Any:
+    return np.pad(x, [(0, 0), (0, 0), *zip(lower, upper, strict=True)], constant_values=value)
+
+
+def _conv(
+    x: Any,
+    w: Any,
+    g: Any,
+    stride: Any,
+    lower: Any,
+    upper: Any,
+    dilation: Any,
+    groups: int,
+    field: Any,
+    kernel: Any,
+) -> Any:
+    """Output, gradient of the input and of the weights, whichever of the three is not given."""
+    padded, outs, places = _taps(field[2:], kernel[2:], stride, lower, upper, dilation)
+    batch, (out, each) = field[0], kernel[:2]
+    per = out // groups
+    y = np.zeros((batch, out, *outs))
+    dx, dw = np.zeros((batch, field[1], *padded)), np.zeros(kernel)
+    px = None if x is None else _padded(x, lower, upper)
+    for group in range(groups):
+        o, c = slice(group * per, (group + 1) * per), slice(group * each, (group + 1) * each)
+        for place, where in places:
+            at = (o, slice(None), *place)
+            if g is None:
+                y[:, o] += np.einsum("nc...,oc->no...", px[(slice(None), c, *where)], w[at])
+            elif x is None:
+                dx[(slice(None), c, *where)] += np.einsum("no...,oc->nc...", g[:, o], w[at])
+            else:
+                there = px[(slice(None), c, *where)]
+                dw[at] += np.einsum(
+                    "noz,ncz->oc", g[:, o].reshape(batch, per, -1), there.reshape(batch, each, -1)
+                )
+    inner = tuple(slice(a, a + f) for a, f in zip(lower, field[2:], strict=True))
+    return y if g is None else dx[(slice(None), slice(None), *inner)] if x is None else dw
+
+
+def do_conv(x: Any, w: Any, **how: Any) -> Any:
+    return _conv(x, w, None, field=x.shape, kernel=w.shape, **how)
+
+
+def do_conv_input_grad(g: Any, w: Any, field: Any, **how: Any) -> Any:
+    return _conv(None, w, g, field=field, kernel=w.shape, **how)
+
+
+def do_conv_weight_grad(g: Any, x: Any, shape: Any, **how: Any) -> Any:
+    return _conv(x, None, g, field=x.shape, kernel=shape, **how)
+
+
+def do_max_pool(x: Any, kernel: Any, stride: Any, lower: Any, upper: Any) -> Any:
+    _, _, places = _taps(x.shape[2:], kernel, stride, lower, upper)
+    px = _padded(x, lower, upper, -np.inf)
+    return np.max([px[(..., *where)] for _, where in places], axis=0)
+
+
+def do_max_pool_grad(
+    x: Any, y: Any, g: Any, kernel: Any, stride: Any, lower: Any, upper: Any
+) -> Any:
+    _, _, places = _taps(x.shape[2:], kernel, stride, lower, upper)
+    px = _padded(x, lower, upper, -np.inf)
+    dx, left = np.zeros(px.shape), np.ones(g.shape, bool)
+    for _, where in places:
+        mine = left & (px[(..., *where)] == y)
+        dx[(..., *where)] += g * mine
+        left &= ~mine
+    return dx[(..., *(slice(a, a + f) for a, f in zip(lower, x.shape[2:], strict=True)))]
+
+
+def _counts(field: Any, kernel: Any, stride: Any, lower: Any, upper: Any) -> Any:
+    _, _, places = _taps(field, kernel, stride, lower, upper)
+    inside = np.pad(np.ones(field), list(zip(lower, upper, strict=True)))
+    return sum(inside[where] for _, where in places)
+
+
+def do_avg_pool(x: Any, **how: Any) -> Any:
+    _, _, places = _taps(x.shape[2:], **how)
+    px = _padded(x, how["lower"], how["upper"])
+    return sum(px[(..., *where)] for _, where in places) / _counts(x.shape[2:], **how)
+
+
+def do_avg_pool_grad(g: Any, shape: Any, **how: Any) -> Any:
+    field = shape
+    padded, _, places = _taps(field[2:], **how)
+    share = g / _counts(field[2:], **how)
+    dx = np.zeros((*field[:2], *padded))
+    for _, where in places:
+        dx[(..., *where)] += share
+    return dx[(..., *(slice(a, a + f) for a, f in zip(how["lower"], field[2:], strict=True)))]
+
+
+# --- norms ----------------------------------------------------------------------------------------
+
+
+def _groups(x: Any, kind: str, groups: int) -> Any:
+    """x as [groups, elements], and how to come back."""
+    if kind == "batch":
+        moved = np.moveaxis(x, 1, 0)
+        return moved.reshape(x.shape[1], -1), lambda a: np.moveaxis(a.reshape(moved.shape), 0, 1)
+    count = {"layer": 1, "instance": x.shape[1]}.get(kind, groups)
+    return x.reshape(x.shape[0] * count, -1), lambda a: a.reshape(x.shape)
+
+
+def _row(a: Any, x: Any) -> Any:
+    return a.reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+def do_norm(x: Any, gamma: Any, beta: Any, kind: str, eps: float, groups: int = 1) -> Any:
+    seen, back = _groups(x, kind, groups)
+    mean, inverse = seen.mean(1), 1 / np.sqrt(seen.var(1) + eps)
+    white = back((seen - mean[:, None]) * inverse[:, None])
+    return white * _row(gamma, x) + _row(beta, x), white, mean, inverse
+
+
+def do_norm_grad(white: Any, g: Any, inverse: Any, gamma: Any, kind: str) -> Any:
+    groups = max(inverse.size // white.shape[0], 1)
+    seen, back = _groups(white, kind, groups)
+    slope, _ = _groups(g * _row(gamma, g), kind, groups)
+    centred = slope - slope.mean(1, keepdims=True) - seen * (slope * seen).mean(1, keepdims=True)
+    return back(centred * inverse[:, None])
+
+
+def do_norm_param_grad(white: Any, g: Any, kind: str) -> Any:
+    dims = (0, *range(2, g.ndim))
+    return (g * white).sum(dims), g.sum(dims)
+
+
+# --- what changes a variable, in place ------------------------------------------------------------
+
+
+def do_assign(v: Any, x: Any) -> Any:
+    v[...] = x
+    return []
+
+
+def do_accumulate(v: Any, x: Any, *like: Any) -> Any:
+    v += x
+    return []
+
+
+def do_clear(v: Any) -> Any:
+    v[...] = 0
+    return []
+
+
+def do_blend(v: Any, x: Any, momentum: float) -> Any:
+    v += (x - v) * momentum
+    return []
+
+
+def do_next_seed(v: Any) -> Any:
+    v[0] += 1
+    return []
+
+
+def do_sgd(w: Any, g: Any, rate: Any, weight_decay: float = 0.0) -> Any:
+    w -= rate * (g + weight_decay * w)
+    return []
+
+
+def do_momentum(
+    w: Any, g: Any, rate: Any, velocity: Any, momentum: float = 0.0, weight_decay: float = 0.0
+) -> Any:
+    velocity *= momentum
+    velocity += g + weight_decay * w
+    w -= rate * velocity
+    return []
+
+
+def do_adam(
+    w: Any,
+    g: Any,
+    rate: Any,
+    first: Any,
+    second: Any,
+    step: Any,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> Any:
+    g = g + weight_decay * w
+    step += 1
+    first += (1 - beta1) * (g - first)
+    second += (1 - beta2) * (g * g - second)
+    w -= rate * (first / (1 - beta1**step)) / (np.sqrt(second / (1 - beta2**step)) + eps)
+    return []
+
+
+def do_adamw(
+    w: Any, g: Any, rate: Any, *state: Any, weight_decay: float = 0.01, **more: float
+) -> Any:
+    w *= 1 - rate * weight_decay
+    return do_adam(w, g, rate, *state, **more)
+
+
+def do_lars(
+    w: Any,
+    g: Any,
+    rate: Any,
+    velocity: Any,
+    momentum: float = 0.9,
+    weight_decay: float = 0.0,
+    trust: float = 0.001,
+    eps: float = 1e-8,
+) -> Any:
+    a, b = np.linalg.norm(w), np.linalg.norm(g)
+    ratio = trust * a / (b + weight_decay * a + eps) if a and b else 1.0
+    velocity *= momentum
+    velocity += rate * ratio * (g + weight_decay * w)
+    w -= velocity
+    return []
