@@ -175,4 +175,4 @@ def _update_many(
     rows, numbers = rows_of(x, along), numbers.flatten()
     if plan is None and set(lengths) == {1}:
         cut = plan_for(graph, rows, numbers.num_elements, operation)
-    update_rows(graph, rows, update, numbers, scale, operation, prog, name, cut)
+    update_rows(graph, rows, update, numbers, scale, operation, prog, name, cut, plan is None)

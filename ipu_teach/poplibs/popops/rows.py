@@ -29,7 +29,7 @@ from ipu_teach.poplibs.popops.reductions import reduce_rows
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, quicker_plan
 from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp, U
 from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, map_tensor_linearly
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.types import (
     FLOAT,
     HALF,
@@ -89,7 +89,8 @@ def plan_for(
         cycles = vertices.multi_slice(wide, lookups, dtype, target)
     else:
         cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=True)
-    return quicker_plan((*rows.shape, lookups), dtype, target, operation is None, int(cycles))
+    sizes, held = (*rows.shape, lookups), wide * rows.shape[0]
+    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), held)
 
 
 def slice_rows(
@@ -141,9 +142,10 @@ def update_rows(
     prog: Program,
     name: str,
     plan: SlicePlan | None = None,
+    apart: bool = False,
 ) -> None:
     """The rows of these numbers become `updates`, or are combined with them by `operation`; others
-    are passed over.
+    are passed over. `apart`: the rows do not lie by the plan.
 
     Where a plan cuts the numbers, each part is added up by itself, in FLOAT for HALF; then the
     parts are added to the rows, first to last.
@@ -180,10 +182,16 @@ def update_rows(
         graph.set_tile_mapping(vertex, block.tile)
     prog.add(Execute(into))
     if cut:
-        matrix = parts.reshape((many, rows.num_elements))
-        reduce_rows(
-            graph, matrix, rows.flatten(), prog, "ADD", f"{name}/multiUpdateAdd/Reduce", True
-        )
+        matrix, flat = parts.reshape((many, rows.num_elements)), rows.flatten()
+        near = flat
+        if apart:  # the rows come to where the parts are added up, evenly, and go back
+            near = graph.add_variable(rows.dtype, flat.shape, f"{name}/rows")
+            map_tensor_linearly(graph, near)
+            prog.add(Copy(flat, near))
+        step = f"{name}/multiUpdateAdd/Reduce"
+        reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)
+        if apart:
+            prog.add(Copy(near, flat))
 
 
 def row_numbers(

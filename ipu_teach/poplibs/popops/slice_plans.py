@@ -199,10 +199,16 @@ def _cuts(sizes: tuple[int, int, int], tiles: int) -> Iterator[tuple[int, int, i
 
 @lru_cache(maxsize=256)
 def quicker_plan(
-    sizes: tuple[int, int, int], dtype: type[DType], target: Target, slices: bool, cycles: int
+    sizes: tuple[int, int, int],
+    dtype: type[DType],
+    target: Target,
+    slices: bool,
+    cycles: int,
+    held: int,
 ) -> SlicePlan | None:
-    """The quickest plan for slices, or else for updates by "add", of a table that lies anyhow, in a
-    quarter of a tile's memory; None if none takes less than `cycles`."""
+    """The quickest plan for slices, or else for updates by "add", of a table that lies anyhow,
+    `held` elements of it on one tile; in a quarter of a tile's memory. None if none takes less than
+    `cycles`."""
     chosen: dict[str, object] = {
         "usedForSlice": slices,
         "usedForUpdate": not slices,
@@ -212,7 +218,7 @@ def quicker_plan(
     if cycles <= 2 * _superstep(target):
         return None
     for columns, rows, lookups in _cuts(sizes, target.num_tiles):
-        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, apart=True)
+        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, held)
         if plan.cycles < cycles and plan.temporary_bytes <= limit:
             best, cycles = plan, plan.cycles
     return best
@@ -240,10 +246,10 @@ def planned(
     column_parts: int,
     chosen: dict[str, object],
     lookup_parts: int = 1,
-    apart: bool = False,
+    apart: int = 0,
 ) -> SlicePlan:
     """The plan with these numbers of parts, and its costs: as if every element came from another
-    tile. `apart`: so does the table itself."""
+    tile. `apart`: so does the table, of which one tile holds so many elements."""
     entries, columns, lookups = sizes
     rows, wide = -(-entries // row_parts), -(-columns // column_parts)
     mine, cut = -(-lookups // lookup_parts), lookup_parts > 1
@@ -269,11 +275,11 @@ def planned(
             temporary += row_parts * share * dtype.size
     if chosen["usedForUpdate"]:
         operation = chosen["operationForUpdate"]
-        travels("updates to all blocks", numbers + moved + apart * (not cut) * block)
+        travels("updates to all blocks", numbers + moved + (0 if cut else brought))
+        carried = FLOAT if cut else dtype
         if operation == "none":
             cycles = vertices.multi_slice(wide, mine, dtype, target, update=True)
         else:
-            carried = FLOAT if cut else dtype
             cycles = vertices.multi_update_op(
                 wide, mine, carried, target, scaled=operation == "add"
             )
@@ -285,8 +291,10 @@ def planned(
                 ("added up", stage_cycles("ADD", share, lookup_parts, FLOAT, dtype, target))
             )
             temporary += rows * wide * FLOAT.size + lookup_parts * share * FLOAT.size
-        elif apart:
-            travels("back to the table", block)
+            if apart:
+                travels("the table to the sums", apart * dtype.size)
+        if apart:
+            travels("back to the table", apart * dtype.size)
     return SlicePlan(
         entries,
         columns,
