@@ -38,7 +38,7 @@ from ipu_teach.poplibs.poplin.operands import map_blocks
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, PASSES, Wish, wish_of
 from ipu_teach.poplibs.popops import add_in_place, pad, reduce_with_output, scaled_add_to, zero
-from ipu_teach.poplibs.popops.operands import check_factor
+from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.poplibs.popops.reductions import ReduceParams
 from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program
@@ -482,7 +482,7 @@ def convolution_weight_update(
     """
     _check_params(params)
     _check_given(params, weights=(weights, params.weights_shape))
-    check_factor(graph, "scale", scale, FLOAT, HALF)
+    check_finite("scale", check_factor(graph, "scale", scale, FLOAT, HALF))
     deltas = calculate_weight_deltas(graph, dy, x, params, prog, debug_context, options=options)
     scaled_add_to(graph, weights, deltas, scale, prog, f"{debug_context}/add")
 
@@ -494,6 +494,7 @@ def convolution_bias_update(
     """biases [out_channels] += scale * the sum of dy [batch, out_channels, *field] over all but the
     channels, in place. `scale`: as of `popops.ReduceParams`. Raises `PoplibsError`."""
     _check_biases(dy, biases)
+    check_finite("scale", check_factor(graph, "scale", scale, FLOAT))
     dims = [0, *range(2, dy.rank)]
     reduce_with_output(
         graph, dy, biases, dims, prog, ReduceParams("ADD", scale, update=True), debug_context
