@@ -62,7 +62,8 @@ class PoolPlan:
             "groups": end - begin,
         }
         outputs = prod(high - low for low, high in rest)
-        return int(vertices.pooling(kind, *busy, target, **how, outputs=outputs).max())
+        cycles = vertices.pooling(kind, *busy, target, **how, outputs=outputs)
+        return int(np.max(cycles))
 
 
 @lru_cache(maxsize=512)
@@ -118,7 +119,7 @@ def _best(
     begin, end = ends[:-1], ends[1:]
     touched = np.where(end > begin, (end - 1) // long - begin // long + 1, 0)
     vectors, places = -(-group // target.get_vector_width(dtype)), prod(kernel)
-    cycles = vertices.pooling(
+    each_worker = vertices.pooling(
         kind,
         touched,
         touched * places,
@@ -127,7 +128,8 @@ def _best(
         vectors=vectors,
         groups=each[:, 0],
         outputs=rows * long,
-    ).max(0)
+    )
+    cycles = np.max(each_worker, axis=0)
     field, k, s = each[:, 2:], np.array(kernel), np.array(stride)
     wanted = ((field - 1) * s + k if forward else (field + k - 2) // s + 1).prod(1)
     elements = 2 * wanted + field.prod(1) if kind == "GRAD" else wanted

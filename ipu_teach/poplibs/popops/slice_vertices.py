@@ -17,7 +17,8 @@ from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
 
-K, U = TypeVar("K"), TypeVar("U")
+K = TypeVar("K")
+U = TypeVar("U")
 
 
 class DynamicSlice1D(SupervisorVertex):
