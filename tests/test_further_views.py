@@ -607,9 +607,12 @@ def test_errors() -> None:
             "number"
         )
     for wrong in (INT, QUARTER, 3, QuarterMetadata()):
+        with pytest.raises(PoplarTypeError) as refused:
+            show.numbers(FLOAT, wrong)  # type: ignore[arg-type]
         assert re.match(
-            r"show\.numbers\(\) was given .*, which has no number line of powers of two\.\n  next:  give FLOAT, HALF, or",
-            told(lambda wrong=wrong: show.numbers(FLOAT, wrong)),
+            r"show\.numbers\(\) was given .*, which is no dtype of numbers with powers of two\.\n"
+            r"  next:  give FLOAT, HALF, or",
+            str(refused.value),
         )
     assert told(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
         "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target or a "
