@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, HALF, QUARTER, Engine, QuarterFormat, QuarterMetadata, show
-from ipu_teach.errors import counted, shown
+from ipu_teach.errors import shown
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
 from ipu_teach.lessons.judging import (
@@ -377,135 +377,119 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
 # --- 11.6 -----------------------------------------------------------------------------------------
 
 STEPS, RATE = 3, 0.4
+SIZES = (1.0, 2.0**-9, 900.0)  # of targets
 NEAR = 0.02  # of the loss in double precision
 
 
-@dataclass(frozen=True, eq=False)
-class Cast:
-    """A tensor that was made 8 bits, with the format and the scale."""
-
-    values: Array
-    form: QuarterFormat
-    scale: int
+class _Wrong(NotYet):
+    """A tensor that was made 8 bits in another way than asked; training stops there."""
 
 
-def eight(values: Any, form: QuarterFormat, scale: int) -> Array:
-    """Values as an 8-bit tensor holds them."""
-    metadata = QuarterMetadata(form, scale)
-    return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
+@dataclass
+class Training:
+    """An answer's steps of a linear regression, and what it made 8 bits on the way."""
+
+    answer: Callable[..., Any]
+    size: float
+
+    def __post_init__(self) -> None:
+        draw = np.random.default_rng(1106).standard_normal
+        self.x = draw((48, 20))
+        self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
+        self.w = draw((20, 6)) * 0.01 * self.size
+        self.weights, self.casts = list[Array](), list[tuple[str, QuarterFormat, Any]]()
+        self.last: tuple[Any, QuarterFormat] | None = None
+        self.wrong: NotYet | None = None
+        name, largest = name_of(self.answer), float(np.abs(self.t).max())
+        self.tried = f"{name}, {STEPS} steps, targets of up to {largest:.3g}"
+        try:
+            for _ in range(STEPS):
+                self.weights.append(self._step(self.weights[-1] if self.weights else self.w))
+        except _Wrong as wrong:
+            self.wrong = wrong
+
+    def _step(self, w: Array) -> Array:
+        before = len(self.casts)
+
+        def eight(values: Any, form: QuarterFormat, scale: int) -> Array:  # no method is copied
+            return self._eight(values, form, scale)
+
+        found = call(self.answer, w, self.x, self.t, RATE, eight)
+        if not isinstance(found, np.ndarray) or found.shape != w.shape:
+            came = f"shape {found.shape}" if isinstance(found, np.ndarray) else returned(found, "")
+            expected = f"the new w, of shape {w.shape}"
+            raise NotYet(self.tried, came, expected, next_step="return w.")
+        made = [name for name, *_ in self.casts[before:]]
+        for name in ("x", "w", "error"):
+            if name not in made and (name != "x" or not before):
+                why = "a product of 8-bit numbers has two 8-bit operands."
+                raise _Wrong(self.tried, f"{name} was not made 8 bits", "", why)
+        return found
+
+    def _eight(self, values: Any, form: QuarterFormat, scale: int) -> Array:
+        """Values as an 8-bit tensor holds them, once it is seen that they may be that."""
+        shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
+        shape, self.last = np.shape(values), (values, form)
+        name = shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
+        self.casts.append((name, form, scale))
+        asked = F152 if name == "error" else F143
+        if form is not asked:
+            raise _Wrong(self.tried, f"{name} as {shown(form)}", f"as {asked.name}")
+        largest = Fraction(float(np.abs(values).max()))
+        right = scale_for(largest, form)
+        finer = scale == right - 1 and largest < Fraction(form.grid.limit) * Fraction(2) ** scale
+        if scale != right and not finer:
+            came = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
+            small = plain(scale) is not None and scale < right
+            why = "its largest becomes no number." if small else "its steps are too coarse."
+            raise _Wrong(self.tried, came, f"the scale {right}", why)
+        metadata = QuarterMetadata(form, scale)
+        return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
+
+    def like(self, other: Training) -> bool:
+        """Whether another came to the same, and made the same 8 bits."""
+        pairs = zip(self.weights, other.weights, strict=False)
+        same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
+        return same and self.casts == other.casts
+
+    def loss(self, w: Array) -> float:
+        return float(((self.x @ w - self.t) ** 2).mean() / 2)
+
+    @property
+    def exact(self) -> float:
+        """The loss that double precision comes to."""
+        w = self.w
+        for _ in range(STEPS):
+            w = w - RATE / len(self.x) * self.x.T @ (self.x @ w - self.t)
+        return self.loss(w)
 
 
-def scale_for(values: Array, form: QuarterFormat) -> int:
-    """The smallest scale at which nothing is larger than the largest number."""
-    largest, end = Fraction(float(np.abs(values).max())), Fraction(form.grid.largest)
+def scale_for(largest: Fraction, form: QuarterFormat) -> int:
+    """The smallest scale at which a magnitude is no larger than the largest number."""
+    end = Fraction(form.grid.largest)
     return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
 
 
-@cache
-def _regression(size: float) -> tuple[Array, Array, Array]:
-    """x, t and the first w; targets that far from what w says."""
-    draw = np.random.default_rng(1106).standard_normal
-    x = draw((48, 20))
-    t = x @ draw((20, 6)) * size + 0.01 * size * draw((48, 6))
-    return x, t, draw((20, 6)) * 0.01 * size
-
-
-def _loss(w: Array, x: Array, t: Array) -> float:
-    return float(((x @ w - t) ** 2).mean() / 2)
-
-
-def _trained(answer: Callable[..., Any], size: float) -> tuple[list[Array], list[Cast]]:
-    """(w after each step, what was made 8 bits)."""
-    x, t, w = _regression(size)
-    casts, after_each = list[Cast](), list[Array]()
-
-    def recorded(values: Any, form: QuarterFormat, scale: int) -> Array:
-        casts.append(Cast(np.array(values, np.float64), form, scale))
-        return eight(values, form, scale)
-
-    for _ in range(STEPS):
-        found = call(answer, w, x, t, RATE, recorded)
-        if not isinstance(found, np.ndarray) or found.shape != w.shape:
-            tried = f"{name_of(answer)} with w of shape {w.shape}"
-            came = f"shape {found.shape}" if isinstance(found, np.ndarray) else returned(found, "")
-            raise NotYet(tried, came, f"the new w, of shape {w.shape}", next_step="return w.")
-        w = found
-        after_each.append(w)
-    return after_each, casts
-
-
 def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
-    sizes = (1.0, 2.0**-9, 900.0)
-    made = [_trained(answer, size) for size in sizes]
-
-    def alike(like: Any) -> bool:
-        for size, (weights, casts) in zip(sizes, made, strict=True):
-            others, theirs = _trained(like, size)
-            pairs = zip(weights, others, strict=True)
-            if not all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs):
-                return False
-            if [(c.form, c.scale) for c in casts] != [(c.form, c.scale) for c in theirs]:
-                return False
-        return True
-
-    for size, (weights, casts) in zip(sizes, made, strict=True):
-        x, t, w = _regression(size)
-        tried = f"{name_of(answer)}, {STEPS} steps, targets of about {float(np.abs(t).max()):.3g}"
-        told = _wrong_casts(casts, x, [w, *weights], t)
-        if not told:
-            exact, loss = w, _loss(weights[-1], x, t)
-            for _ in range(STEPS):
-                exact = exact - RATE / len(x) * x.T @ (x @ exact - t)
-            right = _loss(exact, x, t)
+    made = [Training(answer, size) for size in SIZES]
+    for hers in made:
+        told = hers.wrong
+        if told is None:
+            loss, right = hers.loss(hers.weights[-1]), hers.exact
             if abs(loss - right) <= NEAR * right:
                 continue
-            told = f"a loss of {loss:.4g}", f"{right:.4g}, within {NEAR:.0%}", ""
-        why, advice = first(suspects("11.6"), alike)
-        draws = (
-            partial(show.formats, casts[-1].values, QUARTER[casts[-1].form, 0]) if casts else None
+            told = NotYet(hers.tried, f"a loss of {loss:.4g}", f"{right:.4g}, within {NEAR:.0%}")
+        why, advice = first(
+            suspects("11.6"),
+            lambda like: all(Training(like, one.size).like(one) for one in made),
         )
-        advice = advice or "print the scale of each tensor in each step, beside its largest number."
-        raise NotYet(tried, told[0], told[1], why or told[2], advice, draws=draws)
-    losses = [
-        round(_loss(ws[-1], *_regression(s)[:2]) / s**2, 6)
-        for s, (ws, _) in zip(sizes, made, strict=True)
-    ]
-    return Passed(
-        f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of FLOAT", evidence=losses
-    )
-
-
-def _wrong_casts(
-    casts: list[Cast], x: Array, weights: list[Array], t: Array
-) -> tuple[str, str, str] | None:
-    """(what came, what was expected, why) of the first tensor that was made 8 bits in another way,
-    or that was not."""
-    kinds = {"x": (x.shape, F143), "w": (weights[0].shape, F143), "error": (t.shape, F152)}
-    for name, (shape, form) in kinds.items():
-        of = [c for c in casts if c.values.shape in (shape, shape[::-1])]
-        if len(of) < (1 if name == "x" else STEPS):
-            came = f"{name} was made 8 bits {counted(len(of), 'time')} in {STEPS} steps"
-            return came, "in every step", "a product of 8-bit numbers has two 8-bit operands."
-        for c in of:
-            if c.form is not form:
-                return f"{name} as {shown(c.form)}", f"{form.name}", ""
-            right = scale_for(c.values, form)
-            finer = np.isfinite(to_quarter_or_nan(c.values, form, right - 1)).all()
-            if c.scale != right and not (finer and c.scale == right - 1):
-                size = float(np.abs(c.values).max())
-                came = f"{name}, up to {size:.4g}, as {form.name} with the scale {quoted(c.scale)}"
-                why = (
-                    "its largest becomes no number."
-                    if c.scale < right
-                    else "steps are coarser than need be."
-                )
-                return came, f"the scale {right}", why
-    return None
-
-
-def to_quarter_or_nan(values: Array, form: QuarterFormat, scale: int) -> Array:
-    """Values as 8 bits, NaN where they are too large; where there is no such scale, all NaN."""
-    return eight(values, form, scale) if scale >= -32 else np.full(values.shape, np.nan)
+        said, last = dict(told.rows), hers.last
+        draws = partial(show.formats, last[0], QUARTER[last[1], 0]) if last else None
+        advice = advice or "print the scale of each tensor, beside its largest number."
+        why = why or said["why"]
+        raise NotYet(hers.tried, said["came"], said["expected"], why, advice, draws=draws)
+    words = f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of wide numbers"
+    return Passed(words, evidence=[np.round(one.weights[-1] / one.size, 6) for one in made])
 
 
 LESSON = Lesson(
@@ -549,7 +533,7 @@ LESSON = Lesson(
             "the spread grows with the root of the steps, the mistake of nearest with the steps.",
         ),
         Question(
-            "11.3",
+            "11.2",
             "How many numbers",
             (PredictedValue("", "numbers", whole=True, low=0),),
             "a byte has 256 codes. One stands for no number, 0x80, and zero has one code alone.",
