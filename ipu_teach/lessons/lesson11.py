@@ -495,7 +495,7 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
 LESSON = Lesson(
     "11",
     "Numbers",
-    90,
+    75,
     warmups.among(
         Question(
             "11.0",
