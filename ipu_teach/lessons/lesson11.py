@@ -94,7 +94,8 @@ def _chances(answer: Callable[..., Any]) -> Passed:
         known, advice = first(suspects("11.1"), alike)
         tried = f"{name_of(answer)} on {value:.9g}, {THROWS:,} times"
         advice = advice or "draw the number line, with the two halves and the value between them."
-        draws = partial(show.formats, VALUES, HALF, coin=value, throws=THROWS)
+        landed = made[VALUES.tolist().index(value)]
+        draws = partial(show.formats, VALUES, HALF, coin=value, thrown=landed)
         return NotYet(tried, came, expected, known or why, advice, draws=draws)
 
     for value, thrown in zip(VALUES.tolist(), made, strict=True):
