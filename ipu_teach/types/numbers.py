@@ -91,22 +91,24 @@ def fates(sizes: Array, dtype: type[DType]) -> Array:
 
 def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
     """The scale with which `QUARTER[format, scale]` holds `values` (finite numbers of any shape)
-    best: the smallest at which none is larger than the largest number. 0 where all are 0.
+    best: the smallest, from -32 to 31, at which none is larger than the largest number. 0 where all
+    are 0.
 
-    Raises `TensorMetadataError` for what is no format, and where that scale would be outside -32 to
-    31; `InvalidOptionError` for no values, NaN and infinities.
+    Raises `TensorMetadataError` for what is no format, and where no scale holds the largest of them
+    as a normal number; `InvalidOptionError` for no values, NaN and infinities.
     """
     if not isinstance(format, QuarterFormat):
         raise TensorMetadataError(f"""best_scale() was given the format {shown(format)}.
             next:  give QuarterFormat.F143 or QuarterFormat.F152.""")
     largest = float(sizes_of(values, "best_scale()").max())
     scale = -fitting_power(largest, format.grid.largest)
-    if not LEAST_SCALE <= scale <= LARGEST_SCALE:
+    fits = ldexp(largest, -LEAST_SCALE) >= 2.0**format.grid.least_exponent or not largest
+    if not fits or scale > LARGEST_SCALE:
         raise TensorMetadataError(f"""best_scale() was given values up to {largest:.4g}; for
             {format.name} they would need the scale {scale}, and there are {LEAST_SCALE} to
             {LARGEST_SCALE}.
             next:  multiply the values by a power of two first, and remember it.""")
-    return scale
+    return max(scale, LEAST_SCALE)
 
 
 def fitting_power(largest: float, end: float) -> int:
