@@ -201,12 +201,12 @@ _ALL = (
      "in the middle it is a half. How far is the value on the way from below to above?"),
     ("11.w2", "11.3", "What a byte stands for", FUNCTION,
      _formula("11.w2", lambda code, bits, bias: float(NUMBERS[bits][code]), (0x4D, 3, 8),
-              (0x96, 2, 16), (0xF9, 3, 8), (0x03, 3, 8), (0x82, 2, 16), (0x7F, 2, 16), (0, 3, 8),
+              (0x96, 2, 16), (0xF9, 3, 8), (0x03, 3, 8), (0x81, 2, 16), (0x7F, 2, 16), (0, 3, 8),
               (0x80, 3, 8)),
      "0x4d of F143 is 0 1001 101: (1 + 5 / 8) * 2 ** (9 - 8). With exponent 0 there is no 1 +."),
     ("11.w3", "11.4", "A loss scale", FUNCTION,
      _formula("11.w3", lambda largest: 2.0 ** fitting_power(largest, 65504), (0.013,), (3.0,),
-              (65504.0,), (63.96875,), (63.97,), (1e-6,), (90_000.0,)),
+              (65504.0,), (63.96875,), (63.9692,), (65504.5,), (1e-6,), (90_000.0,)),
      "how often can it be doubled, and is still no larger than 65,504?"),
 )  # fmt: skip
 
