@@ -325,7 +325,7 @@ def multiplied(product: Product, partials: type[DType]) -> tuple[float, int]:
     for tensor, values in zip(tensors, (product.a, product.b), strict=True):
         linearly(graph, tensor)
         graph.set_initial_value(tensor, values)
-    out = poplin.mat_mul(graph, *tensors, program, partials_type=partials)
+    out = poplin.mat_mul(graph, tensors[0], tensors[1], program, partials_type=partials)
     graph.create_host_read("out", out)
     engine = Engine(graph, program)
     engine.load_and_run(device_of())
