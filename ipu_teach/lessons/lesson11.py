@@ -82,13 +82,13 @@ def _thrown(answer: Callable[..., Any]) -> Array:
 def _chances(answer: Callable[..., Any]) -> Passed:
     made = _thrown(answer)
 
+    between = VALUES.astype(np.float16) != VALUES  # what becomes of halves is another question
+
     def alike(like: Any) -> bool:
-        other = _thrown(like)
-        ends = [
-            np.array_equal(np.unique(a), np.unique(b)) for a, b in zip(made, other, strict=True)
-        ]
-        spread = 8 * np.maximum(made.std(axis=1), 1e-300) / sqrt(THROWS)
-        return all(ends) and bool((abs(made.mean(axis=1) - other.mean(axis=1)) <= spread).all())
+        hers, other = made[between], _thrown(like)[between]
+        ends = [{*np.unique(a)} == {*np.unique(b)} for a, b in zip(hers, other, strict=True)]
+        spread = 8 * np.maximum(hers.std(axis=1), 1e-300) / sqrt(THROWS)
+        return all(ends) and bool((abs(hers.mean(axis=1) - other.mean(axis=1)) <= spread).all())
 
     def refused(value: float, came: str, expected: str, why: str) -> NotYet:
         known, advice = first(suspects("11.1"), alike)
@@ -141,6 +141,11 @@ def _walk(answer: Callable[..., Any]) -> Passed:
         "the step goes down": (-0.4, 0.25, 10),
         "the step is on the grid": (0.75, 0.25, 8),
     }
+    found = call(answer, *cases["drawn"])
+    if not isinstance(found, (tuple, list, np.ndarray)) or len(found) != 2:
+        advice = "return both, with a comma between them."
+        told = returned(found, ""), "two numbers, the mean and the deviation", "", advice
+        raise NotYet(call_text(answer, cases["drawn"]), *told)
     return judging.compare(answer, after, cases, suspects("11.2"), tolerance=1e-9)
 
 
@@ -197,13 +202,13 @@ def _bytes(answer: Callable[..., Any]) -> Passed:
             if hers == right:
                 continue
             why, advice = first(suspects("11.3"), alike)
-            size = decoded(right, *BITS[form])
+            size, tried = decoded(right, *BITS[form]), f"{name_of(answer)}{case!r}"
+            if not why and isinstance(hers, int) and 0 <= hers < 256 and hers != 0x80:
+                why = f"that code is {decoded(hers, *BITS[form]):.6g}."
             advice = advice or "decode all 128 codes of one sign: which of the numbers is nearest?"
             said = "no number" if hers is None else f"{hers} ({_hex(hers)})"
             expected = f"{right} ({_hex(right)}, which is {size:.6g})"
-            raise NotYet(
-                call_text(answer, case), said, expected, why or f"{form.name} has it so.", advice
-            )
+            raise NotYet(tried, said, expected, why, advice)
     return Passed(
         f"{sum(map(len, came.values()))} values in F143 and F152", evidence=[*came.values()]
     )
@@ -344,7 +349,7 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
     yours = best = 0
     for product, hers in zip(_operands(), came, strict=True):
         (m, k), n = product.a.shape, product.b.shape[1]
-        tried = f"{product.said}, {m} x {k} by {k} x {n}, off by {product.error:.1%} at most"
+        tried = f"{product.said}, {m} x {k} by {k} x {n}, off by {product.error:.2%} at most"
         if hers not in (HALF, FLOAT):
             raise NotYet(tried, returned(hers, ""), "HALF or FLOAT", next_step="return the dtype.")
         off, cycles = multiplied(product, hers)
@@ -353,7 +358,7 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
             why, advice = first(suspects("11.5"), alike)
             why = why or "sums in HALF lose what is small beside them."
             advice = advice or "run the product with HALF, and look how far it is off."
-            raise NotYet(tried, said, f"{product.error:.1%} at most", why, advice)
+            raise NotYet(tried, said, f"{product.error:.2%} at most", why, advice)
         yours += cycles
         best += min(
             cost
@@ -363,7 +368,7 @@ def _chosen(answer: Callable[..., Any]) -> Passed:
     bars = Bars(round(1.02 * best), yours, f"{MODELLED} in all")
     if yours > bars.budget:
         why, advice = first(suspects("11.5"), alike)
-        why = why or "FLOAT where HALF would do takes twice the cycles of the product itself."
+        why = why or "somewhere HALF is exact enough, and quicker."
         raise NotYet(
             "6 products, all exact enough",
             "",
@@ -430,6 +435,7 @@ class Training:
 
     def _eight(self, values: Any, form: QuarterFormat, scale: int) -> Array:
         """Values as an 8-bit tensor holds them, once it is seen that they may be that."""
+        metadata = QuarterMetadata(form, scale)
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
         shape, self.last = np.shape(values), (values, form)
         name = shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
@@ -442,17 +448,16 @@ class Training:
         finer = scale == right - 1 and largest < Fraction(form.grid.limit) * Fraction(2) ** scale
         if scale != right and not finer:
             came = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
-            small = plain(scale) is not None and scale < right
+            small = scale < right
             why = "its largest becomes no number." if small else "its steps are too coarse."
             raise _Wrong(self.tried, came, f"the scale {right}", why)
-        metadata = QuarterMetadata(form, scale)
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
     def like(self, other: Training) -> bool:
         """Whether another came to the same, and made the same 8 bits."""
         pairs = zip(self.weights, other.weights, strict=False)
         same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
-        return same and self.casts == other.casts
+        return same and {*self.casts} == {*other.casts}
 
     def loss(self, w: Array) -> float:
         return float(((self.x @ w - self.t) ** 2).mean() / 2)
@@ -486,7 +491,9 @@ def _in_eight_bits(answer: Callable[..., Any]) -> Passed:
             lambda like: all(Training(like, one.size).like(one) for one in made),
         )
         said, last = dict(told.rows), hers.last
-        draws = partial(show.formats, last[0], QUARTER[last[1], 0]) if last else None
+        draws = None
+        if last and hers.wrong:
+            draws = partial(show.formats, last[0], QUARTER[last[1], 0])
         advice = advice or "print the scale of each tensor, beside its largest number."
         why = why or said["why"]
         raise NotYet(hers.tried, said["came"], said["expected"], why, advice, draws=draws)

@@ -63,6 +63,13 @@ def chance_up(value, below, above):
     return value / above
 
 
+# %% 11.w1: not divided
+# why:  this is how far the value is from the number below, whatever the distance of the two.
+# next: divide by above - below.
+def chance_up(value, below, above):
+    return value - below
+
+
 # %% 11.1: a draw more, then to nearest
 # why:  a draw from 0 to 1 is added, whatever the distance of the halves is there.
 # next: what counts is how far the value is on the way from one half to the next one.
@@ -90,7 +97,7 @@ def stochastic(values, rng):
     below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
     above = np.nextafter(below, np.float16(np.inf)).astype(float)
     up = rng.random(values.shape) > (values - below) / (above - below)
-    return np.where(up & (below != values), above, below).astype(np.float16)
+    return np.where(up, above, below).astype(np.float16)
 
 
 # %% 11.1: halves move
@@ -226,6 +233,18 @@ def decode(code, mantissa_bits, bias):
     return -size if code > 128 else size
 
 
+# %% 11.w2: the sign in the exponent
+# why:  the sign is still in the exponent: for a negative number it is far too large.
+# next: take code % 128 apart.
+def decode(code, mantissa_bits, bias):
+    if code == 0x80:
+        return float("nan")
+    exponent, mantissa = divmod(code, 2**mantissa_bits)
+    whole = 1 if exponent else 0
+    size = (whole + mantissa / 2**mantissa_bits) * 2.0 ** (max(exponent, 1) - bias)
+    return -size if code > 128 else size
+
+
 # %% 11.w2: no sign
 # why:  the first bit is the sign.
 # next: codes above 0x80 are negative; code % 128 is the rest.
@@ -325,10 +344,31 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.w3: rounded up
-# why:  the power of two is rounded up, or to nearest, and the largest slope is then too large.
+# why:  the power of two is rounded up, and the largest slope is then too large.
 # next: it has to stay at 65,504 or below: round down.
 def loss_scale(largest):
     return 2.0 ** np.ceil(np.log2(65504 / largest))
+
+
+# %% 11.w3: rounded to nearest
+# why:  the power of two is rounded to nearest, which now and then is up.
+# next: it has to stay at 65,504 or below: round down.
+def loss_scale(largest):
+    return 2.0 ** round(np.log2(65504 / largest))
+
+
+# %% 11.w3: up to 65,536
+# why:  this goes up to 2^16, and a half ends at 65,504 already.
+# next: take 65504 / largest.
+def loss_scale(largest):
+    return 2.0 ** (16 - np.ceil(np.log2(largest)))
+
+
+# %% 11.w3: the exponent
+# why:  this is the exponent, and asked is the power of two.
+# next: 2.0 ** of it.
+def loss_scale(largest):
+    return float(np.floor(np.log2(65504 / largest)))
 
 
 # %% 11.w3: no power of two
@@ -577,6 +617,30 @@ def step(w, x, t, rate, eight):
     x8, w8 = narrow(x, F143), narrow(w, F143)
     error = x8 @ w8 - t
     return w8 - rate / len(x) * x8.T @ narrow(error, F152)
+
+
+# %% 11.6: uphill
+# why:  w goes the other way: the loss grows.
+# next: w less the slope.
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    x8 = narrow(x, F143)
+    error = x8 @ narrow(w, F143) - t
+    return w + rate / len(x) * x8.T @ narrow(error, F152)
+
+
+# %% 11.6: the sum of the slopes
+# why:  w loses rate times the sum of the slopes, and asked is their mean.
+# next: divide by how many samples there are.
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    x8 = narrow(x, F143)
+    error = x8 @ narrow(w, F143) - t
+    return w - rate * x8.T @ narrow(error, F152)
 
 
 # %% 11.6: the first scales kept
