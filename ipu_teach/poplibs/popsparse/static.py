@@ -59,17 +59,18 @@ class StaticSparsePartial(SupervisorVertex):
     block: ClassVar[int]
 
     def compute(self) -> None:
-        b, n = self.block, self.x.shape[1]
-        blocks = self.values.reshape(-1, b, b).astype(np.float32)
-        right = self.x.reshape(-1, b, n).astype(np.float32)[self.columns]
-        products = (blocks @ right).astype(self.out.dtype)
-        self.out = np.add.reduceat(products, self.starts, axis=0).reshape(self.out.shape)
+        b, count, sums = self.block, len(self.out[0]), self.out[0].dtype
+        blocks = self.values.reshape(-1, b, b).astype(np.float32, copy=False)
+        right = np.reshape(self.x, (-1, b, count // b)).astype(np.float32, copy=False)
+        products = (blocks @ right[self.columns]).astype(sums, copy=False).reshape(-1, count)
+        ends = [*self.starts[1:].tolist(), len(products)]
+        for row, (begin, end) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
+            self.out[row] = products[begin:end].sum(axis=0, dtype=sums)
 
     def cycles(self, target: Target) -> int:
-        b, n = self.block, self.x.shape[1]
         dtype, sums = self.fields["x"].dtype, self.fields["out"].dtype
-        (rows, count), blocks = self.out.shape, len(self.columns)
-        cycles = static_product(rows, blocks, n, b, dtype, target)
+        rows, count, blocks, b = len(self.out), len(self.out[0]), len(self.columns), self.block
+        cycles = static_product(rows, blocks, count // b, b, dtype, target)
         if b > 4 and sums is FLOAT:
             cycles += zeroing(rows * count, sums, target)
         return int(cycles)
@@ -128,12 +129,14 @@ def create_sparse_dense_mat_mul_lhs(
 def create_sparse_dense_mat_mul_rhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_rhs"
 ) -> Tensor:
-    """A variable [k, n] for the dense operand, spread over all tiles: rows go to tiles that differ
-    from column to column, so none lies best anywhere."""
+    """A tensor [k, n] for the dense operand, spread over all tiles, with the plan's parts of the
+    columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
     _check_plan(plan, graph)
-    made = graph.add_variable(plan.dtype, (plan.pattern.shape[1], plan.n), name)
+    k = plan.pattern.shape[1]
+    made = graph.add_variable(plan.dtype, (k * plan.n,), name)
     map_tensor_linearly(graph, made)
-    return made
+    parts = [made[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
+    return concat(parts, 1)
 
 
 @library
@@ -256,20 +259,23 @@ def _add_products(
     values, x, sums, places = tensors
     b, tiles = plan.pattern.block[0], plan.tiles(part)
     codelet = _multiplier(plan.dtype, plan.partials, b)
-    flat, order = values.reshape((plan.pattern.num_blocks, b * b)), plan.order
+    flat, order = values.flatten(), plan.order
+    n = x.shape[1]
+    # whole rows of blocks, or where each value stands alone one list of them
+    rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
     columns = plan.pattern.columns[order]
     ends = np.searchsorted(plan.run_of_block, np.arange(plan.num_runs + 1)).tolist()
     firsts = np.searchsorted(pieces.run, np.arange(plan.num_runs + 1)).tolist()
-    within = np.arange(b)
+    within = np.arange(b * b)
     for run in range(plan.num_runs):
         begin, end, first, last = ends[run], ends[run + 1], firsts[run], firsts[run + 1]
         wanted, numbers = np.unique(columns[begin:end], return_inverse=True)
         vertex = graph.add_vertex(
             multiply,
             codelet,
-            values=flat[order[begin:end]].flatten(),
-            x=x[(wanted[:, None] * b + within).ravel()],
-            out=sums[places[first:last]],
+            values=flat[(order[begin:end, None] * (b * b) + within).ravel()],
+            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in wanted.tolist()],
+            out=[sums[i] for i in places[first:last].tolist()],
             columns=numbers,
             starts=pieces.start[first:last] - begin,
         )
