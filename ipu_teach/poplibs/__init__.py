@@ -32,4 +32,14 @@ _layers = popnn.bn, popnn.gn, popnn.in_, popnn.ln, popnn.pooling
 for _library in (*_own, *_layers, _modules[__name__]):
     _answer(_library)
 
-__all__ = ["gcl", "optim", "poplin", "popnn", "popops", "poprand", "popsparse", "poputil", "unit_scaling"]
+__all__ = [
+    "gcl",
+    "optim",
+    "poplin",
+    "popnn",
+    "popops",
+    "poprand",
+    "popsparse",
+    "poputil",
+    "unit_scaling",
+]

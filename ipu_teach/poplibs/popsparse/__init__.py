@@ -11,8 +11,7 @@ block-sparse products (dsd, dds, sdd).
 import typing as _typing
 
 from ipu_teach.poplibs.face import offered as _offered
-from ipu_teach.poplibs.popsparse import dynamic as dynamic
-from ipu_teach.poplibs.popsparse import static as static
+from ipu_teach.poplibs.popsparse import dynamic as dynamic, static as static
 from ipu_teach.poplibs.popsparse.matrices import *
 
 if not _typing.TYPE_CHECKING:  # a list that is worked out would hide every name from mypy

@@ -87,7 +87,7 @@ def _params(m: int, k: int, n: int, ratio: object, num_nz: object, block: object
 class Cut:
     """How a dynamic product is cut: parts of rows, of columns of the sparse side, and of the dense
     side's columns; `slots`: blocks of a bucket. `cycles`: modelled, without any step after the
-    first; `step_cycles`: of such a step."""
+    first; `step_cycles`: of such a step; `temporary_bytes`: of blocks and sums on a tile."""
 
     params: MatMulParams
     dtype: type[DType]
@@ -97,6 +97,7 @@ class Cut:
     slots: int
     cycles: int
     step_cycles: int
+    temporary_bytes: int
     num_tiles: int
 
     @property
@@ -151,7 +152,7 @@ def cut_for(
     memory = right + 2 * bucket + sums * FLOAT.size
     best = fitting(cycles, memory, proportion * target.bytes_per_tile)
     parts = tuple(spread(params.n, int(zs[best]), grain))
-    costs = int(slots[best]), int(cycles[best]), int(step[best])
+    costs = int(slots[best]), int(cycles[best]), int(step[best]), int(memory[best])
     return Cut(params, dtype, int(xs[best]), int(ys[best]), parts, *costs, tiles)
 
 

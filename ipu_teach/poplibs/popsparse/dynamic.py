@@ -21,8 +21,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector, Vertex, concat
-from ipu_teach.graph import template
+from ipu_teach.graph import (
+    Graph,
+    InOut,
+    Input,
+    SupervisorVertex,
+    Tensor,
+    Vector,
+    Vertex,
+    concat,
+    template,
+)
 from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_same, check_tensor, library
 from ipu_teach.poplibs.popops import cast, counted_for_loop, reduce, zero
 from ipu_teach.poplibs.popsparse.buckets import (
@@ -204,7 +213,11 @@ def sparse_dense_mat_mul(
 
 @library
 def fully_connected_fwd(
-    graph: Graph, weights: SparseTensor, activations: Matrix, prog: Program, debug_context: str = OWN
+    graph: Graph,
+    weights: SparseTensor,
+    activations: Matrix,
+    prog: Program,
+    debug_context: str = OWN,
 ) -> Tensor:
     """activations [n, k] times the transpose of weights [m, k]: [n, m], what a layer makes of a
     batch of n. Otherwise as `sparse_dense_mat_mul`."""

@@ -61,9 +61,7 @@ class SparseMatrix:
         if not wrong.size:
             return
         first = int(wrong[0])
-        here, after = (
-            (int(self.rows[i]), int(self.columns[i])) for i in (first, first + 1)
-        )
+        here, after = ((int(self.rows[i]), int(self.columns[i])) for i in (first, first + 1))
         if here == after:
             raise refused(f"""was given the block in row {here[0]}, column {here[1]} twice.
                 next:  give each block once; add up the values of those that are there twice.""")

@@ -20,10 +20,28 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, concat
-from ipu_teach.graph import template
-from ipu_teach.poplibs.library import OWN, Free, Matrix, as_given, check_mapped, check_same
-from ipu_teach.poplibs.library import check_tensor, library, refused
+from ipu_teach.graph import (
+    Graph,
+    Input,
+    Output,
+    SupervisorVertex,
+    Tensor,
+    Vector,
+    Vertex,
+    concat,
+    template,
+)
+from ipu_teach.poplibs.library import (
+    OWN,
+    Free,
+    Matrix,
+    as_given,
+    check_mapped,
+    check_same,
+    check_tensor,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.poplin.matmul import shares_of
 from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import zero
@@ -274,7 +292,9 @@ def _add_products(
             multiply,
             codelet,
             values=flat[(order[begin:end, None] * (b * b) + within).ravel()],
-            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in wanted.tolist()],
+            x=rows[wanted[:, None] * n + np.arange(n)]
+            if b == 1
+            else [rows[i] for i in wanted.tolist()],
             out=[sums[i] for i in places[first:last].tolist()],
             columns=numbers,
             starts=pieces.start[first:last] - begin,
