@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ipu_teach.cost.vertices.parts import ceil_div
 from ipu_teach.poplibs.library import as_given, check_sizes, is_count, library, refused
 from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix
 from ipu_teach.poplibs.popsparse.static_plan import MEMORY_PROPORTION, check_csr, check_types
@@ -62,7 +63,7 @@ class MatMulParams:
 
 
 @library
-def _params(m: int, k: int, n: int, ratio: object, num_nz: object, block: object) -> MatMulParams:
+def _params(m: int, k: int, n: int, ratio: object, num_nz: object, block: Any) -> MatMulParams:
     for name, size in (("m", m), ("k", k), ("n", n)):
         if not is_count(size, 1):
             raise as_given(size, name, "give a whole number of 1 or more.")
@@ -139,7 +140,7 @@ def cut_for(
     fits = xs * ys * zs <= tiles
     xs, ys, zs = xs[fits], ys[fits], zs[fits]
     slots = np.ceil(params.num_blocks * (1 + OVERSIZE) / (xs * ys)).astype(np.int64)
-    rows, deep, n = -(-high // xs), -(-wide // ys), -(-(-(-params.n // grain)) // zs) * grain
+    rows, deep, n = -(-high // xs), -(-wide // ys), ceil_div(ceil_div(params.n, grain), zs) * grain
     slots = np.minimum(slots, rows * deep)
     types, bucket = (dtype, FLOAT), slots * (b * b * dtype.size + 2 * PLACES)
     right, sums = deep * b * n * dtype.size, rows * b * n

@@ -200,7 +200,8 @@ def sparse_dense_mat_mul(
     transpose_lhs: bool = False,
     debug_context: str = OWN,
 ) -> Tensor:
-    """lhs [m, k] x x [k, n]: a tensor [m, n] of x's dtype; or lhs transposed times x [m, n]: [k, n].
+    """lhs [m, k] x x [k, n]: a tensor [m, n] of x's dtype; or lhs transposed times x [m, n], a
+    tensor [k, n].
 
     Any pattern that the host wrote, without compiling again. Products are numpy's in single
     precision; a tile adds its own in the order of its slots, step by step, and the tiles' sums are

@@ -128,7 +128,8 @@ class SparseMatrix:
         """The whole matrix, with zeros where no block is."""
         whole = np.zeros((self.block_rows, self.block_columns, *self.block), self.values.dtype)
         whole[self.rows, self.columns] = self.values
-        return whole.transpose(0, 2, 1, 3).reshape(self.shape)
+        found: Array = whole.transpose(0, 2, 1, 3).reshape(self.shape)
+        return found
 
 
 class COOMatrix(SparseMatrix):
@@ -217,7 +218,7 @@ def _numbers(name: str, given: ArrayLike) -> Array:
     return array.astype(np.int64)
 
 
-def _sizes(shape: object, block: object) -> tuple[tuple[int, int], tuple[int, int]]:
+def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]:
     """Both as pairs. Raises `PoplibsError`."""
     found = check_shape(shape)
     pair = isinstance(block, (list, tuple)) and len(block) == 2

@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ipu_teach.graph import (
+    ComputeSet,
     Graph,
     Input,
     Output,
@@ -136,8 +137,8 @@ def create_sparse_dense_mat_mul_lhs(
     made, mapping = graph.add_variable(plan.dtype, (blocks, b, b), name), _mapping(graph)
     size, among = b * b, len(plan.parts)
     tiles = np.stack([plan.tiles(part) for part in range(among)])
-    chosen = tiles[np.arange(blocks) % among, plan.run_of_block] if blocks else []
-    for number, tile in zip(np.asarray(plan.order).tolist(), np.asarray(chosen).tolist()):
+    chosen: Array = tiles[np.arange(blocks) % among, plan.run_of_block]
+    for number, tile in zip(plan.order.tolist(), chosen.tolist(), strict=True):
         mapping[tile].append((number * size, (number + 1) * size))
     graph.set_tile_mapping(made, mapping)
     return made
@@ -182,8 +183,9 @@ def sparse_dense_mat_mul(
     """
     pattern, wanted = check_csr(csr), plan
     if wanted is None:
-        options = {"dtype": x.dtype, "partials_type": partials_type}
-        wanted = plan_sparse_dense(pattern, x.shape[1], graph.target, **options)
+        wanted = plan_sparse_dense(
+            pattern, x.shape[1], graph.target, dtype=x.dtype, partials_type=partials_type
+        )
     _check_plan(wanted, graph)
     if not wanted.pattern.same_pattern(pattern):
         raise refused(f"""was given another pattern than its plan's: {pattern} and
@@ -270,7 +272,7 @@ def _add_products(
     plan: SparsePlan,
     pieces: Pieces,
     tensors: tuple[Tensor, Tensor, Tensor, Array],
-    multiply: object,
+    multiply: ComputeSet,
     part: int,
 ) -> None:
     """A vertex for each run of blocks, on its tile of a part of the columns."""
@@ -288,13 +290,12 @@ def _add_products(
     for run in range(plan.num_runs):
         begin, end, first, last = ends[run], ends[run + 1], firsts[run], firsts[run + 1]
         wanted, numbers = np.unique(columns[begin:end], return_inverse=True)
+        there = wanted.tolist()
         vertex = graph.add_vertex(
             multiply,
             codelet,
             values=flat[(order[begin:end, None] * (b * b) + within).ravel()],
-            x=rows[wanted[:, None] * n + np.arange(n)]
-            if b == 1
-            else [rows[i] for i in wanted.tolist()],
+            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in there],
             out=[sums[i] for i in places[first:last].tolist()],
             columns=numbers,
             starts=pieces.start[first:last] - begin,
@@ -308,7 +309,7 @@ def _add_sums(
     pieces: Pieces,
     sums: Tensor,
     out: Tensor,
-    reduction: object,
+    reduction: ComputeSet,
     part: int,
 ) -> Mapping:
     """Vertices that add the pieces of each row, shared out among the tiles that have them. Returns

@@ -96,7 +96,8 @@ def _up(a: Array | int, b: Array | int) -> Array:
 
 
 def _deviation(chance: Array, count: Array) -> Array:
-    return np.ceil(np.sqrt(chance * (1 - chance) * count))
+    found: Array = np.ceil(np.sqrt(chance * (1 - chance) * count))
+    return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)

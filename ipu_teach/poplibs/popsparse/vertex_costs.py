@@ -100,11 +100,7 @@ def dynamic_product(
     inner = {4: 14 if dtype is FLOAT else 19, 8: 23, 16: 24}[block]
     if sums is HALF:
         inner = {4: 17, 8: 20, 16: 22}[block]
-    turn = {
-        4: 4 if dtype is FLOAT else 2,
-        8: 8 if dtype is FLOAT else 4,
-        16: 8 if dtype is FLOAT else 4,
-    }[block]
+    turn = {4: 2, 8: 4, 16: 4}[block] * (2 if dtype is FLOAT else 1)
     load = block * block // (2 if dtype is FLOAT else 4) + 3 + 12 * loads
     work = 26 + blocks * loads * (inner + turn * mine - 3)
     return 40 + 46 + 56 + rows + 2 + blocks * load + workers * work
@@ -148,7 +144,7 @@ def dynamic_gradient(
 
 def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
     """n columns in parts of as many whole grains each, but for the last."""
-    each = -(-(-(-n // grain)) // parts) * grain
+    each = int(ceil_div(ceil_div(n, grain), parts)) * grain
     return [(low, min(n, low + each)) for low in range(0, n, each)]
 
 
