@@ -28,8 +28,8 @@ from ipu_teach.poplibs import (
 from ipu_teach.poplibs.face import answer as _answer
 
 _own = gcl, optim, poplin, popnn, popops, poprand, popsparse, poputil, unit_scaling
-_layers = popnn.bn, popnn.gn, popnn.in_, popnn.ln, popnn.pooling
-for _library in (*_own, *_layers, _modules[__name__]):
+_parts = popnn.bn, popnn.gn, popnn.in_, popnn.ln, popnn.pooling, popsparse.dynamic, popsparse.static
+for _library in (*_own, *_parts, _modules[__name__]):
     _answer(_library)
 
 __all__ = [
