@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.cost.vertices.parts import ceil_div
+from ipu_teach.cost.vertices.popsparse import dynamic_product, static_reduction
 from ipu_teach.poplibs.library import as_given, check_sizes, is_count, library, refused
-from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix
-from ipu_teach.poplibs.popsparse.static_plan import MEMORY_PROPORTION, check_csr, check_types
-from ipu_teach.poplibs.popsparse.vertex_costs import (
-    dynamic_product,
+from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, square
+from ipu_teach.poplibs.popsparse.static_plan import (
+    MEMORY_PROPORTION,
+    check_csr,
+    check_types,
     fitting,
     spread,
-    square,
-    static_reduction,
 )
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target

@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ipu_teach.cost.vertices.popsparse import dynamic_gradient, dynamic_product
 from ipu_teach.graph import (
     Graph,
     InOut,
@@ -43,7 +44,6 @@ from ipu_teach.poplibs.popsparse.buckets import (
     SparsityData,
     spare,
 )
-from ipu_teach.poplibs.popsparse.vertex_costs import dynamic_gradient, dynamic_product
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.target import Target

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ipu_teach.cost.vertices.popsparse import BLOCKS
 from ipu_teach.poplibs.library import as_given, check_shape, is_count, library, refused
 from ipu_teach.types import Array
 
@@ -241,3 +242,12 @@ def _found(array: Array, block: Any) -> tuple[Array, Array, Array]:
     apart = array.reshape(rows // high, high, columns // wide, wide).transpose(0, 2, 1, 3)
     places = np.nonzero((apart != 0).any(axis=(2, 3)))
     return places[0], places[1], apart[places]
+
+
+def square(block: tuple[int, int]) -> int:
+    """The length of a block that the products know. Raises `PoplibsError`."""
+    if block[0] != block[1] or block[0] not in BLOCKS:
+        sizes = ", ".join(f"{b} x {b}" for b in BLOCKS)
+        raise refused(f"""multiplies blocks of {sizes}; it was given {block[0]} x {block[1]}.
+            next:  make the matrix in such blocks: CSRMatrix.from_dense(array, (16, 16)).""")
+    return block[0]

@@ -20,6 +20,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ipu_teach.cost.vertices.popsparse import static_product, zeroing
 from ipu_teach.graph import (
     ComputeSet,
     Graph,
@@ -48,7 +49,6 @@ from ipu_teach.poplibs.poplin.matmul_codelets import adder
 from ipu_teach.poplibs.popops import zero
 from ipu_teach.poplibs.popsparse.matrices import CSRMatrix
 from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, check_csr, plan_sparse_dense
-from ipu_teach.poplibs.popsparse.vertex_costs import static_product, zeroing
 from ipu_teach.poplibs.poputil import Mapping, map_tensor_linearly
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target

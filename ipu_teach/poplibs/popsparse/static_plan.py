@@ -16,16 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
+from ipu_teach.cost.vertices.parts import ceil_div
+from ipu_teach.cost.vertices.popsparse import static_product, static_reduction, zeroing
 from ipu_teach.poplibs.library import as_given, check_sizes, library, refused
-from ipu_teach.poplibs.popsparse.matrices import CSRMatrix
-from ipu_teach.poplibs.popsparse.vertex_costs import (
-    fitting,
-    spread,
-    square,
-    static_product,
-    static_reduction,
-    zeroing,
-)
+from ipu_teach.poplibs.popsparse.matrices import CSRMatrix, square
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, Array, DType
 
@@ -62,10 +56,10 @@ def expected(
     parts, bands = (g.ravel() for g in grid)
     sensible = parts * bands <= max(1, tiles // 2)
     parts, bands = parts[sensible], bands[sensible]
-    wide = np.minimum(_up(_up(n, grain), parts) * grain, n)
+    wide = np.minimum(ceil_div(ceil_div(n, grain), parts) * grain, n)
     each = tiles // parts // bands  # tiles of a band
-    in_band, deep = _up(num_blocks, bands), _up(columns, bands)
-    mine, high = _up(in_band, each), _up(rows, each)
+    in_band, deep = ceil_div(num_blocks, bands), ceil_div(columns, bands)
+    mine, high = ceil_div(in_band, each), ceil_div(rows, each)
     full = np.minimum(np.ceil(in_band / density).astype(np.int64), columns)
     deep_of = np.where(high == 1, full, deep)
     here, there = 1 - (1 - density) ** deep_of, 1 - (1 - density) ** high
@@ -75,24 +69,20 @@ def expected(
     # two tiles of a bus want the same rows; what comes unevenly is waited for
     cycles = np.ceil(right / (2 * rate)) * deep_of / wanted + (parts > 1) * np.ceil(left / rate)
     cycles = cycles + static_product(
-        my_rows, np.maximum(_up(mine, my_rows), 1) * my_rows, wide, block, dtype, target
+        my_rows, np.maximum(ceil_div(mine, my_rows), 1) * my_rows, wide, block, dtype, target
     )
     out = my_rows * wide * block
     if sums is FLOAT and block > 4:
         cycles = cycles + zeroing(out, sums, target)
     several = np.ceil((here * bands + _deviation(here, bands)) * deep / deep_of)
     several = np.maximum(several, 1).astype(np.int64)
-    arriving = _up(out * sums.size * (several - 1), several)
-    adding = static_reduction(_up(out, several), several, sums, dtype, target)
+    arriving = ceil_div(out * sums.size * (several - 1), several)
+    adding = static_reduction(ceil_div(out, several), several, sums, dtype, target)
     cycles = cycles + np.ceil(arriving / rate) + np.where(several > 1, adding, 0)
-    cycles = cycles + _up(m * n * dtype.size, tiles)
+    cycles = cycles + ceil_div(m * n * dtype.size, tiles)
     memory = np.maximum(right + left, arriving) + out * sums.size
     best = fitting(cycles, memory, proportion * target.bytes_per_tile)
     return Expected(int(parts[best]), int(bands[best]), int(cycles[best]), int(memory[best]))
-
-
-def _up(a: Array | int, b: Array | int) -> Array:
-    return np.asarray(-(-a // b))
 
 
 def _deviation(chance: Array, count: Array) -> Array:
@@ -194,6 +184,19 @@ def plan_sparse_dense(
     parts = spread(n, found.parts, target.get_vector_width(dtype))
     costs = found.bands, found.cycles, found.temporary_bytes
     return SparsePlan(csr, n, *types, target.num_tiles, *costs, tuple(parts))
+
+
+def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
+    """n columns in parts of as many whole grains each, but for the last."""
+    each = int(ceil_div(ceil_div(n, grain), parts)) * grain
+    return [(low, min(n, low + each)) for low in range(0, n, each)]
+
+
+def fitting(cycles: Array, temporary: Array, limit: float) -> int:
+    """The number of the cheapest of some plans within a limit of bytes; else of that which needs
+    least."""
+    fits = temporary <= limit
+    return int(np.where(fits, cycles, np.inf).argmin() if fits.any() else temporary.argmin())
 
 
 def check_csr(csr: object) -> CSRMatrix:

@@ -8,12 +8,9 @@ side. Sizes are ints or int64 arrays. Blocks are 1, 4, 8 or 16 square.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ipu_teach.cost.vertices.parts import Size, ceil_div, either, larger
-from ipu_teach.poplibs.library import refused
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, Array, DType
+from ipu_teach.types import FLOAT, HALF, DType
 
 BLOCKS = (1, 4, 8, 16)
 # Of a block of b x b: what the workers begin with, what a row adds to it, and cycles of a worker
@@ -26,15 +23,6 @@ _STATIC = {
     (16, HALF): (13, 1, 19, 4),
     (16, FLOAT): (16, 4, 74, 16),
 }
-
-
-def square(block: tuple[int, int]) -> int:
-    """The length of a block that the products know. Raises `PoplibsError`."""
-    if block[0] != block[1] or block[0] not in BLOCKS:
-        sizes = ", ".join(f"{b} x {b}" for b in BLOCKS)
-        raise refused(f"""multiplies blocks of {sizes}; it was given {block[0]} x {block[1]}.
-            next:  make the matrix in such blocks: CSRMatrix.from_dense(array, (16, 16)).""")
-    return block[0]
 
 
 def static_product(
@@ -140,16 +128,3 @@ def dynamic_gradient(
     else:
         y, z = (505 if sums is FLOAT else 441, 96)
     return start + workers * (27 + ceil_div(9 * rows + (y + z * n) * blocks, workers))
-
-
-def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
-    """n columns in parts of as many whole grains each, but for the last."""
-    each = int(ceil_div(ceil_div(n, grain), parts)) * grain
-    return [(low, min(n, low + each)) for low in range(0, n, each)]
-
-
-def fitting(cycles: Array, temporary: Array, limit: float) -> int:
-    """The number of the cheapest of some plans within a limit of bytes; else of that which needs
-    least."""
-    fits = temporary <= limit
-    return int(np.where(fits, cycles, np.inf).argmin() if fits.any() else temporary.argmin())
