@@ -121,10 +121,13 @@ class Cut:
         """The (begin, end) of each part of the columns, in blocks."""
         return balanced_partition(self.params.k // self.b, self.column_parts)
 
-    def tile(self, bucket: int, part: int = 0) -> int:
-        """The tile that multiplies a bucket's part with a part of the dense columns."""
-        number, among = bucket * len(self.n_parts) + part, self.num_buckets * len(self.n_parts)
-        return number * self.num_tiles // among
+    @property
+    def tiles(self) -> Array:
+        """The tile of each bucket's part with each part of the dense columns: int64[buckets,
+        parts]."""
+        shape = self.num_buckets, len(self.n_parts)
+        count = shape[0] * shape[1]
+        return (np.arange(count) * self.num_tiles // count).reshape(shape)
 
 
 def cut_for(
@@ -283,5 +286,5 @@ class Partitioner:
         for number, parts in enumerate(found[:, :, 0]):
             held = zip(*np.unique(parts[parts != EMPTY], return_counts=True), strict=True)
             pairs = tuple((int(part), int(blocks)) for part, blocks in held)
-            made.append(Bucket(number, cut.tile(number), cut.slots, pairs))
+            made.append(Bucket(number, int(cut.tiles[number, 0]), cut.slots, pairs))
         return tuple(made)

@@ -15,6 +15,7 @@ milliseconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -23,6 +24,7 @@ import numpy as np
 
 from ipu_teach.cost.vertices.popsparse import dynamic_gradient, dynamic_product
 from ipu_teach.graph import (
+    ComputeSet,
     Graph,
     InOut,
     Input,
@@ -164,10 +166,8 @@ def create_sparse_dense_mat_mul_lhs(
     shape = (cut.num_buckets, cut.slots, cut.b, cut.b)
     values = graph.add_variable(dtype, shape, f"{name}/nzValues")
     graph.set_tile_mapping(meta[:1], 0)
-    for bucket in range(cut.num_buckets):
-        tile = cut.tile(bucket)
-        graph.set_tile_mapping(meta[1 + bucket * each : 1 + (bucket + 1) * each], tile)
-        graph.set_tile_mapping(values[bucket], tile)
+    for tensor in (meta[1:].reshape((cut.num_buckets, each)), values):
+        graph.set_tile_mapping(tensor, cut.tiles[:, 0])
     return SparseTensor(meta, values, cut)
 
 
@@ -185,9 +185,9 @@ def create_sparse_dense_mat_mul_rhs(
     for column, (begin, end) in enumerate(cut.columns):
         for part, (low, high) in enumerate(cut.n_parts):
             for i, (first, last) in enumerate(balanced_partition(end - begin, cut.row_parts)):
-                tile = cut.tile(i * cut.column_parts + column, part)
                 rows = made[(begin + first) * cut.b : (begin + last) * cut.b, low:high]
-                graph.set_tile_mapping(rows, tile)
+                tile = cut.tiles[i * cut.column_parts + column, part]
+                graph.set_tile_mapping(rows, int(tile))
     return made
 
 
@@ -274,83 +274,87 @@ def _check_dense(lhs: SparseTensor, name: str, x: Tensor, shape: tuple[int, int]
 def _multiplied(
     graph: Graph, lhs: SparseTensor, x: Tensor, turned: bool, prog: Program, name: str
 ) -> Tensor:
-    cut, params = lhs.cut, lhs.cut.params
+    cut, params, b = lhs.cut, lhs.cut.params, lhs.cut.b
     sides = [(params.k, cut.columns), (params.m, cut.rows)]
     (into, reads), (size, writes) = sides[::-1] if turned else sides
     _check_dense(lhs, "the dense side", x, (into, params.n))
-    among, b, buckets = len(cut.n_parts), cut.b, cut.num_buckets
-    others = len(reads)
-    sums = graph.add_variable(FLOAT, (others, size, params.n), f"{name}/partials")
-    here, ring = _ring(graph, lhs, name)
-    steps = {True: graph.add_compute_set(f"{name}/multiply")}
-    if buckets > 1:
-        steps[False] = graph.add_compute_set(f"{name}/propagate")
-    for bucket in range(buckets):
+    sums = graph.add_variable(FLOAT, (len(reads), size, params.n), f"{name}/partials")
+    meta = _ring(graph, cut, UNSIGNED_SHORT, (PLACES * cut.slots,), name)
+    values = _ring(graph, cut, x.dtype, (cut.slots * b * b,), name)
+    steps = _steps(graph, cut, name)
+    for (bucket, part), tile in np.ndenumerate(cut.tiles):
         places = divmod(bucket, cut.column_parts)
         to, of = places[::-1] if turned else places
-        (r0, r1), (k0, k1) = writes[to], reads[of]
-        for part, (low, high) in enumerate(cut.n_parts):
-            out, tile = sums[of, r0 * b : r1 * b, low:high], cut.tile(bucket, part)
-            graph.set_tile_mapping(out, tile)
-            for first, compute_set in steps.items():
-                codelet = _codelet(
-                    DynamicSparsePartial, x.dtype, block=b, turned=turned, first=first
-                )
-                vertex = graph.add_vertex(
-                    compute_set,
-                    codelet,
-                    meta=here[0][part, bucket],
-                    values=here[1][part, bucket],
-                    x=x[k0 * b : k1 * b, low:high],
-                    sums=out,
-                    me=bucket,
-                )
-                graph.set_tile_mapping(vertex, tile)
+        (r0, r1), (k0, k1), (low, high) = writes[to], reads[of], cut.n_parts[part]
+        edges = {
+            "meta": meta[0][bucket, part],
+            "values": values[0][bucket, part],
+            "x": x[k0 * b : k1 * b, low:high],
+            "sums": sums[of, r0 * b : r1 * b, low:high],
+        }
+        graph.set_tile_mapping(edges["sums"], int(tile))
+        for first, compute_set in steps.items():
+            codelet = _codelet(DynamicSparsePartial, x.dtype, block=b, turned=turned, first=first)
+            vertex = graph.add_vertex(compute_set, codelet, edges, me=bucket)
+            graph.set_tile_mapping(vertex, int(tile))
     zero(graph, sums, prog, f"{name}/zero")
-    sources = lhs.meta_info[1:], lhs.nz_values
-    for tensor, source in zip(here, sources, strict=True):
-        whole = source.reshape((1, *tensor.shape[1:]))
-        prog.add(Copy(whole.broadcast(among, 0), tensor))
+    for source, (here, _) in ((lhs.meta_info[1:], meta), (lhs.nz_values, values)):
+        each = source.reshape((cut.num_buckets, 1, here.shape[2]))
+        prog.add(Copy(each.broadcast(len(cut.n_parts), 1), here))
+    _go_round(graph, lhs, steps, [meta, values], -1, prog, name)
+    return _added(graph, sums, 0, x.dtype, prog, name)
+
+
+def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
+    """The compute sets of the first step and, where there is a ring, of the others."""
+    words = {True: "multiply", False: "propagate"}
+    some = [first for first in words if first or cut.num_buckets > 1]
+    return {first: graph.add_compute_set(f"{name}/{words[first]}") for first in some}
+
+
+def _ring(
+    graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
+) -> tuple[Tensor, Tensor]:
+    """What goes round, [buckets, parts of n, *shape], and where it arrives."""
+    whole = (*cut.tiles.shape, *shape)
+    made = [graph.add_variable(dtype, whole, f"{name}/{w}") for w in ("bucket", "inbox")]
+    for tensor in made:
+        graph.set_tile_mapping(tensor.flatten(0, 2), cut.tiles.ravel())
+    return made[0], made[1]
+
+
+def _go_round(
+    graph: Graph,
+    lhs: SparseTensor,
+    steps: dict[bool, ComputeSet],
+    rings: Sequence[tuple[Tensor, Tensor]],
+    by: int,
+    prog: Program,
+    name: str,
+) -> None:
+    """The first step, and as many as the host counted; before each, what is on a ring goes to the
+    place `by` before its own."""
     prog.add(Execute(steps[True]))
-    if buckets > 1:
-        _go_round(graph, lhs, Program(*ring, Execute(steps[False])), prog, name)
-    if others > 1:
-        return reduce(graph, sums, [0], prog, "ADD", f"{name}/reduce", x.dtype)
-    return sums[0] if x.dtype is FLOAT else cast(graph, sums[0], x.dtype, prog, f"{name}/cast")
-
-
-def _ring(graph: Graph, lhs: SparseTensor, name: str) -> tuple[list[Tensor], list[Copy]]:
-    """The buckets as they go round: what lies on each tile, [parts of n, buckets, …], and the
-    copies that bring each to the next."""
-    cut, among = lhs.cut, len(lhs.cut.n_parts)
-    tensors, copies = [], []
-    sizes = (UNSIGNED_SHORT, PLACES * cut.slots), (lhs.nz_values.dtype, cut.slots * cut.b**2)
-    for dtype, size in sizes:
-        shape = (among, cut.num_buckets, size)
-        here, inbox = (graph.add_variable(dtype, shape, f"{name}/{w}") for w in ("bucket", "inbox"))
-        for part in range(among):
-            for bucket in range(cut.num_buckets):
-                for tensor in (here, inbox):
-                    graph.set_tile_mapping(tensor[part, bucket], cut.tile(bucket, part))
-        tensors.append(here)
-        copies.append((_rolled(here, 1, -1), inbox, here))
-    moved = [Copy(rolled, inbox) for rolled, inbox, _ in copies]
-    return tensors, moved + [Copy(inbox, here) for _, inbox, here in copies]
-
-
-def _rolled(tensor: Tensor, axis: int, by: int) -> Tensor:
-    """A view in which each entry along an axis has the place of the one `by` before it."""
-    count = tensor.shape[axis]
-    parts = tensor.slice(by % count, count, axis), tensor.slice(0, by % count, axis)
-    return concat(list(parts), axis)
-
-
-def _go_round(graph: Graph, lhs: SparseTensor, step: Program, prog: Program, name: str) -> None:
-    """As many steps as the host counted."""
+    if False not in steps:
+        return
     rounds = cast(graph, lhs.meta_info[0], UNSIGNED_INT, prog, f"{name}/rounds")
     counter = graph.add_variable(UNSIGNED_INT, (), f"{name}/step")
     graph.set_tile_mapping(counter, 0)
+    begin = by % lhs.cut.num_buckets
+    moved = [Copy(concat([here[begin:], here[:begin]]), inbox) for here, inbox in rings]
+    arrived = [Copy(inbox, here) for here, inbox in rings]
+    step = Program(*moved, *arrived, Execute(steps[False]))
     prog.add(counted_for_loop(graph, counter, 0, rounds, 1, step, f"{name}/propagation"))
+
+
+def _added(
+    graph: Graph, sums: Tensor, axis: int, dtype: type[DType], prog: Program, name: str
+) -> Tensor:
+    """Partial sums of FLOAT added along an axis, as `dtype`."""
+    if sums.shape[axis] > 1:
+        return reduce(graph, sums, [axis], prog, "ADD", f"{name}/reduce", dtype)
+    one = sums.squeeze([axis])
+    return one if dtype is FLOAT else cast(graph, one, dtype, prog, f"{name}/cast")
 
 
 def _gradients(
@@ -358,65 +362,38 @@ def _gradients(
 ) -> Tensor:
     cut, b, buckets = lhs.cut, lhs.cut.b, lhs.cut.num_buckets
     meta = lhs.meta_info[1:].reshape((buckets, PLACES * cut.slots))
-    shape = (len(cut.n_parts), buckets, cut.slots * b * b)
-    grads = graph.add_variable(FLOAT, shape, f"{name}/partials")
-    steps = {True: graph.add_compute_set(f"{name}/multiply")}
-    if buckets > 1:
-        steps[False] = graph.add_compute_set(f"{name}/propagate")
-    numbers = graph.add_constant(UNSIGNED_SHORT, (buckets,), np.arange(buckets), f"{name}/numbers")
+    grads = graph.add_variable(FLOAT, (*cut.tiles.shape, cut.slots * b * b), f"{name}/partials")
+    graph.set_tile_mapping(grads.flatten(0, 2), cut.tiles.ravel())
+    numbers = graph.add_constant(UNSIGNED_SHORT, (buckets, 1), np.arange(buckets)[:, None])
     graph.set_tile_mapping(numbers, 0)
-    moved, arrived, begun, padding = [], [], [], []
-    for part, (low, high) in enumerate(cut.n_parts):
-        travels = []
-        for which, (dense, parts) in enumerate(((left, cut.rows), (right, cut.columns))):
-            most = max(end - begin for begin, end in parts) * b
-            pair = _travelling(graph, cut, part, dense.dtype, (most, high - low), name)
-            for bucket in range(buckets):
-                begin, end = (n * b for n in parts[divmod(bucket, cut.column_parts)[which]])
-                begun.append((dense[begin:end, low:high], pair[0][bucket, : end - begin]))
-                padding += [pair[0][bucket, end - begin :].flatten()] * (end - begin < most)
-            travels.append(pair)
-        travels.append(_travelling(graph, cut, part, UNSIGNED_SHORT, (), name))
-        begun.append((numbers, travels[-1][0]))
-        for here, inbox in travels:
-            moved.append(Copy(_rolled(here, 0, 1), inbox))
-            arrived.append(Copy(inbox, here))
-        for bucket in range(buckets):
-            tile = cut.tile(bucket, part)
-            graph.set_tile_mapping(grads[part, bucket], tile)
-            for first, compute_set in steps.items():
-                vertex = graph.add_vertex(
-                    compute_set,
-                    _codelet(DynamicSparseGradW, left.dtype, block=b, first=first),
-                    meta=meta[bucket],
-                    left=travels[0][0][bucket],
-                    right=travels[1][0][bucket],
-                    here=travels[2][0][bucket],
-                    grads=grads[part, bucket],
-                )
-                graph.set_tile_mapping(vertex, tile)
+    wide = max(high - low for low, high in cut.n_parts)
+    most = [b * max(end - begin for begin, end in parts) for parts in (cut.rows, cut.columns)]
+    rings = [_ring(graph, cut, left.dtype, (size, wide), name) for size in most]
+    rings.append(_ring(graph, cut, UNSIGNED_SHORT, (), name))
+    sources, begun, padding = list[Tensor](), list[Tensor](), list[Tensor]()
+    steps = _steps(graph, cut, name)
+    for (bucket, part), tile in np.ndenumerate(cut.tiles):
+        low, high = cut.n_parts[part]
+        places = divmod(bucket, cut.column_parts)
+        for (here, _), dense, cuts, place in zip(
+            rings, (left, right), (cut.rows, cut.columns), places, strict=False
+        ):
+            begin, end = (n * b for n in cuts[place])
+            to = here[bucket, part]
+            sources.append(dense[begin:end, low:high].flatten())
+            begun.append(to[: end - begin, : high - low].flatten())
+            padding += [to[end - begin :].flatten(), to[: end - begin, high - low :].flatten()]
+        names = "left", "right", "here"
+        edges = {n: ring[0][bucket, part] for n, ring in zip(names, rings, strict=True)}
+        edges |= {"meta": meta[bucket], "grads": grads[bucket, part]}
+        for first, compute_set in steps.items():
+            codelet = _codelet(DynamicSparseGradW, left.dtype, block=b, first=first)
+            vertex = graph.add_vertex(compute_set, codelet, edges)
+            graph.set_tile_mapping(vertex, int(tile))
     zero(graph, grads, prog, f"{name}/zero")
-    if padding:
-        zero(graph, concat(padding), prog, f"{name}/pad")
-    for source, to in begun:
-        prog.add(Copy(source, to))
-    prog.add(Execute(steps[True]))
-    if buckets > 1:
-        _go_round(graph, lhs, Program(*moved, *arrived, Execute(steps[False])), prog, name)
-    if shape[0] > 1:
-        made = reduce(graph, grads, [0], prog, "ADD", f"{name}/reduce", left.dtype)
-    else:
-        made = grads[0] if left.dtype is FLOAT else cast(graph, grads[0], left.dtype, prog, name)
+    zero(graph, concat(padding), prog, f"{name}/pad")
+    prog.add(Copy(concat(sources), concat(begun)))
+    prog.add(Copy(numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))
+    _go_round(graph, lhs, steps, rings, 1, prog, name)
+    made = _added(graph, grads, 1, left.dtype, prog, name)
     return made.reshape(lhs.nz_values.shape)
-
-
-def _travelling(
-    graph: Graph, cut: Cut, part: int, dtype: type[DType], shape: tuple[int, ...], name: str
-) -> tuple[Tensor, Tensor]:
-    """What goes round for a part of n, [buckets, *shape], and where it arrives."""
-    shape = (cut.num_buckets, *shape)
-    made = tuple(graph.add_variable(dtype, shape, f"{name}/{w}") for w in ("dense", "inbox"))
-    for tensor in made:
-        for bucket in range(cut.num_buckets):
-            graph.set_tile_mapping(tensor[bucket], cut.tile(bucket, part))
-    return made[0], made[1]
