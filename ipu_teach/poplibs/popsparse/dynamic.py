@@ -36,7 +36,9 @@ from ipu_teach.graph import (
     template,
 )
 from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_same, check_tensor, library
-from ipu_teach.poplibs.popops import cast, counted_for_loop, reduce, zero
+from ipu_teach.poplibs.poplin.matmul import shares_of
+from ipu_teach.poplibs.poplin.matmul_codelets import adder
+from ipu_teach.poplibs.popops import cast, counted_for_loop, zero
 from ipu_teach.poplibs.popsparse.buckets import (
     PLACES,
     Bucket,
@@ -204,10 +206,9 @@ def sparse_dense_mat_mul(
     tensor [k, n].
 
     Any pattern that the host wrote, without compiling again. Products are numpy's in single
-    precision; a tile adds its own in the order of its slots, step by step, and the tiles' sums are
-    added by `popops.reduce`, which rounds once. What is on a tile of `x` is sent to each that needs
-    it. Compute sets: zero; multiply; in a loop of as many steps as the host counted, multiply again
-    after a copy; reduce or cast. Raises `PoplibsError`.
+    precision; a tile adds its own in the order of its slots, step by step; the tiles' sums are
+    added first to last, and rounded once. Compute sets: zero; multiply; in a loop of as many steps
+    as the host counted, multiply again after a copy; reduce. Raises `PoplibsError`.
     """
     return _multiplied(graph, _checked(graph, lhs), x, bool(transpose_lhs), prog, debug_context)
 
@@ -278,31 +279,61 @@ def _multiplied(
     sides = [(params.k, cut.columns), (params.m, cut.rows)]
     (into, reads), (size, writes) = sides[::-1] if turned else sides
     _check_dense(lhs, "the dense side", x, (into, params.n))
-    sums = graph.add_variable(FLOAT, (len(reads), size, params.n), f"{name}/partials")
-    meta = _ring(graph, cut, UNSIGNED_SHORT, (PLACES * cut.slots,), name)
-    values = _ring(graph, cut, x.dtype, (cut.slots * b * b,), name)
-    steps = _steps(graph, cut, name)
+    wide = cut.n_parts[0][1]
+    rings = [
+        _ring(graph, cut, UNSIGNED_SHORT, (PLACES * cut.slots,), name),
+        _ring(graph, cut, x.dtype, (cut.slots * b * b,), name),
+    ]
+    right = _on_tiles(graph, cut, x.dtype, (_most(reads) * b, wide), f"{name}/x")
+    sums = _on_tiles(graph, cut, FLOAT, (_most(writes) * b, wide), f"{name}/partials")
+    sources, begun, steps = list[Tensor](), list[Tensor](), _steps(graph, cut, name)
     for (bucket, part), tile in np.ndenumerate(cut.tiles):
         places = divmod(bucket, cut.column_parts)
         to, of = places[::-1] if turned else places
         (r0, r1), (k0, k1), (low, high) = writes[to], reads[of], cut.n_parts[part]
-        edges = {
-            "meta": meta[0][bucket, part],
-            "values": values[0][bucket, part],
-            "x": x[k0 * b : k1 * b, low:high],
-            "sums": sums[of, r0 * b : r1 * b, low:high],
-        }
-        graph.set_tile_mapping(edges["sums"], int(tile))
+        mine = right[bucket, part, : (k1 - k0) * b, : high - low]
+        sources.append(x[k0 * b : k1 * b, low:high].flatten())
+        begun.append(mine.flatten())
+        edges = {"meta": rings[0][0][bucket, part], "values": rings[1][0][bucket, part]}
+        edges |= {"x": mine, "sums": sums[bucket, part, : (r1 - r0) * b, : high - low]}
         for first, compute_set in steps.items():
             codelet = _codelet(DynamicSparsePartial, x.dtype, block=b, turned=turned, first=first)
             vertex = graph.add_vertex(compute_set, codelet, edges, me=bucket)
             graph.set_tile_mapping(vertex, int(tile))
     zero(graph, sums, prog, f"{name}/zero")
-    for source, (here, _) in ((lhs.meta_info[1:], meta), (lhs.nz_values, values)):
+    prog.add(Copy(concat(sources), concat(begun)))
+    for source, (here, _) in zip((lhs.meta_info[1:], lhs.nz_values), rings, strict=True):
         each = source.reshape((cut.num_buckets, 1, here.shape[2]))
         prog.add(Copy(each.broadcast(len(cut.n_parts), 1), here))
-    _go_round(graph, lhs, steps, [meta, values], -1, prog, name)
-    return _added(graph, sums, 0, x.dtype, prog, name)
+    _go_round(graph, lhs, steps, rings, -1, prog, name)
+    reduction, outs = graph.add_compute_set(f"{name}/reduce"), []
+    for part, (low, high) in enumerate(cut.n_parts):
+        outs.append(graph.add_variable(x.dtype, (size, high - low), f"{name}/out/{part}"))
+        for to, (r0, r1) in enumerate(writes):
+            of = slice(to, None, cut.column_parts)
+            if not turned:
+                of = slice(to * cut.column_parts, (to + 1) * cut.column_parts)
+            some = sums[of, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
+            out = outs[-1][r0 * b : r1 * b].flatten()
+            _add_up(graph, some, out, cut.tiles[of, part], reduction)
+    prog.add(Execute(reduction))
+    return outs[0] if len(outs) == 1 else concat(outs, 1)
+
+
+def _most(parts: list[tuple[int, int]]) -> int:
+    """The size of the largest part."""
+    return max(end - begin for begin, end in parts)
+
+
+def _add_up(graph: Graph, sums: Tensor, out: Tensor, tiles: Array, into: ComputeSet) -> None:
+    """The rows of sums added up to out, which is shared out among the tiles that have them."""
+    codelet = adder(FLOAT, out.dtype, False)
+    shares = shares_of(out.num_elements, len(tiles), out.dtype)
+    for tile, (low, high) in zip(tiles.tolist(), shares, strict=True):
+        if low < high:
+            vertex = graph.add_vertex(into, codelet, x=sums[:, low:high], out=out[low:high])
+            graph.set_tile_mapping(vertex, tile)
+            graph.set_tile_mapping(out[low:high], tile)
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
@@ -312,15 +343,21 @@ def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
     return {first: graph.add_compute_set(f"{name}/{words[first]}") for first in some}
 
 
+def _on_tiles(
+    graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
+) -> Tensor:
+    """A variable [buckets, parts of n, *shape], each entry on the tile that multiplies there."""
+    made = graph.add_variable(dtype, (*cut.tiles.shape, *shape), name)
+    graph.set_tile_mapping(made.flatten(0, 2), cut.tiles.ravel())
+    return made
+
+
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """What goes round, [buckets, parts of n, *shape], and where it arrives."""
-    whole = (*cut.tiles.shape, *shape)
-    made = [graph.add_variable(dtype, whole, f"{name}/{w}") for w in ("bucket", "inbox")]
-    for tensor in made:
-        graph.set_tile_mapping(tensor.flatten(0, 2), cut.tiles.ravel())
-    return made[0], made[1]
+    """What goes round, and where it arrives."""
+    here = _on_tiles(graph, cut, dtype, shape, f"{name}/bucket")
+    return here, _on_tiles(graph, cut, dtype, shape, f"{name}/inbox")
 
 
 def _go_round(
@@ -347,27 +384,15 @@ def _go_round(
     prog.add(counted_for_loop(graph, counter, 0, rounds, 1, step, f"{name}/propagation"))
 
 
-def _added(
-    graph: Graph, sums: Tensor, axis: int, dtype: type[DType], prog: Program, name: str
-) -> Tensor:
-    """Partial sums of FLOAT added along an axis, as `dtype`."""
-    if sums.shape[axis] > 1:
-        return reduce(graph, sums, [axis], prog, "ADD", f"{name}/reduce", dtype)
-    one = sums.squeeze([axis])
-    return one if dtype is FLOAT else cast(graph, one, dtype, prog, f"{name}/cast")
-
-
 def _gradients(
     graph: Graph, lhs: SparseTensor, left: Tensor, right: Tensor, prog: Program, name: str
 ) -> Tensor:
     cut, b, buckets = lhs.cut, lhs.cut.b, lhs.cut.num_buckets
     meta = lhs.meta_info[1:].reshape((buckets, PLACES * cut.slots))
-    grads = graph.add_variable(FLOAT, (*cut.tiles.shape, cut.slots * b * b), f"{name}/partials")
-    graph.set_tile_mapping(grads.flatten(0, 2), cut.tiles.ravel())
+    grads = _on_tiles(graph, cut, FLOAT, (cut.slots * b * b,), f"{name}/partials")
     numbers = graph.add_constant(UNSIGNED_SHORT, (buckets, 1), np.arange(buckets)[:, None])
     graph.set_tile_mapping(numbers, 0)
-    wide = max(high - low for low, high in cut.n_parts)
-    most = [b * max(end - begin for begin, end in parts) for parts in (cut.rows, cut.columns)]
+    most, wide = (_most(cut.rows) * b, _most(cut.columns) * b), cut.n_parts[0][1]
     rings = [_ring(graph, cut, left.dtype, (size, wide), name) for size in most]
     rings.append(_ring(graph, cut, UNSIGNED_SHORT, (), name))
     sources, begun, padding = list[Tensor](), list[Tensor](), list[Tensor]()
@@ -395,5 +420,9 @@ def _gradients(
     prog.add(Copy(concat(sources), concat(begun)))
     prog.add(Copy(numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))
     _go_round(graph, lhs, steps, rings, 1, prog, name)
-    made = _added(graph, grads, 1, left.dtype, prog, name)
+    made = graph.add_variable(left.dtype, (buckets, grads.shape[2]), f"{name}/out")
+    reduction = graph.add_compute_set(f"{name}/reduce")
+    for bucket in range(buckets):
+        _add_up(graph, grads[bucket], made[bucket], cut.tiles[bucket], reduction)
+    prog.add(Execute(reduction))
     return made.reshape(lhs.nz_values.shape)
