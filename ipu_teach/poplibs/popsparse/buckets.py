@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.cost.vertices.parts import ceil_div
-from ipu_teach.cost.vertices.popsparse import dynamic_product, static_reduction
+from ipu_teach.cost.vertices.popsparse import dynamic_product, static_reduction, zeroing
 from ipu_teach.poplibs.library import as_given, check_sizes, is_count, library, refused
 from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, square
 from ipu_teach.poplibs.popsparse.static_plan import (
@@ -147,12 +147,14 @@ def cut_for(
     slots = np.minimum(slots, rows * deep)
     types, bucket = (dtype, FLOAT), slots * (b * b * dtype.size + 2 * PLACES)
     right, sums = deep * b * n * dtype.size, rows * b * n
-    cycles = np.ceil(right / rate) + np.where(zs > 1, np.ceil(bucket / rate), 0)
+    laid = np.ceil(bucket / target.memcpy_bytes_per_cycle)  # on the tile, where it is to be
+    cycles = np.ceil(right / rate) + np.where(zs > 1, np.ceil(bucket / rate), laid)
     cycles = cycles + dynamic_product(rows, slots, n, b, types, target)
+    cycles = cycles + zeroing(sums, FLOAT, target)
     adding = static_reduction(-(-sums // ys), ys, FLOAT, dtype, target)
     arriving = np.ceil(sums * FLOAT.size * (ys - 1) / ys / rate)
     cycles = cycles + np.where(ys > 1, adding + arriving, 0)
-    step = np.ceil(bucket / rate) + dynamic_product(rows, spare(slots), n, b, types, target)
+    step = np.ceil(bucket / rate) + laid + dynamic_product(rows, spare(slots), n, b, types, target)
     memory = right + 2 * bucket + sums * FLOAT.size
     best = fitting(cycles, memory, proportion * target.bytes_per_tile)
     parts = tuple(spread(params.n, int(zs[best]), grain))

@@ -22,12 +22,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ipu_teach.cost.vertices.popsparse import dynamic_gradient, dynamic_product
+from ipu_teach.cost.vertices.popsparse import dynamic_gradient, dynamic_product, zeroing
 from ipu_teach.graph import (
     ComputeSet,
     Graph,
     InOut,
     Input,
+    Output,
     SupervisorVertex,
     Tensor,
     Vector,
@@ -84,7 +85,7 @@ class _OfBucket(SupervisorVertex):
 
     meta: Input[Vector[UNSIGNED_SHORT]]
     block: ClassVar[int]
-    first: ClassVar[bool]
+    first: ClassVar[bool] = True
 
     def mine(self, part: int) -> tuple[Array, Array, Array]:
         """(slots, rows, columns) of the blocks of a part."""
@@ -99,50 +100,82 @@ class _OfBucket(SupervisorVertex):
 
 
 class DynamicSparsePartial(_OfBucket):
-    """sums += the products of a bucket's blocks that are of part `me` with blocks of x. FLOAT
-    stands for the operands' type, HALF for that of the sums."""
+    """sums = the products of a bucket's blocks that are of part `me` with blocks of x, added to
+    zeros. FLOAT stands for the operands' type, HALF for that of the sums."""
 
     values: Input[Vector[FLOAT]]
     x: Input[Vector[Vector[FLOAT]]]
-    sums: InOut[Vector[Vector[HALF]]]
+    sums: Output[Vector[Vector[HALF]]]
     me: UNSIGNED_SHORT
     turned: ClassVar[bool]
 
     def compute(self) -> None:
-        b, n = self.block, self.sums.shape[1]
+        total = np.zeros(self.sums.shape, np.float32)
+        self.add_to(total)
+        self.sums = total
+
+    def add_to(self, sums: Array) -> None:
+        b, n = self.block, sums.shape[1]
         slots, rows, columns = self.mine(self.me)
         blocks = self.values.reshape(-1, b, b)[slots].astype(np.float32)
         if self.turned:
             blocks, rows, columns = blocks.transpose(0, 2, 1), columns, rows
         products = blocks @ self.x.reshape(-1, b, n)[columns].astype(np.float32)
-        np.add.at(self.sums.reshape(-1, b, n), rows, products)
+        np.add.at(sums.reshape(-1, b, n), rows, products)
 
     def cycles(self, target: Target) -> int:
         (rows, n), b = self.sums.shape, self.block
         types = self.fields["x"].dtype, self.fields["sums"].dtype
-        return int(dynamic_product(rows // b, self.blocks(), n, b, types, target))
+        cycles = dynamic_product(rows // b, self.blocks(), n, b, types, target)
+        return int(cycles + (zeroing(rows * n, FLOAT, target) if self.first else 0))
+
+
+class DynamicSparsePartialMore(DynamicSparsePartial):
+    """sums += the same, of a bucket that came round."""
+
+    sums: InOut[Vector[Vector[HALF]]]
+    first = False
+
+    def compute(self) -> None:
+        self.add_to(self.sums)
 
 
 class DynamicSparseGradW(_OfBucket):
-    """grads += for a bucket's blocks of the part that is `here`, gradients of the result times
-    inputs."""
+    """grads = for a bucket's blocks of the part that is `here`, gradients of the result times
+    inputs; 0 for the others."""
 
     left: Input[Vector[Vector[FLOAT]]]
     right: Input[Vector[Vector[FLOAT]]]
     here: Input[UNSIGNED_SHORT]
-    grads: InOut[Vector[HALF]]
+    grads: Output[Vector[HALF]]
 
     def compute(self) -> None:
+        total = np.zeros(self.grads.shape, np.float32)
+        self.add_to(total)
+        self.grads = total
+
+    def add_to(self, grads: Array) -> None:
         b, n = self.block, self.left.shape[1]
         slots, rows, columns = self.mine(self.here)
         left = self.left.reshape(-1, b, n)[rows].astype(np.float32)
         right = self.right.reshape(-1, b, n)[columns].astype(np.float32)
-        self.grads.reshape(-1, b, b)[slots] += left @ right.transpose(0, 2, 1)
+        grads.reshape(-1, b, b)[slots] += left @ right.transpose(0, 2, 1)
 
     def cycles(self, target: Target) -> int:
         (rows, n), b = self.left.shape, self.block
         types = self.fields["left"].dtype, self.fields["grads"].dtype
-        return int(dynamic_gradient(rows // b, self.blocks(), n, b, types, target))
+        cycles = dynamic_gradient(rows // b, self.blocks(), n, b, types, target)
+        return int(cycles + (zeroing(len(self.grads), FLOAT, target) if self.first else 0))
+
+
+class DynamicSparseGradWMore(DynamicSparseGradW):
+    """grads += the same, of what came round."""
+
+    grads: InOut[Vector[HALF]]
+    first = False
+
+    def compute(self) -> None:
+        self.add_to(self.grads)
 
 
 @cache
@@ -207,7 +240,7 @@ def sparse_dense_mat_mul(
 
     Any pattern that the host wrote, without compiling again. Products are numpy's in single
     precision; a tile adds its own in the order of its slots, step by step; the tiles' sums are
-    added first to last, and rounded once. Compute sets: zero; multiply; in a loop of as many steps
+    added first to last, and rounded once. Compute sets: multiply; in a loop of as many steps
     as the host counted, multiply again after a copy; reduce. Raises `PoplibsError`.
     """
     return _multiplied(graph, _checked(graph, lhs), x, bool(transpose_lhs), prog, debug_context)
@@ -297,10 +330,10 @@ def _multiplied(
         edges = {"meta": rings[0][0][bucket, part], "values": rings[1][0][bucket, part]}
         edges |= {"x": mine, "sums": sums[bucket, part, : (r1 - r0) * b, : high - low]}
         for first, compute_set in steps.items():
-            codelet = _codelet(DynamicSparsePartial, x.dtype, block=b, turned=turned, first=first)
+            base = DynamicSparsePartial if first else DynamicSparsePartialMore
+            codelet = _codelet(base, x.dtype, block=b, turned=turned)
             vertex = graph.add_vertex(compute_set, codelet, edges, me=bucket)
             graph.set_tile_mapping(vertex, int(tile))
-    zero(graph, sums, prog, f"{name}/zero")
     prog.add(Copy(concat(sources), concat(begun)))
     for source, (here, _) in zip((lhs.meta_info[1:], lhs.nz_values), rings, strict=True):
         each = source.reshape((cut.num_buckets, 1, here.shape[2]))
@@ -412,10 +445,10 @@ def _gradients(
         edges = {n: ring[0][bucket, part] for n, ring in zip(names, rings, strict=True)}
         edges |= {"meta": meta[bucket], "grads": grads[bucket, part]}
         for first, compute_set in steps.items():
-            codelet = _codelet(DynamicSparseGradW, left.dtype, block=b, first=first)
+            base = DynamicSparseGradW if first else DynamicSparseGradWMore
+            codelet = _codelet(base, left.dtype, block=b)
             vertex = graph.add_vertex(compute_set, codelet, edges)
             graph.set_tile_mapping(vertex, int(tile))
-    zero(graph, grads, prog, f"{name}/zero")
     zero(graph, concat(padding), prog, f"{name}/pad")
     prog.add(Copy(concat(sources), concat(begun)))
     prog.add(Copy(numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))

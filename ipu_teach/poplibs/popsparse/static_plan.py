@@ -85,7 +85,7 @@ def expected(
     return Expected(int(parts[best]), int(bands[best]), int(cycles[best]), int(memory[best]))
 
 
-def _deviation(chance: Array, count: Array) -> Array:
+def _deviation(chance: Array | float, count: Array | int) -> Array:
     found: Array = np.ceil(np.sqrt(chance * (1 - chance) * count))
     return found
 
