@@ -234,6 +234,9 @@ def test_what_a_partitioner_does_not_take_is_refused() -> None:
         layer.partitioner.decode(np.zeros(3), np.zeros(4))
     with pytest.raises(PoplibsError, match="MatMulParams.create_with_nz_ratio"):
         dynamic.Partitioner(3, FLOAT, layer.graph.target)  # type: ignore[arg-type]
+    tall = dynamic.MatMulParams.create_with_num_non_zero_values(70_000, 1, 1, 9)
+    with pytest.raises(PoplibsError, match="use more tiles, or larger blocks"):
+        dynamic.Partitioner(tall, FLOAT, machine(1)[0].target)
     prog = Sequence()
     with pytest.raises(PoplibsError, match="create_sparse_dense_mat_mul_lhs returns"):
         dynamic.sparse_dense_mat_mul(layer.graph, layer.x, layer.x, prog)  # type: ignore[arg-type]

@@ -140,7 +140,14 @@ def cut_for(
     grain = target.get_vector_width(dtype)
     ways = (_sensible(n, tiles) for n in (high, wide, -(-params.n // grain)))
     xs, ys, zs = (g.ravel() for g in np.meshgrid(*ways, indexing="ij"))
-    fits = xs * ys * zs <= tiles
+    # places are 16 bits wide
+    fits = (xs * ys * zs <= tiles) & (np.maximum(xs * ys, np.maximum(high / xs, wide / ys)) < EMPTY)
+    if not fits.any():
+        raise refused(
+            f"finds no way to cut {high:,} x {wide:,} blocks for {tiles:,} tiles: a part has at "
+            f"most {EMPTY - 1:,} rows and columns of them.",
+            next_step="use more tiles, or larger blocks.",
+        )
     xs, ys, zs = xs[fits], ys[fits], zs[fits]
     slots = np.ceil(params.num_blocks * (1 + OVERSIZE) / (xs * ys)).astype(np.int64)
     rows, deep, n = -(-high // xs), -(-wide // ys), ceil_div(ceil_div(params.n, grain), zs) * grain
