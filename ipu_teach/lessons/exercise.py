@@ -192,13 +192,14 @@ def catalogue() -> tuple[Lesson, ...]:
         lesson05,
         lesson06,
         lesson07,
+        lesson07b,
         lesson08,
         lesson09,
         lesson10,
     )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    return tuple(module.LESSON for module in (*written, lesson08, lesson09, lesson10))
+    return tuple(module.LESSON for module in (*written, lesson07b, lesson08, lesson09, lesson10))
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
