@@ -382,7 +382,9 @@ def _trained(answer: Callable[..., Any]) -> Passed:
     )
 
 
-def _told(watched: _Watched, said: Any, right: float, trained: Callable[[], Any]) -> tuple[str, ...] | None:
+def _told(
+    watched: _Watched, said: Any, right: float, trained: Callable[[], Any]
+) -> tuple[str, ...] | None:
     """(what came, what was expected, why, what next) of a training that is not as it should be."""
     came = f"{100 * right:.1f} % of the test images read right"
     if watched.wrong:
@@ -466,7 +468,7 @@ def _as_near(hers: Ran, other: Ran) -> bool:
 LESSON = Lesson(
     "07b",
     "A small CNN",
-    75,
+    85,
     warmups.among(
         Question(
             "07b.0",

@@ -186,9 +186,9 @@ class Learner:
 class Cnn(Learner):
     """The same, which keeps statistics, and reads images."""
 
-    def keep(self, share):
+    def keep(self, part):
         """The kept statistics follow those of the last batch."""
-        self.run(1, share=share)
+        self.run(1, share=part)
 
     def read(self, images):
         """The digit that each image shows, as the network reads it."""
