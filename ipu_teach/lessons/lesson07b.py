@@ -306,7 +306,7 @@ def _digits() -> tuple[datasets.Dataset, Array, Array]:
 def _network() -> tuple[Any, int]:
     """The lesson's network, and the modelled cycles of a step; each answer loads it anew."""
     data, images, _ = _digits()
-    cnn = given_to("07b.6")["Cnn"](6, 16)
+    cnn = given_to("07b.6")["Cnn"](6, 16, tiles=4)
     cnn.learn(images[: cnn.batch], data.train_labels[: cnn.batch], 0.0)
     return cnn, int(cnn.engine.report.total_cycles)
 
@@ -406,7 +406,7 @@ def _told(
         return came, "", why, "a new order for each epoch: np.random.default_rng(1).permutation."
     if right < LOW:
         why = f"the loss fell to {np.mean(watched.losses[-30:]):.3g} only."
-        return came, f"{100 * LOW:.1f} % or more", why, "another rate, or more epochs."
+        return came, f"{100 * LOW:.1f} % or more", why, "another rate."
     if right > HIGH:
         return came, f"{100 * HIGH:.1f} % at most", "nobody learns that from so few.", ""
     if said is None or not 0 <= float(said) <= 1:

@@ -93,10 +93,10 @@ def back_through(graph, block, slope, program, first=False):
 
 
 class Net:
-    """All variables of the network, on 13 tiles."""
+    """All variables of the network, on so many tiles."""
 
-    def __init__(self, first, second):
-        self.device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
+    def __init__(self, first, second, tiles):
+        self.device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
         self.graph = graph = Graph(self.device)
         draw = np.random.default_rng(7)
         self.blocks = [Block(graph, 14, 1, first, draw), Block(graph, 7, first, second, draw)]
@@ -164,8 +164,8 @@ class Learner:
 
     batch = BATCH
 
-    def __init__(self, first, second):
-        self.net = net = Net(first, second)
+    def __init__(self, first, second, tiles=13):
+        self.net = net = Net(first, second, tiles)
         programs = [learning(net), keeping(net), reading(net)]
         for name in ("images", "labels", "rate", "share"):
             net.graph.create_host_write(name, getattr(net, name))

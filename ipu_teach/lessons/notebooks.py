@@ -51,8 +51,8 @@ def _in_order(path: Path) -> tuple[Key, str]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """The lesson that `word` means: a number, the beginning of a name, `mnist`, `cnn` or `index`; without
-    one, the first."""
+    """The lesson that `word` means: a number, the beginning of a name, `mnist`, `cnn` or `index`;
+    without one, the first."""
     known = lessons(solved)
     if not known:
         raise LessonError(f"""There are no lessons here.
