@@ -559,7 +559,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.3: on another tile
-# not yet: lie on tile 736
+# not yet: lie on tile 256
 def padded(graph, x, p):
     for axis in (1, 2):
         zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)

@@ -164,6 +164,7 @@ def test_a_lesson_with_a_letter_is_found_copied_and_reset(
         ("more", "07b_more"),
         ("7", "07_mnist"),
         ("mnist", "07_mnist"),
+        ("cnn", "07b_more"),
     ):
         assert notebooks.find_lesson(word).stem == name
     with pytest.raises(LessonError, match="no lesson '07c'"):
