@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, Report, Tensor, datasets, show
+from ipu_teach import FLOAT, Engine, Graph, Report, Tensor, datasets
 from ipu_teach.errors import counted
 from ipu_teach.lessons import judging, warmups
 from ipu_teach.lessons.exercise import Exercise, Lesson, PredictedValue, Question
@@ -39,6 +39,14 @@ def _whole(draw: Any, shape: Shape) -> Array:
 def _refused(ran: Ran, where: str, name: str, advice: str) -> NotYet:
     """A refusal with the reason, if a known mistake comes to the same."""
     return NotYet(ran.trial.tried, where, "", *ran.trial.reason(ran, name, advice=advice))
+
+
+def _as_near(hers: Ran, other: Ran) -> bool:
+    """Whether two answers come to the same, but for rounding."""
+    return all(
+        np.allclose(hers.came[0][name], came, rtol=0, atol=1e-4)
+        for name, came in other.came[0].items()
+    )
 
 
 # --- 07b.1 ----------------------------------------------------------------------------------------
@@ -122,7 +130,7 @@ def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
             raise NotYet(tried, judging.returned(made), "three tensors: dx, dw and db")
         return program, list(made)
 
-    return Trial(tried, tensors, form=form), slopes_of(x, w, dy, padding)
+    return Trial(tried, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
 
 
 def _backward(answer: Callable[..., Any]) -> Passed:
@@ -218,7 +226,7 @@ def _zeros(answer: Callable[..., Any]) -> Passed:
         if most < len(lies) / 4:
             why = "the zeros are spread, and something else takes the time."
         advice = "let each tile have a few of the zeros."
-        raise NotYet(tried, "", "", why, advice, bars, partial(show.balance, report))
+        raise NotYet(tried, "", "", why, advice, bars)
     return Passed(f"3 shapes, and a layer on {MANY} tiles", bars, report)
 
 
@@ -457,13 +465,6 @@ def _joined(answer: Callable[..., Any]) -> Passed:
                 reason = trial.reason(ran, "07b.7", advice=advice)
                 raise NotYet(tried, where, number(float(right[c])), *reason)
     return Passed("2, 4 and 1 replicas: as of one batch with all samples", evidence=came)
-
-
-def _as_near(hers: Ran, other: Ran) -> bool:
-    return all(
-        np.allclose(hers.came[0][name], came, rtol=0, atol=1e-4)
-        for name, came in other.came[0].items()
-    )
 
 
 LESSON = Lesson(
