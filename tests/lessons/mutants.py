@@ -202,6 +202,7 @@ HARMLESS = {
             "of equally good ones the last is as good"
         ),
     },
+    "07b.3": {"for axis in (1, 2):": "of no zeros there are none to put on tiles"},
     "07b.5": {
         f"deep, wide = ({deep}, {wide})": "groups divide the channels, so that halves do not occur"
         for deep, wide in (
@@ -214,6 +215,11 @@ HARMLESS = {
             "another order is as good"
         )
         for seed in (1, 3)
+    }
+    | {
+        "order = draw.permutation(len(images))[:batches * cnn.batch + 1]": (
+            "the batches come out even, so that the order ends there"
+        )
     },
     "07b.7": {
         "mean = popops.mul(graph, 1 / n, total, program)": "a product has no order",
