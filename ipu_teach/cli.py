@@ -288,7 +288,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    lesson = "number (07), beginning of the name, or mnist"
+    lesson = "number (07), beginning of the name, mnist or cnn"
 
     text = "open a lesson in JupyterLab, as your own copy in the work folder"
     command = commands.add_parser(

@@ -192,6 +192,7 @@ def catalogue() -> tuple[Lesson, ...]:
         lesson05,
         lesson06,
         lesson07,
+        lesson07b,
         lesson08,
         lesson09,
         lesson10,
@@ -199,7 +200,8 @@ def catalogue() -> tuple[Lesson, ...]:
     )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    return tuple(module.LESSON for module in (*written, lesson08, lesson09, lesson10, lesson11))
+    further = (lesson07b, lesson08, lesson09, lesson10, lesson11)
+    return tuple(module.LESSON for module in (*written, *further))
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
