@@ -25,6 +25,7 @@ from ipu_teach.frontends.ir.values import (
     row_of,
 )
 from ipu_teach.graph import Graph, RemoteBuffer, Tensor, concat
+from ipu_teach.interrupts import Interrupts
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Programs
 from ipu_teach.schedules import Stage, pipeline, pipeline_schedule
@@ -488,7 +489,8 @@ class Run:
                 count = self.low.iterations * self.ir.replicas
             outs[name] = np.empty((count, *value.shape), value.dtype.numpy)
             self.engine.connect_stream(f"output {name}", outs[name].reshape(-1))
-        self.engine.run()
+        with Interrupts():  # Ctrl-C waits for the end of the run: no weight is half of a step
+            self.engine.run()
         return outs
 
     def _named(self, name: str) -> Value:
