@@ -3,7 +3,7 @@ options that refuse a name they do not have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,3 +87,11 @@ def whole(what: str, number: object, least: int = 1) -> int:
         raise ModelError(f"""{what} was given {shown(number)}.
             next:  give a whole number of {least} or more.""")
     return number
+
+
+def among(what: str, name: object, known: Collection[str]) -> str:
+    """`name`, one of those that are known. Raises `ModelError`."""
+    if name not in known:
+        raise ModelError(f"""{what} was given {shown(name)}.
+            next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
+    return str(name)

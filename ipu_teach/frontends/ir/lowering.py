@@ -106,8 +106,8 @@ class Lowering:
         """Raise `ModelError` for what would be read in one stage while another changes it."""
         for op in self.ir.ops:
             row_of(op.kind, op.where)
-            if not OPS[op.kind].in_place or op.part == UPDATE:
-                continue
+            if not OPS[op.kind].in_place or op.part == UPDATE or op.inputs[0].remote:
+                continue  # streaming memory is everybody's
             home = self._homes[op.inputs[0]]
             far = [o for o, _ in self._readers[op.inputs[0]] if o.stage != home]
             if far or op.stage != home:

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from ipu_teach.errors import ModelError, shown
-from ipu_teach.frontends.keras.layers import among
+from ipu_teach.frontends.session import among
 
 Logs = Mapping[str, float]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import ModelError, did_you_mean, shown
+from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
 from ipu_teach.frontends.keras.ipu import stage_here
-from ipu_teach.frontends.session import whole
+from ipu_teach.frontends.session import among, whole
 from ipu_teach.graph.source import caller
 
 Shape = tuple[int, ...]
@@ -50,14 +50,6 @@ INITIALIZERS: dict[str, Callable[[Shape], Any]] = {
     "zeros": np.zeros,
     "ones": np.ones,
 }
-
-
-def among(what: str, name: object, known: Sequence[str]) -> str:
-    """`name`, one of those that are known. Raises `ModelError`."""
-    if name not in known:
-        raise ModelError(f"""{what} was given {shown(name)}.
-            next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
-    return str(name)
 
 
 @dataclass(eq=False, frozen=True)

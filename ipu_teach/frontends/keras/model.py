@@ -16,8 +16,8 @@ from ipu_teach.frontends.keras import ipu
 from ipu_teach.frontends.keras.callbacks import Callback, History
 from ipu_teach.frontends.keras.data import Dataset
 from ipu_teach.frontends.keras.layers import Layer, Node
-from ipu_teach.frontends.keras.training import METRICS, Loss, among, loss_of, optimizer_of
-from ipu_teach.frontends.session import Training, machine, needed, whole
+from ipu_teach.frontends.keras.training import METRICS, Loss, loss_of, optimizer_of
+from ipu_teach.frontends.session import Training, among, machine, needed, whole
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
 

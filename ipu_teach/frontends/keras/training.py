@@ -7,8 +7,7 @@ from typing import Any
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
-from ipu_teach.frontends.keras.layers import among
-from ipu_teach.frontends.session import below
+from ipu_teach.frontends.session import among, below
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
 
