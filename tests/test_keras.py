@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import re
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import plain_training
 import pytest
 
-from ipu_teach import datasets, keras
+from ipu_teach import datasets, keras, progress
 from ipu_teach.errors import IPUTeachError, ModelError, ModelLoadError
 from ipu_teach.keras import ipu
 from ipu_teach.keras.layers import (
@@ -277,6 +281,32 @@ def test_ctrl_c_ends_between_two_steps_and_the_weights_are_those_of_the_last() -
     model.fit(flat, Y, 8, shuffle=False, verbose=0)  # and it goes on
     _, after = plain_training.perceptron(before, BATCHES[:1] + BATCHES, 0.5)
     np.testing.assert_allclose(model.get_weights()[0], after[0], atol=1e-5)
+
+
+def test_an_epoch_that_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    class Slow(keras.callbacks.Callback):
+        """Waits in the two runs of the second epoch."""
+
+        runs = 0
+
+        def on_train_batch_end(self, logs: Any) -> None:
+            self.runs += 1
+            words = {3: "epoch 2 of 2", 4: " 50%"}.get(self.runs, "")
+            end = time.monotonic() + 10
+            while words not in shown.getvalue() and time.monotonic() < end:
+                time.sleep(0.01)
+
+    shown = Screen()
+    monkeypatch.setattr(progress, "AFTER", 0.02)
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    streams = SimpleNamespace(stderr=shown, stdout=shown, modules=sys.modules)
+    monkeypatch.setattr(progress, "sys", streams)
+    perceptron().fit(X.reshape(160, 64)[:16], Y[:16], 8, 2, verbose=0, callbacks=[Slow()])
+    assert re.search(r"epoch 2 of 2: +50%.*1/2 run", shown.getvalue())
 
 
 def test_weights_are_saved_and_loaded(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ class Model:
     ) -> Iterator[dict[str, Any]]:
         """What the runs return, one after the other, of so many batches."""
         per = run.micro_batches
-        with working(what) as work:
+        with working(what, "run") as work:
             for _ in work.each(range(steps // per), steps // per):
                 arrays = zip(*islice(batches, per), strict=True)
                 fed = {name: np.concatenate(a) for name, a in zip(("x", "y"), arrays, strict=False)}
