@@ -228,7 +228,12 @@ class Ir:
 
     def constant(self, value: Any, dtype: type[DType] = FLOAT, shape: Shape | None = None) -> Value:
         """A constant; one number for all elements of a `shape`, or an array."""
-        array = np.asarray(value, dtype.numpy)
+        given = np.asarray(value)
+        array = given.astype(dtype.numpy)
+        if dtype not in (FLOAT, HALF) and not np.array_equal(array, given):
+            raise ModelError(f"""The constant {shown(value)} cannot be {dtype.__name__}.
+                next:  give whole numbers that it holds, or cast the tensor beside it: graph.op(
+                'cast', x, dtype=FLOAT).""")
         return Value(array.shape if shape is None else shape, dtype, "constant", CONSTANT, array)
 
     def output(self, name: str, value: Value) -> Value:
@@ -254,7 +259,8 @@ class Ir:
         module's path and the learner's line."""
         here = {"line": caller(), **self.here}
         row = row_of(kind, here.get("path", ""), in_words(here["line"]))
-        dtype = next((v.dtype for v in inputs if isinstance(v, Value)), FLOAT)
+        kinds = [v.dtype for v in inputs if isinstance(v, Value)]
+        dtype = next((d for d in kinds if d is not BOOL), kinds[0] if kinds else FLOAT)
         given = tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
         op = Op(kind, given, (), attrs, **here)
         try:
