@@ -269,6 +269,7 @@ OPS |= {
         ],
     ),
     "copy": Row(like, calls(poputil.duplicate), lambda ir, op, g: [g]),
+    "stop": Row(like, lambda low, x: x, flat, view=True),  # no gradient goes through it
     "print": Row(
         like,
         lambda low, x, title: low.prog.add(PrintTensor(title, x)) and x,
