@@ -88,6 +88,11 @@ class Op:
         return f"{self.path}/{self.kind}" if self.path else self.kind
 
     @property
+    def here(self) -> dict[str, Any]:
+        """Where it stands: what `Ir.at` takes."""
+        return {n: getattr(self, n) for n in ("stage", "part", "phase", "path", "line")}
+
+    @property
     def where(self) -> str:
         """What it was asked for, as an error names it."""
         given = " and ".join(f"{list(v.shape)} {v.dtype.__name__}" for v in self.inputs)
