@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import accumulate
-from math import prod
+from math import log, prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Unfit, Value
 from ipu_teach.frontends.ir.composed import REDUCTIONS
+from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
 Ints = Sequence[int]
@@ -63,6 +64,8 @@ def _met(g: Ir, *given: Any, at_least: type[DType] = BOOL) -> list[Any]:
     found = {v.dtype for v in given if isinstance(v, Value)} | {at_least}
     wide = {v.dtype for v in given if isinstance(v, Value) and v.shape} & {FLOAT, HALF}
     dtype = max(wide or found, key=ORDER.index)
+    if at_least is HALF and not any(v.floating for v in given if isinstance(v, Value)):
+        dtype = FLOAT
     numbers = [v for v in given if not isinstance(v, Value)]
     if any(isinstance(v, float) for v in numbers) and dtype not in (FLOAT, HALF):
         dtype = FLOAT
@@ -135,7 +138,12 @@ ATEN["rsub"] = lambda g, a, b, alpha=1: _sum(g, b, a, alpha, -1)
 @row("div", "divide", "true_divide")
 def _quotient(g: Ir, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
     y = g.op("div", *_met(g, a, b, at_least=HALF))
-    return g.op(rounding_mode, y) if rounding_mode else y
+    y = g.op(rounding_mode, y) if rounding_mode else y
+    whole = _met(g, a, b)[0].dtype
+    return cast(g, y, whole) if rounding_mode and whole in (INT, UNSIGNED_INT) else y
+
+
+ATEN["floor_divide"] = partial(_quotient, rounding_mode="floor")
 
 
 @row("clamp", "hardtanh", "clip")
@@ -194,6 +202,37 @@ def _prelu(g: Ir, x: Value, slope: Value) -> Value:
         g.op("reshape", slope, shape=(-1, *(1,) * (len(x.shape) - 2))) if slope.size > 1 else slope
     )
     return _where(g, g.op("gt", x, 0.0), x, g.op("mul", x, each))
+
+
+@row("remainder", "fmod")
+def _rest(g: Ir, a: Any, b: Any, toward: str = "floor") -> Value:
+    a, b = _met(g, a, b)
+    if not a.floating:
+        return g.op("rem", a, b)
+    return g.op("sub", a, g.op("mul", b, g.op(toward, g.op("div", a, b))))
+
+
+def _scaled(kind: str, by: float) -> Callable[..., Value]:
+    return lambda g, x: g.op("mul", g.op(kind, *_met(g, x, at_least=HALF)), by)
+
+
+def _of_exp(sign: str) -> Callable[..., Value]:
+    return lambda g, x: g.op("mul", g.op(sign, g.op("exp", x), g.op("exp", g.op("neg", x))), 0.5)
+
+
+ATEN |= {
+    "fmod": partial(_rest, toward="trunc"),
+    "log2": _scaled("log", 1 / log(2)),
+    "log10": _scaled("log", 1 / log(10)),
+    "exp2": lambda g, x: g.op("exp", g.op("mul", x, log(2))),
+    "erfc": lambda g, x: g.op("sub", *_met(g, 1.0, g.op("erf", x))),
+    "tan": lambda g, x: g.op("div", g.op("sin", x), g.op("cos", x)),
+    "atan": lambda g, x: g.op("atan2", *_met(g, x, 1.0)),
+    "sinh": _of_exp("sub"),
+    "cosh": _of_exp("add"),
+    "logical_xor": lambda g, a, b: g.op("neq", *(cast(g, cast(g, v, BOOL), INT) for v in (a, b))),
+}
+ATEN["bitwise_xor"] = ATEN["__xor__"] = ATEN["logical_xor"]
 
 
 @row("to", "_to_copy", "type_as")
@@ -267,6 +306,7 @@ def _squeeze(g: Ir, x: Value, dim: Any = None) -> Value:
 
 
 ATEN["transpose"] = ATEN["swapaxes"] = ir.transpose
+ATEN["mT"] = ATEN["matrix_H"] = ir.turned
 ATEN["t"] = ATEN["numpy_T"] = lambda g, x: ir.transpose(g, x, 0, 1) if len(x.shape) > 1 else x
 ATEN["permute"] = lambda g, x, dims: g.op("permute", x, dims=tuple(d % len(dims) for d in dims))
 
@@ -311,6 +351,20 @@ def _select(g: Ir, x: Value, dim: int, index: int) -> Value:
     return _reshape(g, _slice(g, x, d, at, at + 1), (*x.shape[:d], *x.shape[d + 1 :]))
 
 
+@row("slice_scatter")
+def _slice_scatter(
+    g: Ir, x: Value, part: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Value:
+    if step != 1:
+        raise Unfit("writing to every other place is not offered", "write to neighbours.")
+    begin, stop, _ = slice(start, end).indices(x.shape[dim])
+    parts = [_slice(g, x, dim, 0, begin), part, _slice(g, x, dim, stop)]
+    return _cat(g, [v for v in parts if v.size], dim)
+
+
+ATEN["select_scatter"] = lambda g, x, part, dim, index: _slice_scatter(
+    g, x, _unsqueeze(g, part, dim), dim, index % x.shape[dim], index % x.shape[dim] + 1
+)
 ATEN["narrow"] = lambda g, x, dim, start, length: _slice(g, x, dim, start, start + length)
 
 
@@ -462,6 +516,30 @@ def _gather(g: Ir, x: Value, dim: int, index: Value, sparse_grad: bool = False) 
     return _reshape(g, rows, index.shape)
 
 
+@row("diagonal")
+def _diagonal(g: Ir, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    y = _moved(
+        g,
+        _moved(g, x, dim1 % len(x.shape), -1),
+        dim2 % len(x.shape) - (dim2 % len(x.shape) > dim1 % len(x.shape)),
+        -1,
+    )
+    rows, columns = y.shape[-2:]
+    n = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    at = g.constant(
+        (np.arange(n) - min(offset, 0)) * columns + np.arange(n) + max(offset, 0), UNSIGNED_INT
+    )
+    return _index_select(g, _reshape(g, y, (*y.shape[:-2], rows * columns)), -1, at)
+
+
+@row("unfold")
+def _unfold(g: Ir, x: Value, dim: int, size: int, step: int) -> Value:
+    starts = np.arange(0, x.shape[dim] - size + 1, step)
+    at = g.constant((starts[:, None] + np.arange(size)).reshape(-1), UNSIGNED_INT)
+    y = _unflatten(g, _index_select(g, x, dim, at), dim, (len(starts), size))
+    return _moved(g, y, dim % len(x.shape) + 1, -1)
+
+
 @row("scatter_add")
 def _scatter_add(g: Ir, x: Value, dim: int, index: Value, source: Value) -> Value:
     for d, n in enumerate(index.shape):
@@ -543,6 +621,7 @@ def _place(kind: str, g: Ir, x: Value, dim: int | None = None, keepdim: bool = F
     return _unsqueeze(g, y, dim) if keepdim else y
 
 
+ATEN["trace"] = lambda g, x: ir.reduced(g, "sum", _diagonal(g, x))
 ATEN["argmax"], ATEN["argmin"] = partial(_place, "max"), partial(_place, "min")
 
 
@@ -567,6 +646,30 @@ def _var(
 
 
 ATEN["std"] = lambda g, *given, **how: g.op("sqrt", _var(g, *given, **how))
+
+
+ATEN["var_mean"] = lambda g, x, dim=None, *how, **more: [
+    _var(g, x, dim, *how, **more),
+    ir.mean(g, x, _dims(x, None if isinstance(dim, bool) else dim), more.get("keepdim", False)),
+]
+
+
+@row("linalg_vector_norm")
+def _length(
+    g: Ir, x: Value, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Value:
+    if ord not in (1, 2):
+        raise Unfit(f"a norm of the order {ord} is not offered", "choose 1 or 2.")
+    each = g.op("abs" if ord == 1 else "square", x)
+    total = ir.reduced(g, "sum", each, _dims(x, dim), keepdim)
+    return total if ord == 1 else g.op("sqrt", total)
+
+
+@row("cosine_similarity")
+def _cosine(g: Ir, a: Value, b: Value, dim: int = 1, eps: float = 1e-8) -> Value:
+    product = ir.reduced(g, "sum", g.op("mul", *_met(g, a, b)), [dim])
+    lengths = [g.op("max", _length(g, v, 2, dim), eps) for v in (a, b)]
+    return g.op("div", product, g.op("mul", *lengths))
 
 
 @row("cumsum")
@@ -602,7 +705,7 @@ ATEN |= {"_softmax": ATEN["softmax"], "_log_softmax": ATEN["log_softmax"]}
 # --- products -------------------------------------------------------------------------------------
 
 
-@row("matmul", "mm", "bmm", "mv", "dot")
+@row("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def _matmul(g: Ir, a: Value, b: Value) -> Value:
     a, b = _met(g, a, b)
     left = _unsqueeze(g, a, 0) if len(a.shape) == 1 else a
@@ -751,6 +854,10 @@ for _n in (1, 2, 3):
     ATEN[f"max_pool{_n}d"] = partial(_pool, "max_pool", _n)
     ATEN[f"avg_pool{_n}d"] = partial(_pool, "avg_pool", _n)
     ATEN[f"adaptive_avg_pool{_n}d"] = partial(_adaptive, "avg_pool", _n)
+    ATEN[f"adaptive_max_pool{_n}d"] = lambda g, x, size, n=_n: [
+        _adaptive("max_pool", n, g, x, size),
+        None,
+    ]
 
 
 @row("batch_norm")
@@ -871,47 +978,64 @@ def _less(g: Ir, each: Value, reduction: int) -> Value:
     )
 
 
-@row("cross_entropy_loss")
-def _cross_entropy(
-    g: Ir,
-    x: Value,
-    labels: Value,
-    weight: Value | None = None,
-    reduction: int = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> Value:
-    ignored = None if ignore_index == -100 else ignore_index
-    dim = 1 if len(x.shape) > 1 else 0
-    chances = labels.floating
-    if chances or weight is not None or label_smoothing:
-        if weight is not None or ignored is not None or (chances and label_smoothing):
-            raise Unfit(
-                "a cross entropy with weights, or with several of its options, is not offered",
-                "leave them out.",
+def _labels(g: Ir, labels: Value, ignore_index: int) -> tuple[Value, int | None]:
+    """Class numbers, and which of them does not count: -100 only stands for torch's silence. What
+    the host feeds, it checks and marks; other numbers are marked here."""
+    if ignore_index == -100:
+        return labels, None
+    if g.fed(labels) is None:
+        number = g.constant(ignore_index % 2**32, UNSIGNED_INT)
+        marked = g.constant(MASKED_LABEL_CODE, UNSIGNED_INT)
+        labels = g.op("select", g.op("eq", labels, number), marked, labels)
+    return labels, ignore_index
+
+
+def _by_class(loss: Any) -> Callable[..., Value]:
+    def by_class(
+        g: Ir,
+        x: Value,
+        labels: Value,
+        weight: Value | None = None,
+        reduction: int = 1,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+    ) -> Value:
+        labels, ignored = _labels(g, labels, ignore_index)
+        dim = 1 if len(x.shape) > 1 else 0
+        if weight is None and not label_smoothing and not labels.floating:
+            return loss(g, x, labels, REDUCTIONS[reduction - 1], ignored)  # type: ignore[no-any-return]
+        if ignored is not None or (weight is not None and (label_smoothing or labels.floating)):
+            raise Unfit("several options of this loss together are not offered", "choose one.")
+        if weight is not None:
+            each = loss(g, x, labels, "none", None)
+            shares = g.op("gather", weight, labels)
+            each = g.op("mul", each, shares)
+            if reduction != 1:
+                return _less(g, each, reduction)
+            return g.op("div", ir.reduced(g, "sum", each), ir.reduced(g, "sum", shares))
+        logs, classes = ir.along(g, "log_softmax", x, dim), x.shape[dim]
+        if labels.floating:
+            even = label_smoothing / classes
+            wanted = g.op("add", g.op("mul", labels, 1 - label_smoothing), even)
+            each = g.op("neg", ir.reduced(g, "sum", g.op("mul", wanted, logs), [dim]))
+            rows = g.constant(classes / x.size, x.dtype)
+            return (
+                g.op("mul", ir.reduced(g, "sum", each), rows)
+                if reduction == 1
+                else _less(g, each, reduction)
             )
-        logs = ir.along(g, "log_softmax", x, dim)
-        if chances:
-            each = g.op("neg", ir.reduced(g, "sum", g.op("mul", labels, logs), [dim]))
-            return _less(g, each, reduction)
         even = _less(g, g.op("neg", ir.mean(g, logs, [dim])), reduction)
-        exact = ir.cross_entropy(g, x, labels, REDUCTIONS[reduction - 1], None)
+        exact = loss(g, x, labels, REDUCTIONS[reduction - 1], None)
         return g.op(
             "add", g.op("mul", exact, 1 - label_smoothing), g.op("mul", even, label_smoothing)
         )
-    return ir.cross_entropy(g, x, labels, REDUCTIONS[reduction - 1], ignored)
+
+    return by_class
 
 
-@row("nll_loss", "nll_loss_nd", "nll_loss2d")
-def _nll(
-    g: Ir, x: Value, labels: Value, weight: Any = None, reduction: int = 1, ignore_index: int = -100
-) -> Value:
-    if weight is not None:
-        raise Unfit("a loss with weights of classes is not offered", "leave them out.")
-    ignored = None if ignore_index == -100 else ignore_index
-    return ir.nll(g, x, labels, REDUCTIONS[reduction - 1], ignored)
-
-
+ATEN["cross_entropy_loss"] = _by_class(ir.cross_entropy)
+for _name in ("nll_loss", "nll_loss_nd", "nll_loss2d"):
+    ATEN[_name] = _by_class(ir.nll)
 ATEN["mse_loss"] = lambda g, x, y, reduction=1: _less(
     g, g.op("square", g.op("sub", *_met(g, x, y))), reduction
 )

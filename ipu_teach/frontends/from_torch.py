@@ -286,6 +286,8 @@ class _Capture:
         self.roots: dict[Any, Any] = {}  # of nodes: what they are a view of
         self.order = {node: i for i, node in enumerate(self.nodes)}
         self.stage, self.path = 0, ""
+        both = _named(module)
+        self.same = {n: next(k for k, u in both.items() if u is t) for n, t in both.items()}
         for node in self.nodes:
             if node.op == "placeholder":
                 self._placeholder(node)
@@ -294,7 +296,7 @@ class _Capture:
             elif node.op == "output":
                 self._outputs(node.args[0])
             else:
-                self.values[node] = getattr(exported.graph_module, node.target)
+                self.values[node] = getattr(exported.graph_module, node.target, None)
         for value in self.made.trained:
             assert value.name in self.graph.variables, "a parameter is a variable"
 
@@ -320,7 +322,10 @@ class _Capture:
             if name in self.exported.state_dict
             else self.exported.constants
         )
-        tensor = source[name]
+        tensor, name = source[name], self.same.get(name, name)
+        if name in self.graph.variables:  # one parameter in two places
+            self.values[node] = self.graph.variables[name]
+            return
         if kind == "CONSTANT_TENSOR" or not tensor.is_floating_point():
             self.values[node] = tensor
             self.roots[node] = name
@@ -366,6 +371,10 @@ class _Capture:
             source = node.args[0]
             self.roots[node] = self.roots.get(source, source)
             return self.values[source][node.args[1]]
+        if node.target is torch.ops.higher_order.wrap_with_set_grad_enabled:
+            return self._without_gradient(node)
+        if not hasattr(node.target, "_schema"):
+            raise self._unknown(node.target)
         args, kwargs = self._seen(node.args), {k: self._seen(v) for k, v in node.kwargs.items()}
         schema = node.target._schema
         kit = schema.name.startswith("ipu_teach::")
@@ -379,15 +388,16 @@ class _Capture:
             {k: self._with_constants(v) for k, v in kwargs.items()},
         )
         name = schema.name.removeprefix("aten::")
-        where = node.args[0] if node.args else None
-        changes = (
+        where = node.kwargs.get("out", node.args[0] if node.args else None)
+        before = kwargs.pop("out", args[0] if args else None)
+        changes = "out" in node.kwargs or (
             name.endswith("_") and not name.startswith("_") and isinstance(where, torch.fx.Node)
         )
         made = self._row(node.target, name, args, kwargs)
         if name.removesuffix("_") in VIEWS.split() and isinstance(where, torch.fx.Node):
             self.roots[node] = self.roots.get(where, where)
         if changes:
-            self._in_place(node, where, args[0], made)
+            self._in_place(node, where, before, made)
         return made
 
     def _with_constants(self, given: Any) -> Any:
@@ -484,7 +494,9 @@ class _Capture:
         table = dict(torch.export.default_decompositions().items())
         try:
             with _quiet():
-                inner = make_fx(call, decomposition_table=table, tracing_mode="fake")(*like).graph
+                simple = make_fx(call, decomposition_table=table, tracing_mode="fake")(*like)
+                still = torch.func.functionalize(simple)  # none of them in place
+                inner = make_fx(still, decomposition_table=table, tracing_mode="fake")(*like).graph
         except Exception:
             raise self._unknown(target) from None
         calls = [n for n in inner.nodes if n.op == "call_function"]
@@ -492,24 +504,41 @@ class _Capture:
             n.target._schema.name == target._schema.name for n in calls if n.target is not getitem
         ):
             raise self._unknown(target)
-        before, given = self.values, iter(values)
+        try:
+            return self._within(inner, values)
+        except UnknownOperationError:
+            raise self._unknown(target) from None
+
+    def _within(self, inner: Any, given: Sequence[Any]) -> Any:
+        """What a graph within a node makes of values."""
+        before, more = self.values, iter(given)
         self.values = {}
+        self.order.update({node: i for i, node in enumerate(inner.nodes)})
         try:
             for node in inner.nodes:
                 if node.op == "placeholder":
-                    self.values[node] = next(given)
+                    self.values[node] = next(more)
                 elif node.op == "call_function":
                     self.values[node] = self._made(node)
                 elif node.op == "output":
                     return self._seen(node.args[0])
-        except UnknownOperationError:
-            raise self._unknown(target) from None
         finally:
             self.values = before
         return None
 
+    def _without_gradient(self, node: Any) -> Any:
+        """`with torch.no_grad():` in a forward: a graph of its own."""
+        enabled, within, *operands = node.args
+        inner = getattr(self.exported.graph_module, within.target).graph
+        made = self._within(inner, [self._seen(v) for v in operands])
+        if enabled:
+            return made
+        return [
+            self.graph.op("stop", v) if isinstance(v, Value) and v.floating else v for v in made
+        ]
+
     def _unknown(self, target: Any) -> UnknownOperationError:
-        name = target._schema.name
+        name = target._schema.name if hasattr(target, "_schema") else str(target)
         return UnknownOperationError(
             f"torch's {name} is not in the table of operations.",
             **self._place(),
@@ -549,14 +578,19 @@ class _Capture:
 # --- weights --------------------------------------------------------------------------------------
 
 
-def put_back(module: Any, state: dict[str, Any], counters: Sequence[str], forwards: int) -> None:
-    """Write variables into the module's tensors of their names, and count the forwards."""
-    named = dict(
+def _named(module: Any) -> dict[str, Any]:
+    """A module's tensors by name; one in two places has two."""
+    return dict(
         (
             *module.named_parameters(remove_duplicate=False),
             *module.named_buffers(remove_duplicate=False),
         )
     )
+
+
+def put_back(module: Any, state: dict[str, Any], counters: Sequence[str], forwards: int) -> None:
+    """Write variables into the module's tensors of their names, and count the forwards."""
+    named = _named(module)
     with torch.no_grad():
         for name, numbers in state.items():
             named[name].copy_(tensor_of(numbers, named[name].dtype))
@@ -566,12 +600,7 @@ def put_back(module: Any, state: dict[str, Any], counters: Sequence[str], forwar
 
 def state_of(module: Any, names: Sequence[str]) -> dict[str, Any]:
     """The numbers of a module's tensors, by name."""
-    named = dict(
-        (
-            *module.named_parameters(remove_duplicate=False),
-            *module.named_buffers(remove_duplicate=False),
-        )
-    )
+    named = _named(module)
     return {name: array(named[name]) for name in names if name in named}
 
 

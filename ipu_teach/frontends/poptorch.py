@@ -416,14 +416,11 @@ class PoplarExecutor(WithoutSome):
         optimiser."""
         run = self._compiled()
         self._seed = self._read_seed()
-        state = run.state()
-        mine = from_torch.state_of(self.module, list(state))
-        from_torch.put_back(
-            self.module, {n: state[n] for n in mine}, self.captured.counters, self._forwards
-        )
+        mine = {n: run.read(n) for n in from_torch.state_of(self.module, list(run.ir.variables))}
+        from_torch.put_back(self.module, mine, self.captured.counters, self._forwards)
         self._forwards = 0
         if self.training:
-            from_torch.keep_by(self.optimizer, self.module, state)
+            from_torch.keep_by(self.optimizer, self.module, run.state())
 
     def copyWeightsToDevice(self) -> None:
         """The module's weights and statistics, and what the optimiser has of earlier steps, to the
