@@ -112,7 +112,7 @@ TARGET = [
     Row(
         "popart::SyncPattern",
         "Target.sync_pattern",
-        'the words "FULL", "SINGLE_PIPELINE" and "REPLICA_AND_LADDER"; each IPU is a group',
+        'the words "FULL", "SINGLE_PIPELINE" and "REPLICA_AND_LADDER"; a group is a replica',
         "target.sync_pattern",
         "Whether all IPUs wait when one talks to the host or to streaming memory.",
     ),

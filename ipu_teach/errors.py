@@ -202,8 +202,8 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The variables of a tile do not fit into its memory. `bytes_per_tile` holds the modelled bytes
-    of every tile.
+    """The variables of a tile do not fit into its memory, or those of all into this computer's.
+    `bytes_per_tile` holds the modelled bytes of every tile.
 
     `report` is the report of the compiled program, where compiling came that far, else None.
     """
@@ -220,6 +220,10 @@ class GraphMemoryAllocationError(PoplarError):
                 next_step="read its text: print(error).",
             )
         return self.report.why(self)
+
+
+class HostMemoryWarning(IPUTeachError, UserWarning):
+    """A program needs more of this computer's memory than is free. It is shown, and not raised."""
 
 
 class GraphReplicationError(PoplarError):

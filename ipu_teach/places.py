@@ -9,6 +9,7 @@ too.
 from __future__ import annotations
 
 import errno
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -25,9 +26,21 @@ PROBE = 1 << 20  # bytes that are written to see whether a folder can keep any
 
 def free_memory() -> int | None:
     """Bytes of this computer's memory that are free, where Linux tells."""
+    return _memory("MemAvailable")
+
+
+def all_memory() -> int | None:
+    """Bytes of this computer's memory, where the system tells."""
+    try:
+        return _memory("MemTotal") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return None
+
+
+def _memory(name: str) -> int | None:
     try:
         text = MEMINFO.read_text(encoding="ascii")
-        return 1024 * int(re.findall(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)[0])
+        return 1024 * int(re.findall(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE)[0])
     except (OSError, IndexError):
         return None
 

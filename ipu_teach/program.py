@@ -672,11 +672,14 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
     if not isinstance(tensor, Tensor):
         raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.
             next:  give a tensor of one element ({names}).""")
-    if tensor.num_elements not in (1, tensor.graph.replicas) or tensor.dtype not in dtypes:
+    one = tensor.num_elements in (1, tensor.graph.replicas)
+    if not one or tensor.dtype not in dtypes:
+        compared = one and role == "predicate"
+        advice = "compare it, as popops.gt does" if compared else "index the tensor"
         raise ControlProgramError(f"""{program} takes a {role} of one element and was given
             {tensor.num_elements:,} of {tensor.dtype.__name__}.
             where: {tensor!r}
-            next:  index the tensor; its element type is one of {names}.""")
+            next:  {advice}; its element type is one of {names}.""")
     return tensor
 
 

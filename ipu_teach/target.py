@@ -191,8 +191,8 @@ class Target(WithoutSome):
     )
     sync_pattern: str = _constant(
         FULL,
-        "all IPUs wait at every talk with the host; each IPU, or each group of them, for itself",
-        "PopART, SyncPattern: Full is the default; a group of IPUs is one IPU here",
+        "all IPUs wait at every talk with the host; each IPU, or those of each replica, for itself",
+        "PopART, SyncPattern: Full is the default; a group of IPUs is a replica here",
         words=SYNC_PATTERNS,
     )
     io_tiles: int = _constant(
@@ -345,12 +345,8 @@ class Target(WithoutSome):
 
     @property
     def external_sync_cycles(self) -> int:
-        """Cycles that a sync of several IPUs takes beyond that inside each: more, the longer the
-        ladder of IPUs."""
-        further = self.num_ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
-        return self.global_sync_cycles + math.ceil(
-            further * self.global_sync_seconds_per_hop * self.tile_clock_frequency
-        )
+        """Cycles that a sync of all IPUs takes beyond that inside each."""
+        return sync_of(self.num_ipus, self)
 
     @property
     def host_bytes_per_cycle(self) -> float:
@@ -376,6 +372,15 @@ class Target(WithoutSome):
         # of any format they are one byte
         found = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")
         return max(1, self.data_path_width // (8 * found.size))
+
+
+def sync_of(ipus: int, target: Target) -> int:
+    """Cycles that a sync of so many neighbouring IPUs takes beyond that inside each: more, the
+    longer the ladder of them."""
+    further = ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
+    return target.global_sync_cycles + math.ceil(
+        further * target.global_sync_seconds_per_hop * target.tile_clock_frequency
+    )
 
 
 # What differs from ipu2, each with its own source.

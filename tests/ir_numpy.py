@@ -97,7 +97,7 @@ _numpy(
     pad=lambda x, lower, upper, value=0.0: np.pad(x, list(zip(lower, upper, strict=True)), constant_values=value),
     sum=lambda x, dims: x.sum(tuple(dims)), reduce_max=lambda x, dims: x.max(tuple(dims)), reduce_min=lambda x, dims: x.min(tuple(dims)),
     reduce_prod=lambda x, dims: x.prod(tuple(dims)), arg_max=lambda x: x.argmax(-1), arg_min=lambda x: x.argmin(-1), matmul=np.matmul,
-    to_variance=lambda x, eps: 1 / x**2 - eps, to_inv_std_dev=lambda v, eps: 1 / np.sqrt(v + eps), load=lambda x: x,
+    to_variance=lambda x, eps: 1 / x**2 - eps, to_inv_std_dev=lambda v, eps: 1 / np.sqrt(v + eps), load=lambda x: x, stop=lambda x: x,
 )  # fmt: skip
 
 

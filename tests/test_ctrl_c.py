@@ -3,6 +3,7 @@ next with a fresh run."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -61,9 +62,14 @@ class Never(Vertex):
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """Ctrl-C is heard, whatever a test before did to its handler."""
+    """Ctrl-C is heard, whatever a test before did to its handler, and not while the collector goes
+    through all that other tests left: what arrives there is dropped, and asked for two seconds
+    later."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.collect()
+    gc.freeze()
     yield
+    gc.unfreeze()
     signal.signal(signal.SIGINT, before)
 
 

@@ -7,6 +7,7 @@ import ast
 import builtins
 import inspect
 import io
+import json
 import os
 import re
 import subprocess
@@ -39,13 +40,14 @@ from ipu_teach import (
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelet_registry
 from ipu_teach.lessons import exercise, judging, mistakes, trial
-from ipu_teach.poplibs import gcl, graphfn, poplin, popnn, popops, poprand, poputil
+from ipu_teach.poplibs import gcl, graphfn, poplin, popnn, popops, poprand, popsparse, poputil
 from ipu_teach.show import panels, scene, shapes
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import make_poplar_table as table  # noqa: E402
+import make_your_own as written  # noqa: E402
 from poplar_rows import SECTIONS, Row  # noqa: E402
 from poplibs_rows import LIBRARIES as TABLES  # noqa: E402
 
@@ -101,7 +103,7 @@ def test_what_is_said_not_to_be_here_is_not_here(row: Row) -> None:
 
 @pytest.mark.parametrize(
     "library",
-    [popops, poplin, popnn, *LAYERS, poputil, graphfn],
+    [popops, poplin, popnn, *LAYERS, popsparse.static, popsparse.dynamic, poputil, graphfn],
     ids=lambda module: module.__name__.split(".")[-1],
 )
 def test_every_function_of_a_library_has_a_row(library: Any) -> None:
@@ -137,6 +139,7 @@ LIBRARIES = {
     "gcl": gcl,
     "popops": popops,
     "poplin": poplin,
+    "popsparse": popsparse,
     "popnn": popnn,
     "poprand": poprand,
     "poputil": poputil,
@@ -255,16 +258,11 @@ def test_the_check_runs_from_a_shell() -> None:
     assert done.returncode == 0
 
 
-def blocks(path: Path) -> list[tuple[int, str]]:
-    """(line, code) of every block marked as Python."""
-    text = path.read_text(encoding="utf-8")
-    return [
-        (text[: m.start(1)].count("\n") + 1, m[1])
-        for m in re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S)
-    ]
-
-
-PAGES = [path for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))] if blocks(path)]
+PAGES = [
+    path
+    for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
+    if written.BLOCK.search(path.read_text(encoding="utf-8"))
+]
 
 
 def samples(path: Path) -> Iterator[ast.Module]:
@@ -294,16 +292,34 @@ def test_samples_call_what_there_is() -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_code_on_a_page_runs(path: Path) -> None:
-    """From top to bottom, in one namespace, as a reader would."""
-    names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
-    for line, code in blocks(path):
-        exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
+    """From top to bottom, in one namespace, as a reader would, and says what the page says."""
+    text = path.read_text(encoding="utf-8")
+    assert written.page(path, text) == text, "your-own.md: run docs/make_your_own.py"
+
+
+def test_a_block_that_fails_says_what_to_do_next_or_is_no_example() -> None:
+    for code in ("x = 1", "from ipu_teach.errors import PoplarError\nraise PoplarError('no')"):
+        with pytest.raises(AssertionError, match="ends in no error that says what to do next"):
+            written.page(DOCS / "a.md", f"```python fails\n{code}\n```\n")
+    with pytest.raises(ipu_teach.errors.PoplarError):
+        written.page(DOCS / "a.md", f"```python\n{code}\n```\n")
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page: its headings as the web writes them, and those set by hand."""
+    text = page.read_text(encoding="utf-8")
+    found = {re.sub(r"[^\w -]", "", h.lower()) for h in re.findall(r"^#+ (.*)$", text, re.M)}
+    return {h.replace(" ", "-") for h in found} | set(re.findall(r'<a name="([^"]+)"', text))
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
 def test_links_between_pages_lead_somewhere(path: Path) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))
-    assert [target for target in targets if not (path.parent / target).exists()] == []
+    for target, heading in re.findall(
+        r"\]\(([^)#:\s]*)#?([^)\s]*)\)", path.read_text(encoding="utf-8")
+    ):
+        page = path.parent / target if target else path
+        assert page.exists(), target
+        assert not heading or page.suffix != ".md" or heading in headings(page), (target, heading)
 
 
 def defined(path: Path) -> set[str]:
@@ -329,3 +345,40 @@ def test_links_into_the_code_name_what_stands_there() -> None:
 
 def test_the_page_for_those_who_come_from_poplar_has_code_that_was_run() -> None:
     assert DOCS / "coming-from-poplar.md" in PAGES
+
+
+# What it was used for
+
+USED_FOR = DOCS / "what_it_was_used_for.md"
+LIST = (ROOT / "tests/data/what_it_was_used_for.txt").read_text(encoding="utf-8")
+NAMES = [line for line in LIST.splitlines() if line and not line.startswith("#")]
+TOLD, REFERENCES = " ".join(USED_FOR.read_text(encoding="utf-8").split()).split(" ## References ")
+
+
+def test_whatever_has_a_name_is_in_a_lesson_or_on_the_page() -> None:
+    cells = [
+        "".join(cell["source"])
+        for path in sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "markdown"
+    ]
+    said = " ".join([TOLD, REFERENCES, *" ".join(cells).replace("> ", "").split()])
+    missing = [n for n in NAMES if not re.search(rf"(?<!\w){re.escape(n)}(?!\w)", said)]
+    assert len(NAMES) > 130 and missing == []
+
+
+def test_a_use_is_told_in_two_sentences_with_where_one_meets_it_and_a_reference() -> None:
+    uses = re.findall(r" \* \*\*(.+?)\*\* (.+?) \*Here:\* (.+?)(?= \* \*\*| ## |$)", TOLD)
+    assert len(uses) == TOLD.count(" * **") > 60
+    for name, told, here in uses:
+        assert len(re.findall(r"[.?](?= |$)", told)) == 2, name
+        assert here.endswith(".") and ("](" in here or "to come" in here or name == "ITX"), name
+    given = re.findall(r" \* \*([^*]+)\*: (.+?)(?= \* \*| \*\*|$)", REFERENCES)
+    assert [name for name, _ in given] == [name for name, _, _ in uses]
+    assert all(reference.endswith(".") for _, reference in given)
+
+
+def test_the_uses_are_read_in_ten_minutes() -> None:
+    """At 200 words a minute; fields, and where to look further, are not read but chosen from."""
+    read = re.sub(r"\]\([^)]*\)", "]", TOLD[TOLD.index(" ## ") :])
+    assert len(re.findall(r"\w[\w'-]*", read)) <= 2000

@@ -935,7 +935,7 @@ def cut(rng: Random) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's own, about means of nothing
-@settings(RANDOMLY, max_examples=200)
+@settings(RANDOMLY, max_examples=80)
 @given(st.randoms(use_true_random=False))
 def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
     dtype = rng.choice([FLOAT, FLOAT, FLOAT, HALF, HALF, INT, INT, UNSIGNED_INT, BOOL])

@@ -22,7 +22,7 @@ from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.exchange import Traffic, arrival_cycles, lag, moved
 from ipu_teach.cost.host_transfers import host_traffic
-from ipu_teach.cost.links import link_cycles, route
+from ipu_teach.cost.links import link_cycles, links_of, route
 from ipu_teach.golden import halo as halo_exchange
 from ipu_teach.program import Copy, Execute
 from ipu_teach.target import changed, make_target
@@ -317,6 +317,12 @@ def test_messages_take_the_ladder() -> None:
             assert [s for s, _ in steps[1:]] == [t for _, t in steps[:-1]]
             assert (steps[0][0], steps[-1][1]) == (a, b) if steps else a == b
             assert all(max(s) < 9 for s in steps)
+    # the links of a machine are those on which something can go
+    for machine, count in (*(("", n) for n in range(1, 10)), ("pod64", 64)):
+        target = make_target("ipu2", num_ipus=count, machine=machine)
+        ways = (route(a, b, count if machine else 0) for a in range(count) for b in range(count))
+        every = links_of(target)
+        assert set(every) == {link for way in ways for link in way} and len({*every}) == len(every)
 
 
 def test_in_a_torus_messages_go_the_shorter_way_round() -> None:

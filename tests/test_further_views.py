@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
+from ipu_teach.errors import PoplarTypeError
 from ipu_teach.lessons import lesson06
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import HostTrace
@@ -491,6 +492,66 @@ def test_where_a_value_lands() -> None:
     assert "HALF holds -0.0999755859, off by 2.44e-05" in repr(show.numbers(HALF, value=-0.1))
 
 
+# --- formats --------------------------------------------------------------------------------------
+
+
+def of_code(view: show.View, name: str, frame: int, code: str) -> np.ndarray[Any, Any]:
+    """The boxes of a code in a frame, but for those of the reaches below."""
+    (mark,) = (m for m in view.scene.marks if isinstance(m, Painted) and m.name == name)
+    shapes = mark.shown(view.scene.stills[view.scene.frames[frame]])
+    rows = [
+        s.boxes for s in shapes if isinstance(s, Boxes) and view.scene.codes[s.code].name == code
+    ]
+    found = np.concatenate([np.zeros((0, 4)), *rows])
+    return found[found[:, 1] < 131]
+
+
+def test_bars_are_values_by_their_power_and_slide_with_the_factor() -> None:
+    values = np.array([3.0, 3.5, 5, 200, 0.001, -0.0003, 0])
+    view = show.formats(values, F143, HALF)
+    assert [still.label for still in view.scene.stills] == [f"times 2^{k}" for k in (0, 1, 2, 3, 0)]
+    assert view.scene.poster == 4 and "7 values as QUARTER[F143, 0] 14.3 % become 0" in repr(view)
+    bars = {code.name: of_code(view, "values", 0, code.name) for code in view.scene.codes}
+    unit = bars["held"][0, 3] / 2  # two values from 2 on, which is the highest bar
+    assert [len(bars[code]) for code in bars] == [3, 1, 1, 0, 0]
+    assert bars["held"][:, 3] == pytest.approx(np.array([2, 1, 1]) * unit)
+    (mark,) = view.scene.marks
+    assert isinstance(mark, Painted)
+    pitch = mark.places[1, 0]
+    places = np.concatenate([of_code(view, "values", 0, c)[:, 0] for c in bars if len(bars[c])])
+    powers = [int(mark.labels[int(x // pitch)].split(" ")[0][2:]) for x in places]
+    assert powers == [1, 2, 7, -10, -12]
+    assert len(of_code(view, "values", 1, "too large")) == 1  # 400
+    moved = of_code(view, "values", 2, "held")[:, 0] - bars["held"][:, 0][:2]
+    assert moved == pytest.approx([2 * pitch] * 2)
+    row = next(r for r in view.data if r["times"] == "2^1" and r["dtype"].startswith("QUARTER"))
+    assert (row["become 0"], row["too large"]) == ("0 %", "14.3 %")
+    still = view.scene.stills[0].about["values"][1]["n"]
+    assert still.sum() == 6 and still.tolist()[int(np.argmax(still))] == 2
+
+
+def test_values_come_back_from_either_end_by_one_factor() -> None:
+    for size, factors in ((2.0**-100, 16), (2.0**90, 17)):
+        view = show.formats(np.array([1, 1.5, 0.25]) * size, F143)
+        assert "none become 0, none are subnormal, none are too large." in repr(view)
+        assert factors <= len(view.scene.stills) <= 22 and len(view._repr_html_()) < 40_000
+    assert "times 2^0" in repr(show.formats([0, 0.0], HALF))
+
+
+def test_a_coin_lands_on_two_numbers_and_is_right_on_average() -> None:
+    view = show.formats([1.0], F143, coin=0.4)
+    assert "0.4, rounded by chance 10,000 times, became 0.40625 in" in repr(view)
+    up = int(view.scene.stills[-1].about["coin"][1]["n"][1])
+    assert up / 10_000 == pytest.approx(0.8, abs=5 * (0.16 / 10_000) ** 0.5)
+    bars = of_code(view, "coin", len(view.scene.frames) - 1, "where throws landed")
+    assert bars[:, 3] == pytest.approx(90 * np.array([10_000 - up, up]) / 10_000)
+    assert [sum(s.about["coin"][1]["n"]) for s in view.scene.stills] == sorted(
+        sum(s.about["coin"][1]["n"]) for s in view.scene.stills
+    )
+    hers = show.formats([1.0], HALF, coin=-0.1, thrown=[-0.0999755859375] * 3 + [7.0])
+    assert "-0.0999756 in 75.0 % of them and -0.100037 in 0.0 %: 1.67502 on average" in repr(hers)
+
+
 # --- machine --------------------------------------------------------------------------------------
 
 
@@ -565,6 +626,58 @@ def test_a_machine_of_another_size_is_among_them() -> None:
     assert poster.label == "2 IPUs" and poster.note.startswith("5.0 MiB of memory")
 
 
+def test_a_machine_of_several_ipus_has_its_links_and_what_a_run_sends_over_them() -> None:
+    device = IPUModel("ipu2", machine="m2000", tiles_per_ipu=2).create_device()
+    graph = Graph(device)
+    far, near = (graph.add_variable(FLOAT, (2, 1000), name) for name in ("far", "near"))
+    for tensor, tiles in ((far, (0, 6)), (near, (4, 0))):
+        for row, tile in enumerate(tiles):
+            graph.set_tile_mapping(tensor[row], tile)
+        graph.set_initial_value(tensor[0], 1.0)
+    sends = [Repeat(2, Copy(far[0], far[1])), Copy(near[0, :100], near[1, :100])]
+    engine = Engine(graph, Sequence(*sends))
+    engine.load(device)
+    engine.run()
+    view = show.machine(engine.report)
+    mark = next(m for m in view.scene.marks if isinstance(m, Painted))
+    # 4,000 bytes go twice over the rung 0 to 1 and the rail 1 to 3; 400 over the rail 2 to 0
+    carries = {(0, 1): (8000, 2 * 66), (1, 3): (8000, 2 * 131), (2, 0): (400, 14)}
+    columns = (mark.values[name].tolist() for name in ("from", "to", "bytes", "busy"))
+    found = {(a, b): (size, busy) for a, b, size, busy in zip(*columns, strict=True)}
+    assert found == {link: carries.get(link, (0, 0)) for link in found} and len(found) == 8
+    total = engine.report.total_cycles
+    assert view.scene.sentence.endswith(
+        " In the run 3 of 8 links, each way counted, carry 16,400 bytes; busiest is that from IPU "
+        f"1 to IPU 3: 8,000 bytes, 262 modelled cycles busy, {26200 / total:.2g} % of the run."
+    )
+    drawn = {
+        tuple(box[:2]): view.scene.codes[shape.code].name
+        for shape in mark.pictures[0]
+        if isinstance(shape, Boxes)
+        for box in shape.boxes.tolist()
+    }
+    names = [drawn[x, y] for x, y in mark.places[:, :2].tolist()]
+    busiest, middle, least, none = (
+        *(f"a link busy {much} of the busiest's time" for much in ("more than 2/3", "up to 2/3")),
+        "a link busy up to 1/3 of the busiest's time",
+        "a link that carries nothing",
+    )
+    told = {(0, 1): middle, (1, 3): busiest, (2, 0): least}
+    assert names == [told.get(link, none) for link in found]
+    beside = {w.text for w in mark.pictures[0] if isinstance(w, Words) and w.text.endswith("%")}
+    assert beside == {f"{100 * busy / total:.2g} %" for _, busy in carries.values()}
+    rows = {row["pipe"]: row for row in view.data if row["machine"] == "4 IPUs"}
+    assert (
+        rows["IPU 1 to IPU 3"]["bandwidth"] == "40.7 GB/s"
+        and "assumed half" in (rows["IPU 1 to IPU 3"]["source"])
+    )
+    quiet = show.machine(programs.uneven()).scene  # of one IPU there are none
+    assert not any(isinstance(m, Painted) for m in quiet.marks)
+    alone = show.machine(IPUModel("ipu2", machine="pod64").create_device()).scene
+    (mark,) = (m for m in alone.marks if isinstance(m, Painted))
+    assert mark.count == 2 * (32 + 64) and "A Pod64 of ipu2" in alone.title
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 
@@ -607,13 +720,29 @@ def test_errors() -> None:
             "number"
         )
     for wrong in (INT, QUARTER, 3, QuarterMetadata()):
+        with pytest.raises(PoplarTypeError) as refused:
+            show.numbers(FLOAT, wrong)  # type: ignore[arg-type]
         assert re.match(
-            r"show\.numbers\(\) was given .*, which has no number line of powers of two\.\n  next:  give FLOAT, HALF, or",
-            told(lambda wrong=wrong: show.numbers(FLOAT, wrong)),
+            r"show\.numbers\(\) was given .*, which is no dtype of numbers with powers of two\.\n"
+            r"  next:  give FLOAT, HALF, or",
+            str(refused.value),
+        )
+    assert told(lambda: show.formats([1.0])) == (
+        "show.formats() was given 0 dtypes.\n  next:  give one to 4: show.formats(values, HALF)."
+    )
+    assert "2 of 2 values that are NaN" in told(lambda: show.formats([np.nan, np.inf], HALF))
+    for coin, throws, what in ((np.nan, 5, "the coin nan"), (0.1, 0, "0 throws")):
+        assert told(lambda c=coin, n=throws: show.formats([1.0], HALF, coin=c, throws=n)) == (
+            f"show.formats() was given {what}.\n  next:  give a finite number, and 1 to 1,000,000 "
+            "throws."
+        )
+    for coin in (0.5, 1e6):
+        assert told(lambda c=coin: show.formats([1.0], HALF, coin=c)).startswith(
+            f"show.formats() was given the coin {coin}, which does not lie between two numbers of HALF."
         )
     assert told(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
-        "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target or a "
-        "device: show.machine(device)."
+        "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target, a "
+        "device or a report: show.machine(device)."
     )
 
 

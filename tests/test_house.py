@@ -483,10 +483,10 @@ def test_import_is_light() -> None:
 # Files of the package in which the smallest program calls a function, without streams and reports.
 # 40 and 30 were aimed at. What is left is an idea each that such a program has use for, and these
 # are not put together for this count: what it is built of (graph, 12), what is looked at before it
-# runs (compile, 8; cost, 2), what runs it (engine, 10), a batch of views, chunks and products (8),
+# runs (compile, 8; cost, 2), what runs it (engine, 11), a batch of views, chunks and products (8),
 # and what is around every run (target, program, options, flags, progress, Ctrl-C, log, host's
 # timeline: 10).
-MOST_FILES = {"batch": 50, "plain vertex loop": 41}
+MOST_FILES = {"batch": 51, "plain vertex loop": 42}
 ENTERED = """
 import os, sys
 import ipu_teach

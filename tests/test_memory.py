@@ -4,8 +4,11 @@ programs."""
 from __future__ import annotations
 
 import math
+import tracemalloc
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,6 +25,7 @@ from ipu_teach import (
     HALF,
     INT,
     Engine,
+    Graph,
     Input,
     IPUModel,
     Output,
@@ -30,9 +34,11 @@ from ipu_teach import (
     VectorList,
     Vertex,
     compile_graph,
+    places,
 )
 from ipu_teach.cost.ledger import CATEGORIES, MemoryLedger, at_most
-from ipu_teach.errors import GraphMemoryAllocationError
+from ipu_teach.engine import host_memory
+from ipu_teach.errors import GraphMemoryAllocationError, HostMemoryWarning
 from ipu_teach.program import (
     Call,
     Copy,
@@ -519,3 +525,75 @@ def test_a_small_program_passes_by_a_bound_and_has_no_ledger_until_somebody_asks
     with pytest.raises(GraphMemoryAllocationError, match=f"{held:,} of {held - 1:,} bytes"):
         cost.at(replace(cost.target, memory_bytes_per_tile=held - 1)).check_memory()
     cost.at(replace(cost.target, memory_bytes_per_tile=held)).check_memory()
+
+
+def large(monkeypatch: pytest.MonkeyPatch, folder: Path, every: int, free: int) -> Engine:
+    """Two Copies of a variable of 9,216 x 1,472 bytes there and back, on a computer with so many
+    kB of memory."""
+    (folder / "meminfo").write_text(f"MemTotal: {every} kB\nMemAvailable:  {free} kB\n")
+    monkeypatch.setattr(places, "MEMINFO", folder / "meminfo")
+    graph = Graph(IPUModel("ipu2").create_device())
+    x, y = (graph.add_variable(FLOAT, (1472, 2304), name) for name in "xy")
+    for tile in range(1472):
+        graph.set_tile_mapping(x[tile], tile)
+        graph.set_tile_mapping(y[tile], 1471 - tile)
+    return Engine(graph, Sequence(Copy(x, y), Copy(y, x)))
+
+
+def test_what_this_computer_cannot_hold_is_told_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bytes_ = 2 * 2 * 9216 * 1472  # two variables, and a mark for each byte
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        large(monkeypatch, tmp_path, 2**20, bytes_ // 1024)
+    with pytest.warns(HostMemoryWarning) as warned:
+        large(monkeypatch, tmp_path, 2**20, bytes_ // 1024 - 1)
+    where = """
+  where: variables of 27,131,904 bytes on 1,472 tiles, each byte with a mark whether it is written
+  next:  give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), or make the \
+variables smaller; strict={"uninitialised": False} keeps no marks, half of it."""
+    assert [(str(w.message), w.filename) for w in warned] == [
+        (
+            "This program needs 54,263,808 bytes of this computer's memory, which has 54,262,784 "
+            f"free: it becomes slow, or the system ends it.{where}",
+            __file__,
+        )
+    ]
+    with pytest.raises(GraphMemoryAllocationError) as error:
+        large(monkeypatch, tmp_path, bytes_ // 1024 - 1, 1)
+    assert str(error.value) == (
+        "This program needs 54,263,808 bytes of this computer's memory, which has 54,262,784."
+        + where
+    )
+
+
+def test_steps_of_a_large_machine_are_told_before_they_are_priced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(host_memory, "LEAST", 1)
+    with pytest.raises(GraphMemoryAllocationError) as error:
+        large(monkeypatch, tmp_path, 2 * 1472 * 256 // 1024 - 1, 1)
+    assert (
+        str(error.value)
+        == """\
+This program needs 753,664 bytes of this computer's memory, which has 752,640.
+  where: 2 steps on 1,472 tiles, 256 bytes for what each costs on each
+  next:  give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), or the program \
+fewer steps: one Repeat of what is written out."""
+    )
+    # and so many they are: what a compile keeps of 40 steps
+    graph = Graph(IPUModel("ipu2", num_ipus=4, tiles_per_ipu=300).create_device())
+    x = graph.add_variable(FLOAT, (1200, 4), "x")
+    for tile in range(1200):
+        graph.set_tile_mapping(x[tile], tile)
+    monkeypatch.undo()
+    steps = [Copy(x[k], x[k + 300]) for k in range(40)]
+    tracemalloc.start()
+    try:
+        executable = compile_graph(graph, Sequence(*steps), merge_copies=False)
+        assert all(executable.cost.step(number).cycles for number in range(40))
+        kept = tracemalloc.get_traced_memory()[0] / (40 * 1200)
+    finally:
+        tracemalloc.stop()
+    assert 64 < kept <= 256

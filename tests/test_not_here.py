@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ipu_teach.program
-from ipu_teach import BOOL, FLOAT, Engine, Graph, IPUModel
+from ipu_teach import BOOL, FLOAT, Engine, Graph, IPUModel, Report
 from ipu_teach.errors import NotOfferedError, PoplarError, UnknownNameError
 from ipu_teach.poplibs.face import NOT_HERE
 from ipu_teach.program import Block, Copy, If, Repeat, RepeatWhileTrue, Sequence, Sync
@@ -70,6 +70,7 @@ def test_every_advice_ends_in_a_full_stop_and_its_name_is_really_not_here(graph:
 
 
 def test_a_name_that_nobody_has_is_answered_with_the_nearest(graph: Graph) -> None:
+    report = Report.sample("products")
     for owner, name, text in (
         (
             graph,
@@ -80,6 +81,21 @@ def test_a_name_that_nobody_has_is_answered_with_the_nearest(graph: Graph) -> No
             graph.add_variable(FLOAT, 2),
             "addd",
             "Tensor has no attribute 'addd'.\n  next:  help(Tensor) lists what it has.",
+        ),
+        (
+            report,
+            "cycles",
+            "Report has no attribute 'cycles'.\n  next:  did you mean 'total_cycles'?",
+        ),
+        (
+            report.execution,
+            "cycles",
+            "Execution has no attribute 'cycles'.\n  next:  did you mean 'total_cycles'?",
+        ),
+        (
+            report.compilation,
+            "tile",
+            "Compilation has no attribute 'tile'.\n  next:  did you mean 'tiles'?",
         ),
         (
             ipu_teach.program,

@@ -118,6 +118,33 @@ def test_training_stops_and_goes_on_with_its_state(name: str) -> None:
     assert after.go(8, STEPS).tobytes() == whole.go(0, STEPS).tobytes()
 
 
+@pytest.mark.parametrize("name", ["sgd", "adam", "lars"])
+def test_two_calls_that_share_a_state_are_two_steps(name: str) -> None:
+    more = {} if name == "adam" else {"momentum": 0.9}
+    twice, call = Trained(name, **more), getattr(optim, name)
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device())
+    prog, (w, g) = Sequence(), (graph.add_variable(FLOAT, SHAPE, n) for n in "wg")
+    for tensor, values in ((w, FIRST), (g, SLOPES[0])):
+        poputil.map_tensor_linearly(graph, tensor, 1, 1)
+        graph.set_initial_value(tensor, values)
+    state = call(graph, w, g, 0.02, prog, **more)
+    again = call(graph, w, g, 0.02, prog, state=state, **more)
+    assert again.keys() == state.keys() and all(again[n] is state[n] for n in state)
+    graph.create_host_read("w", w)
+    engine = Engine(graph, prog)
+    engine.load(Device(graph.target))
+    engine.run()
+    for _ in range(2):
+        twice.write("slope", SLOPES[0])
+        twice.write("rate", 0.02)
+        twice.engine.run()
+    np.testing.assert_allclose(engine.read_tensor("w"), twice.read("parameter"), 1e-6)
+    key = next(iter(state))
+    for wrong in (graph.add_variable(FLOAT, (3,), "x"), graph.add_variable(HALF, SHAPE, "x")):
+        with pytest.raises(PoplibsError, match=key):
+            call(graph, w, g, 0.02, prog, state={**state, key: wrong}, **more)
+
+
 def test_schedules_are_plain_functions_of_the_step() -> None:
     assert [optim.warm_up(i, 4, 0.8) for i in (0, 1, 3, 9)] == [0.2, 0.4, 0.8, 0.8]
     assert [round(optim.cosine(i, 4, 1.0, 0.2), 9) for i in (0, 2, 4, 7)] == [1, 0.6, 0.2, 0.2]
@@ -139,6 +166,15 @@ Call = Callable[[Graph, Tensor, Tensor, Sequence], object]
         (
             lambda g, w, d, p: optim.sgd(g, w, d, 0.1, p, momentum=1.0),
             "sgd() was given 1.0 as momentum.\n  next:  give 0 to below 1.",
+        ),
+        (
+            lambda g, w, d, p: optim.sgd(g, w, d, np.nan, p),
+            "sgd() was given nan as rate.\n"
+            "  next:  give a number that is neither NaN nor infinite.",
+        ),
+        (
+            lambda g, w, d, p: optim.cosine(1, 3, 0.1, np.nan),
+            "cosine() was given the rate nan.\n  next:  give a number.",
         ),
         (
             lambda g, w, d, p: optim.adam(g, w, d, 0.1, p, eps=-1e-8),

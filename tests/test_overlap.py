@@ -81,12 +81,13 @@ class Machine:
     def work(self, name: str, **cycles: int) -> Execute:
         """Vertices on tiles `t0`, `t1` and so on, each alone with these worker cycles: its tile
         takes six times as many."""
-        cs = self.graph.add_compute_set(name)
+        graph = self.numbers.graph
+        cs = graph.add_compute_set(name)
         for key, count in cycles.items():
             tile = int(key[1:])
-            v = self.graph.add_vertex(cs, Busy, x=self.numbers[tile])
-            self.graph.set_tile_mapping(v, tile)
-            self.graph.set_perf_estimate(v, count)
+            v = graph.add_vertex(cs, Busy, x=self.numbers[tile])
+            graph.set_tile_mapping(v, tile)
+            graph.set_perf_estimate(v, count)
         return Execute(cs)
 
     def run(self, *programs: Program, runs: int = 1, **streams: Any) -> Report:
@@ -228,10 +229,10 @@ def test_each_ipu_has_a_host_link_of_its_own(tiles: tuple[int, ...], busiest: in
     assert times(opened) == times(halved) and opened.digest() == halved.digest()
 
 
-@pytest.mark.parametrize("pattern", ["SINGLE_PIPELINE", "REPLICA_AND_LADDER"])
 @pytest.mark.parametrize("remote", [False, True])
-def test_under_other_patterns_an_ipu_talks_to_the_host_alone(pattern: str, remote: bool) -> None:
+def test_under_single_pipeline_an_ipu_talks_to_the_host_alone(remote: bool) -> None:
     """1,024 bytes at 4 a cycle come to IPU 1, and 512 to IPU 0, while the other goes on."""
+    pattern = "SINGLE_PIPELINE"
     m = Machine(sync_pattern=pattern)
     x = [m.variable(f"x{ipu}", 2 * ipu, each=each) for ipu, each in ((0, 128), (1, 256))]
     copies, streams = [], {}
@@ -263,6 +264,52 @@ def test_under_other_patterns_an_ipu_talks_to_the_host_alone(pattern: str, remot
     assert times(Report.deserialize(full.serialize()).what_if(sync_pattern=pattern)) == times(
         report
     )
+    # a graph that is not replicated is one replica, whose IPUs are all
+    assert times(report.what_if(sync_pattern="REPLICA_AND_LADDER")) == times(full)
+
+
+def test_under_replica_and_ladder_the_ipus_of_a_replica_talk_to_the_host_together() -> None:
+    """Two replicas of two IPUs; 512 bytes at 4 a cycle come to the first IPU of each. IPU 1, which
+    is late, holds up its own replica."""
+    m = Machine(4, sync_pattern="REPLICA_AND_LADDER")
+    graph = Graph(m.device, replication_factor=2)
+    m.graph = graph.get_top_level_graph()
+    m.numbers = m.variable("numbers, replica 1 of 4", *range(8))  # so named by somebody
+    m.graph.set_initial_value(m.numbers, 1)
+    x = graph.add_variable(FLOAT, (128,), "x")
+    graph.set_tile_mapping(x, 0)
+    stream = graph.add_host_to_device_fifo("in", FLOAT, 128)
+    slow, last = m.work("a", t2=50), m.work("b", t0=10, t6=10)
+    report = m.run(slow, Copy(stream, x), last, **{"in": np.zeros(256, np.float32)})
+    lasts = TOGETHER + 128  # the sync of two IPUs
+    assert times(report) == [
+        ("a", (1, 0, 400)),
+        ("in", (0, 400, 400 + lasts), (1, 400, 400 + lasts), (2, 0, lasts), (3, 0, lasts)),
+        ("b", (0, 1228, 1388), (3, 828, 988)),
+    ]
+    assert report.total_cycles == 1388 and not report.profile.external.any()
+    assert report.overlap.waits.tolist() == [
+        [0, 400, 0, 0],
+        [lasts + 160, 0, 0, 0],
+        [1388 - lasts, 0, 0, 0],
+        [1388 - 988, 0, lasts, 0],
+    ]
+    for ipu in range(4):  # its phases are as long as what it is kept
+        assert sum(p.cycles for p in report.phases(1, ipu)) == lasts
+    assert report.replicas == 2 and report.ipu_name(1) == "IPU 1, replica 0 of 2"
+    opened = Report.deserialize(report.serialize())
+    assert opened.replicas == 2
+    lone = Machine(4)
+    lone.graph.set_tile_mapping(lone.graph.add_variable(INT, (), "z, replica 0 of 2"), 0)
+    assert Report.deserialize(lone.run(lone.work("a", t0=1)).serialize()).replicas == 1
+    of_four = TOGETHER + 30 + 128
+    for one in (report, opened):
+        full, alone = (one.what_if(sync_pattern=p) for p in ("FULL", "SINGLE_PIPELINE"))
+        assert times(full)[1] == ("in", *((ipu, 400, 400 + of_four) for ipu in range(4)))
+        assert times(alone)[1] == ("in", (0, 0, INSIDE + 128), (2, 0, INSIDE + 128))
+        assert times(
+            Report.deserialize(full.serialize()).what_if(sync_pattern="REPLICA_AND_LADDER")
+        ) == times(report)
 
 
 def test_a_transfer_of_several_ipus_keeps_each_for_its_own_share() -> None:

@@ -46,11 +46,8 @@ def test_two_ipus_by_turns_gain_nothing_until_one_may_load_alone() -> None:
     assert np.abs(values[0] - expected).max() < 1e-6
     assert all(np.array_equal(values[0], other) for other in values)
     full, alone, group = (report for _, report in results.values())
-    assert (
-        alone.total_cycles
-        == group.total_cycles
-        == full.what_if(sync_pattern="SINGLE_PIPELINE").total_cycles
-    )
+    assert alone.total_cycles == full.what_if(sync_pattern="SINGLE_PIPELINE").total_cycles
+    assert group.total_cycles == full.total_cycles  # both IPUs are of one replica
     loads = [step for step in full.steps() if step.cost.kind == "RemoteCopy"]
     assert len(loads) == 8
     hidden = sum(step.cycles for step in loads[1:])

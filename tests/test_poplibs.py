@@ -344,7 +344,7 @@ BINARY = {
     st.sampled_from(["same", "row", "column", "scalar", "one", "outer"]),
     st.booleans(),
 )
-@settings(RANDOMLY, max_examples=150)
+@settings(RANDOMLY, max_examples=60)
 def test_elementwise_equals_numpy(
     name: str,
     dtype: type[DType],
@@ -668,7 +668,7 @@ def planned_reduction(
     SEEDS,
     st.randoms(use_true_random=False),
 )
-@settings(RANDOMLY, max_examples=150)
+@settings(RANDOMLY, max_examples=60)
 def test_reduce_equals_numpy(
     operation: str,
     dtype: type[DType],
@@ -1834,7 +1834,7 @@ GARBAGE: list[Any] = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@settings(RANDOMLY, max_examples=200)
+@settings(RANDOMLY, max_examples=40)
 @given(st.data())
 def test_garbage_is_refused_in_the_kits_own_words(
     function: Callable[..., Any], data: st.DataObject

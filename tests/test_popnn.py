@@ -55,7 +55,7 @@ def spread(shape: tuple[int, ...], seed: int, dtype: type[DType]) -> Array:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
-@RANDOMLY
+@settings(RANDOMLY, max_examples=8)
 @given(
     st.sampled_from([(0,), (1,), (13,), (7, 31), (2, 3, 5), (200,)]),
     st.sampled_from([1, 13, 200]),

@@ -423,6 +423,25 @@ def test_a_file_of_version_3_keeps_its_times() -> None:
     assert answers(Report.deserialize(report.serialize())) == answers(report)
 
 
+def test_a_file_that_does_not_say_how_many_replicas_ran_tells_it_by_the_names() -> None:
+    graph = Graph(IPUModel(num_ipus=4, tiles_per_ipu=1).create_device(), replication_factor=2)
+    x = graph.add_variable(FLOAT, (1,), "x")
+    graph.set_tile_mapping(x, 1)
+    graph.set_initial_value(x, 1)
+    report = Engine(graph, Sequence()).report
+    header, arrays = parts(report.serialize())
+    assert header["replicas"] == report.replicas == 2
+    header["replicas"] = 3
+    assert refusal(whole(header, arrays)) == (
+        "The report is damaged: 3 is not a number that shares out 4 IPUs.\n  where: "
+        "header.replicas\n  next:  save it again; a file that was changed by hand cannot be loaded."
+    )
+    del header["replicas"]
+    older = Report.deserialize(whole(header, arrays))
+    assert older.replicas == 2 and older.digest() == report.digest()
+    assert "replicas" not in parts(small().serialize())[0]  # one, and no name says another
+
+
 def test_truncated_files() -> None:
     refuses_truncated(small().serialize(), Report.deserialize, ReportLoadError, 211)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from test_gcl import by_link, machine, ran, reduced
 
-from ipu_teach import Report, show
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.poplibs import gcl
 from ipu_teach.program import Repeat, Sequence
 from ipu_teach.show.scene import Painted
-from ipu_teach.show.shapes import Boxes
+from ipu_teach.show.shapes import Boxes, Stroke
 from tests.test_given import recorded
 
 RINGS = {2: [0, 1], 3: [0, 2, 1], 4: [0, 2, 3, 1], 6: [0, 2, 4, 5, 3, 1]}
@@ -38,6 +38,28 @@ def walks(count: int, method: str) -> set[Message]:
                     places = start + turn * k, start + turn * (k + 1), origin
                     found.add((since + k + 1, *(ring[p % count] for p in places)))
     return found
+
+
+def test_a_chunk_of_a_reduce_scatter_keeps_where_it_began_and_arrows_are_lines() -> None:
+    graph = Graph(IPUModel(num_ipus=4, tiles_per_ipu=2).create_device(), replication_factor=4)
+    x, prog = graph.add_variable(FLOAT, (64,), "x"), Sequence()
+    graph.set_tile_mapping(x, 0)
+    graph.set_initial_value(x, 1)
+    way = {"method": "clockwise_ring"}
+    gcl.reduce_scatter_cross_replica(graph, x, "ADD", prog, options=way)
+    engine = Engine(graph, prog)
+    engine.load(IPUModel(num_ipus=4, tiles_per_ipu=2).create_device())
+    engine.run()
+    view, ring = show.ring(engine.report), RINGS[4]
+    names = "round", "from IPU", "to IPU", "began on IPU"
+    assert sorted(tuple(int(row[name]) for name in names) for row in view.data) == sorted(
+        (k + 1, ring[p], ring[(p + 1) % 4], ring[p - k]) for k in range(3) for p in range(4)
+    )
+    mark = view.scene.mark("ring")
+    assert isinstance(mark, Painted)
+    arrows = [s for some in mark.pictures for s in some if isinstance(s, Stroke)]
+    # what is thicker is a dot, which a narrow page does not press with the rest
+    assert len(arrows) == 12 and all(arrow.arrow and arrow.width <= 3 for arrow in arrows)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def step_grounds(
     return found
 
 
-# Of a step that ran: how often, its cost, whether all IPUs wait for each other, and cycles and
+# Of a step that ran: how often, its cost, whether several IPUs wait for each other, and cycles and
 # vertices by codelet.
 StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 

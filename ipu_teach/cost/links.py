@@ -9,6 +9,7 @@ and as the longest way takes: 15 ns a link, half of what a sync takes there and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,18 +17,19 @@ import numpy as np
 from ipu_teach.target import TORUS, Target
 from ipu_teach.types import Array
 
+Link = tuple[int, int]  # from an IPU to a neighbour
 
-def route(source: int, destination: int, around: int = 0) -> Iterator[tuple[int, int]]:
-    """The links on the way from one IPU to another, as pairs of neighbours. `around`: how many IPUs
-    there are, where the ends of the ladder meet."""
-    up, rungs, here = destination // 2 - source // 2, around // 2, source
+
+def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
+    """The links on the way from one IPU to another. `ring`: see `around`."""
+    up, rungs, here = destination // 2 - source // 2, ring // 2, source
     if rungs and 2 * abs(up) > rungs:  # the other way round is nearer
         up -= rungs if up > 0 else -rungs
     across = source % 2 != destination % 2
     for hop in range(abs(up) + across):
         crosses = across and hop == (0 if up >= 0 else -up)
         there = here ^ 1 if crosses else here + (2 if up > 0 else -2)
-        there = there % around if around else there
+        there = there % ring if ring else there
         yield here, there
         here = there
 
@@ -38,21 +40,46 @@ def ring_order(count: int) -> list[int]:
     return [*range(0, count, 2), *reversed(range(1, count, 2))]
 
 
-def link_cycles(flows: Array, target: Target) -> int:
-    """Cycles of the busiest link and the longest way. `flows`: bytes from each IPU (first axis) to
-    each other one."""
-    load: dict[tuple[int, int], int] = {}
-    longest, around = 0, target.num_ipus if target.ipu_link_topology == TORUS else 0
+def around(target: Target) -> int:
+    """How many IPUs there are, where the ends of the ladder meet; else 0."""
+    return target.num_ipus if target.ipu_link_topology == TORUS else 0
+
+
+def links_of(target: Target) -> list[Link]:
+    """All links of a machine, each way: rungs first, then rails, and those where ends meet."""
+    n, ring = target.num_ipus, around(target)
+    some = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
+    some += [(ring - 2, 0), (ring - 1, 1)] * (ring > 4)
+    return [way for a, b in some for way in ((a, b), (b, a))]
+
+
+def link_rate(link: Link, target: Target) -> float:
+    """Bytes a cycle over a link: of a rung, or of a rail."""
+    rung = link[0] ^ link[1] == 1
+    return target.link_bytes_per_cycle if rung else target.rail_bytes_per_cycle
+
+
+def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
+    """(bytes over each link that carries some, links of the longest way). `flows`: bytes from each
+    IPU (first axis) to each other one."""
+    load, longest, ring = Counter[Link](), 0, around(target)
     for source, destination in np.argwhere(flows).tolist():
-        way = list(route(source, destination, around))
+        way = list(route(source, destination, ring))
         longest = max(longest, len(way))
         for link in way:
-            load[link] = load.get(link, 0) + int(flows[source, destination])
-    rung, rail = target.link_bytes_per_cycle, target.rail_bytes_per_cycle
+            load[link] += int(flows[source, destination])
+    return load, longest
+
+
+def busy_cycles(link: Link, size: int, target: Target) -> int:
+    """Cycles that so many bytes keep a link busy."""
+    return int(np.ceil(size / link_rate(link, target)))
+
+
+def link_cycles(flows: Array, target: Target) -> int:
+    """Cycles of the busiest link and the longest way, of `link_load`."""
+    load, longest = link_load(flows, target)
     latency = int(
         np.ceil(longest * target.global_sync_seconds_per_hop / 2 * target.tile_clock_frequency)
     )
-    return latency + max(
-        (int(np.ceil(size / (rung if a ^ b == 1 else rail))) for (a, b), size in load.items()),
-        default=0,
-    )
+    return latency + max((busy_cycles(*each, target) for each in load.items()), default=0)

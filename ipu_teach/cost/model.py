@@ -39,7 +39,7 @@ from ipu_teach.graph import DataStream
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
 from ipu_teach.schema import MOST, Codec, PerTile, key, keyed, numbers, rounded_up
-from ipu_teach.target import FULL, Target
+from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target, sync_of
 from ipu_teach.types import Array
 
 # In a file a list; a number where there is one IPU, and in older files, which do not say how it was
@@ -113,13 +113,16 @@ class StepCost:
         most = self.compute_duration
         return float(self.compute_cycles.mean() / most) if most else 0.0
 
-    def by_set(self, external: bool, at_work: Array, target: Target) -> tuple[Array, Array]:
+    def by_set(self, group: int, at_work: Array, target: Target) -> tuple[Array, Array]:
         """(int64[sets]: by a number which of `Target.sets` begin the step together, 0 those of all
         IPUs, -1 for one that waits for no other; int64[sets]: how long one execution keeps each, 0
-        for one that has no part in it), of a step that has those `at_work`."""
-        ipus = at_work.reshape(target.num_ipus, -1)
+        for one that has no part in it), of a step that has those `at_work`, and in which so many
+        neighbouring IPUs take part `together`."""
+        ipus, external = at_work.reshape(target.num_ipus, -1), group == target.num_ipus
         if at_work.size == 1:
             return np.array([external - 1]), np.array([self.cycles])
+        if group and not external:
+            return self._by_group(ipus.reshape(-1, group, ipus.shape[1]), target)
         if external:  # I/O tiles of all IPUs, what computes on all of them, or both
             meets = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(-1)
             return meets, np.where(meets == 0, self.cycles, 0)
@@ -133,6 +136,19 @@ class StepCost:
         return np.where(meet, ipu + (len(ipus) > 1), -1), np.where(
             at_work, self.sync_cycles + lasts, 0
         )
+
+    def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
+        """`by_set` of bool[groups, IPUs of each, sets of each]: a group is kept as long as the
+        slowest in it, and of it the I/O tiles, what computes, or both."""
+        shape, (groups, size, _) = at_work.shape, at_work.shape
+        takes = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
+        links = [self.link_cycles(target, ipu) for ipu in range(groups * size)]
+        lasts = self.sync_cycles + np.reshape(links, (groups, size)).max(axis=1)
+        for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
+            own = np.maximum.reduceat(part, target.set_starts)
+            lasts += own.reshape(groups, -1).max(axis=1)
+        number, lasts = (some.reshape(-1, 1, 1) for some in (1 + np.arange(groups), lasts))
+        return np.where(takes, number, -1).reshape(-1), np.where(takes, lasts, 0).reshape(-1)
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
         """bool[sets]: which of `Target.sets` have a part in the step: a tile moves something or has
@@ -175,10 +191,14 @@ class StepCost:
         )
 
 
-def together(kind: str, under_full: bool, target: Target) -> bool:
-    """Whether all IPUs take part together in a step of this kind that they do so in `under_full`,
-    the pattern FULL. Under the others each IPU talks alone to the host and to streaming memory."""
-    return under_full and (target.sync_pattern == FULL or kind not in TRANSFERS)
+def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
+    """How many IPUs take part together in a step of this kind: all, if they do `under_full`, the
+    pattern FULL; 0 if each does by itself. With the host and with streaming memory each IPU talks
+    by itself under SINGLE_PIPELINE, and under REPLICA_AND_LADDER those of a replica together."""
+    if not under_full or target.sync_pattern == FULL or kind not in TRANSFERS:
+        return under_full * target.num_ipus
+    group = target.num_ipus // replicas if target.sync_pattern == REPLICA_AND_LADDER else 1
+    return group if group > 1 else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,11 +399,9 @@ class CostModel:
         )
         return compute, active, tuple(sorted(unknown))
 
-    def _sync(self, external: bool) -> int:
-        """Cycles of one sync: of one IPU, or of all."""
-        return self.target.internal_sync_cycles + (
-            self.target.external_sync_cycles if external else 0
-        )
+    def _sync(self, group: int) -> int:
+        """Cycles of one sync: of one IPU, or of so many."""
+        return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""
@@ -391,17 +409,17 @@ class CostModel:
             found, cost = self.compute_set(number), self.step(number)
             tiles = [] if found is None else [table.tiles for table in found.tables]
             at_work = cost.at_work(tiles, self.target)
-            self._by_set[number] = cost.by_set(self.external(number), at_work, self.target)
+            self._by_set[number] = cost.by_set(self.together(number), at_work, self.target)
         return self._by_set[number]
 
-    def external(self, number: int) -> bool:
-        """Whether all IPUs take part in step `number` together."""
-        full = self.external_under_full(number)
-        kind = _titled(self.compiled.graph, self.compiled_step(number))[0] if full else ""
-        return together(kind, full, self.target)
+    def together(self, number: int) -> int:
+        """How many IPUs take part in step `number` together: see `together`."""
+        full, graph = self.external_under_full(number), self.compiled.graph
+        kind = _titled(graph, self.compiled_step(number))[0] if full else ""
+        return together(kind, full, self.target, graph.replicas)
 
     def external_under_full(self, number: int) -> bool:
-        """`external` under the sync pattern FULL."""
+        """Whether all IPUs take part in step `number` together, under the sync pattern FULL."""
         step, exchange = self.compiled_step(number), self.exchange(number)
         if isinstance(step, SyncStep):
             return step.sync_type is not SyncType.INTERNAL
@@ -438,7 +456,7 @@ class CostModel:
             unknown,
         )
         return found.at(
-            target, 0 if isinstance(step, UNSYNCED) else self._sync(self.external(number))
+            target, 0 if isinstance(step, UNSYNCED) else self._sync(self.together(number))
         )
 
     def codelet_cycles(self, number: int) -> dict[str, int]:

@@ -4,7 +4,8 @@ waits for whom. A set are the tiles of an IPU; or those that compute, and beside
 
 A step is *external* if all IPUs take part in it together: what crosses between IPUs, an external
 sync, and under the sync pattern FULL transfers with the host or with streaming memory. It begins
-when the last IPU is there. Any other
+when the last IPU is there. Under REPLICA_AND_LADDER such a transfer is one of all IPUs of a
+replica, which wait for each other and for no other replica's. Any other
 step holds up only the IPUs that take part in it, each for its own share, and an IPU that has no
 part in it goes on at once. All wait for each other, too, where a run begins or ends and where a
 predicate is read, which must reach them all; that takes no time of its own.
@@ -36,6 +37,11 @@ def met(clocks: Array, meets: Array) -> Array:
     return np.where(both, latest[meets], clocks)
 
 
+def of_all(meets: Array) -> Array:
+    """Whether all sets begin a step together, of one or of several: `StepCost.by_set`."""
+    return np.asarray((meets == 0).all(axis=-1))
+
+
 class Overlap:
     """The clocks of all sets of tiles, here called IPUs, over a run.
 
@@ -59,10 +65,13 @@ class Overlap:
         self.shared: Array = (
             np.bincount(order, minlength=len(lasts))[:, None] * lasts * (meets >= 0)
         )
-        external = (meets == 0).all(axis=1)
+        external = of_all(meets)
         at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
-        self._first = at_work.argmax(axis=1)  # whom the others wait for in an external step
+        # whom an IPU without a part in a step waits for, of those that begin it together
+        self._first = np.repeat(at_work.argmax(axis=1)[:, None], lasts.shape[1], axis=1)
+        for step, ipu in np.argwhere((meets > 0) & ~at_work).tolist():
+            self._first[step, ipu] = (at_work & (meets == meets[step, ipu]))[step].argmax()
         meet = np.zeros(len(order) + 1, bool)  # before which of them all IPUs do
         meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
         meet[:-1] |= external[order]
@@ -155,7 +164,8 @@ class Overlap:
         """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one: the last to
         end a stretch, or one that is at work in an external step in which it has no part."""
         lasts, ipus = np.diff(self.begins), self.lasts.shape[1]
-        idle = [np.bincount(self._first, self.idle[:, ipu], ipus) for ipu in range(ipus)]
+        columns = zip(self._first.T, self.idle.T, strict=True)
+        idle = [np.bincount(first, idle, ipus) for first, idle in columns]
         if self._walked is None:
             waited = [np.bincount(self._last, lasts - self._work(ipu), ipus) for ipu in range(ipus)]
         else:
@@ -172,5 +182,5 @@ class Overlap:
             own = np.bincount(self.order[inside], minlength=len(self.lasts)) * self.lasts[:, ipu]
         else:
             own = self._held[:, ipu]
-        waited = self.idle.any(axis=1) & (self._first == ipu)
+        waited = ((self.idle > 0) & (self._first == ipu)).any(axis=1)
         return np.asarray(own + np.where(waited, self.shared[:, ipu], 0))

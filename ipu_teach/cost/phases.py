@@ -55,7 +55,9 @@ def phases(
         of = target.set_of(np.arange(target.num_tiles))
         here, every = of == own, (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
         if meets[own] != 0:
-            link = step.link_cycles(target, own * target.num_ipus // meets.size)
+            sets = np.flatnonzero(meets == meets[own]) if meets[own] > 0 else np.array([own])
+            ipus = np.unique(sets * target.num_ipus // meets.size).tolist()
+            link = max(step.link_cycles(target, ipu) for ipu in ipus)
 
     def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:
         lasts = int(np.max(done, where=every, initial=0))

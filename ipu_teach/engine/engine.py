@@ -16,6 +16,7 @@ from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
+from ipu_teach.engine.host_memory import check_variables
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.remote_memory import find_buffer, host_values
 from ipu_teach.engine.site import How
@@ -139,6 +140,8 @@ class Engine(WithoutSome):
             checks["races"],
             *numbers,
         )
+        if self._executable.out_of_memory is None:  # else it is for looking at alone
+            check_variables(self._executable.compiled, self._how.reads)
         self._compiled, self._cost = (
             self._executable.compiled,
             self._executable.cost.priced(self._options["codelet_prices"]),

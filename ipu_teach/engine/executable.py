@@ -20,6 +20,7 @@ from typing import BinaryIO
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Compiled, StepProgress, compile_programs
 from ipu_teach.cost import CostModel
+from ipu_teach.engine.host_memory import check_costs
 from ipu_teach.errors import (
     ControlProgramError,
     ExecutableLoadError,
@@ -154,7 +155,9 @@ def compile_graph(
     `options`, `strict` and `merge_copies` as for `Engine`; `progress(step, total)` is called as the
     work goes on, last with step = total. Raises the errors of a wrong graph. A tile that is over
     its memory is a `GraphMemoryAllocationError` with the report in `error.report`; with the option
-    `debug.allowOutOfMemory` the executable is made, and only loading it fails.
+    `debug.allowOutOfMemory` the executable is made, and only loading it fails. What needs more than
+    this computer's memory is a `GraphMemoryAllocationError` too, more than is free a
+    `HostMemoryWarning`.
     """
     if not isinstance(graph, Graph):
         raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph.
@@ -193,6 +196,7 @@ def compile_graph(
             raise ControlProgramError("""The programs are nested too deeply to compile.
                 next:  put programs side by side in one Sequence.""") from None
         work.words = "memory and cycles"
+        check_costs(compiled)
         cost = CostModel(compiled).priced(chosen["codelet_prices"])
         executable = Executable(compiled, cost, checks, given)
         try:

@@ -96,6 +96,38 @@ def table(stages, batches):
     return [[t - s if 0 <= t - s < batches else -1 for t in ticks] for s in range(stages)]
 
 
+# %% 10.1: counted from 1
+# why:  micro-batches are counted from 1 here.
+# next: the first one is micro-batch 0.
+def table(stages, batches):
+    ticks = range(batches + stages - 1)
+    return [[t - s + 1 if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
+
+
+# %% 10.1: nothing is cut off
+# why:  there are numbers in it of micro-batches that do not exist, below 0 and beyond the last one.
+# next: t - s is a micro-batch only from 0 to batches - 1; else write -1.
+def table(stages, batches):
+    return [[t - s for s in range(stages)] for t in range(batches + stages - 1)]
+
+
+# %% 10.1: stages and micro-batches
+# why:  stages and micro-batches have changed places: rows have a number for each micro-batch.
+# next: a row has as many numbers as there are stages, the first argument.
+def table(stages, batches):
+    ticks = range(batches + stages - 1)
+    return [[t - b if 0 <= t - b < stages else -1 for b in range(batches)] for t in ticks]
+
+
+# %% 10.1: as many ticks as steps of work
+# why:  this has a tick for each step of work, batches * stages of them, as if one stage worked at a
+#   time.
+# next: stages work beside each other: count the ticks in your drawing.
+def table(stages, batches):
+    ticks = range(batches * stages)
+    return [[t - s if 0 <= t - s < batches else -1 for s in range(stages)] for t in ticks]
+
+
 # %% 10.2: equal numbers of layers
 # why:  all IPUs have equally many layers, and not equally much to do.
 # next: it is the sum of costs that counts.
@@ -194,6 +226,14 @@ def pipeline_cycles(costs, batches):
 # next: count the ticks of the pipeline.
 def pipeline_cycles(costs, batches):
     return batches * sum(costs)
+
+
+# %% 10.w1: as soon as its own is there
+# why:  here a stage begins as soon as its micro-batch is there. But at the end of a tick all move
+#   on together, so that each tick lasts as long as its slowest stage, on the way up and down, too.
+# next: the number of ticks, times the slowest stage.
+def pipeline_cycles(costs, batches):
+    return sum(costs) + (batches - 1) * max(costs)
 
 
 # %% 10.3: one after the other
@@ -308,6 +348,53 @@ def pipeline(stages, into, out, samples, results):
             program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
         if row[0] >= 0:
             program.add(Copy(samples[row[0]], into[0]))
+    return program
+
+
+# %% 10.3: nothing comes out
+# why:  no Copy goes to `results`: what the last stage leaves is overwritten by the next one.
+# next: copy out[-1] to the results of the micro-batch that the last stage has in the tick.
+def pipeline(stages, into, out, samples, results):
+    program, last = Sequence(), len(stages) - 1
+    for row in table(len(stages), len(samples)):
+        busy = [s for s, b in enumerate(row) if b >= 0]
+        if row[0] >= 0:
+            program.add(Copy(samples[row[0]], into[0]))
+        for s in busy:
+            program.add(stages[s])
+        for s in busy:
+            if s < last:
+                program.add(Copy(out[s], into[s + 1]))
+    return program
+
+
+# %% 10.3: nothing comes in
+# why:  no sample is copied into the first stage: it reads what nobody wrote.
+# next: Copy(samples[b], into[0]) at the beginning of a tick, with b = row[0] where that is not -1.
+def pipeline(stages, into, out, samples, results):
+    program, last = Sequence(), len(stages) - 1
+    for row in table(len(stages), len(samples)):
+        busy = [s for s, b in enumerate(row) if b >= 0]
+        for s in busy:
+            program.add(stages[s])
+        for s in busy:
+            program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
+    return program
+
+
+# %% 10.3: all stages in every tick
+# why:  in the first ticks the later stages work, too, on what nobody has sent them yet.
+# next: in a tick add the stages alone that have a micro-batch: where row[s] is not -1.
+def pipeline(stages, into, out, samples, results):
+    program, last = Sequence(), len(stages) - 1
+    for row in table(len(stages), len(samples)):
+        if row[0] >= 0:
+            program.add(Copy(samples[row[0]], into[0]))
+        for stage in stages:
+            program.add(stage)
+        for s, b in enumerate(row):
+            if s < last or b >= 0:
+                program.add(Copy(out[s], into[s + 1] if s < last else results[b]))
     return program
 
 
@@ -518,6 +605,25 @@ def all_reduce(graph, parts, program):
         program.add(Copy(concat(inbox), concat(ring)))
         popops.add_in_place(graph, concat(total), concat(ring), program)
     program.add(Copy(concat(total), concat(ring)))
+
+
+# %% 10.5: place by place
+# why:  after the Copy of each place stands its addition, so that copies are steps by themselves:
+#   in each one link is at work, and the others wait.
+# next: in a round first one Copy for all places, as send(…) makes it, then the additions.
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    part = [chunks(parts[ipu], R) for ipu in around(R)]
+    for k in range(R - 1):
+        for p in range(R):
+            mine = part[(p + 1) % R][(p - k) % R]
+            inbox = graph.clone(mine)
+            program.add(Copy(part[p][(p - k) % R], inbox))
+            popops.add_in_place(graph, mine, inbox, program)
+    for k in range(R - 1):
+        for p in range(R):
+            sent = part[p][(p + 1 - k) % R]
+            program.add(Copy(sent, part[(p + 1) % R][(p + 1 - k) % R]))
 
 
 # %% 10.5: each chunk the other way

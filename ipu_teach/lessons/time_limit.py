@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -148,7 +149,7 @@ class _Names:
 
     def changed(self) -> bool:
         return len(self.live) != len(self.were) or not all(
-            map(_same, self.live.values(), self.were.values())
+            map(operator.is_, self.live.values(), self.were.values())
         )
 
     def put_back(self, meanwhile: Meanwhile) -> None:
@@ -160,10 +161,6 @@ class _Names:
             value = meanwhile.get((self.owner, name), value)
             if self.live.get(name, self) is not value:
                 setattr(self.owner, name, value)
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other
 
 
 def _learners(value: object) -> bool:

@@ -41,7 +41,7 @@ class CompiledProfile(Profile):
         self.model = cost
         self._looped = dict(looped or {})
         self._compiled = cost.compiled
-        self.target = cost.target
+        self.target, self.replicas = cost.target, cost.compiled.graph.replicas
 
     @cached_property
     def variables(self) -> tuple[facts.VariableFacts, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
@@ -20,6 +20,7 @@ from ipu_teach.cost import StepCost
 from ipu_teach.cost.ledger import MemoryLedger
 from ipu_teach.cost.model import together
 from ipu_teach.cost.transfers import Transfers
+from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
@@ -41,6 +42,12 @@ class VariableFacts:
     shape: tuple[int, ...]
     category: str
     line: str = ""
+
+
+def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
+    """How many replicas there are by the names of variables, which anybody may give."""
+    told = {without_replica(v.name)[1] for v in variables}
+    return max(n for n in (1, *told) if n and target.num_ipus % n == 0)
 
 
 @dataclass(frozen=True)
@@ -174,7 +181,7 @@ class Profile(ABC):
     `variables`: in the order of their making, those of vertices' state last. `codelets`: every
     vertex class in use. `compute_sets`: in the order of their making. `steps`: what the leaves of
     the programs are, each once. `programs`: as trees. `memory`: the byte ledger. `edges`: how many
-    regions of memory the vertices hold.
+    regions of memory the vertices hold. `replicas`: of how many replicas of one graph it is.
     """
 
     target: Target
@@ -185,6 +192,7 @@ class Profile(ABC):
     programs: tuple[ProgramNode, ...]
     memory: MemoryLedger
     edges: int
+    replicas: int
 
     @cached_property
     def own_steps(self) -> frozenset[int]:
@@ -225,24 +233,29 @@ class Profile(ABC):
     @cached_property
     def external(self) -> Array:
         """bool[steps]: in which of them all IPUs take part together."""
-        return np.array(
-            [
-                step.sync == EXTERNAL and together(self.cost(number).kind, True, self.target)
-                for number, step in enumerate(self.steps)
-            ],
-            bool,
-        )
+        return np.asarray(self._together == self.target.num_ipus)
+
+    @cached_property
+    def _together(self) -> Array:
+        """int64[steps]: in each how many IPUs take part together, 0 where each does by itself."""
+        steps = ((self.cost(n).kind, step.sync == EXTERNAL) for n, step in enumerate(self.steps))
+        found = [together(*step, self.target, self.replicas) for step in steps]
+        return np.array(found, np.int64)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
         """`StepCost.by_set` of step `number`."""
         if number not in self._by_set:
-            external, here = bool(self.external[number]), self.at_work(number)
-            self._by_set[number] = self.cost(number).by_set(external, here, self.target)
+            group, here = int(self._together[number]), self.at_work(number)
+            self._by_set[number] = self.cost(number).by_set(group, here, self.target)
         return self._by_set[number]
 
     @cached_property
     def _by_set(self) -> dict[int, tuple[Array, Array]]:
         return {}
+
+    def several(self, number: int) -> bool:
+        """Whether several IPUs wait for each other before step `number`."""
+        return bool(self._together[number])
 
     def at_work(self, number: int) -> Array:
         """bool[sets]: which of `Target.sets` have a part in step `number`, be it one that holds up

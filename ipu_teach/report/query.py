@@ -449,7 +449,7 @@ class LivenessStep:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Compilation:
+class Compilation(WithoutSome):
     """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`,
     `.compute_sets`."""
 
@@ -540,7 +540,7 @@ class Steps(Lazily[IpuStep | Any]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Execution:
+class Execution(WithoutSome):
     """What ran: `report.execution.steps`, `.runs`, `.total_cycles`."""
 
     _report: Report

@@ -21,9 +21,16 @@ from ipu_teach.errors import InvalidMachineModelError
 from ipu_teach.report import writer as w
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.log import MOST_STEPS, RunLog
-from ipu_teach.report.profile import EXTERNAL, NO_SYNC, Profile, ProgramNode
+from ipu_teach.report.profile import (
+    EXTERNAL,
+    NO_SYNC,
+    Profile,
+    ProgramNode,
+    VariableFacts,
+    named_replicas,
+)
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
-from ipu_teach.target import Target
+from ipu_teach.target import Target, sync_of
 
 # Fields of a machine that can change without the vertices at hand.
 RATES = frozenset(
@@ -90,10 +97,10 @@ class StoredProfile(Profile):
         costs = tuple(
             cost.at(
                 target,
-                (step.sync != NO_SYNC) * own
-                + target.external_sync_cycles * together(cost.kind, step.sync == EXTERNAL, target),
+                (step.sync != NO_SYNC) * own + (sync_of(group, target) if group else 0),
             )
             for cost, step in zip(self.costs, self.steps, strict=True)
+            for group in (together(cost.kind, step.sync == EXTERNAL, target, self.replicas),)
         )
         return replace(self, target=target, costs=costs, memory=replace(self.memory, target=target))
 
@@ -147,6 +154,7 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
         header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")
     programs = known["programs"] = _programs(header)
     edges, costs = s.whole().read(header["edges"]), s.many(w.COST).read(header["costs"])
+    replicas = _replicas(header, variables, target)
     cycles = tuple(w.CYCLES.read(cost["codelets"]) for cost in header["costs"].items())
     messages = s.many(s.many(s.Codec(w.messages, _messages))).read(header["transfers"])
     names = {codelet.name for codelet in codelets}
@@ -156,8 +164,19 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
         header["costs"].fail(f"the costs of {count:,} steps and their exchanges")
     memory = _memory(header["memory"], target)
     return StoredProfile(
-        target, variables, codelets, sets, steps, programs, memory, edges, costs, cycles, messages
+        *(target, variables, codelets, sets, steps, programs, memory, edges, replicas),
+        *(costs, cycles, messages),
     )
+
+
+def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target: Target) -> int:
+    """How many replicas ran; of older files, which do not say, by the names of their variables."""
+    if "replicas" not in header.value:
+        return named_replicas(variables, target)
+    found = header["replicas"].whole(1, target.num_ipus)
+    if target.num_ipus % found:
+        header["replicas"].fail(f"a number that shares out {target.num_ipus} IPUs")
+    return found
 
 
 def _programs(header: s.HeaderValue) -> tuple[ProgramNode, ...]:

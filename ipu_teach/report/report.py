@@ -17,7 +17,7 @@ from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.grounds import shares
 from ipu_teach.cost.ledger import STATE, MemoryLedger
-from ipu_teach.cost.overlap import Overlap
+from ipu_teach.cost.overlap import Overlap, of_all
 from ipu_teach.cost.phases import Phase, phases
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import (
@@ -27,13 +27,14 @@ from ipu_teach.errors import (
     PoplarIndexError,
     ProfilingDisabledError,
     ReportLoadError,
+    WithoutSome,
     counted,
     did_you_mean,
     shown,
 )
 from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.variable_table import of_replica, without_replica
+from ipu_teach.graph.variable_table import of_replica
 from ipu_teach.report import debug, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
@@ -172,7 +173,7 @@ class StepRun(Costed):
     def shares(self) -> tuple[tuple[int | None, int], ...]:
         """(IPU, start) of each that does it by itself; (None, start) where there is one, or all do
         it together. With I/O tiles the number is that of one of `Target.sets`."""
-        if len(self._starts) == 1 or (self.profile.by_set(self.step)[0] == 0).all():
+        if len(self._starts) == 1 or of_all(self.profile.by_set(self.step)[0]):
             return ((None, self.start),)
         return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
 
@@ -195,7 +196,7 @@ class StepRun(Costed):
 
 @flagged
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Report(WithoutSome):
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
 
     It is made by `engine.report`, or read from a file by `Report.open`; both answer the same
@@ -393,10 +394,10 @@ class Report:
         """The modelled cost of one execution of compiled step `number`."""
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.cost)[number]
 
-    @cached_property
+    @property
     def replicas(self) -> int:
         """How many replicas of one graph ran; 1 if it was not replicated."""
-        return max((without_replica(v.name)[1] for v in self.profile.variables), default=1)
+        return self.profile.replicas
 
     def ipu_name(self, ipu: int) -> str:
         """One of `Target.sets` in words, of a replicated graph with its replica: "IPU 3, replica 1
@@ -422,7 +423,7 @@ class Report:
         ):
             return ()
         meets = None if ipu is None or self.target.num_sets == 1 else self.overlap.meets[number]
-        own = None if meets is None or (meets == 0).all() else ipu
+        own = None if meets is None or of_all(meets) else ipu
         return phases(cost, self.target, bool(self.profile.steps[number].to_device), own, meets)
 
     @property
@@ -612,9 +613,7 @@ class Report:
         the vertices that ran, what share has "no estimate", whose cycles are missing."""
         p, times = self.profile, enumerate(self.executions.tolist())
         ran = (
-            (n, p.cost(i), bool(p.external[i]), p.codelet_cycles(i), p.vertices(i))
-            for i, n in times
-            if n
+            (n, p.cost(i), p.several(i), p.codelet_cycles(i), p.vertices(i)) for i, n in times if n
         )
         return shares(ran, {c.name: c.ground for c in p.codelets}, self.target)
 

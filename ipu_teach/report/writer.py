@@ -33,6 +33,7 @@ from ipu_teach.report.profile import (
     RowsMoved,
     StepFacts,
     VariableFacts,
+    named_replicas,
 )
 from ipu_teach.report.query import live_runs
 from ipu_teach.report.settings import InstrumentationSettings
@@ -115,6 +116,8 @@ def serialize(profile: Profile, ran: RunLog, besides: Besides) -> bytes:
     """The file of a report. Raises `NotOfferedError`."""
     out = s.Columns()
     header = facts(profile, ran, out)
+    if max(profile.replicas, named_replicas(profile.variables, profile.target)) > 1:
+        header["replicas"] = profile.replicas  # no digest covers it, so that older ones hold
     header["notes"] = NOTES.write(notes_of(profile), out) | {"texts": out.table("texts")}
     header["transfers"] = [
         [messages(t, out) for t in profile.transfers(n)] for n in range(len(profile.steps))

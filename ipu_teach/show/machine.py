@@ -1,22 +1,25 @@
 """The view `machine`: one zoom from a tile to an IPU, and to machines of 4, 16 and 64 of them.
 
 Each with its parts, the first of which is the size before, and with its pipes, as wide as their
-bandwidth. Figures and sources are those of `target.py`, which says where Graphcore publishes none
-and one is assumed.
+bandwidth; below it the links of a machine of several IPUs, and what a run sends over them. Figures
+and sources are those of `target.py`, which says where Graphcore publishes none and one is assumed.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ipu_teach.cost.links import link_rate
 from ipu_teach.device import Device, target_of
 from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.report import Report
 from ipu_teach.show import palette
+from ipu_teach.show.ladder import BESIDE, LOADS, Ladder
 from ipu_teach.show.measures import SIDE
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Scene, Still, Zoom
 from ipu_teach.show.view import View
-from ipu_teach.target import Target, source
+from ipu_teach.target import MACHINES, Target, source
 
 CODES = (
     palette.COMPUTE.lettered("M", "memory of the tiles"),
@@ -25,6 +28,7 @@ CODES = (
     palette.HOST.lettered("H", "link to the host"),
     palette.FILL[2].lettered("P", "a part of it"),
     palette.FILL[0].lettered("B", "the size before"),
+    *LOADS,
 )
 PIPES = {  # and the figure that says how wide it is
     "memory": "data_path_width",
@@ -35,14 +39,16 @@ PIPES = {  # and the figure that says how wide it is
 SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 
-def machine(given: Target | Device) -> View:
-    """A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth. Raises
-    `InvalidOptionError`."""
-    target = target_of(given)
+def machine(given: Target | Device | Report) -> View:
+    """A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth; of several IPUs
+    with their links. Of a report, the machine on which it ran, and how long each link is busy in
+    the run. Raises `InvalidOptionError`."""
+    report = given if isinstance(given, Report) else None
+    target = report.target if report else target_of(given)
     if target is None:
         raise InvalidOptionError(f"""show.machine() was given {shown(given)}, which is no machine.
-            next:  give a target or a device: show.machine(device).""")
-    return View(_scene(target))
+            next:  give a target, a device or a report: show.machine(device).""")
+    return View(_scene(target, report))
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
@@ -65,7 +71,7 @@ def rate(bytes_a_second: float) -> str:
     return f"{bytes_a_second / size:.3g} {unit}"
 
 
-def _scene(target: Target) -> Scene:
+def _scene(target: Target, report: Report | None) -> Scene:
     sizes = sorted({*SIZES, target.num_ipus})
     names = ["a tile", *("an IPU" if n == 1 else f"{n} IPUs" for n in sizes[1:])]
     counts = (target.num_worker_contexts, target.tiles_per_ipu, *sizes[2:])
@@ -118,11 +124,33 @@ def _scene(target: Target) -> Scene:
     )
     panels = Panels()
     panels.put(zoom, high=SIDE)
-    title = f"A machine of {target.ipu_version}, from a tile to {names[-1]}"
+    sentence = ""
+    if target.num_ipus > 1:
+        ladder = Ladder(target, report)
+        sentence = ladder.sentence()
+        panels.below()
+        panels.put(ladder.mark(first=len(CODES) - len(LOADS), plain=2, ipu=4))
+        for link in ladder.links:
+            figure = "link_bytes_per_cycle" if link[0] ^ link[1] == 1 else "rail_bytes_per_cycle"
+            bandwidth = rate(link_rate(link, target) * target.tile_clock_frequency)
+            rows.append(
+                (
+                    names[sizes.index(target.num_ipus)],
+                    "IPU {} to IPU {}".format(*link),
+                    bandwidth,
+                    ladder.said(link)
+                    if report
+                    else f"{getattr(target, figure):,.10g} {unit(figure)}",
+                    source(target.ipu_version, figure),
+                )
+            )
+    called = f"A {MACHINES[target.machine][0]}" if target.machine else "A machine"
+    title = f"{called} of {target.ipu_version}, from a tile to {names[-1]}"
     return panels.scene(
         "machine",
         title,
-        f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}.",
+        f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}."
+        + sentence,
         foot=16,
         codes=CODES,
         stills=tuple(stills),
@@ -133,6 +161,7 @@ def _scene(target: Target) -> Scene:
         notes=(
             "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size by "
             "size, and at least a pixel.",
+            *(BESIDE,) * (target.num_ipus > 1),
         ),
     )
 

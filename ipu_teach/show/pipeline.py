@@ -20,13 +20,14 @@ from ipu_teach.show.panels import Cell, Panels, boxes_in_rows
 from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
 from ipu_teach.show.scene import Painted, Scene, Still, number
 from ipu_teach.show.segments import at_work
-from ipu_teach.show.shapes import Boxes, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Words
 from ipu_teach.show.streaming import LEFT, MOST_STEPS, WAITING, merged, put_lanes
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
 MOST_TICKS, MOST_STAGES = 128, 32
 WIDE, HIGH = 554.0, 240.0
+NARROWER = 0.47  # to what a narrow page presses it, where words keep their size
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
 BUBBLE, HELD = len(STATES) + 2, len(STATES) + 3
 CODES = (
@@ -97,7 +98,9 @@ def _scene(every: Ticks, report: Report | None, most: int) -> Scene:
     }
     for t, now in enumerate(every[:ticks]):
         for kind, s, b in (work for work in now if work.stage < rows):
-            texts = f"{kind[0].upper()}{b}", f"{b}"
+            long, short = f"{kind[0].upper()}{b}", f"{b}"
+            fits = len(long) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
+            texts = (long, short) if fits else (short,)
             said = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
             cells[s, t] = s, t, GOES[kind], texts, said
     heading = "the schedule: a column for each tick, in each box the micro-batch"

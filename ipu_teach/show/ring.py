@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from ipu_teach.cost.links import ring_order, route
+from ipu_teach.cost.links import around, ring_order, route
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Recording, Report
@@ -25,7 +25,6 @@ from ipu_teach.show.report_facts import checked
 from ipu_teach.show.scene import Painted, Scene, Still, label, number
 from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
 from ipu_teach.show.view import View
-from ipu_teach.target import TORUS
 from ipu_teach.types import Array
 
 MOST_ROUNDS, MOST_PAIRS, MOST_TOLD = 32, 32, 4
@@ -94,11 +93,11 @@ class _Walks:
             self.began.append(now)
             last, adds = now, bool(sums) and not moved and summed < len(self.ipus) - 1
             summed, moved = summed + adds, moved + (not adds)
-        around = report.target.num_ipus if report.target.ipu_link_topology == TORUS else 0
+        ends = around(report.target)
         self.links = Counter[Pair]()
         for *_, found in rounds:
             for (a, b), size in found.items():
-                for link in route(a, b, around):
+                for link in route(a, b, ends):
                     self.links[link] += size
 
     def _place(self, pair: Pair) -> tuple[bool, int, int]:
@@ -218,7 +217,7 @@ class _Walks:
             aside = 10 * np.array((-way[1], way[0])) * ((b, a) in found)
             ends = middles[a] + 20 * way + aside, middles[b] - 24 * way + aside
             first, last, (x, y) = (tuple(p.tolist()) for p in (*ends, sum(ends) / 2))
-            shapes.append(Stroke((first, (x, y), last), 1 + 3 * size / most, arrow=True))
+            shapes.append(Stroke((first, (x, y), last), 1 + 2 * size / most, arrow=True))
             began, box = self.began[k][a, b], np.array([[x - side / 2, y - side / 2, side, side]])
             shapes.append(Boxes(began // each, box))
             if side > 12:

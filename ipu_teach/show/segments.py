@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.cost.overlap import met
+from ipu_teach.cost.overlap import met, of_all
 from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import counted
 from ipu_teach.report import Report
@@ -143,7 +143,7 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
     but for one without a part in a step of all. Whoever is held up without a part in it waits."""
     ipus, lasts = report.target.num_sets, report.overlap.lasts[step].tolist()
     meets, now = report.overlap.meets[step], [0] * ipus if clocks is None else clocks
-    together = ipus == 1 or bool((meets == 0).all())
+    together = ipus == 1 or bool(of_all(meets))
     now[:] = met(np.array(now), meets).tolist()
     works = at_work(report, step).tolist()
     idle = tuple(ipu for ipu, own in enumerate(works) if not own)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, HALF, IPUModel, show
+from ipu_teach import FLOAT, HALF, show
 from ipu_teach.graph.vertex_table import VertexRef
 from ipu_teach.report import Recording
 from ipu_teach.show.view import View
@@ -62,7 +62,8 @@ VIEWS: dict[str, Callable[[], View]] = {
     "pipeline": lambda: trained("grouped", 2, 4)[1],
     "ring": lambda: show.ring(reduced(4, 520, "clockwise_ring")),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
-    "machine": lambda: show.machine(IPUModel("ipu2").create_device()),
+    "formats": lambda: show.formats([3.0, 0.001, 250], HALF, coin=0.1),
+    "machine": lambda: show.machine(reduced(4, 520, "clockwise_ring")),
 }
 # These have tests of their own in the suite, and are taken only where all of it is.
 BESIDES: dict[str, Callable[[], View]] = {

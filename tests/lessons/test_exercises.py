@@ -1,5 +1,5 @@
-"""Every exercise: a blank is not attempted, the reference passes, and known mistakes fail, each in
-words of its own."""
+"""Every exercise: a blank is not attempted, what is right passes, with nothing tried on it, and known
+mistakes fail, each in words of its own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from answers import EXERCISES, Names, blank_cell, run_cell
 from wrong import RIGHT, WRONG, Right, said
 
 from ipu_teach import FLOAT, Input, Output, Vector, Vertex, show
-from ipu_teach.lessons import check, progress
+from ipu_teach.lessons import check, learner_calls, progress
 from ipu_teach.lessons.exercise import Exercise, Lesson, catalogue
 from ipu_teach.lessons.gaps import gaps_in, read_notebook, reference, source_of
 from ipu_teach.lessons.learner_calls import Kind, Verdict
 from ipu_teach.lessons.mistakes import Mistake
 from ipu_teach.lessons.naming import lesson_of
 from ipu_teach.lessons.notebooks import lessons
+from ipu_teach.lessons.shared import line_for
 
 NamesOf = Callable[[str], Names]
 
@@ -37,10 +38,29 @@ def test_a_blank_is_not_attempted(name: str, names_of: NamesOf) -> None:
     assert f'hint("{name}")' in repr(verdict)
 
 
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[Mistake]:
+    """The known mistakes that a check tries."""
+    found: list[Mistake] = []
+    monkeypatch.setattr(Mistake, "like", property(found.append))
+    return found
+
+
+def passes(verdict: Verdict) -> bool:
+    return verdict.kind is Kind.PASSED and bool(verdict) and "why" not in dict(verdict.rows)
+
+
 @pytest.mark.parametrize("name", [e.name for e in EXERCISES])
-def test_the_reference_passes(name: str, solution: Callable[[str], tuple[Any, ...]]) -> None:
+def test_the_reference_passes(
+    name: str, solution: Callable[[str], tuple[Any, ...]], tried: list[Mistake]
+) -> None:
+    """At once: nothing is tried on it. The digest of its line is that of something: an empty one
+    would be the same for all that anybody does."""
     verdict = check(name, *solution(name))
-    assert verdict.kind is Kind.PASSED and verdict, repr(verdict)
+    assert passes(verdict) and not tried, repr(verdict)
+    line = learner_calls._shared[name]
+    nothing = {line_for(name, None, "", empty, "").digest for empty in ((), [], None, "")}  # type: ignore[union-attr]
+    assert line is not None and line.digest not in nothing
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.exercise} {w.about}")
@@ -56,9 +76,12 @@ def test_a_known_mistake_is_called_by_its_own_name(wrong: Mistake, names_of: Nam
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=lambda r: f"{r.exercise} {r.about}")
-def test_right_answers_of_other_kinds_pass(right: Right, names_of: NamesOf) -> None:
+def test_right_answers_of_other_kinds_pass(
+    right: Right, names_of: NamesOf, tried: list[Mistake]
+) -> None:
     verdict = verdict_on(right, names_of)
-    assert verdict and right.says in " ".join(repr(verdict).split()), repr(verdict)
+    assert passes(verdict) and right.says in " ".join(repr(verdict).split()), repr(verdict)
+    assert not tried
 
 
 @pytest.mark.parametrize("name", [e.name for e in EXERCISES])

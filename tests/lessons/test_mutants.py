@@ -1,5 +1,5 @@
 """The checks themselves are tried: small damage to a reference answer must not pass, unless it
-changes nothing."""
+changes nothing. A few of each here, all of them by `run.py mutants`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ipu_teach.lessons.naming import lesson_of
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
 def test_damage_does_not_pass(exercise: Exercise, names_of: Callable[[str], Names]) -> None:
-    tried, passed = survivors(exercise.name, names_of(lesson_of(exercise.name)))
-    assert set(passed) == set(HARMLESS.get(exercise.name, {}))
+    tried, passed = survivors(exercise.name, names_of(lesson_of(exercise.name)), most=4)
+    assert set(passed) <= set(HARMLESS.get(exercise.name, {}))
     assert tried.total() >= 3 or ".w" in exercise.name  # which may be too short to damage
 
 

@@ -20,7 +20,7 @@ from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.exercise import find_exercise
 from ipu_teach.lessons.judging import Kind, Passed, judged
 from ipu_teach.lessons.lesson03 import fused_cycles
-from ipu_teach.lessons.shared import code_of, line_for, text_of
+from ipu_teach.lessons.shared import code_of, text_of
 from ipu_teach.lessons.state import learned
 from ipu_teach.lessons.verdict_panel import Bars
 from ipu_teach.poplibs import poplin
@@ -305,15 +305,6 @@ def test_bars_show_the_least() -> None:
 
 
 # --- evidence -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [e.name for e in EXERCISES])
-def test_no_line_is_made_of_nothing(name: str, solution: Any) -> None:
-    """The digest is that of something: an empty one would be the same for all that anybody does."""
-    check(name, *solution(name))
-    line = learner_calls._shared[name]
-    nothing = {line_for(name, None, "", empty, "").digest for empty in ((), [], None, "")}  # type: ignore[union-attr]
-    assert line is not None and line.digest not in nothing
 
 
 def test_right_answers_that_do_other_things_have_other_digests(names_of: Any) -> None:

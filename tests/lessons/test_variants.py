@@ -1,5 +1,4 @@
-"""Mistakes written otherwise than in the lessons' files get the same reason, and right answers get
-none.
+"""Mistakes written otherwise than in the lessons' files get the same reason.
 
 An answer of a lesson's file always matches itself. So `variants_NN.py`, which has the same form,
 has the same mistakes with other loops, names and builds; `# like:` says which each is.
@@ -10,14 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from answers import EXERCISES, Names
+from answers import Names
 from test_exercises import verdict_on
-from wrong import RIGHT, WRONG, Right
+from wrong import WRONG
 
-from ipu_teach.lessons import check, mistakes
+from ipu_teach.lessons import mistakes
 from ipu_teach.lessons.exercise import catalogue
 from ipu_teach.lessons.mistakes import Mistake
 from ipu_teach.lessons.naming import lesson_of
@@ -50,27 +48,3 @@ def test_a_mistake_written_otherwise_gets_the_same_reason(
 @pytest.mark.parametrize("lesson", [lesson.number for lesson in catalogue()])
 def test_every_lesson_has_enough_of_them(lesson: str) -> None:
     assert sum(lesson_of(variant.exercise) == lesson for variant in VARIANTS) >= ENOUGH
-
-
-@pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[Mistake]:
-    """The known mistakes that a check tries."""
-    found: list[Mistake] = []
-    monkeypatch.setattr(Mistake, "like", property(found.append))
-    return found
-
-
-@pytest.mark.parametrize("right", RIGHT, ids=lambda r: f"{r.exercise} {r.about}")
-def test_a_right_answer_gets_no_reason_and_has_nothing_tried(
-    right: Right, names_of: Callable[[str], Names], tried: list[Mistake]
-) -> None:
-    verdict = verdict_on(right, names_of)
-    assert verdict and "why" not in dict(verdict.rows) and not tried
-
-
-@pytest.mark.parametrize("name", [exercise.name for exercise in EXERCISES])
-def test_a_reference_has_nothing_tried(
-    name: str, solution: Callable[[str], tuple[Any, ...]], tried: list[Mistake]
-) -> None:
-    verdict = check(name, *solution(name))
-    assert verdict and "why" not in dict(verdict.rows) and not tried

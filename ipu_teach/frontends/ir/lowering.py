@@ -25,6 +25,7 @@ from ipu_teach.frontends.ir.values import (
     row_of,
 )
 from ipu_teach.graph import Graph, RemoteBuffer, Tensor, concat
+from ipu_teach.interrupts import Interrupts
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.program import Copy, Program, Repeat, Sequence as Programs
 from ipu_teach.schedules import Stage, pipeline, pipeline_schedule
@@ -113,8 +114,8 @@ class Lowering:
         """Raise `ModelError` for what would be read in one stage while another changes it."""
         for op in self.ir.ops:
             row_of(op.kind, op.where)
-            if not OPS[op.kind].in_place or op.part == UPDATE:
-                continue
+            if not OPS[op.kind].in_place or op.part == UPDATE or op.inputs[0].remote:
+                continue  # streaming memory is everybody's
             home = self._homes[op.inputs[0]]
             far = [o for o, _ in self._readers[op.inputs[0]] if o.stage != home]
             if far or op.stage != home:
@@ -492,7 +493,8 @@ class Run:
                 count = self.low.iterations * self.ir.replicas
             outs[name] = np.empty((count, *value.shape), value.dtype.numpy)
             self.engine.connect_stream(f"output {name}", outs[name].reshape(-1))
-        self.engine.run()
+        with Interrupts():  # Ctrl-C waits for the end of the run: no weight is half of a step
+            self.engine.run()
         return outs
 
     def _named(self, name: str) -> Value:

@@ -192,6 +192,7 @@ class Ir:
     accumulation: int = 1
     schedule: str = ""
     here: dict[str, Any] = field(default_factory=dict, repr=False)
+    made: int = 0  # values, to give each a name
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
         if value.name in {**self.variables, **self.inputs} or not value.name:
@@ -231,7 +232,12 @@ class Ir:
 
     def constant(self, value: Any, dtype: type[DType] = FLOAT, shape: Shape | None = None) -> Value:
         """A constant; one number for all elements of a `shape`, or an array."""
-        array = np.asarray(value, dtype.numpy)
+        given = np.asarray(value)
+        array = given.astype(dtype.numpy)
+        if dtype not in (FLOAT, HALF) and not np.array_equal(array, given):
+            raise ModelError(f"""The constant {shown(value)} cannot be {dtype.__name__}.
+                next:  give whole numbers that it holds, or cast the tensor beside it: graph.op(
+                'cast', x, dtype=FLOAT).""")
         return Value(array.shape if shape is None else shape, dtype, "constant", CONSTANT, array)
 
     def output(self, name: str, value: Value) -> Value:
@@ -257,7 +263,8 @@ class Ir:
         module's path and the learner's line."""
         here = {"line": caller(), **self.here}
         row = row_of(kind, here.get("path", ""), in_words(here["line"]))
-        dtype = next((v.dtype for v in inputs if isinstance(v, Value)), FLOAT)
+        kinds = [v.dtype for v in inputs if isinstance(v, Value)]
+        dtype = next((d for d in kinds if d is not BOOL), kinds[0] if kinds else FLOAT)
         given = tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
         op = Op(kind, given, (), attrs, **here)
         try:
@@ -278,11 +285,11 @@ class Ir:
                 raise op.error(f"{kind} was given what is no variable.", advice)
             op = replace(op, stage=self.home(given[0], op.stage))
             outs = []
-        number = sum(len(o.outs) for o in self.ops)
+        names = [f"{kind}{self.made + i}" for i in range(len(outs))]
         made = tuple(
-            Value(tuple(map(int, o.shape)), o.dtype, f"{kind}{number + i}")
-            for i, o in enumerate(outs)
+            Value(tuple(map(int, o.shape)), o.dtype, n) for o, n in zip(outs, names, strict=True)
         )
+        self.made += len(outs)
         self.ops.append(replace(op, outs=made))
         return made
 
@@ -315,6 +322,17 @@ class Ir:
         for name, value in changes.items():
             setattr(made, name, value)
         return made
+
+    def __str__(self) -> str:
+        """A line for each operation: `relu4 = relu(add3)`, with its attributes and its module."""
+        lines = []
+        for op in self.ops:
+            given = [v.name if v.number is None else f"{v.number:g}" for v in op.inputs]
+            given += [f"{k}={getattr(v, '__name__', v)}" for k, v in op.attrs.items()]
+            outs = ", ".join(v.name for v in op.outs) or op.inputs[0].name
+            note = f"  # {op.part}{', ' * bool(op.path)}{op.path}"
+            lines.append(f"{outs} = {op.kind}({', '.join(given)}){note}")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"Ir({len(self.ops)} operations, {len(self.variables)} variables)"

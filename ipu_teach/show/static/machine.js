@@ -1,6 +1,6 @@
-// One zoom through the sizes of a machine, drawn as in zoom.py.
+// One zoom through the sizes of a machine, drawn as in zoom.py; what is painted stands below it.
 EXTRA.machine = (kit) => {
-  const { pen, array, of, canvas } = kit, mark = kit.marks.zoom, pipes = mark.labels.length;
+  const { pen, array, of, canvas } = kit, painted = EXTRA.painted(kit), mark = kit.marks.zoom, pipes = mark.labels.length;
   const tight = () => mark.width < 560, side = () => (tight() ? 150 : SIDE);
   // Where the pipe number i begins.
   const slot = (i) =>
@@ -51,14 +51,15 @@ EXTRA.machine = (kit) => {
           kit.fitted(tight() ? mark.figures[i].split("; ")[0] : mark.figures[i], x, top + 52,
             right - x, 11, soft);
         }
-        if (!kit.chosen || kit.chosen.i !== i) continue;
+        if (kit.chosen?.mark !== mark || kit.chosen.i !== i) continue;
         pen.strokeStyle = ink;
         pen.lineWidth = 1.5;
         pen.strokeRect(left - 2, top + 14, right - left + 4, 28);
       }
     },
   };
-  function hit(_, x, y) {
+  function hit(m, x, y) {
+    if (m !== mark) return painted.hit(m, x, y);
     for (let i = 0; i < pipes; i++) {
       const [left, top] = slot(i);
       if (x >= left - 14 && x < mark.x + mark.width && y >= top && y < top + SLOT) return i;
@@ -66,7 +67,12 @@ EXTRA.machine = (kit) => {
     return -1;
   }
   return {
-    draw, hit, about: (_, i) => mark.told[kit.frameAt() * pipes + i],
-    lay() { if (tight()) kit.resize(mark.y + side() + 20 + SLOT * pipes); },
+    draw: { ...painted.draw, ...draw }, hit,
+    about: (m, i) => m === mark && mark.told[kit.frameAt() * pipes + i],
+    lay() {
+      const grown = tight() ? side() + 4 + SLOT * pipes - mark.home.height : 0;
+      for (const m of kit.scene.marks) m.y += m.y > mark.y ? grown : 0;
+      kit.resize(kit.scene.size[1] + grown);
+    },
   };
 };

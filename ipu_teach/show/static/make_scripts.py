@@ -23,7 +23,7 @@ PAINTED = "painted.js"
 ALONE = ("widget.js", "puzzle.js")
 ALSO = {  # by file: who needs it
     "stored.js": ALONE,
-    PAINTED: ("balance.js", "memory.js"),
+    PAINTED: ("balance.js", "machine.js", "memory.js"),
     "flows.js": ("bsp.js", "run.js"),
     "tape.js": ("bsp.js", "balance.js"),
     "board.js": ("run.js",),

@@ -1,0 +1,61 @@
+"""Write docs/your-own.md's outputs: what each of its blocks prints, or the error that it ends in.
+
+    python docs/make_your_own.py
+
+A block marked `python fails` ends in an error of the kit; a block of text below a block of code is
+what that one says.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from ipu_teach.errors import IPUTeachError
+
+PAGE = Path(__file__).with_name("your-own.md")
+BLOCK = re.compile(r"^```python( fails)?\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.M | re.S)
+
+
+def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Every block of a page's `text`, and what it says; from top to bottom, in one namespace, as a
+    reader would run them."""
+    names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
+    for block in BLOCK.finditer(text):
+        above = "\n" * text[: block.start(2)].count("\n")  # so that errors name the page's lines
+        code, out = compile(above + block[2], str(path), "exec"), io.StringIO()
+        error = ""
+        with redirect_stdout(out):
+            try:
+                exec(code, names)
+            except IPUTeachError as caught:
+                if not block[1]:
+                    raise
+                error = f"{caught}\n"
+        if block[1] and "\n  next:  " not in error:
+            raise AssertionError(f"this ends in no error that says what to do next:\n{block[2]}")
+        yield block, error or out.getvalue()
+
+
+def page(path: Path, text: str) -> str:
+    """The text with each output as it is today."""
+    parts, done = [], 0
+    for block, says in said(path, text):
+        if block[3] is not None:
+            parts += [text[done : block.start(3)], says]
+            done = block.end(3)
+    return "".join([*parts, text[done:]])
+
+
+def main() -> None:
+    """Twice: an output that grows moves the lines that others name."""
+    for _ in range(2):
+        PAGE.write_text(page(PAGE, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
