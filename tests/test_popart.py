@@ -19,7 +19,7 @@ Y = RNG.integers(0, 10, (20, 8))
 NAMES = "abcd"
 
 
-def built(parts: bool = True) -> tuple[popart.Builder, str, str]:
+def built() -> tuple[popart.Builder, str, str]:
     """A perceptron on two IPUs, each a phase, with its chances and its loss."""
     builder = popart.Builder()
     x = builder.addInputTensor(popart.TensorInfo("FLOAT", [8, 64]), "x")
@@ -35,24 +35,34 @@ def built(parts: bool = True) -> tuple[popart.Builder, str, str]:
     return builder, out, loss
 
 
-def session(ipus: int, batches: int, returns: Any = None, **options: Any) -> tuple[Any, str, str]:
-    """A training of that model, ready to run."""
-    builder, out, loss = built()
+def training(
+    builder: Any, loss: str, ipus: int, batches: int, returns: Any, options: dict[str, Any]
+) -> Any:
+    """A training, ready to run."""
     wanted = popart.SessionOptions()
     for name, value in options.items():
         setattr(wanted, name, value)
-    anchors = {loss: returns or popart.AnchorReturnType("ALL")}
     made = popart.TrainingSession(
         fnModel=builder.getModelProto(),
-        dataFlow=popart.DataFlow(batches, anchors),
+        dataFlow=popart.DataFlow(
+            batches, {name: popart.AnchorReturnType(*kind) for name, kind in returns.items()}
+        ),
         loss=loss,
         optimizer=popart.ConstSGD(0.3),
-        deviceInfo=popart.DeviceManager().createIpuModelDevice({"numIPUs": ipus, "tilesPerIPU": 12}),
+        deviceInfo=popart.DeviceManager().createIpuModelDevice(
+            {"numIPUs": ipus, "tilesPerIPU": 12}
+        ),
         userOptions=wanted,
     )
     made.prepareDevice()
     made.weightsFromHost()
-    return made, out, loss
+    return made
+
+
+def session(ipus: int, batches: int, **options: Any) -> tuple[Any, str, str]:
+    """A training of that model, all of whose losses come back."""
+    builder, out, loss = built()
+    return training(builder, loss, ipus, batches, {loss: ("ALL",)}, options), out, loss
 
 
 def joined(count: int) -> Any:
@@ -105,12 +115,13 @@ def test_anchors_come_back_as_they_were_asked_for() -> None:
     """The losses of twenty updates, four batches each summed in two replicas of two."""
     options = {"enableGradientAccumulation": True, "accumulationFactor": 2}
     options |= {"enableReplicatedGraphs": True, "replicatedGraphCount": 2}
-    every = {}
-    for kind in (("ALL",), ("FINAL",), ("SUM",), ("EVERYN", 2)):
-        made, _, loss = session(2, 4, popart.AnchorReturnType(*kind), **options)
-        anchors = made.initAnchorArrays()
-        made.run(popart.PyStepIO({"x": X[:16], "y": Y[:16]}, anchors))
-        every[kind[0]] = anchors[loss]
+    builder, _, loss = built()
+    ids = [loss, *(builder.aiOnnx.identity([loss]) for _ in range(3))]
+    kinds = [("ALL",), ("FINAL",), ("SUM",), ("EVERYN", 2)]
+    made = training(builder, loss, 2, 4, dict(zip(ids, kinds, strict=True)), options)
+    anchors = made.initAnchorArrays()
+    made.run(popart.PyStepIO({"x": X[:16], "y": Y[:16]}, anchors))
+    every = {kind[0]: anchors[i] for i, kind in zip(ids, kinds, strict=True)}
     whole = every["ALL"]
     assert whole.shape == (4, 2, 2) and len(np.unique(whole)) == 16
     np.testing.assert_array_equal(every["FINAL"], whole[3])
