@@ -252,7 +252,7 @@ def test_callbacks_watch_a_figure() -> None:
     assert less.rates == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
     assert model._on.read("rate") == 0.25 and len(model.compiles) == 1
     with pytest.raises(
-        ModelError, match="watches 'val_loss', and an epoch has loss.*validation_data"
+        ModelError, match="(?s)watches 'val_loss', and an epoch has loss.*validation_data"
     ):
         model.fit(flat, Y[:16], 8, verbose=0, callbacks=[keras.callbacks.EarlyStopping()])
 
@@ -344,7 +344,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         "what no softmax made.*from_logits=True",
     ),
     "shape": (
-        lambda: perceptron().fit(X, Y, 16, verbose=0),
+        lambda: perceptron().fit(X, Y, 16),
         r"'x' was fed \[16, 8, 8\], and a run takes \[16, 64\]",
     ),
     "class": (

@@ -243,9 +243,9 @@ def test_what_does_not_fit_is_said_by_name() -> None:
         on.softmaxx(["x"])
     with pytest.raises(ModelError, match="averagepool.* was given 1 tensors and no attributes"):
         on.averagepool(["x"])
-    with pytest.raises(ModelError, match="matmul cannot be") as error:
-        with builder.nameScope("deep"), builder.nameScope("down"):
-            on.matmul(["x", "x"])
+    deep, down = builder.nameScope("deep"), builder.nameScope("down")
+    with deep, down, pytest.raises(ModelError, match="matmul cannot be") as error:
+        on.matmul(["x", "x"])
     assert "in deep/down" in str(error.value) and "test_popart.py" in error.value.line
     with pytest.raises(ModelError, match="SessionOptions has no option 'enablePipelinin'"):
         popart.SessionOptions().enablePipelinin = True

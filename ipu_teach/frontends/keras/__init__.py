@@ -12,25 +12,3 @@ nor TensorFlow.
 """
 
 from __future__ import annotations
-
-from types import SimpleNamespace
-
-from ipu_teach.frontends.keras import callbacks, data, ipu, layers, training
-from ipu_teach.frontends.keras.layers import Input, set_random_seed
-from ipu_teach.frontends.keras.model import Model, Sequential
-
-losses = optimizers = training
-utils = SimpleNamespace(to_categorical=data.to_categorical, set_random_seed=set_random_seed)
-
-__all__ = [
-    "Input",
-    "Model",
-    "Sequential",
-    "callbacks",
-    "data",
-    "ipu",
-    "layers",
-    "losses",
-    "optimizers",
-    "utils",
-]

@@ -126,3 +126,6 @@ class ReduceLROnPlateau(_Watch):
             optimizer = self.model.optimizer
             optimizer.learning_rate = max(optimizer.learning_rate * self.factor, self.min_lr)
             self.rest, self.waited = self.cooldown, 0
+
+
+__all__ = ["Callback", "EarlyStopping", "History", "ReduceLROnPlateau"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from math import prod
 from os import PathLike
 from typing import Any
 
@@ -16,7 +17,8 @@ from ipu_teach.frontends.keras import ipu
 from ipu_teach.frontends.keras.callbacks import Callback, History
 from ipu_teach.frontends.keras.data import Dataset
 from ipu_teach.frontends.keras.layers import Layer, Node
-from ipu_teach.frontends.keras.training import METRICS, Loss, loss_of, optimizer_of
+from ipu_teach.frontends.keras.losses import METRICS, Loss, loss_of
+from ipu_teach.frontends.keras.optimizers import optimizer_of
 from ipu_teach.frontends.session import Training, among, machine, needed, whole
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
@@ -168,30 +170,36 @@ class Model:
             self._to_device()
         return self._on  # type: ignore[return-value]
 
+    def _factors(self, mode: str) -> dict[str, int]:
+        """How many batches a run takes, as factors. Raises `ModelError`."""
+        if mode != FIT:
+            return {"steps": 1, "accumulation": 1, "replicas": 1}
+        self._compiled(mode)
+        k = self._options["accumulation"]
+        ipus = self._config.auto_select_ipus if self._config else 1
+        replicas = whole("replicas", ipus // (1 + max(self.get_pipeline_stage_assignment())))
+        steps = self._steps or k * replicas
+        if steps % (k * replicas):
+            raise ModelError(f"""steps_per_execution is {steps}, and an update takes {k * replicas}
+                batches: accumulation {k} * replicas {replicas}.
+                next:  give a multiple of {k * replicas}.""")
+        return {"steps": steps // (k * replicas), "accumulation": k, "replicas": replicas}
+
     def _compile(self, mode: str, batch: int, config: ipu.IPUConfig) -> Run:
-        graph = self.graph(mode, batch)
-        ipus, iterations = graph.stages, 1
+        graph, factors = self.graph(mode, batch), self._factors(mode)
         if mode == FIT:
-            k = self._options["accumulation"]
-            replicas = whole("replicas", config.auto_select_ipus // ipus)
-            each = k * replicas
-            steps = self._steps or each
-            if steps % each:
-                raise ModelError(f"""steps_per_execution is {steps}, and an update takes {each}
-                    batches: accumulation {k} * replicas {replicas}.
-                    next:  give a multiple of {each}.""")
             how = Training(
                 self.optimizer.kind,
                 self.optimizer.learning_rate,
                 self.optimizer.numbers,
-                replicas=replicas,
+                replicas=factors["replicas"],
                 **self._options,
             )
             graph = how.of(graph, graph.outputs["loss"], self._learnable(graph))
-            ipus, iterations = ipus * replicas, steps // each
+        ipus = graph.stages * graph.replicas
         device = machine(ipus, config.ipu_model.version, config.ipu_model.tiles_per_ipu)
         with working(f"compile {mode}"):
-            run = Run(ir.Lowering(graph, device, iterations, config.options), device)
+            run = Run(ir.Lowering(graph, device, factors["steps"], config.options), device)
         self.compiles.append(
             f"Compiled {mode} for batches of {batch}, {counted(ipus, 'IPU')} with "
             f"{counted(device.target.tiles_per_ipu, 'tile')} each."
@@ -233,8 +241,8 @@ class Model:
         """Train, and return what each epoch came to. Ctrl-C ends it between two steps; the weights
         are those of the step before. Raises `ModelError`."""
         data = _dataset(x, y, batch_size, shuffle)
-        run = self._run(FIT, data.size, verbose)
-        steps = _steps(run, data, steps_per_epoch)
+        steps = _steps(self._factors(FIT), data, steps_per_epoch)
+        self._run(FIT, data.size, verbose)
         history, self.stop_training = History(), False
         told = [history, *callbacks]
         for each in told:
@@ -274,8 +282,8 @@ class Model:
     ) -> Any:
         """The loss, or a list of it and the metrics. Raises `ModelError`."""
         data = _dataset(x, y, batch_size, False)
+        count = _steps(self._factors(EVALUATE), data, steps)
         run = self._run(EVALUATE, data.size, verbose)
-        count = _steps(run, data, steps)
         logs = _means(self._each(run, data.batches(), count, EVALUATE))
         figures = list(logs.values())
         return logs if return_dict else figures[0] if len(figures) == 1 else figures
@@ -447,15 +455,15 @@ def _dataset(x: Any, y: Any, batch: int, shuffle: bool) -> Dataset:
     return x
 
 
-def _steps(run: Run, data: Dataset, wanted: int | None) -> int:
+def _steps(factors: dict[str, int], data: Dataset, wanted: int | None) -> int:
     """How many batches an epoch has. Raises `ModelError` where they are not whole runs."""
     batches, over = divmod(data.samples, data.size)
     over = 0 if data.drop else over
-    per = run.micro_batches
+    per = prod(factors.values())
     steps = whole(
         "the number of steps", batches * min(data.times, 1) if wanted is None else wanted, 0
     )
-    product = " * ".join([f"batch {data.size}", *(f"{k} {v}" for k, v in run.factors.items())])
+    product = " * ".join([f"batch {data.size}", *(f"{k} {v}" for k, v in factors.items())])
     each = per * data.size
     if not over and steps and not steps % per and steps <= batches * data.times:
         return steps
