@@ -97,7 +97,7 @@ _numpy(
     pad=lambda x, lower, upper, value=0.0: np.pad(x, list(zip(lower, upper, strict=True)), constant_values=value),
     sum=lambda x, dims: x.sum(tuple(dims)), reduce_max=lambda x, dims: x.max(tuple(dims)), reduce_min=lambda x, dims: x.min(tuple(dims)),
     reduce_prod=lambda x, dims: x.prod(tuple(dims)), arg_max=lambda x: x.argmax(-1), arg_min=lambda x: x.argmin(-1), matmul=np.matmul,
-    to_variance=lambda x, eps: 1 / x**2 - eps, to_inv_std_dev=lambda v, eps: 1 / np.sqrt(v + eps), load=lambda x: x,
+    to_variance=lambda x, eps: 1 / x**2 - eps, to_inv_std_dev=lambda v, eps: 1 / np.sqrt(v + eps), load=lambda x: x, stop=lambda x: x,
 )  # fmt: skip
 
 
@@ -242,8 +242,8 @@ def do_conv_input_grad(g: Any, w: Any, field: Any, **how: Any) -> Any:
     return _conv(None, w, g, field=field, kernel=w.shape, **how)
 
 
-def do_conv_weight_grad(g: Any, x: Any, kernel: Any, **how: Any) -> Any:
-    return _conv(x, None, g, field=x.shape, kernel=kernel, **how)
+def do_conv_weight_grad(g: Any, x: Any, shape: Any, **how: Any) -> Any:
+    return _conv(x, None, g, field=x.shape, kernel=shape, **how)
 
 
 def do_max_pool(x: Any, kernel: Any, stride: Any, lower: Any, upper: Any) -> Any:
@@ -277,7 +277,8 @@ def do_avg_pool(x: Any, **how: Any) -> Any:
     return sum(px[(..., *where)] for _, where in places) / _counts(x.shape[2:], **how)
 
 
-def do_avg_pool_grad(g: Any, field: Any, **how: Any) -> Any:
+def do_avg_pool_grad(g: Any, shape: Any, **how: Any) -> Any:
+    field = shape
     padded, _, places = _taps(field[2:], **how)
     share = g / _counts(field[2:], **how)
     dx = np.zeros((*field[:2], *padded))

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ir_numpy
 import numpy as np
 import pytest
+from damage import parts, whole
 
 from ipu_teach import BOOL, FLOAT, HALF, UNSIGNED_INT, IPUModel
+from ipu_teach.errors import ModelError, ModelLoadError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.ir.saved import loaded, written
+from ipu_teach.poplibs import popops
+from ipu_teach.poplibs.popops import expr
 
 Case = Callable[["Draw"], Value]
 KINDS_TESTED: set[str] = set()
@@ -271,5 +279,424 @@ def test_values_and_gradients_are_those_of_float64_and_of_finite_differences(gro
         )
 
 
-def test_0() -> None:
-    assert HALF and BOOL
+def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
+    """The gradients of all variables by torch's own operations, in float64."""
+    torch = pytest.importorskip("torch")
+    f, env = torch.nn.functional, {}
+    for v in graph.variables.values():
+        env[v] = torch.tensor(np.asarray(v.initial, np.float64), requires_grad=True)
+
+    def pads(lower: Any, upper: Any) -> list[int]:
+        return [n for pair in zip(lower[::-1], upper[::-1], strict=True) for n in pair]
+
+    def conv(
+        x: Any, w: Any, stride: Any, lower: Any, upper: Any, dilation: Any, groups: int
+    ) -> Any:
+        call = f.conv1d if x.ndim == 3 else f.conv2d
+        return call(f.pad(x, pads(lower, upper)), w, None, stride, 0, dilation, groups)
+
+    def transposed(
+        g: Any, w: Any, field: Any, stride: Any, lower: Any, upper: Any, dilation: Any, groups: int
+    ) -> Any:
+        return f.conv_transpose2d(g, w, None, stride, lower, 0, groups, dilation)
+
+    def avg(x: Any, kernel: Any, stride: Any, lower: Any, upper: Any) -> Any:
+        return f.avg_pool2d(x, kernel, stride, lower, count_include_pad=False)
+
+    def norm(x: Any, gamma: Any, beta: Any, kind: str, eps: float, groups: int = 1) -> Any:
+        if kind == "batch":
+            y = f.batch_norm(x, None, None, gamma, beta, True, 0.1, eps)
+        else:
+            y = f.group_norm(
+                x, {"layer": 1, "instance": x.shape[1]}.get(kind, groups), gamma, beta, eps
+            )
+        return y, y, torch.zeros(1), torch.zeros(1)
+
+    def cut(x: Any, dim: int, begin: int, end: int, step: int = 1) -> Any:
+        return x.movedim(dim, 0)[begin:end:step].movedim(0, dim)
+
+    def extreme(call: Any) -> Any:
+        return lambda x, dims: call(x, tuple(dims))
+
+    def product(x: Any, dims: Any) -> Any:
+        for d in sorted(dims, reverse=True):
+            x = x.prod(d)
+        return x
+
+    def loss_of(x: Any, y: Any) -> Any:
+        masked = torch.where(y == 2**32 - 1, -100, y)
+        return f.cross_entropy(x, masked, reduction="none"), None
+
+    by_name = "neg abs exp expm1 square sin cos erf floor ceil round trunc log log1p sqrt rsqrt relu sigmoid tanh add sub mul div pow atan2 eq lt gt matmul logical_and logical_or logical_not"
+    table: dict[str, Any] = {k: getattr(torch, k) for k in by_name.split()} | {
+        "inv": torch.reciprocal, "signum": torch.sign, "is_nan": torch.isnan, "is_finite": torch.isfinite, "gelu": f.gelu, "silu": f.silu,
+        "gelu_tanh": lambda x: f.gelu(x, approximate="tanh"), "hard_sigmoid": lambda x: torch.clamp(x / 5 + 0.5, 0, 1), "max": torch.maximum,
+        "min": torch.minimum, "neq": torch.ne, "lteq": torch.le, "gteq": torch.ge, "select": torch.where, "copy": torch.clone,
+        "clamp": lambda x, least, most: x.clamp(least, most), "reshape": lambda x, shape: x.reshape(shape), "permute": lambda x, dims: x.permute(dims),
+        "expand": lambda x, shape: x.expand(shape), "slice": cut, "reverse": lambda x, dim: x.flip(dim), "concat": lambda *x, dim: torch.cat(x, dim),
+        "pad": lambda x, lower, upper, value=0.0: f.pad(x, pads(lower, upper), value=value), "sum": lambda x, dims: x.sum(tuple(dims)) if dims else x,
+        "reduce_max": extreme(torch.amax), "reduce_min": extreme(torch.amin), "reduce_prod": product, "arg_max": lambda x: x.argmax(-1),
+        "arg_min": lambda x: x.argmin(-1), "one_hot": lambda x, classes, dtype: f.one_hot(x, classes).double(), "softmax": lambda x: x.softmax(-1),
+        "log_softmax": lambda x: x.log_softmax(-1), "gather": lambda x, i: x[i], "scatter": lambda i, u, shape: torch.zeros(shape, dtype=u.dtype).index_add(0, i, u),
+        "scatter_add": lambda x, i, u: x.index_add(0, i, u), "pick": lambda x, i: x.gather(1, i[:, None])[:, 0], "conv": conv, "conv_input_grad": transposed,
+        "max_pool": lambda x, kernel, stride, lower, upper: f.max_pool2d(x, kernel, stride, lower), "avg_pool": avg, "norm": norm,
+        "cross_entropy": loss_of, "cast": lambda x, dtype: x.double(), "to_variance": lambda x, eps: 1 / x**2 - eps,
+        "to_inv_std_dev": lambda v, eps: (v + eps) ** -0.5, "blend": lambda *_, momentum: None,
+    }  # fmt: skip
+    for op in graph.ops:
+        given = [
+            torch.tensor(
+                np.broadcast_to(ir_numpy.wide(v.initial), v.shape).astype(
+                    "f8" if v.floating else "i8"
+                )
+            )
+            if v.kind == "constant"
+            else env[v]
+            for v in op.inputs
+        ]
+        made = table[op.kind](*given, **op.attrs)
+        env |= zip(op.outs, made if isinstance(made, tuple) else [made], strict=False)
+    env[loss].backward()
+    return {v: env[v].grad.numpy() for v in graph.variables.values() if env[v].grad is not None}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_gradients_are_those_of_torch(group: str) -> None:
+    graph, loss = built(GROUPS[group])
+    step, grads = ir.autodiff(graph, loss)
+    env, theirs = ir_numpy.interpret(step, {}), by_torch(graph, loss)
+    for value, slope in grads.items():
+        name = next(op.name for op in graph.ops if value in op.inputs)
+        mine = env[slope]
+        np.testing.assert_allclose(
+            mine, theirs.get(value, np.zeros(value.shape)), 1e-7, 1e-8, err_msg=name
+        )
+
+
+def small(optimiser: str = "sgd", **how: float) -> tuple[Ir, Value]:
+    graph, rng = Ir(), np.random.default_rng(0)
+    x, y = graph.input((4, 6), "x"), graph.input((4,), "y", UNSIGNED_INT)
+    with graph.at(path="net.first"):
+        h = ir.linear(
+            graph,
+            x,
+            graph.variable(rng.standard_normal((5, 6)).astype(np.float32), "net.first.weight"),
+        )
+        h = graph.op("relu", h)
+    with graph.at(path="loss"):
+        loss = graph.output("loss", ir.cross_entropy(graph, h, y))
+    step, grads = ir.autodiff(graph, loss)
+    return ir.optimise(step, grads, optimiser, 0.1, **how), loss
+
+
+def fed(n: int, seed: int = 1) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {"x": rng.standard_normal((n, 4, 6)).astype(np.float32), "y": rng.integers(0, 5, (n, 4))}
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "how"),
+    [
+        ("sgd", {"weight_decay": 0.1}),
+        ("momentum", {"momentum": 0.9}),
+        ("adam", {"beta1": 0.8}),
+        ("adamw", {"weight_decay": 0.05}),
+        ("lars", {"weight_decay": 0.1}),
+    ],
+)
+def test_steps_are_those_of_float64(optimiser: str, how: dict[str, float]) -> None:
+    step, loss = small(optimiser, **how)
+    KINDS_TESTED.update(op.kind for op in step.ops)
+    run = ir.Run(ir.Lowering(step, device(3), iterations=2), device(3))
+    variables: dict[str, Any] = {}
+    for seed in (1, 2):
+        got = run(**fed(2, seed))["loss"]
+        for i in range(2):
+            one = {name: array[i] for name, array in fed(2, seed).items()}
+            env = ir_numpy.interpret(step, one, variables)
+            np.testing.assert_allclose(got[i], env[loss], 1e-5)
+        run.write("rate", 0.03)
+        variables["rate"][...] = 0.03
+    for name, value in variables.items():
+        np.testing.assert_allclose(run.read(name), value, 1e-4, 1e-5, err_msg=name)
+
+
+def test_drawn_numbers_follow_the_seed_and_can_be_fed_back() -> None:
+    graph = Ir()
+    x = graph.variable(np.linspace(1, 2, 600, dtype=np.float32), "x")
+    y = graph.output("y", ir.dropout(graph, x, 0.25))
+    graph.output("mask", next(op.outs[0] for op in graph.ops if op.kind == "dropout_mask"))
+    for kind in ("uniform", "normal"):
+        graph.output(kind, graph.op(kind, ir.seed(graph), shape=(30, 20), modifier=5))
+    step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", y))
+    step.output("slope", grads[x])
+    KINDS_TESTED.update(op.kind for op in step.ops)
+    runs = [ir.Run(ir.Lowering(step, device(3), iterations=2), device(3)) for _ in range(2)]
+    first, again = (run() for run in runs)
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, again[name])
+    assert not np.array_equal(first["mask"][0], first["mask"][1])
+    np.testing.assert_array_equal(first["y"], first["mask"] * graph.variables["x"].initial)
+    np.testing.assert_array_equal(first["slope"], first["mask"])
+    assert abs((first["mask"] == 0).mean() - 0.25) < 0.05 and {*np.unique(first["mask"])} == {
+        0,
+        np.float32(1 / 0.75),
+    }
+    assert abs(first["uniform"].mean() - 0.5) < 0.05 and abs(first["normal"].std() - 1) < 0.1
+    later, seed = runs[0](), runs[0].state()["seed"]
+    assert seed[0] == 42 + 4
+    runs[1].restore(runs[0].state() | {"seed": [44, 0]})
+    np.testing.assert_array_equal(runs[1]()["mask"], later["mask"])
+
+
+def test_every_row_is_tested() -> None:
+    if len(KINDS_TESTED) < 20:
+        pytest.skip("asks what the tests before it have done")
+    elsewhere = {
+        "all_reduce",
+        "reduce_scatter",
+        "own_share",
+        "all_gather",
+        "load",
+        "assign",
+        "accumulate",
+        "clear",
+    }
+    rest = {"print", "rem", "stop"}  # below
+    assert set(ir.OPS) == KINDS_TESTED | elsewhere | rest
+    assert len(ir.OPS) >= 60
+
+
+def test_print_and_what_has_no_gradient() -> None:
+    graph = Ir()
+    x = graph.variable(np.float32([5.0, -7.5]), "x")
+    y = graph.op("rem", graph.op("print", x, title="here"), 3.0)
+    graph.output("y", y)
+    held = graph.op("mul", graph.op("stop", x), x)
+    step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", held))
+    assert ir_numpy.interpret(step, {})[grads[x]].tolist() == [5.0, -7.5]
+    run = ir.Run(ir.Lowering(graph, device(2)), device(2))
+    run.engine.set_print_tensor_stream(text := io.StringIO())
+    np.testing.assert_allclose(run()["y"], [[2.0, -1.5]])
+    assert "here" in text.getvalue()
+    with graph.at(path="model.odd"), pytest.raises(ModelError) as refused:
+        ir.autodiff(graph, ir.mean(graph, y))
+    assert "rem has no gradient" in str(refused.value)
+
+
+def leaky(low: Any, x: Any, slope: float) -> Any:
+    return popops.map(
+        low.graph, expr.Select(expr._1, expr._1 * slope, expr._1 > 0.0), [x], low.prog, low.name
+    )
+
+
+def test_an_operation_of_ones_own() -> None:
+    row = ir.Row(
+        lambda x, slope: ir.Out(x.shape, x.dtype),
+        leaky,
+        lambda graph, op, g: [
+            graph.op(
+                "select",
+                graph.op("gt", op.inputs[0], 0.0),
+                g,
+                graph.op("mul", g, op.attrs["slope"]),
+            )
+        ],
+    )
+    ir.register("leaky", row)
+    try:
+        with pytest.raises(ModelError, match="there is one of that name"):
+            ir.register("leaky", row)
+        graph = Ir()
+        x = graph.variable(np.float32([-2, -1, 3]), "x")
+        loss = graph.output("y", ir.reduced(graph, "sum", graph.op("leaky", x, slope=0.25)))
+        step, grads = ir.autodiff(graph, loss)
+        step.output("slope", grads[x])
+        again = loaded(written(step))
+        run = ir.Run(ir.Lowering(again, device(2)), device(2))
+        got = run()
+        assert got["y"] == 2.25 and got["slope"].tolist() == [[0.25, 0.25, 1.0]]
+        data = written(step)
+    finally:
+        del ir.OPS["leaky"]
+    with pytest.raises(ModelLoadError, match="operation 'leaky', which is not in the table"):
+        loaded(data)
+
+
+def test_names_travel_to_the_program_the_report_and_errors() -> None:
+    step, _ = small()
+    run = ir.Run(ir.Lowering(step, device(3)), device(3))
+    run(**fed(1))
+    report = run.engine.report
+    names = {row.name for row in report.variables}
+    assert "net.first.weight" in names and any(n.startswith("net.first/matmul") for n in names)
+    assert {p.name for p in run.low.program.programs[1].programs} >= {
+        "inputs",
+        "net.first",
+        "loss",
+        "outputs",
+    }
+
+
+def test_a_weight_lies_where_its_product_wants_it() -> None:
+    """The product of x by the transposed weight has no copy of the weight before it."""
+    cycles = []
+    for turned in (True, False):
+        graph, rng = Ir(), np.random.default_rng(0)
+        w = graph.variable(
+            rng.standard_normal((64, 48) if turned else (48, 64)).astype(np.float32), "w"
+        )
+        x = graph.input((16, 48), "x")
+        graph.output("y", ir.linear(graph, x, w) if turned else graph.op("matmul", x, w))
+        run = ir.Run(ir.Lowering(graph, device(13)), device(13))
+        run(x=np.ones((16, 48), np.float32))
+        cycles.append(run.engine.report.total_cycles)
+    assert cycles[0] == cycles[1]
+
+
+def test_a_graph_comes_back_from_its_file(tmp_path: Path) -> None:
+    step, _ = small("adam")
+    half = Ir()
+    half.output(
+        "y",
+        half.op(
+            "select",
+            half.constant([True, False], BOOL),
+            half.variable(np.float16([1.5, 2]), "h"),
+            half.constant([0.5, -1], HALF),
+        ),
+    )
+    for graph in (ir.replicate(ir.accumulate(ir.off_chip(step), 2), 2), half):
+        ir.save(graph, tmp_path / "net.ipumodel")
+        again = ir.load(tmp_path / "net.ipumodel")
+        assert written(again) == written(graph) == (tmp_path / "net.ipumodel").read_bytes()
+        assert [op.name for op in again.ops] == [op.name for op in graph.ops]
+        for name, value in graph.variables.items():
+            np.testing.assert_array_equal(again.variables[name].initial, value.initial)
+    runs = [ir.Run(ir.Lowering(g, device(3)), device(3)) for g in (step, loaded(written(step)))]
+    np.testing.assert_array_equal(*(run(**fed(1))["loss"] for run in runs))
+    with pytest.raises(ModelLoadError, match="no file|No such file"):
+        ir.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda h: h.update(version=2), "format version 2; this kit reads up to version 1"),
+        (
+            lambda h: h["ops"][0].__setitem__(0, "permutee"),
+            "operation 'permutee', which is not in the table",
+        ),
+        (lambda h: h["ops"][1].__setitem__(1, [0]), "is not an operation that can be"),
+        (lambda h: h["ops"][0].__setitem__(2, [0]), "values that only this operation makes"),
+        (lambda h: h["ops"].reverse(), "values that are there by then"),
+        (lambda h: h["values"][0].__setitem__(3, [7, 6]), "has values of another shape"),
+        (lambda h: h["values"][0].__setitem__(3, [2**23, 2**23]), "is too large"),
+        (lambda h: h["outputs"].update(loss=10**6), "is not a whole number from"),
+        (lambda h: h.update(schedule="fast"), "'fast' is not a schedule"),
+    ],
+)
+def test_a_damaged_graph_is_refused_by_name(damage: Any, says: str, tmp_path: Path) -> None:
+    header, arrays = parts(written(small()[0]))
+    damage(header)
+    file = tmp_path / "net.ipumodel"
+    file.write_bytes(whole(json.dumps(header), arrays))
+    with pytest.raises(ModelLoadError) as refused:
+        ir.load(file)
+    assert (
+        says in str(refused.value)
+        and "net.ipumodel" in str(refused.value)
+        and refused.value.next_step
+    )
+
+
+def errs(call: Callable[[Ir, Value], object]) -> Any:
+    graph = Ir()
+    x = graph.variable(np.ones((3, 4), np.float32), "x")
+    with graph.at(path="encoder.layer1"), pytest.raises(ModelError) as refused:
+        call(graph, x)
+    assert refused.value.next_step
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda g, x: g.op("matmull", x, x),
+            "There is no operation 'matmull'|did you mean 'matmul'|encoder.layer1|ir.register",
+        ),
+        (
+            lambda g, x: g.op("matmul", x, x),
+            "[3, 4] times [3, 4] does not fit|matmul of [3, 4] FLOAT and [3, 4] FLOAT, in encoder.layer1|test_ir.py, line",
+        ),
+        (
+            lambda g, x: g.op("add", x, g.op("cast", x, dtype=HALF)),
+            "dtypes FLOAT and HALF differ|cast: graph.op",
+        ),
+        (lambda g, x: g.op("add", x, g.constant([1.0, 2])), "[3, 4] and [2] do not broadcast"),
+        (lambda g, x: g.op("relu", x, alpha=1), "relu was given what it does not take"),
+        (lambda g, x: g.op("reshape", x, shape=(5, 2)), "[3, 4] cannot be seen as [5, 2]"),
+        (lambda g, x: g.op("permute", x, dims=(0, 0)), "no order of 2 dimensions"),
+        (
+            lambda g, x: g.op("slice", x, dim=0, begin=1, end=9),
+            "1 to 9 by 1 is no part of dimension 0, of 3",
+        ),
+        (lambda g, x: g.op("sum", x, dims=(4,)), "there is no dimension [4] of 2"),
+        (lambda g, x: g.op("gather", x, x), "its numbers are FLOAT"),
+        (lambda g, x: ir.conv(g, x, x), "give [batch, channels, *field]"),
+        (
+            lambda g, x: ir.pool(g, "max_pool", g.op("reshape", x, shape=(1, 1, 3, 4)), 5),
+            "max_pool cannot be",
+        ),
+        (lambda g, x: ir.norm(g, "group", x, groups=3), "3 groups do not divide 4 channels"),
+        (lambda g, x: ir.norm(g, "local", x), "there is no 'local' norm"),
+        (lambda g, x: g.emit("sgd", g.op("relu", x), x, 0.1), "sgd was given what is no variable"),
+        (
+            lambda g, x: g.variable(np.zeros(2), "w"),
+            "'w' is float64, which the device does not have|astype(numpy.float32)",
+        ),
+        (lambda g, x: g.variable(np.zeros(2, np.float32), "x"), "two values of the name 'x'"),
+        (lambda g, x: ir.autodiff(g, x), "a gradient is that of one number"),
+        (lambda g, x: ir.optimise(g, {}, "sdg"), "did you mean 'sgd'"),
+        (
+            lambda g, x: g.op("dropout_mask", x, shape=(2,), keep=0.5, modifier=1),
+            "its seed is no two UNSIGNED_INT",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(call: Any, text: str) -> None:
+    said = str(errs(call))
+    for part in text.split("|"):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"x": np.zeros((3, 4, 6), np.float32)}, "steps 2 * accumulation 1 * replicas 1 * batch 4"),
+        ({"y": np.full((2, 4), 5)}, "'y' was fed the number 5, and takes 0 to 4"),
+        ({"y": np.full((2, 4), -1)}, "'y' was fed the number -1"),
+        ({"y": np.zeros((2, 4), np.float32)}, "takes whole numbers"),
+        ({"z": 1}, "A run was fed x, y, z"),
+    ],
+)
+def test_what_a_run_cannot_take(change: dict[str, Any], text: str) -> None:
+    run = ir.Run(ir.Lowering(small()[0], device(2), iterations=2), device(2))
+    with pytest.raises(ModelError) as refused:
+        run(**fed(2) | change)
+    assert text in str(refused.value)
+    with pytest.raises(ModelError, match="did you mean 'net.first.weight'"):
+        run.read("net.first.wieght")
+    with pytest.raises(ModelError, match="was given"):
+        run.write("net.first.weight", np.zeros(3))
+
+
+def test_what_changes_with_each_micro_batch_is_read_where_it_lies() -> None:
+    graph = Ir()
+    v = graph.variable(np.zeros(3, np.float32), "v")
+    graph.emit("blend", v, graph.input((3,), "x"), momentum=0.5)
+    with graph.at(stage=1):
+        graph.output("y", graph.op("relu", v))
+    with pytest.raises(ModelError, match="stage 1 would have a copy that does not"):
+        ir.Lowering(graph, device(2, 2))

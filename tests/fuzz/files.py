@@ -32,6 +32,7 @@ from damage import lied, parts, whole
 
 from ipu_teach import (
     FLOAT,
+    UNSIGNED_INT,
     Engine,
     Executable,
     Graph,
@@ -44,6 +45,8 @@ from ipu_teach import (
 from ipu_teach.classroom import board, roster
 from ipu_teach.classroom.fresh import begin_afresh
 from ipu_teach.errors import IPUTeachError
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir.saved import written
 from ipu_teach.lessons import gaps, hint, learner, notebooks, overview, state
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
@@ -629,6 +632,24 @@ def read_executable(file: Path) -> None:
     repr(Executable.load(file, codelets=[Sum]))
 
 
+@cache
+def model() -> bytes:
+    """A small network that is trained, as a file."""
+    graph = ir.Ir()
+    x, y = graph.input((2, 2, 6, 6), "x"), graph.input((2,), "y", UNSIGNED_INT)
+    h = ir.conv(graph, x, graph.variable(np.ones((4, 2, 3, 3), np.float32), "w"), lower=1)
+    h = ir.norm(graph, "group", graph.op("relu", h), groups=2)
+    h = graph.op("reshape", ir.dropout(graph, ir.pool(graph, "max_pool", h, 2)), shape=(2, -1))
+    loss = graph.output("loss", ir.cross_entropy(graph, h, y))
+    step, grads = ir.autodiff(graph, loss)
+    return written(ir.off_chip(ir.optimise(step, grads, "adam", 0.1)))
+
+
+def read_model(file: Path) -> None:
+    """As `ir.load` does; what is read can be written again."""
+    written(ir.load(file))
+
+
 # the file's path, a mutant, and who reads it
 Parser = tuple[str, Callable[[Random], bytes], Callable[[Path], None]]
 PARSERS: dict[str, Parser] = {
@@ -640,6 +661,7 @@ PARSERS: dict[str, Parser] = {
     "progress": ("progress.json", lambda rng: damaged_json(PROGRESS, rng), read_progress),
     "report": ("run.ipureport", lambda rng: damaged_file(compiled()[0], rng), read_report),
     "executable": ("run.ipu", lambda rng: damaged_file(compiled()[1], rng), read_executable),
+    "model": ("net.ipumodel", lambda rng: damaged_file(model(), rng), read_model),
 }
 
 

@@ -32,6 +32,9 @@ A face builds an `Ir`, and has no rule of any operation:
   `lower` is given the `Lowering` (`low.graph`, `low.prog`, `low.name`) and tensors.
 * An operation draws random numbers by a seed that is its input, `ir.seed(graph)`: a variable "seed"
   that goes on by one with each micro-batch. `ir.dropout` does it all.
+* Transforms, each from graph to graph, in this order: `staged` before `autodiff`; `recompute`
+  behind it; after `optimise` `accumulate`, `replicate`, `sharded`, `pipelined`, `off_chip`,
+  `phased`. Each keeps every value; sums over micro-batches and replicas are rounded elsewhere.
 * `save(graph, path)` and `load(path)`: a versioned file of JSON and numbers.
 * A run takes `run.micro_batches` batches: iterations times accumulation times replicas, whose
   numbers are `run.factors`. `Run.fed` refuses another shape, with the product spelt out.
@@ -40,80 +43,17 @@ A face builds an `Ir`, and has no rule of any operation:
 
 from __future__ import annotations
 
-from ipu_teach.frontends.ir import rows, rows_nn
+from ipu_teach.frontends.ir import composed, rows, rows_nn, transforms
 from ipu_teach.frontends.ir.autodiff import STATE, autodiff, optimise
-from ipu_teach.frontends.ir.composed import (
-    along,
-    attention,
-    batch_norm,
-    binary_cross_entropy,
-    conv,
-    cross_entropy,
-    dropout,
-    embedding,
-    linear,
-    lstm,
-    mean,
-    nll,
-    norm,
-    pool,
-    reduced,
-    seed,
-    split,
-    squared_error,
-    transpose,
-)
+from ipu_teach.frontends.ir.composed import *
 from ipu_teach.frontends.ir.lowering import Lowering, Run
 from ipu_teach.frontends.ir.rows_nn import turned
 from ipu_teach.frontends.ir.saved import load, save
-from ipu_teach.frontends.ir.transforms import (
-    accumulate,
-    off_chip,
-    phased,
-    pipelined,
-    recompute,
-    replicate,
-    sharded,
-    staged,
-)
+from ipu_teach.frontends.ir.transforms import *
 from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Unfit, Value, register
 
 __all__ = [
-    "OPS",
-    "STATE",
-    "Ir",
-    "Lowering",
-    "Op",
-    "Out",
-    "Row",
-    "Run",
-    "Unfit",
-    "Value",
-    "along",
-    "attention",
-    "autodiff",
-    "batch_norm",
-    "binary_cross_entropy",
-    "conv",
-    "cross_entropy",
-    "dropout",
-    "embedding",
-    "linear",
-    "load",
-    "lstm",
-    "mean",
-    "nll",
-    "norm",
-    "optimise",
-    "pool",
-    "reduced",
-    "register",
-    "rows",
-    "rows_nn",
-    "save",
-    "seed",
-    "split",
-    "squared_error",
-    "transpose",
+    *composed.__all__, *transforms.__all__, "OPS", "STATE", "Ir", "Lowering", "Op", "Out", "Row",
+    "Run", "Unfit", "Value", "autodiff", "load", "optimise", "register", "rows", "rows_nn", "save",
     "turned",
-]
+]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ipu_teach.errors import ModelError, did_you_mean, shown
-from ipu_teach.frontends.ir.values import BACKWARD, OPS, UPDATE, Ir, Value, row_of
+from ipu_teach.frontends.ir.values import BACKWARD, OPS, UPDATE, Ir, Op, Value, row_of
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
@@ -53,7 +53,7 @@ def autodiff(
                     f"{op.kind} has no gradient, and the loss depends on a parameter through it.",
                     "use another operation, or give its row one: Row(shape, lower, grad).",
                 )
-            with made.at(stage=op.stage, phase=op.phase, path=op.path, line=op.line):
+            with made.at(**{**op.here, "part": BACKWARD}):
                 for value, g in zip(op.inputs, grad(made, op, *given), strict=True):
                     if g is None or value not in reached:
                         continue
@@ -64,7 +64,18 @@ def autodiff(
                             "its row's grad returns a gradient in the shape of each input.",
                         )
                     grads[value] = made.op("add", grads[value], g) if value in grads else g
-    return made, {v: g for v, g in grads.items() if v in wanted}
+    found = {v: g for v, g in grads.items() if v in wanted}
+    return made.but(ops=_used(made, found.values())), found
+
+
+def _used(ir: Ir, wanted: Iterable[Value]) -> list[Op]:
+    """The operations but for those of the backward that nobody reads."""
+    needed, ops = {*wanted, *ir.outputs.values()}, []
+    for op in reversed(ir.ops):
+        if op.part != BACKWARD or needed.intersection(op.outs):
+            needed.update(op.inputs)
+            ops.append(op)
+    return ops[::-1]
 
 
 def optimise(

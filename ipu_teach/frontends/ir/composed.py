@@ -14,6 +14,12 @@ from ipu_teach.frontends.ir.values import Ir, Value
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
+__all__ = [
+    "along", "attention", "batch_norm", "binary_cross_entropy", "conv", "cross_entropy",
+    "dropout", "embedding", "linear", "lstm", "mean", "nll", "norm", "pool", "reduced", "seed",
+    "split", "squared_error", "transpose",
+]  # fmt: skip
+
 Ints = Sequence[int]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import ModelError, shown
+from ipu_teach.errors import ModelError, counted, shown
 from ipu_teach.frontends.ir.values import (
     BACKWARD,
     CONSTANT,
@@ -38,8 +38,8 @@ class Lowering:
     """The program of `iterations` steps of a graph, on `whole`: a virtual graph for each stage, and
     variables laid out for the first product, convolution or look-up that has them.
 
-    `options`: of products and convolutions. Rows use `graph`, `prog`, `name`, `op`, `options`,
-    `tensor`, `new` and `constant`. Raises `ModelError`, and what the libraries raise.
+    `options`: of products and convolutions. Rows use `call`, `new` and `constant`, `graph`,
+    `prog`, `name`, `op`, `options` and `seen`. Raises `ModelError`, and what the libraries raise.
     """
 
     def __init__(
@@ -64,7 +64,11 @@ class Lowering:
                 if value.kind == VARIABLE:
                     self._homes.setdefault(value, op.stage)
         self._check()
-        tiles = self.whole.target.num_tiles // ir.stages
+        tiles, ipus = self.whole.target.tiles_per_ipu, self.whole.target.num_ipus
+        if ir.stages > ipus:
+            raise ModelError(f"""The graph has {ir.stages} stages for each of
+                {counted(ir.replicas, "replica")}, and the device has {counted(ipus, "IPU")} for it.
+                next:  give the device more IPUs: num_ipus={ir.stages * ir.replicas} or more.""")
         self.graphs = [
             self.whole.create_virtual_graph(s * tiles, (s + 1) * tiles) for s in range(ir.stages)
         ]
@@ -76,6 +80,10 @@ class Lowering:
     def place(self, op: Op) -> None:
         """What follows is for this operation."""
         self.op, self.name, self.graph = op, op.name, self.graphs[op.stage]
+
+    def call(self, function: Any, *given: Any, **more: Any) -> Any:
+        """A library's function in the program, under the operation's name."""
+        return function(self.graph, *given, self.prog, debug_context=self.name, **more)
 
     def new(self, dtype: type[DType], shape: Sequence[int], name: str = "out") -> Tensor:
         """A variable, spread over the tiles."""
@@ -210,14 +218,10 @@ class Lowering:
             return self.tensor[value]
         where = self.head if value.kind == VARIABLE else self.prog
         copied = poputil.copy_to_ipu(
-            self.whole, self.tensor[value], self._ipu(op.stage), where, f"{value.name}/copy"
+            self.whole, self.tensor[value], op.stage, where, f"{value.name}/copy"
         )
         self.there[key] = copied
         return copied
-
-    def _ipu(self, stage: int) -> int:
-        tiles = self.whole.target.num_tiles // self.ir.stages
-        return stage * tiles // self.whole.target.tiles_per_ipu
 
     # --- variables, inputs, outputs ---
 
@@ -361,7 +365,7 @@ class Lowering:
         """A variable for each value that comes to a stage, and all of them as one."""
         for value in values:
             self.there[value, stage] = poputil.clone_to_ipu(
-                self.whole, self.tensor[value], self._ipu(stage), f"{value.name}/arrived"
+                self.whole, self.tensor[value], stage, f"{value.name}/arrived"
             )
         return self._packed([self.there[v, stage] for v in values], values)
 
@@ -510,7 +514,7 @@ class Run:
         return found if value.sharded else found[0]
 
     def write(self, name: str, array: Any) -> None:
-        """Set a variable, in all replicas. Of "seed" they have neighbours, to draw other numbers."""
+        """Set a variable, in all replicas. Each has another "seed", to draw other numbers."""
         value, every = self._named(name), self.ir.replicas
         given = np.asarray(array, value.dtype.numpy)
         shape = (every, *value.shape) if value.sharded else value.shape

@@ -1,7 +1,7 @@
 """The table: what each operation makes, its PopLibs calls, and its gradient.
 
-Elements, views, reductions, numbers that are drawn, what changes a variable. Products, layers and
-losses are in `rows_nn`.
+Elements, views, reductions, numbers that are drawn, replicas, what changes a variable. Products,
+layers and losses are in `rows_nn`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.frontends.ir.values import OPS, Ir, Op, Out, Row, Shape, Unfit, Value
+from ipu_teach.frontends.ir.values import CONSTANT, OPS, Ir, Op, Out, Row, Shape, Unfit, Value
 from ipu_teach.graph import concat
 from ipu_teach.poplibs import gcl, optim, popnn, popops, poprand, poputil
 from ipu_teach.poplibs.popops import expr
@@ -20,11 +20,65 @@ from ipu_teach.program import Copy, PrintTensor
 from ipu_teach.types import BOOL, FLOAT, UNSIGNED_INT, DType
 
 Slopes = list[Value | None]
+Ints = Sequence[int]
+Kind = type[DType]
+CAST = "cast: graph.op('cast', x, dtype=FLOAT)."
 
 
-def like(x: Value, *others: Value, **attrs: Any) -> Out:
-    """The shape and dtype of the first input."""
+def need(good: object, why: str, advice: str) -> None:
+    """Raise `Unfit` unless it is good."""
+    if not good:
+        raise Unfit(why, advice)
+
+
+def like(x: Value) -> Out:
+    """The shape and dtype of the one input."""
     return Out(x.shape, x.dtype)
+
+
+def keeps(which: int) -> Callable[..., Out]:
+    """The shape and dtype of an input, whatever else is given: for the rows of gradients."""
+    return lambda *values, **attrs: like(values[which])
+
+
+def shaped(x: Value, shape: Ints, **attrs: Any) -> Out:
+    """A shape that is an attribute."""
+    return Out(tuple(shape), x.dtype)
+
+
+def floats(x: Value) -> Out:
+    """As `like`, of floats alone."""
+    need(x.floating, f"{x.dtype.__name__} is no float", CAST)
+    return like(x)
+
+
+def alike(*values: Value) -> None:
+    """Raise `Unfit` for dtypes that differ."""
+    names = [v.dtype.__name__ for v in values]
+    need(len({*names}) == 1, f"dtypes {' and '.join(names)} differ", CAST)
+
+
+def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
+    """The shape that all broadcast to."""
+    alike(*values)
+    try:
+        return Out(np.broadcast_shapes(*(v.shape for v in values)), dtype or values[0].dtype)
+    except ValueError:
+        shapes = " and ".join(str(list(v.shape)) for v in values)
+        raise Unfit(f"shapes {shapes} do not broadcast", poputil.BROADCASTING) from None
+
+
+def pair(a: Value, b: Value) -> Out:
+    """As `broadcast`, of two."""
+    return broadcast(a, b)
+
+
+def axes(x: Value, dims: Ints) -> list[int]:
+    """Dimensions counted from the first, each once. Raises `Unfit`."""
+    rank = len(x.shape)
+    good = all(-rank <= d < rank for d in dims)
+    need(good, f"there is no dimension {list(dims)} of {rank}", "count them from 0.")
+    return sorted({d % rank for d in dims})
 
 
 def flat(ir: Ir, op: Op, *gs: Any) -> Slopes:
@@ -32,52 +86,24 @@ def flat(ir: Ir, op: Op, *gs: Any) -> Slopes:
     return [None] * len(op.inputs)
 
 
-def calls(function: Any, **more: Any) -> Callable[..., Any]:
+def passed(ir: Ir, op: Op, g: Value) -> Slopes:
+    """The gradient as it is."""
+    return [g]
+
+
+def calls(function: Any) -> Callable[..., Any]:
     """`lower` of a library call that takes the tensors, and the attributes by name."""
-
-    def lower(low: Any, *tensors: Any, **attrs: Any) -> Any:
-        return function(low.graph, *tensors, low.prog, low.name, **more, **attrs)
-
-    return lower
+    return lambda low, *tensors, **attrs: low.call(function, *tensors, **attrs)
 
 
-def alike(*values: Value) -> None:
-    """Raise `Unfit` for dtypes that differ."""
-    if len({v.dtype for v in values}) > 1:
-        raise Unfit(
-            f"dtypes {' and '.join(v.dtype.__name__ for v in values)} differ",
-            "cast one of them: graph.op('cast', x, dtype=FLOAT).",
-        )
+def view(shape: Any, lower: Any, grad: Any) -> Row:
+    """A row whose result shares memory with its input."""
+    return Row(shape, lower, grad, view=True)
 
 
-def floats(x: Value, *others: Value, **attrs: Any) -> Out:
-    """As `like`, of floats alone."""
-    if not x.floating:
-        raise Unfit(f"{x.dtype.__name__} is no float", "cast it: graph.op('cast', x, dtype=FLOAT).")
-    return Out(x.shape, x.dtype)
-
-
-def broadcast(*values: Value, dtype: type[DType] | None = None, **attrs: Any) -> Out:
-    """The shape that all broadcast to."""
-    alike(*values)
-    try:
-        shape = np.broadcast_shapes(*(v.shape for v in values))
-    except ValueError:
-        shapes = " and ".join(str(list(v.shape)) for v in values)
-        raise Unfit(f"shapes {shapes} do not broadcast", poputil.BROADCASTING) from None
-    return Out(shape, dtype or values[0].dtype)
-
-
-def axes(x: Value, dims: Sequence[int]) -> list[int]:
-    """Dimensions counted from the first, each once. Raises `Unfit`."""
-    if any(not -len(x.shape) <= d < len(x.shape) for d in dims):
-        raise Unfit(f"there is no dimension {list(dims)} of {len(x.shape)}", "count them from 0.")
-    return sorted({d % len(x.shape) for d in dims})
-
-
-def unbroadcast(ir: Ir, g: Value, shape: Shape) -> Value:
+def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
     """The sum of a gradient over the dimensions along which its value was broadcast."""
-    if g.shape == shape:
+    if g is None or g.shape == shape:
         return g
     lead = len(g.shape) - len(shape)
     dims = [*range(lead)]
@@ -91,35 +117,33 @@ def unbroadcast(ir: Ir, g: Value, shape: Shape) -> Value:
 # --- elements -------------------------------------------------------------------------------------
 
 
-def one(call: Any, slope: Callable[..., Value] | None, shape: Any = floats) -> Row:
+def one(call: Any, slope: Callable[..., Value], shape: Any = floats) -> Row:
     """A row of one operand: `slope(graph, x, y)` is multiplied by the gradient."""
 
     def grad(ir: Ir, op: Op, g: Value) -> Slopes:
-        assert slope is not None, "flat is taken instead"
         return [ir.op("mul", g, slope(ir, op.inputs[0], op.outs[0]))]
 
-    return Row(shape, calls(call), flat if slope is None else grad)
-
-
-def _two(ir: Ir, op: Op, *gs: Value | None) -> Slopes:
-    return [
-        None if g is None else unbroadcast(ir, g, v.shape)
-        for g, v in zip(gs, op.inputs, strict=True)
-    ]
+    return Row(shape, calls(call), grad)
 
 
 def two(call: Any, slopes: Callable[..., tuple[Value | None, Value | None]]) -> Row:
     """A row of two operands that broadcast: `slopes(graph, gradient, a, b, y)`."""
 
     def grad(ir: Ir, op: Op, g: Value) -> Slopes:
-        return _two(ir, op, *slopes(ir, g, *op.inputs, op.outs[0]))
+        a, b = slopes(ir, g, *op.inputs, op.outs[0])
+        return [unbroadcast(ir, a, op.inputs[0].shape), unbroadcast(ir, b, op.inputs[1].shape)]
 
-    return Row(broadcast, calls(call), grad, numbers=True)
+    return Row(pair, calls(call), grad, numbers=True)
 
 
 def asks(call: Any, n: int = 2) -> Row:
-    """A row whose answers are BOOL."""
-    return Row(lambda *v, **a: broadcast(*v, dtype=BOOL), calls(call), flat, numbers=n == 2)
+    """A row whose answers are BOOL, of one or two operands."""
+
+    def shape(*values: Value) -> Out:
+        need(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
+        return broadcast(*values, dtype=BOOL)
+
+    return Row(shape, calls(call), flat, numbers=n == 2)
 
 
 def non_linearity(kind: str) -> Row:
@@ -130,35 +154,61 @@ def non_linearity(kind: str) -> Row:
         seen = op.inputs[0] if by_input else op.outs[0]
         return [ir.op("non_linearity_grad", seen, g, kind=kind)]
 
-    def lower(low: Any, x: Any) -> Any:
-        return popnn.non_linearity(low.graph, kind, x, low.prog, low.name)
-
-    return Row(floats, lower, grad)
+    return Row(floats, lambda low, x: low.call(popnn.non_linearity, kind, x), grad)
 
 
-def _m(ir: Ir, *given: Any) -> Value:
+def _m(ir: Ir, first: Value, *others: Any) -> Value:
     """A product of values and numbers."""
-    value = given[0]
-    for other in given[1:]:
-        value = ir.op("mul", value, other)
-    return value  # type: ignore[no-any-return]
+    for other in others:
+        first = ir.op("mul", first, other)
+    return first
 
 
 def _larger(ask: str) -> Callable[..., tuple[Value, Value]]:
     """The gradient goes to the operand that was taken; where both are equal, to the first."""
 
     def slopes(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-        first = ir.op(ask, a, b)
-        nothing = ir.constant(0.0, g.dtype)
+        first, nothing = ir.op(ask, a, b), ir.constant(0.0, g.dtype)
         return ir.op("select", first, g, nothing), ir.op("select", first, nothing, g)
 
     return slopes
 
 
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    less = ir.op("pow", a, ir.op("sub", b, 1.0))
-    log = None if b.kind == "constant" else _m(ir, g, y, ir.op("log", a))
-    return _m(ir, g, b, less), log
+    log = None if b.kind == CONSTANT else _m(ir, g, y, ir.op("log", a))
+    return _m(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0))), log
+
+
+def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
+    share = ir.op("div", g, b)
+    return share, None if b.kind == CONSTANT else _m(ir, share, y, -1.0)
+
+
+def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
+    share = ir.op("div", g, ir.op("add", _m(ir, a, a), _m(ir, b, b)))
+    return _m(ir, share, b), _m(ir, share, a, -1.0)
+
+
+def _select_shape(mask: Value, a: Value, b: Value) -> Out:
+    need(mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it.")
+    return broadcast(Value(mask.shape, a.dtype), a, b)
+
+
+def _select_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    (mask, a, b), nothing = op.inputs, ir.constant(0.0, g.dtype)
+    slopes = [ir.op("select", mask, g, nothing), ir.op("select", mask, nothing, g)]
+    return [None, *(unbroadcast(ir, s, v.shape) for s, v in zip(slopes, (a, b), strict=True))]
+
+
+def _clamp_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    (x,), how = op.inputs, op.attrs
+    inside = ir.op("logical_and", ir.op("gteq", x, how["least"]), ir.op("lteq", x, how["most"]))
+    return [ir.op("select", inside, g, ir.constant(0.0, g.dtype))]
+
+
+def _cast_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    (x,) = op.inputs
+    return [ir.op("cast", g, dtype=x.dtype) if x.floating else None]
 
 
 OPS |= {
@@ -175,14 +225,11 @@ OPS |= {
     "sin": one(popops.sin, lambda ir, x, y: ir.op("cos", x)),
     "cos": one(popops.cos, lambda ir, x, y: ir.op("neg", ir.op("sin", x))),
     "erf": one(popops.erf, lambda ir, x, y: _m(ir, ir.op("exp", _m(ir, x, x, -1.0)), 2 / sqrt(pi))),
-    "signum": one(popops.signum, None, like),
-    "floor": one(popops.floor, None),
-    "ceil": one(popops.ceil, None),
-    "round": one(popops.round, None),
-    "trunc": one(popops.trunc, None),
-    "is_nan": asks(popops.is_nan, 1),
-    "is_finite": asks(popops.is_finite, 1),
-    "logical_not": asks(popops.logical_not, 1),
+    "signum": Row(like, calls(popops.signum), flat),
+    **{
+        n: Row(floats, calls(getattr(popops, n)), flat) for n in ("floor", "ceil", "round", "trunc")
+    },
+    **{n: asks(getattr(popops, n), 1) for n in ("is_nan", "is_finite", "logical_not")},
     "relu": non_linearity("RELU"),
     "sigmoid": non_linearity("SIGMOID"),
     "hard_sigmoid": non_linearity("HARD_SIGMOID"),
@@ -191,89 +238,41 @@ OPS |= {
     "gelu_tanh": non_linearity("GELU"),
     "silu": non_linearity("SWISH"),
     "non_linearity_grad": Row(
-        like,
-        lambda low, seen, g, kind: popnn.non_linearity_input_gradient(
-            low.graph, kind, seen, g, low.prog, low.name
-        ),
+        keeps(1), lambda low, y, g, kind: low.call(popnn.non_linearity_input_gradient, kind, y, g)
     ),
     "add": two(popops.add, lambda ir, g, a, b, y: (g, g)),
     "sub": two(popops.sub, lambda ir, g, a, b, y: (g, ir.op("neg", g))),
     "mul": two(popops.mul, lambda ir, g, a, b, y: (_m(ir, g, b), _m(ir, g, a))),
-    "div": two(
-        popops.div,
-        lambda ir, g, a, b, y: (
-            ir.op("div", g, b),
-            None if b.kind == "constant" else ir.op("neg", ir.op("div", _m(ir, g, y), b)),
-        ),
-    ),
+    "div": two(popops.div, _quotient),
     "pow": two(popops.pow, _power),
     "max": two(popops.max, _larger("gteq")),
     "min": two(popops.min, _larger("lteq")),
-    "rem": Row(broadcast, calls(popops.rem), numbers=True),
-    "atan2": two(
-        popops.atan2,
-        lambda ir, g, a, b, y: (
-            ir.op("div", _m(ir, g, b), ir.op("add", _m(ir, a, a), _m(ir, b, b))),
-            ir.op("div", _m(ir, g, a, -1.0), ir.op("add", _m(ir, a, a), _m(ir, b, b))),
-        ),
-    ),
-    **{
-        name: asks(getattr(popops, name))
-        for name in ("eq", "neq", "lt", "lteq", "gt", "gteq", "logical_and", "logical_or")
-    },
-}
-
-
-def _select_shape(mask: Value, a: Value, b: Value) -> Out:
-    if mask.dtype is not BOOL:
-        raise Unfit(f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt or eq make it.")
-    alike(a, b)
-    shape = np.broadcast_shapes(mask.shape, a.shape, b.shape)
-    return Out(shape, a.dtype)
-
-
-def _select_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    mask, a, b = op.inputs
-    nothing = ir.constant(0.0, g.dtype)
-    slopes = [
-        None if v.kind == "constant" else unbroadcast(ir, ir.op("select", mask, *pair), v.shape)
-        for v, pair in ((a, (g, nothing)), (b, (nothing, g)))
-    ]
-    return [None, *slopes]
-
-
-def _clamp_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    (x,) = op.inputs
-    above, below = ir.op("gteq", x, op.attrs["least"]), ir.op("lteq", x, op.attrs["most"])
-    inside = ir.op("logical_and", above, below)
-    return [ir.op("select", inside, g, ir.constant(0.0, g.dtype))]
-
-
-OPS |= {
+    "atan2": two(popops.atan2, _angle),
+    "rem": Row(pair, calls(popops.rem), numbers=True),
+    **{n: asks(getattr(popops, n)) for n in ("eq", "neq", "lt", "lteq", "gt", "gteq")},
+    **{n: asks(getattr(popops, n)) for n in ("logical_and", "logical_or")},
     "select": Row(
         _select_shape,
-        lambda low, mask, a, b: popops.select(low.graph, a, b, mask, low.prog, low.name),
+        lambda low, m, a, b: low.call(popops.select, a, b, m),
         _select_grad,
         numbers=True,
     ),
     "clamp": Row(
-        like,
-        lambda low, x, least, most: popops.clamp(low.graph, x, least, most, low.prog, low.name),
+        lambda x, least, most: like(x),
+        lambda low, x, least, most: low.call(popops.clamp, x, least, most),
         _clamp_grad,
     ),
     "cast": Row(
         lambda x, dtype: Out(x.shape, dtype),
-        lambda low, x, dtype: popops.cast(low.graph, x, dtype, low.prog, low.name),
-        lambda ir, op, g: [
-            ir.op("cast", g, dtype=op.inputs[0].dtype) if op.inputs[0].floating else None
-        ],
+        lambda low, x, dtype: low.call(popops.cast, x, dtype),
+        _cast_grad,
     ),
-    "copy": Row(like, calls(poputil.duplicate), lambda ir, op, g: [g]),
-    "print": Row(
-        like,
+    "copy": Row(like, calls(poputil.duplicate), passed),
+    "stop": view(like, lambda low, x: x, flat),  # no gradient goes through it
+    "print": view(
+        lambda x, title: like(x),
         lambda low, x, title: low.prog.add(PrintTensor(title, x)) and x,
-        lambda ir, op, g: [g],
-        view=True,
+        passed,
     ),
 }
 
@@ -281,45 +280,41 @@ OPS |= {
 # --- views ----------------------------------------------------------------------------------------
 
 
-def _reshape_shape(x: Value, shape: Sequence[int]) -> Out:
+def _reshape_shape(x: Value, shape: Ints) -> Out:
     found = tuple(map(int, shape))
     if found.count(-1) == 1 and (rest := -prod(found)) and not x.size % rest:
         found = tuple(x.size // rest if n == -1 else n for n in found)
-    if prod(found) != x.size or min(found, default=0) < 0:
-        raise Unfit(
-            f"{list(x.shape)} cannot be seen as {list(shape)}",
-            f"give sizes whose product is {x.size:,}.",
-        )
+    good = prod(found) == x.size and min(found, default=0) >= 0
+    advice = f"give sizes whose product is {x.size:,}."
+    need(good, f"{list(x.shape)} cannot be seen as {list(shape)}", advice)
     return Out(found, x.dtype)
 
 
-def _permute_shape(x: Value, dims: Sequence[int]) -> Out:
-    if sorted(dims) != [*range(len(x.shape))]:
-        raise Unfit(
-            f"{list(dims)} is no order of {len(x.shape)} dimensions", "name each of them once."
-        )
+def _permute_shape(x: Value, dims: Ints) -> Out:
+    good = sorted(dims) == [*range(len(x.shape))]
+    need(good, f"{list(dims)} is no order of {len(x.shape)} dimensions", "name each of them once.")
     return Out(tuple(x.shape[d] for d in dims), x.dtype)
 
 
-def _expand_shape(x: Value, shape: Sequence[int]) -> Out:
-    if broadcast(x, Value(tuple(shape), x.dtype)).shape != tuple(shape):
-        raise Unfit(f"{list(x.shape)} does not grow to {list(shape)}", poputil.BROADCASTING)
+def _expand_shape(x: Value, shape: Ints) -> Out:
+    good = broadcast(x, Value(tuple(shape), x.dtype)).shape == tuple(shape)
+    need(good, f"{list(x.shape)} does not grow to {list(shape)}", poputil.BROADCASTING)
     return Out(tuple(shape), x.dtype)
+
+
+def _resized(x: Value, axis: int, size: int) -> Out:
+    return Out((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
 
 
 def _slice_shape(x: Value, dim: int, begin: int, end: int, step: int = 1) -> Out:
     (axis,) = axes(x, [dim])
-    if not 0 <= begin <= end <= x.shape[axis] or step < 1:
-        raise Unfit(
-            f"{begin} to {end} by {step} is no part of dimension {axis}, of {x.shape[axis]}",
-            "count from 0, and end within the tensor.",
-        )
-    shape = list(x.shape)
-    shape[axis] = -(-(end - begin) // step)
-    return Out(tuple(shape), x.dtype)
+    why = f"{begin} to {end} by {step} is no part of dimension {axis}, of {x.shape[axis]}"
+    good = 0 <= begin <= end <= x.shape[axis] and step >= 1
+    need(good, why, "count from 0, and end within the tensor.")
+    return _resized(x, axis, -(-(end - begin) // step))
 
 
-def _sliced(x: Any, dim: int, begin: int, end: int, step: int = 1) -> Any:
+def _sliced(low: Any, x: Any, dim: int, begin: int, end: int, step: int = 1) -> Any:
     part = x.slice(begin, end, dim % x.rank)
     return part if step == 1 else part.sub_sample(step, dim % x.rank)
 
@@ -328,44 +323,39 @@ def _slice_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     (x,), how = op.inputs, op.attrs
     if how.get("step", 1) > 1:
         return [ir.op("put", g, shape=x.shape, **how)]
-    margins = [[0] * len(x.shape), [0] * len(x.shape)]
+    lower, upper = [0] * len(x.shape), [0] * len(x.shape)
     (axis,) = axes(x, [how["dim"]])
-    margins[0][axis], margins[1][axis] = how["begin"], x.shape[axis] - how["end"]
-    return [ir.op("pad", g, lower=tuple(margins[0]), upper=tuple(margins[1]))]
+    lower[axis], upper[axis] = how["begin"], x.shape[axis] - how["end"]
+    return [ir.op("pad", g, lower=tuple(lower), upper=tuple(upper))]
 
 
 def _put(low: Any, x: Any, shape: Shape, **how: int) -> Any:
     whole = low.new(x.dtype, shape)
-    popops.zero(low.graph, whole, low.prog, f"{low.name}/zero")
-    low.prog.add(Copy(x, _sliced(whole, **how)))
+    low.call(popops.zero, whole)
+    low.prog.add(Copy(x, _sliced(low, whole, **how)))
     return whole
 
 
 def _concat_shape(*values: Value, dim: int) -> Out:
     alike(*values)
     (axis,) = axes(values[0], [dim])
-    rest = {(*v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
-    if len(rest) != 1 or len({len(v.shape) for v in values}) != 1:
-        raise Unfit(
-            f"the tensors differ in more than dimension {axis}", "give tensors alike but for it."
-        )
-    shape = list(values[0].shape)
-    shape[axis] = sum(v.shape[axis] for v in values)
-    return Out(tuple(shape), values[0].dtype)
+    rest = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
+    why = f"the tensors differ in more than dimension {axis}"
+    need(len(rest) == 1, why, "give tensors alike but for it.")
+    return _resized(values[0], axis, sum(v.shape[axis] for v in values))
 
 
 def _concat_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    axis, at = op.attrs["dim"] % len(g.shape), 0
-    slopes: Slopes = []
-    for v in op.inputs:
-        slopes.append(ir.op("slice", g, dim=axis, begin=at, end=at + v.shape[axis]))
-        at += v.shape[axis]
-    return slopes
+    axis = op.attrs["dim"] % len(g.shape)
+    ends = np.cumsum([0, *(v.shape[axis] for v in op.inputs)]).tolist()
+    return [
+        ir.op("slice", g, dim=axis, begin=a, end=b) for a, b in zip(ends, ends[1:], strict=False)
+    ]
 
 
-def _pad_shape(x: Value, lower: Sequence[int], upper: Sequence[int], value: float = 0.0) -> Out:
-    if not len(lower) == len(upper) == len(x.shape) or min((*lower, *upper), default=0) < 0:
-        raise Unfit("the margins do not fit", "give two lists with 0 or more for each dimension.")
+def _pad_shape(x: Value, lower: Ints, upper: Ints, value: float = 0.0) -> Out:
+    good = len(lower) == len(upper) == len(x.shape) and min((*lower, *upper), default=0) >= 0
+    need(good, "the margins do not fit", "give two lists with 0 or more for each dimension.")
     return Out(tuple(a + n + b for a, n, b in zip(lower, x.shape, upper, strict=True)), x.dtype)
 
 
@@ -376,52 +366,40 @@ def _pad_grad(ir: Ir, op: Op, g: Value) -> Slopes:
     return [g]
 
 
+def _permute_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    return [ir.op("permute", g, dims=tuple(np.argsort(op.attrs["dims"]).tolist()))]
+
+
+def _put_grad(ir: Ir, op: Op, g: Value) -> Slopes:
+    return [ir.op("slice", g, **{k: v for k, v in op.attrs.items() if k != "shape"})]
+
+
 OPS |= {
-    "reshape": Row(
+    "reshape": view(
         _reshape_shape,
         lambda low, x, shape: x.reshape(low.op.outs[0].shape),
         lambda ir, op, g: [ir.op("reshape", g, shape=op.inputs[0].shape)],
-        view=True,
     ),
-    "permute": Row(
-        _permute_shape,
-        lambda low, x, dims: x.dim_shuffle(list(dims)),
-        lambda ir, op, g: [ir.op("permute", g, dims=tuple(map(int, np.argsort(op.attrs["dims"]))))],
-        view=True,
-    ),
-    "expand": Row(
+    "permute": view(_permute_shape, lambda low, x, dims: x.dim_shuffle(list(dims)), _permute_grad),
+    "expand": view(
         _expand_shape,
         lambda low, x, shape: poputil.broadcast_to_match(x, tuple(shape)),
         lambda ir, op, g: [unbroadcast(ir, g, op.inputs[0].shape)],
-        view=True,
     ),
-    "slice": Row(_slice_shape, lambda low, x, **a: _sliced(x, **a), _slice_grad, view=True),
-    "put": Row(
-        lambda g, shape, **_: Out(tuple(shape), g.dtype),
-        _put,
-        lambda ir, op, g: [
-            ir.op("slice", g, **{k: v for k, v in op.attrs.items() if k != "shape"})
-        ],
-    ),
-    "reverse": Row(
-        lambda x, dim: Out(x.shape, x.dtype) if axes(x, [dim]) else None,
+    "slice": view(_slice_shape, _sliced, _slice_grad),
+    "put": Row(shaped, _put, _put_grad),
+    "reverse": view(
+        lambda x, dim: like(x) if axes(x, [dim]) else None,
         lambda low, x, dim: x.reverse(dim % x.rank),
         lambda ir, op, g: [ir.op("reverse", g, dim=op.attrs["dim"])],
-        view=True,
     ),
-    "concat": Row(
-        _concat_shape,
-        lambda low, *x, dim: concat(list(x), dim % x[0].rank),
-        _concat_grad,
-        view=True,
+    "concat": view(
+        _concat_shape, lambda low, *x, dim: concat(list(x), dim % x[0].rank), _concat_grad
     ),
-    "pad": Row(
+    "pad": view(
         _pad_shape,
-        lambda low, x, lower, upper, value=0.0: popops.pad(
-            low.graph, x, list(lower), list(upper), value=value
-        ),
+        lambda low, x, lower, upper, **v: popops.pad(low.graph, x, [*lower], [*upper], **v),
         _pad_grad,
-        view=True,
     ),
 }
 
@@ -429,17 +407,17 @@ OPS |= {
 # --- reductions -----------------------------------------------------------------------------------
 
 
-def _reduced(x: Value, dims: Sequence[int]) -> Out:
+def _reduced(x: Value, dims: Ints) -> Out:
     gone = axes(x, dims)
     return Out(tuple(n for i, n in enumerate(x.shape) if i not in gone), x.dtype)
 
 
-def _reduce(operation: str) -> Callable[..., Any]:
-    def lower(low: Any, x: Any, dims: Sequence[int]) -> Any:
+def _reduce(operation: str, grad: Any) -> Row:
+    def lower(low: Any, x: Any, dims: Ints) -> Any:
         gone = [d % x.rank for d in dims]
-        return popops.reduce(low.graph, x, gone, low.prog, operation, low.name) if gone else x
+        return low.call(popops.reduce, x, gone, operation=operation) if gone else x
 
-    return lower
+    return Row(_reduced, lower, grad)
 
 
 def _seen_again(ir: Ir, op: Op, y: Value) -> Value:
@@ -460,29 +438,27 @@ def _extreme_grad(ir: Ir, op: Op, g: Value) -> Slopes:
 
 
 def _product_grad(ir: Ir, op: Op, g: Value) -> Slopes:
-    whole = _seen_again(ir, op, ir.op("mul", g, op.outs[0]))
-    return [ir.op("div", whole, op.inputs[0])]
+    return [ir.op("div", _seen_again(ir, op, _m(ir, g, op.outs[0])), op.inputs[0])]
 
 
-def _rows(x: Value, dims: Any = None) -> Out:
-    if not x.shape:
-        raise Unfit("one number has no last dimension", "give a tensor.")
+def _of_rows(x: Value) -> Out:
+    need(x.shape, "one number has no last dimension", "give a tensor.")
     return Out(x.shape[:-1], UNSIGNED_INT)
 
 
-def _one_hot(low: Any, x: Any, classes: int, dtype: type[DType]) -> Any:
+def _one_hot(low: Any, x: Any, classes: int, dtype: Kind) -> Any:
     made = low.new(dtype, (x.num_elements, classes))
-    popops.encode_one_hot(low.graph, x.flatten(), made, low.prog, debug_context=low.name)
+    low.call(popops.encode_one_hot, x.flatten(), made)
     return made.reshape((*x.shape, classes))
 
 
 OPS |= {
-    "sum": Row(_reduced, _reduce("ADD"), lambda ir, op, g: [_seen_again(ir, op, g)]),
-    "reduce_max": Row(_reduced, _reduce("MAX"), _extreme_grad),
-    "reduce_min": Row(_reduced, _reduce("MIN"), _extreme_grad),
-    "reduce_prod": Row(_reduced, _reduce("MUL"), _product_grad),
-    "arg_max": Row(_rows, calls(popops.arg_max), flat),
-    "arg_min": Row(_rows, calls(popops.arg_min), flat),
+    "sum": _reduce("ADD", lambda ir, op, g: [_seen_again(ir, op, g)]),
+    "reduce_max": _reduce("MAX", _extreme_grad),
+    "reduce_min": _reduce("MIN", _extreme_grad),
+    "reduce_prod": _reduce("MUL", _product_grad),
+    "arg_max": Row(_of_rows, calls(popops.arg_max), flat),
+    "arg_min": Row(_of_rows, calls(popops.arg_min), flat),
     "one_hot": Row(lambda x, classes, dtype: Out((*x.shape, classes), dtype), _one_hot, flat),
 }
 
@@ -491,40 +467,38 @@ OPS |= {
 # The seed is an input, so that what is computed again draws the same; `modifier` tells rows apart.
 
 
-def _drawn(seed: Value, shape: Shape, dtype: type[DType] = FLOAT, **_: Any) -> Out:
-    if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
-        raise Unfit("its seed is no two UNSIGNED_INT", "give ir.seed(graph).")
+def _drawn(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Any) -> Out:
+    good = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
+    need(good, "its seed is no two UNSIGNED_INT", "give ir.seed(graph).")
     return Out(tuple(shape), dtype)
 
 
 def _dropout(
-    low: Any, seed: Any, shape: Shape, keep: float, modifier: int, dtype: type[DType] = FLOAT
+    low: Any, seed: Any, shape: Shape, keep: float, modifier: int, dtype: Kind = FLOAT
 ) -> Any:
     ones = low.constant(dtype, shape, 1.0)
-    how = low.graph, seed, modifier, ones, ones, keep, 1 / keep
-    return poprand.dropout(*how, low.prog, low.name)
+    return low.call(poprand.dropout, seed, modifier, ones, ones, keep, 1 / keep)
 
 
-def _draws(call: Any, *bounds: float) -> Callable[..., Any]:
-    def lower(low: Any, seed: Any, shape: Shape, modifier: int, dtype: type[DType] = FLOAT) -> Any:
-        where = low.constant(dtype, shape, 0.0)
-        return call(low.graph, seed, modifier, where, dtype, *bounds, low.prog, low.name)
+def _draws(call: Any) -> Row:
+    def lower(low: Any, seed: Any, shape: Shape, modifier: int, dtype: Kind = FLOAT) -> Any:
+        return low.call(call, seed, modifier, low.constant(dtype, shape, 0.0), dtype, 0.0, 1.0)
 
-    return lower
+    return Row(_drawn, lower, flat)
 
 
 OPS |= {
     "dropout_mask": Row(_drawn, _dropout, flat),  # 1 / keep, or 0
-    "uniform": Row(_drawn, _draws(poprand.uniform, 0.0, 1.0), flat),
-    "normal": Row(_drawn, _draws(poprand.normal, 0.0, 1.0), flat),
+    "uniform": _draws(poprand.uniform),
+    "normal": _draws(poprand.normal),
 }
 
 
-# --- replicas -------------------------------------------------------------------------------------
+# --- replicas, and streaming memory ---------------------------------------------------------------
 
 
 def _all_reduce(low: Any, *x: Any, op: str) -> list[Any]:
-    made = gcl.all_reduce_cross_replica(low.graph, list(x), op, low.prog, debug_context=low.name)
+    made = low.call(gcl.all_reduce_cross_replica, list(x), op)
     return [y.reshape(t.shape) for y, t in zip(made, x, strict=True)]
 
 
@@ -532,8 +506,7 @@ def _own_share(low: Any, x: Any, count: int) -> Any:
     share = -(-x.num_elements // count)
     margin = [share * count - x.num_elements]
     rows = popops.pad(low.graph, x.flatten(), [0], margin).reshape((count, share))
-    made = popops.dynamic_slice(low.graph, rows, low.replica(), [0], [1], low.prog, low.name)
-    return made.flatten()
+    return low.call(popops.dynamic_slice, rows, low.replica(), [0], [1]).flatten()
 
 
 def _share(x: Value, count: int, **_: Any) -> Out:
@@ -541,58 +514,48 @@ def _share(x: Value, count: int, **_: Any) -> Out:
 
 
 OPS |= {
-    "all_reduce": Row(lambda *x, op: [Out(v.shape, v.dtype) for v in x], _all_reduce),
+    "all_reduce": Row(lambda *x, op: [like(v) for v in x], _all_reduce),
     "reduce_scatter": Row(
-        _share,
-        lambda low, x, op, count: gcl.reduce_scatter_cross_replica(
-            low.graph, x, op, low.prog, debug_context=low.name
-        ),
+        _share, lambda low, x, op, count: low.call(gcl.reduce_scatter_cross_replica, x, op)
     ),
     "own_share": Row(_share, _own_share),
     "all_gather": Row(
         lambda x, count: Out((count, *x.shape), x.dtype),
-        lambda low, x, count: gcl.all_gather_cross_replica(
-            low.graph, x, low.prog, debug_context=low.name
-        ),
+        lambda low, x, count: low.call(gcl.all_gather_cross_replica, x),
     ),
-    "load": Row(like, lambda low, x: x, lambda ir, op, g: [g], view=True),  # from streaming memory
+    "load": view(like, lambda low, x: x, passed),
 }
 
 
 # --- what changes a variable ----------------------------------------------------------------------
 
 
-def _same(variable: Value, *others: Value, **attrs: Any) -> list[Out]:
-    if others and others[0].shape != variable.shape:
-        raise Unfit(
-            f"shapes {list(variable.shape)} and {list(others[0].shape)} differ",
-            "give an element for each.",
-        )
-    return []
+def changes(lower: Any, lays: Any = None) -> Row:
+    """A row that changes its first input, a variable, by others of its shape."""
+
+    def shape(variable: Value, *others: Value, **attrs: Any) -> list[Out]:
+        shapes = [list(v.shape) for v in (variable, *others)[:2]]
+        why = f"shapes {shapes[0]} and {shapes[-1]} differ"
+        need(shapes[0] == shapes[-1], why, "give an element for each.")
+        return []
+
+    return Row(shape, lower, in_place=True, lays=lays)
 
 
 def _blend(low: Any, v: Any, x: Any, momentum: float) -> None:
-    popops.map_in_place(
-        low.graph, expr._1 + (expr._2 - expr._1) * momentum, [v, x], low.prog, low.name
-    )
-
-
-def _next_seed(low: Any, seed: Any) -> None:
-    popops.add_in_place(low.graph, seed[0], 1, low.prog, low.name)
+    low.call(popops.map_in_place, expr._1 + (expr._2 - expr._1) * momentum, [v, x])
 
 
 def _step(call: Any, *names: str) -> Row:
     def lower(low: Any, w: Any, g: Any, rate: Any, *state: Any, **numbers: float) -> None:
-        kept = dict(zip(names, state, strict=True))
-        how = low.prog, low.name
-        call(low.graph, w, g, rate, *how, state=kept, **numbers)
+        low.call(call, w, g, rate, state=dict(zip(names, state, strict=True)), **numbers)
 
     def lays(low: Any, op: Op, place: int) -> Any:
         if place < 3 or not op.inputs[place].shape:
             return None
         return poputil.clone(low.graph, low.seen(op.inputs[0]), low.called, FLOAT)
 
-    return Row(_same, lower, in_place=True, lays=lays)
+    return changes(lower, lays)
 
 
 def _like_last(low: Any, op: Op, place: int) -> Any:
@@ -601,20 +564,12 @@ def _like_last(low: Any, op: Op, place: int) -> Any:
     return None if place or other is None else poputil.clone(low.graph, other, low.called)
 
 
-def _accumulate(low: Any, v: Any, x: Any, *like: Any) -> None:
-    popops.add_in_place(low.graph, v, x, low.prog, low.name)
-
-
 OPS |= {
-    "assign": Row(
-        _same, lambda low, v, x: low.prog.add(Copy(x, v)), in_place=True, lays=_like_last
-    ),
-    "accumulate": Row(_same, _accumulate, in_place=True, lays=_like_last),
-    "clear": Row(
-        _same, lambda low, v: popops.zero(low.graph, v, low.prog, low.name), in_place=True
-    ),
-    "blend": Row(_same, _blend, in_place=True),
-    "next_seed": Row(_same, _next_seed, in_place=True),
+    "assign": changes(lambda low, v, x: low.prog.add(Copy(x, v)), _like_last),
+    "accumulate": changes(lambda low, v, x, *w: low.call(popops.add_in_place, v, x), _like_last),
+    "clear": changes(calls(popops.zero)),
+    "blend": changes(_blend),
+    "next_seed": changes(lambda low, seed: low.call(popops.add_in_place, seed[0], 1)),
     "sgd": _step(optim.sgd),
     "momentum": _step(optim.sgd, "velocity"),
     "adam": _step(optim.adam, "first", "second", "step"),

@@ -25,7 +25,7 @@ from ipu_teach.frontends.ir.values import (
     Value,
 )
 from ipu_teach.schedules import SCHEDULES
-from ipu_teach.types import DType
+from ipu_teach.types import BOOL, DType
 
 MODEL = Format("model", 1, "ir.save", ModelLoadError, ModelLoadError)
 MOST_SIZE = 2**24  # of a dimension
@@ -96,23 +96,24 @@ def _write_initial(array: Any, out: s.Columns) -> Any:
 def _value(initial: Any, **given: Any) -> Value:
     """A value of the file, whose initial value is as long as its shape says."""
     made = Value(**given)
-    if made.size > MOST_ELEMENTS:
-        raise ModelLoadError(f"The model is damaged: {made!r} is too large.")
-    if (initial is not None) != (made.kind in (VARIABLE, CONSTANT)):
-        raise ModelLoadError(
-            f"The model is damaged: {made!r} is a {made.kind}; only variables and "
-            "constants have initial values, and all of them."
-        )
-    if initial is None:
-        return made
-    shape, bits = initial
-    width = made.dtype.size
-    most = 2 if made.dtype.__name__ == "BOOL" else 2 ** (8 * width)
-    if shape not in ((), made.shape) or bits.size != np.prod(shape, dtype=int):
-        raise ModelLoadError(f"The model is damaged: {made!r} has another initial value.")
-    if bits.size and int(bits.max()) >= most:
-        raise ModelLoadError(f"The model is damaged: {made!r} holds what is no number of it.")
-    made.initial = bits.astype(f"u{width}").view(made.dtype.numpy).reshape(shape)
+    shape, bits = initial or ((), np.zeros(1, np.int64))
+    most = 2 if made.dtype is BOOL else 2 ** (8 * made.dtype.size)
+    faults = {
+        "is too large": made.size > MOST_ELEMENTS,
+        f"is {made.kind}, of which no values are kept, or all": (initial is not None)
+        != (made.kind in (VARIABLE, CONSTANT)),
+        "has values of another shape": shape not in ((), made.shape)
+        or bits.size != np.prod(shape, dtype=int),
+        "has values that are none of its dtype": bits.size and int(bits.max()) >= most,
+    }
+    for fault, found in faults.items():
+        if found:
+            raise ModelLoadError(
+                f"The model is damaged: {made!r} {fault}.", next_step="save it again."
+            )
+    if initial is not None:
+        bits = bits.astype(f"u{made.dtype.size}").view(made.dtype.numpy)
+        made.initial = bits.reshape(shape)
     return made
 
 
@@ -176,9 +177,9 @@ def _read(header: s.HeaderValue) -> Ir:
                 next_step=f"register it before: ir.register({op.kind!r}, …).",
             )
         if not all(v in known or v.kind == CONSTANT for v in op.inputs):
-            place["inputs"].fail("values that are there by then")
+            place[1].fail("values that are there by then")
         if any(v in known or v.kind != MADE for v in op.outs) or len({*op.outs}) < len(op.outs):
-            place["outs"].fail("values that only this operation makes")
+            place[2].fail("values that only this operation makes")
         known.update(op.outs)
         _check_by_row(op, place)
     if not known.issuperset(ir.outputs.values()):
@@ -191,12 +192,10 @@ def _check_by_row(op: Op, place: s.HeaderValue) -> None:
     row = OPS[op.kind]
     try:
         found = row.shape(*op.inputs, **op.attrs)
-    except Unfit as error:
-        place.fail(f"an operation that can be: {error.why}")
-    except IPUTeachError as error:
-        place.fail(f"an operation that can be: {error.tried}")
+    except (Unfit, IPUTeachError, TypeError, ValueError, LookupError) as error:
+        place.fail(f"an operation that can be: {str(error).splitlines()[0]}")
     outs = [] if row.in_place else found if isinstance(found, list) else [found]
     if [(tuple(o.shape), o.dtype) for o in outs] != [(v.shape, v.dtype) for v in op.outs]:
-        place["outs"].fail("what its row makes")
+        place[2].fail("what its row makes")
     if row.in_place and op.inputs[0].kind != VARIABLE:
-        place["inputs"].fail("a variable, and what changes it")
+        place[1].fail("a variable, and what changes it")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from math import sqrt
+from typing import Any
 
 from ipu_teach.errors import ModelError, shown
 from ipu_teach.frontends.ir.autodiff import STATE
@@ -22,7 +23,20 @@ from ipu_teach.frontends.ir.values import (
 )
 from ipu_teach.schedules import GROUPED, pipeline_schedule
 
+__all__ = [
+    "accumulate", "off_chip", "phased", "pipelined", "recompute", "replicate", "sharded",
+    "staged",
+]  # fmt: skip
+
 Swaps = dict[Value, Value]
+
+
+def _variable(ir: Ir, like: Value, name: str, **more: Any) -> Value:
+    """A new variable of a graph, of zeros, like a value but for `more`."""
+    zeros = ir.constant(0, like.dtype).initial
+    made = replace(like, name=name, kind=VARIABLE, initial=zeros, **more)
+    ir.variables[name] = made
+    return made
 
 
 def _swapped(op: Op, swaps: Swaps) -> Op:
@@ -40,9 +54,12 @@ def staged(ir: Ir, stages: Mapping[str, int]) -> Ir:
         now = stages[max(fits, key=len)] if fits else now
         ops.append(replace(op, stage=now))
     made = ir.but(ops=ops)
-    return made.but(ops=[
-        replace(op, stage=made.home(op.inputs[0])) if OPS[op.kind].in_place else op for op in ops
-    ])
+    return made.but(
+        ops=[
+            replace(op, stage=made.home(op.inputs[0])) if OPS[op.kind].in_place else op
+            for op in ops
+        ]
+    )
 
 
 # --- computed again -------------------------------------------------------------------------------
@@ -128,50 +145,35 @@ def _gradients(ir: Ir) -> dict[Value, Value]:
             while value in maker and maker[value].part == UPDATE:
                 value = maker[value].inputs[0]
             found[value] = op.inputs[0]
-    loose = [
-        (op, v)
-        for op in ir.ops
-        for v in op.inputs
-        if op.part == UPDATE and v in maker and maker[v].part != UPDATE and v not in found
-    ]
-    for op, value in loose:
-        raise op.error(
-            f"{op.kind} updates by {value.name!r}, which is no gradient of a parameter.",
-            "accumulation sums gradients, and what is made of one by one tensor.",
-        )
+    for op in ir.ops:
+        for v in op.inputs if op.part == UPDATE else ():
+            if v in maker and maker[v].part != UPDATE and v not in found:
+                raise op.error(
+                    f"{op.kind} updates by {v.name!r}, which is no gradient of a parameter.",
+                    "accumulation sums gradients, and what is made of one by one tensor.",
+                )
     return found
 
 
 def accumulate(ir: Ir, count: int, reduction: str = "mean") -> Ir:
     """A graph after `optimise` that updates once in `count` micro-batches, by the mean of their
     gradients, or their sum. Raises `ModelError`."""
-    if type(count) is not int or count < 1 or reduction not in ("mean", "sum"):
-        raise ModelError(f"""accumulate() was given {shown(count)} and {shown(reduction)}.
-            next:  give a whole number of 1 or more, and "mean" or "sum".""")
+    _check_count("accumulate", count, reduction in ("mean", "sum"), reduction)
     if count == 1:
         return ir
     made = ir.but(ops=[op for op in ir.ops if op.part != UPDATE], accumulation=count)
-    update = [op for op in ir.ops if op.part == UPDATE]
-    sums: Swaps = {}
+    sums, means = {}, {}
     for value, parameter in _gradients(ir).items():
-        zeros = made.constant(0, value.dtype).initial
-        total = Value(value.shape, value.dtype, f"{parameter.name}.sum", VARIABLE, zeros)
-        made.variables[total.name] = total
-        with made.at(part=BACKWARD, path=parameter.name.rpartition(".")[0], line=("", 0)):
-            stage = ir.home(parameter)
-            with made.at(stage=stage):
-                made.ops.append(
-                    Op("accumulate", (total, value, parameter), (), {}, **made.here)
-                )
-        sums[value] = total
-    with made.at(part=UPDATE, line=("", 0)):
-        means: Swaps = dict(sums)
-        for value, total in sums.items():
-            if reduction == "mean":
-                with made.at(stage=made.home(total)):
-                    means[value] = made.op("mul", total, 1 / count)
-        made.ops += [_swapped(op, means) for op in update]
-        for total in sums.values():
+        sums[value] = _variable(made, value, f"{parameter.name}.sum")
+        path, stage = parameter.name.rpartition(".")[0], ir.home(parameter)
+        with made.at(part=BACKWARD, stage=stage, path=path, line=("", 0)):
+            made.emit("accumulate", sums[value], value, parameter)
+    for value, total in sums.items():
+        with made.at(part=UPDATE, stage=made.home(total), line=("", 0)):
+            means[value] = made.op("mul", total, 1 / count) if reduction == "mean" else total
+    made.ops += [_swapped(op, means) for op in ir.ops if op.part == UPDATE]
+    for total in sums.values():
+        with made.at(part=UPDATE, line=("", 0)):
             made.emit("clear", total)
     return made
 
@@ -179,22 +181,27 @@ def accumulate(ir: Ir, count: int, reduction: str = "mean") -> Ir:
 def replicate(ir: Ir, count: int, reduction: str = "MEAN") -> Ir:
     """A graph after `optimise` of which `count` replicas run, each on other micro-batches: they
     combine their gradients, all at once, before the update. Raises `ModelError`."""
-    if type(count) is not int or count < 1:
-        raise ModelError(f"""replicate() was given {shown(count)} replicas.
-            next:  give a whole number of 1 or more.""")
+    _check_count("replicate", count, reduction in ("MEAN", "ADD"), reduction)
     made = ir.but(replicas=count)
-    first = [op for op in ir.ops if op.part != UPDATE or not OPS[op.kind].in_place]
     last = [op for op in ir.ops if op.part == UPDATE and OPS[op.kind].in_place]
-    groups: dict[tuple[int, str], list[Value]] = {}
-    for op in last:
+    made.ops = [op for op in ir.ops if op not in set(last)]
+    groups: dict[tuple[int, Any], list[Value]] = {}
+    for op in last if count > 1 else ():
         if op.kind in STATE:
-            groups.setdefault((op.stage, op.inputs[1].dtype.__name__), []).append(op.inputs[1])
-    made.ops, swaps = first, {}
-    for (stage, _), several in groups.items() if count > 1 else ():
+            groups.setdefault((op.stage, op.inputs[1].dtype), []).append(op.inputs[1])
+    swaps: Swaps = {}
+    for (stage, _), several in groups.items():
         with made.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(several, made.emit("all_reduce", *several, op=reduction), strict=True))
     made.ops += [_swapped(op, swaps) for op in last]
     return made
+
+
+def _check_count(call: str, count: object, good: bool, reduction: object) -> None:
+    if type(count) is not int or count < 1 or not good:
+        raise ModelError(f"""{call}() was given {shown(count)} and {shown(reduction)}.
+            next:  give a whole number of 1 or more; accumulate() takes "mean" or "sum", and
+            replicate() "MEAN" or "ADD".""")
 
 
 def pipelined(ir: Ir, schedule: str = GROUPED) -> Ir:
@@ -210,14 +217,12 @@ def sharded(ir: Ir) -> Ir:
     """A graph after `replicate` whose replicas each have a share of what the optimiser keeps: they
     get the sums of their share of the gradients, update that, and send it round. Raises
     `ModelError` for an optimiser that looks at a whole parameter."""
-    if ir.replicas == 1:
-        return ir
-    reduced = {v: (op, i) for op in ir.ops if op.kind == "all_reduce" for i, v in enumerate(op.outs)}
-    made = ir.but(ops=[op for op in ir.ops if op.kind != "all_reduce"])
-    ops, made.ops = made.ops, []
-    for op in ops:
-        if op.part != UPDATE or op.kind not in STATE or op.inputs[1] not in reduced:
-            made.ops.append(op)
+    rounds = [op for op in ir.ops if op.kind == "all_reduce"]
+    reduced = {v: (op, i) for op in rounds for i, v in enumerate(op.outs)}
+    made, count = ir.but(ops=[]), {"count": ir.replicas}
+    for op in ir.ops:
+        if op.kind not in STATE or op.inputs[1] not in reduced:
+            made.ops += [op] if op.kind != "all_reduce" else []
             continue
         if op.kind == "lars":
             raise op.error(
@@ -226,26 +231,18 @@ def sharded(ir: Ir) -> Ir:
             )
         w, g, rate, *state = op.inputs
         source, i = reduced[g]
-        share = -(-w.size // ir.replicas)
-        zeros = made.constant(0, w.dtype).initial
-        mine = Value((share,), w.dtype, f"{w.name}.share", VARIABLE, zeros, sharded=True)
-        made.variables[mine.name] = mine
-        here = {"part": UPDATE, "stage": op.stage, "path": op.path, "line": op.line}
-        with made.at(**here):
-            part = made.op("reduce_scatter", source.inputs[i], op=source.attrs["op"], count=ir.replicas)
-            now = made.op("own_share", w, count=ir.replicas)
-            made.ops.append(Op("assign", (mine, now), (), {}, **made.here))
-            kept = []
-            for old in state:
-                new = old if not old.shape else replace(old, shape=(share,), sharded=True)
-                made.variables[new.name] = new
-                kept.append(new)
-            made.ops.append(Op(op.kind, (mine, part, rate, *kept), (), op.attrs, **made.here))
-            whole = made.op("all_gather", mine, count=ir.replicas)
-            flat = made.op("reshape", whole, shape=(share * ir.replicas,))
-            if flat.size != w.size:
-                flat = made.op("slice", flat, dim=0, begin=0, end=w.size)
-            made.emit("assign", w, made.op("reshape", flat, shape=w.shape))
+        shape = (-(-w.size // ir.replicas),)
+        mine = _variable(made, w, f"{w.name}.share", shape=shape, remote=False, sharded=True)
+        kept = [replace(v, shape=shape, sharded=True) if v.shape else v for v in state]
+        made.variables.update({v.name: v for v in kept})
+        with made.at(**op.here):
+            part = made.op("reduce_scatter", source.inputs[i], **source.attrs, **count)
+            made.emit("assign", mine, made.op("own_share", w, **count))
+            made.emit(op.kind, mine, part, rate, *kept, **op.attrs)
+            whole = made.op("reshape", made.op("all_gather", mine, **count), shape=(-1,))
+            if whole.size != w.size:
+                whole = made.op("slice", whole, dim=0, begin=0, end=w.size)
+            made.emit("assign", w, made.op("reshape", whole, shape=w.shape))
     return made
 
 
@@ -275,37 +272,31 @@ def _section(op: Op) -> tuple[str, int, int]:
 def phased(ir: Ir) -> Ir:
     """A graph whose phases, set by `at(phase=…)`, each fetch their parameters from streaming
     memory, and leave there what a later one reads. Forward and backward of a phase are two."""
-    body = {v for op in ir.ops if op.part != UPDATE for v in op.inputs if v.kind == VARIABLE}
-    changed = {op.inputs[0] for op in ir.ops if OPS[op.kind].in_place and op.part != UPDATE}
-    made = off_chip(ir, [v.name for v in ir.variables.values() if v in body - changed])
-    made = off_chip(made)
-    maker, ops = made.maker(), made.ops
-    crossing = {
-        v
-        for op in ops
-        for v in op.inputs
-        if v in maker and _section(maker[v]) != _section(op)
-    }
+    body = [op for op in ir.ops if op.part != UPDATE]
+    changed = {op.inputs[0] for op in body if OPS[op.kind].in_place}
+    names = {v.name for op in body for v in op.inputs if v.kind == VARIABLE and v not in changed}
+    made = off_chip(off_chip(ir, names))
+    maker, ops, made.ops = made.maker(), made.ops, []
+    crossing = {v for op in ops for v in op.inputs if v in maker and _apart(maker[v], op)}
     stored: Swaps = {}
     again: dict[tuple[Value, tuple[str, int, int]], Value] = {}
-    made.ops = []
     for op in ops:
         swaps: Swaps = {}
-        for value in dict.fromkeys(op.inputs):
-            if value in stored and _section(maker[value]) != _section(op):
+        for value in stored.keys() & set(op.inputs):
+            if _apart(maker[value], op):
                 key = value, _section(op)
                 if key not in again or op.part == UPDATE:
-                    with made.at(part=op.part, phase=op.phase, stage=op.stage, path=op.path):
+                    with made.at(**op.here):
                         again[key] = made.op("load", stored[value])
                 swaps[value] = again[key]
         made.ops.append(_swapped(op, swaps))
         for value in op.outs:
             if value in crossing:
-                zeros = made.constant(0, value.dtype).initial
-                home = Value(value.shape, value.dtype, f"{value.name}.stored", VARIABLE, zeros, remote=True)
-                made.variables[home.name] = stored[value] = home
-                here = {"stage": op.stage, "part": op.part, "phase": op.phase, "path": op.path}
-                made.ops.append(Op("assign", (home, value), (), {}, **here, line=op.line))
+                stored[value] = _variable(made, value, f"{value.name}.stored", remote=True)
+                with made.at(**op.here):
+                    made.emit("assign", stored[value], value)
     return made
 
 
+def _apart(one: Op, other: Op) -> bool:
+    return _section(one) != _section(other)

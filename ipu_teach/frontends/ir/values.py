@@ -88,6 +88,11 @@ class Op:
         return f"{self.path}/{self.kind}" if self.path else self.kind
 
     @property
+    def here(self) -> dict[str, Any]:
+        """Where it stands: what `Ir.at` takes."""
+        return {n: getattr(self, n) for n in ("stage", "part", "phase", "path", "line")}
+
+    @property
     def where(self) -> str:
         """What it was asked for, as an error names it."""
         given = " and ".join(f"{list(v.shape)} {v.dtype.__name__}" for v in self.inputs)
@@ -210,12 +215,14 @@ class Ir:
         return self._named(Value(tuple(shape), dtype, name, INPUT), self.inputs)
 
     def classes(self, value: Value, below: int, ignored: int | None = None) -> Value:
-        """`value`; if the host feeds it, its numbers are checked to be from 0 to `below` - 1, or
-        `ignored`."""
-        if value.kind != INPUT:
-            return value
-        value.below = below if value.below is None else min(below, value.below)
-        value.ignored = value.ignored if ignored is None else ignored
+        """`value`; if the host feeds it, or what it is a view of, those numbers are checked to be
+        from 0 to `below` - 1, or `ignored`."""
+        fed, maker = value, self.maker()
+        while fed in maker and OPS[maker[fed].kind].view:
+            fed = maker[fed].inputs[0]
+        if fed.kind == INPUT:
+            fed.below = below if fed.below is None else min(below, fed.below)
+            fed.ignored = fed.ignored if ignored is None else ignored
         return value
 
     def constant(self, value: Any, dtype: type[DType] = FLOAT, shape: Shape | None = None) -> Value:

@@ -1,0 +1,342 @@
+"""Transforms of the frontends' graph keep every value: the same network trained with and without, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu_teach import FLOAT, HALF, UNSIGNED_INT, IPUModel
+from ipu_teach.errors import InvalidOptionError, ModelError
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir, Run, Value
+
+BATCH, STEPS = 4, 3
+
+
+def net(
+    stages: tuple[int, int] = (0, 0),
+    phases: int = 0,
+    optimiser: str = "adam",
+    plain: bool = False,
+    **how: float,
+) -> tuple[Ir, Value]:
+    """A small network with all that a micro-batch may change: drawn numbers and running statistics; without those if `plain`."""
+    graph, rng = Ir(), np.random.default_rng(3)
+
+    def weight(name: str, *shape: int) -> Value:
+        return graph.variable((rng.standard_normal(shape) / 4).astype(np.float32), name)
+
+    x, y = graph.input((BATCH, 2, 6, 6), "x"), graph.input((BATCH,), "y", UNSIGNED_INT)
+    with graph.at(path="conv"):
+        h = ir.conv(graph, x, weight("conv.weight", 4, 2, 3, 3), weight("conv.bias", 4), 1, 1)
+        if not plain:
+            running = (
+                graph.variable(np.zeros(4, np.float32), "bn.mean"),
+                graph.variable(np.ones(4, np.float32), "bn.var"),
+            )
+            h = ir.batch_norm(graph, h, weight("bn.weight", 4), weight("bn.bias", 4), *running)
+        h = ir.pool(graph, "max_pool", graph.op("relu", h), 2)
+    with graph.at(path="middle", stage=stages[0], phase=phases):
+        h = ir.linear(
+            graph,
+            graph.op("reshape", h, shape=(BATCH, 36)),
+            weight("middle.weight", 16, 36),
+            weight("middle.bias", 16),
+        )
+        h = graph.op("gelu", h)
+        h = h if plain else ir.dropout(graph, h, 0.25)
+        h = ir.norm(graph, "layer", h)
+    with graph.at(path="last", stage=stages[1], phase=2 * phases):
+        out = ir.linear(graph, h, weight("last.weight", 10, 16))
+        loss = graph.output("loss", ir.cross_entropy(graph, out, y))
+    step, grads = ir.autodiff(graph, loss)
+    return ir.optimise(step, grads, optimiser, 0.02, **how), loss
+
+
+def train(
+    graph: Ir, steps: int = STEPS, tiles: int = 4, run: Run | None = None, first: int = 0
+) -> tuple[Any, Run]:
+    """The losses of micro-batches, always the same ones, and the run."""
+    if run is None:
+        device = IPUModel(
+            "ipu2", tiles_per_ipu=tiles, num_ipus=graph.stages * graph.replicas
+        ).create_device()
+        run = Run(ir.Lowering(graph, device), device)
+    rng, n = np.random.default_rng(4), run.micro_batches
+    x = rng.standard_normal((24, BATCH, 2, 6, 6)).astype(np.float32)
+    y = rng.integers(0, 10, (24, BATCH))
+    losses = [
+        run(x=x[i * n : i * n + n], y=y[i * n : i * n + n])["loss"]
+        for i in range(first, first + steps)
+    ]
+    return np.concatenate(losses) if losses else None, run
+
+
+def same(one: tuple[Any, Run], other: tuple[Any, Run], tolerance: float = 0.0) -> None:
+    np.testing.assert_allclose(one[0], other[0], tolerance, tolerance)
+    state, its = one[1].state(), other[1].state()
+    shared = [
+        n for n in state if n in its and state[n].shape == its[n].shape and not n.endswith(".sum")
+    ]
+    assert {n for n in one[1].ir.variables if "." in n and n.count(".") == 1} <= {*shared} | {
+        n for n in state if n.endswith(".sum")
+    }
+    for name in shared:
+        np.testing.assert_allclose(state[name], its[name], tolerance, tolerance, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def plain() -> tuple[Any, Run]:
+    return train(net()[0])
+
+
+def test_what_is_computed_again_has_the_same_bits(plain: tuple[Any, Run]) -> None:
+    graph, _ = net()
+    standard, nothing = ir.recompute(graph), ir.recompute(graph, [])
+    same(plain, train(standard))
+    same(plain, train(nothing))
+    assert len(graph.ops) < len(standard.ops) < len(nothing.ops)
+    again = [
+        op
+        for op in nothing.ops
+        if op.part == "backward" and op.kind in ("conv", "norm", "dropout_mask")
+    ]
+    assert [op.kind for op in again] == ["conv", "norm", "dropout_mask", "norm"] or len(again) == 4
+    assert not any(op.kind == "blend" and op.part == "backward" for op in nothing.ops), (
+        "statistics are blended once"
+    )
+
+
+def test_what_is_computed_again_need_not_lie_there() -> None:
+    """A chain of wide layers: less is alive at once, for more cycles."""
+
+    def chain() -> Ir:
+        graph = Ir()
+        h = graph.input((64, 64), "x")
+        for i in range(16):
+            h = graph.op(
+                "gelu", graph.op("mul", h, graph.variable(np.ones(64, np.float32), f"w{i}"))
+            )
+        step, grads = ir.autodiff(graph, graph.output("loss", ir.mean(graph, h)))
+        return ir.optimise(step, grads, "sgd", 0.1)
+
+    reports = []
+    for graph in (chain(), ir.recompute(chain())):
+        device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+        run = Run(ir.Lowering(graph, device), device)
+        run(x=np.ones((64, 64), np.float32))
+        reports.append(run.engine.report)
+    all_kept, some = (int(r.memory.not_always_live_bytes_per_tile.max()) for r in reports)
+    assert some < 0.6 * all_kept
+    assert reports[0].total_cycles < reports[1].total_cycles
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "grouped", "interleaved"])
+def test_a_pipeline_has_the_bits_of_stages_one_after_the_other(schedule: str) -> None:
+    graph = ir.accumulate(net(stages=(1, 1))[0], 4)
+    apart = train(graph, 2)
+    same(apart, train(ir.pipelined(graph, schedule), 2))
+    if schedule == "grouped":
+        same(apart, train(ir.pipelined(ir.recompute(graph), schedule), 2))
+
+
+def test_what_skips_a_stage_goes_through_it() -> None:
+    """Three stages; the first's output is read by the last, forward and back."""
+
+    def skipping() -> Ir:
+        graph, rng = Ir(), np.random.default_rng(5)
+        weights = [
+            graph.variable(rng.standard_normal((6, 6)).astype(np.float32), f"w{i}")
+            for i in range(3)
+        ]
+        h = first = graph.op("tanh", ir.linear(graph, graph.input((2, 6), "x"), weights[0]))
+        with graph.at(stage=1):
+            h = graph.op("tanh", ir.linear(graph, h, weights[1]))
+        with graph.at(stage=2):
+            h = ir.linear(graph, graph.op("add", h, first), weights[2])
+            loss = graph.output("loss", ir.mean(graph, graph.op("square", h)))
+        step, grads = ir.autodiff(graph, loss)
+        return ir.accumulate(ir.optimise(step, grads, "momentum", 0.05, momentum=0.9), 6)
+
+    found = []
+    for graph in (skipping(), ir.pipelined(skipping())):
+        device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=4).create_device()
+        with pytest.raises(
+            ModelError, match="3 stages for each of 1 replica, and the device has 1 IPU"
+        ):
+            ir.Lowering(graph, IPUModel("ipu2", tiles_per_ipu=2).create_device())
+        run = Run(ir.Lowering(graph, device), device)
+        x = np.random.default_rng(6).standard_normal((6, 2, 6)).astype(np.float32)
+        found.append((run(x=x)["loss"], run))
+    same(*found)
+
+
+def test_accumulation_is_the_larger_batch() -> None:
+    """Two micro-batches of 4 beside 2 replicas of 4: equal in every bit; and the mean of the losses falls as with a batch of 8."""
+    graph, _ = net(optimiser="sgd", plain=True)
+    twice = train(ir.accumulate(graph, 2))
+    same(twice, train(ir.replicate(graph, 2)))
+    added = train(ir.accumulate(net(optimiser="sgd", plain=True)[0], 2, "sum"), 1)[1]
+    mean = train(ir.accumulate(net(optimiser="sgd", plain=True)[0], 2), 1)[1]
+    for name in ("conv.weight", "last.weight"):
+        start = graph.variables[name].initial
+        np.testing.assert_allclose(
+            added.read(name) - start, 2 * (mean.read(name) - start), 1e-3, 1e-6
+        )
+
+
+def test_accumulation_beside_one_batch_of_all() -> None:
+    def model(batch: int) -> Ir:
+        graph, rng = Ir(), np.random.default_rng(8)
+        x, y = graph.input((batch, 12), "x"), graph.input((batch,), "y", UNSIGNED_INT)
+        h = graph.op(
+            "tanh",
+            ir.linear(
+                graph, x, graph.variable(rng.standard_normal((9, 12)).astype(np.float32), "a")
+            ),
+        )
+        loss = ir.cross_entropy(
+            graph,
+            ir.linear(
+                graph, h, graph.variable(rng.standard_normal((5, 9)).astype(np.float32), "b")
+            ),
+            y,
+        )
+        step, grads = ir.autodiff(graph, graph.output("loss", loss))
+        return ir.optimise(step, grads, "adamw", 0.05)
+
+    rng = np.random.default_rng(9)
+    x, y = rng.standard_normal((16, 12)).astype(np.float32), rng.integers(0, 5, 16)
+    found = []
+    for graph in (
+        model(16),
+        ir.accumulate(model(4), 4),
+        ir.replicate(ir.accumulate(model(4), 2), 2),
+    ):
+        device = IPUModel("ipu2", tiles_per_ipu=3, num_ipus=graph.replicas).create_device()
+        run = Run(ir.Lowering(graph, device, iterations=1), device)
+        losses = [run(x=x, y=y)["loss"].mean() for _ in range(4)]
+        found.append((np.array(losses), run))
+    for other in found[1:]:
+        same(found[0], other, 1e-6)
+
+
+def test_replicas_draw_other_numbers() -> None:
+    graph = Ir()
+    x = graph.input((64,), "x")
+    graph.output("y", ir.dropout(graph, x, 0.5))
+    twice = ir.replicate(graph, 2)
+    device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=2).create_device()
+    run = Run(ir.Lowering(twice, device, iterations=2), device)
+    y = run(x=np.ones((4, 64), np.float32))["y"]
+    assert {*np.unique(y)} == {0.0, 2.0}
+    assert len({row.tobytes() for row in y}) == 4, "each replica, and each step"
+
+
+def test_shares_of_the_optimiser_have_the_bits_of_all_of_it() -> None:
+    graph = ir.replicate(net()[0], 2)
+    whole = train(graph)
+    for shared in (ir.sharded(graph), ir.off_chip(ir.sharded(graph))):
+        found = train(shared)
+        same(whole, found)
+        for name, value in graph.variables.items():
+            if name.endswith((".first", ".second")):
+                share = -(-value.size // 2)
+                assert found[1].read(name).shape == (2, share)
+                flat = found[1].read(name).reshape(-1)[: value.size]
+                np.testing.assert_array_equal(flat, whole[1].read(name).reshape(-1))
+    with pytest.raises(ModelError, match="whole parameter"):
+        ir.sharded(ir.replicate(net(optimiser="lars")[0], 2))
+
+
+def test_what_lies_in_streaming_memory_has_the_same_bits(plain: tuple[Any, Run]) -> None:
+    stored = train(ir.off_chip(net()[0]))
+    same(plain, stored)
+    before, after = (
+        int(run.engine.report.memory.always_live_bytes_per_tile.sum()) for _, run in (plain, stored)
+    )
+    state = [
+        [
+            v.name
+            for v in run.engine.report.variables.always_live()
+            if v.name.endswith((".first", ".second"))
+        ]
+        for _, run in (plain, stored)
+    ]
+    assert len(state[0]) == 14 and not state[1] and after < before
+    apart, phased = train(net(phases=1)[0]), train(ir.phased(net(phases=1)[0]))
+    same(apart, phased)
+    held = {v.name for v in phased[1].engine.report.variables.always_live()}
+    assert not held & {*phased[1].ir.variables} - {"bn.mean", "bn.var", "seed", "rate"}
+    assert {"middle.weight", "last.weight"} <= {
+        v.name for v in apart[1].engine.report.variables.always_live()
+    }
+
+
+def test_training_that_was_stopped_goes_on_in_every_bit(plain: tuple[Any, Run]) -> None:
+    losses, first = train(net()[0], 1)
+    _, second = train(net()[0], 0)
+    second.restore(first.state())
+    rest, second = train(net()[0], STEPS - 1, run=second, first=1)
+    same(plain, (np.concatenate([losses, rest]), second))
+
+
+def test_half_with_loss_scaling_follows_float() -> None:
+    def model(dtype: Any, scale: float) -> tuple[Ir, Value]:
+        graph, rng = Ir(), np.random.default_rng(2)
+        x, y = graph.input((8, 12), "x", dtype), graph.input((8,), "y", UNSIGNED_INT)
+        w = [
+            graph.variable((rng.standard_normal(s) / 4).astype(dtype.numpy), n)
+            for n, s in (("a", (9, 12)), ("b", (5, 9)))
+        ]
+        h = ir.linear(graph, graph.op("relu", ir.linear(graph, x, w[0])), w[1])
+        loss = graph.output("loss", ir.cross_entropy(graph, h, y))
+        step, grads = ir.autodiff(graph, loss, scale=scale)
+        return ir.optimise(step, grads, "momentum", 0.1, scale=scale, momentum=0.9), loss
+
+    found = []
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((8, 12)).astype(np.float16), rng.integers(0, 5, 8)
+    for dtype, scale in ((FLOAT, 1.0), (HALF, 1024.0)):
+        device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+        run = Run(ir.Lowering(model(dtype, scale)[0], device), device)
+        found.append(([run(x=x, y=y)["loss"][0] for _ in range(6)], run))
+    np.testing.assert_allclose(found[0][0], found[1][0], 2**-9)
+    np.testing.assert_allclose(
+        found[0][1].read("a"), found[1][1].read("a").astype(np.float32), 2**-9, 2**-9
+    )
+
+
+def test_stages_by_the_path_of_modules() -> None:
+    graph = Ir()
+    h = graph.input((2, 4), "x")
+    for path in ("a", "b.c", "b.d", "", "e"):
+        with graph.at(path=path):
+            h = graph.op("relu", h)
+    assert [op.stage for op in ir.staged(graph, {"a": 0, "b": 1, "b.d": 2, "e": 3}).ops] == [
+        0,
+        1,
+        2,
+        2,
+        3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda: ir.recompute(net()[0], "all"), "was told to keep 'all'"),
+        (lambda: ir.recompute(net()[0], [net()[1]]), "which no forward of the graph makes"),
+        (lambda: ir.accumulate(net()[0], 0), "accumulate() was given 0"),
+        (lambda: ir.replicate(net()[0], 1.5), "replicate() was given 1.5"),
+        (lambda: ir.off_chip(net()[0], ["wieght"]), "'wieght', and there are no such variables"),
+        (lambda: ir.pipelined(ir.accumulate(net(stages=(1, 1))[0], 3)), "4 or more"),
+        (lambda: ir.pipelined(net()[0], "fast"), "'fast'"),
+    ],
+)
+def test_what_cannot_be_transformed_is_refused(wrong: Any, text: str) -> None:
+    with pytest.raises((ModelError, InvalidOptionError)) as refused:
+        wrong()
+    assert text in " ".join(str(refused.value).split()) and refused.value.next_step
