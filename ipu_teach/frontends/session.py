@@ -52,9 +52,9 @@ class Training:
         step = ir.accumulate(step, self.accumulation, self.reduction)
         step = ir.replicate(step, self.replicas, "MEAN" if self.reduction == "mean" else "ADD")
         step = ir.sharded(step) if self.sharded else step
+        step = ir.pipelined(step, self.schedule) if self.schedule else step
         step = ir.off_chip(step) if self.off_chip else step
-        step = ir.phased(step) if self.phased else step
-        return ir.pipelined(step, self.schedule) if self.schedule else step
+        return ir.phased(step) if self.phased else step
 
 
 def needed(graph: Ir) -> Ir:

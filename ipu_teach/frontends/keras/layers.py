@@ -132,9 +132,19 @@ class Layer:
         return Node(self.add_to(scratch, False, *given).shape[1:], self, parents)
 
 
+def each(g: Ir, x: Value, make: Callable[[Value], Value]) -> Value:
+    """What `make` does to each element, as they lie: a turned tensor is turned again behind it."""
+    turn = g.maker().get(x)
+    if turn is None or turn.kind != "permute":
+        return make(x)
+    return g.op("permute", make(turn.inputs[0]), **turn.attrs)
+
+
 def activate(g: Ir, name: str, x: Value) -> Value:
     """An activation by its name."""
-    return g.op(ACTIVATIONS[name], x) if ACTIVATIONS[name] else x
+    if "softmax" in name or not ACTIVATIONS[name]:
+        return g.op(name, x) if ACTIVATIONS[name] else x
+    return each(g, x, lambda v: g.op(ACTIVATIONS[name], v))
 
 
 class Activation(Layer):
@@ -287,7 +297,7 @@ class Dropout(Layer):
         self.rate = rate
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        return ir.dropout(g, x[0], self.rate) if training else x[0]
+        return each(g, x[0], lambda v: ir.dropout(g, v, self.rate)) if training else x[0]
 
 
 class _Norm(Layer):
