@@ -149,9 +149,9 @@ def steps(report: Any) -> list[tuple[str, int]]:
 
 
 def tree(report: Any) -> list[tuple[int, str, int]]:
-    """The program without names."""
+    """The program without names, and without sequences that hold nothing."""
     (program,) = report.compilation.programs
-    return [(depth, node.kind, node.count) for depth, node in program.walk()]
+    return [(depth, node.kind, node.count) for depth, node in program.walk() if any(node.leaves())]
 
 
 @pytest.mark.parametrize("other", [of_popart, of_poptorch])
