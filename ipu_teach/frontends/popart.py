@@ -64,7 +64,7 @@ def _conv(
     n = len(x.shape) - 2
     ones = (1,) * n
     how = {"stride": tuple(strides) or ones, "dilation": tuple(dilations) or ones}
-    return ir.conv(g, x, w, b, **how, **_pads(pads, n), groups=group)  # type: ignore[arg-type]
+    return ir.conv(g, x, w, b, **how, **_pads(pads, n), groups=group)
 
 
 def _pool(kind: str) -> Callable[..., Value]:
@@ -122,12 +122,17 @@ def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Val
 def _normed(
     g: Ir,
     x: Value,
-    *more: Value,
+    scale: Value,
+    b: Value,
+    mean: Value,
+    var: Value,
+    *,
     num_outputs: int = 1,
     epsilon: float = 1e-5,
     momentum: float = 0.9,
 ) -> Value:
-    return ir.batch_norm(g, x, *more, num_outputs > 1, 1 - momentum, epsilon)
+    how = num_outputs > 1, 1 - momentum, epsilon
+    return ir.batch_norm(g, x, scale, b, mean, var, *how)
 
 
 def _gather(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:

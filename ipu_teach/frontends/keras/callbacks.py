@@ -27,6 +27,9 @@ class Callback:
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """An epoch has ended, with these figures."""
 
+    def on_train_batch_end(self, logs: Mapping[str, Any]) -> None:
+        """A run of the device has ended, with the figures of each of its batches."""
+
     def on_train_end(self) -> None:
         """A training has ended."""
 

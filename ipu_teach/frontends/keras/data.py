@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,7 @@ class Dataset:
         while time < self.times:
             time += 1
             n = self.samples
-            rows: Sequence[int] = layers.rng.permutation(n) if self.shuffled else np.arange(n)
+            rows: Any = layers.rng.permutation(n) if self.shuffled else np.arange(n)
             for start in range(0, n - self.size + 1, self.size):
                 yield tuple(a[rows[start : start + self.size]] for a in self.arrays)
 

@@ -199,7 +199,7 @@ def _pair(what: str, given: Pair) -> tuple[int, int]:
     return whole(what, both[0]), whole(what, both[1])
 
 
-def _margins(padding: str, x: Value, kernel: Pair, stride: Pair) -> dict[str, list[int]]:
+def _margins(padding: str, x: Value, kernel: Pair, stride: Pair) -> dict[str, Any]:
     """Nothing, or what makes as many windows as strides fit: half of it before, the rest behind."""
     both = [
         max((ceil(n / s) - 1) * s + k - n, 0) if padding == "same" else 0
@@ -326,10 +326,9 @@ class BatchNormalization(_Norm):
         self.add_weight("moving_variance", shape[-1:], "ones")
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        seen, kept, how = _channels_first(g, x[0]), [*w.values()], training and self.trainable
-        return _channels_last(
-            g, ir.batch_norm(g, seen, *kept, how, 1 - self.momentum, self.epsilon)
-        )
+        seen, (gamma, beta, mean, var) = _channels_first(g, x[0]), w.values()
+        how = training and self.trainable, 1 - self.momentum, self.epsilon
+        return _channels_last(g, ir.batch_norm(g, seen, gamma, beta, mean, var, *how))
 
 
 class GroupNormalization(_Norm):

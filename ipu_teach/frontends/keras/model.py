@@ -168,7 +168,7 @@ class Model:
             self._to_host()
             self._on = self._runs[key]
             self._to_device()
-        return self._on  # type: ignore[return-value]
+        return self._on
 
     def _factors(self, mode: str) -> dict[str, int]:
         """How many batches a run takes, as factors. Raises `ModelError`."""
@@ -256,13 +256,18 @@ class Model:
             if data.times == 1:
                 feed = data.batches()
             run.write("rate", self.optimizer.learning_rate)
-            logs = _means(self._each(run, feed, steps, f"epoch {epoch + 1} of {epochs}"))
+            figures: list[dict[str, Any]] = []
+            for figure in self._each(run, feed, steps, f"epoch {epoch + 1} of {epochs}"):
+                figures.append(figure)
+                for each in told:
+                    each.on_train_batch_end(figure)
+            logs = _means(figures)
             if validation_data is not None:
                 found = self.evaluate(*_pair(validation_data), data.size, 0, return_dict=True)
                 logs |= {f"val_{name}": value for name, value in found.items()}
             if verbose:
-                figures = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
-                print(f"Epoch {epoch + 1}/{epochs}: {figures}")
+                words = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
+                print(f"Epoch {epoch + 1}/{epochs}: {words}")
             for each in told:
                 each.on_epoch_end(epoch, logs)
             if self.stop_training:
@@ -284,7 +289,7 @@ class Model:
         data = _dataset(x, y, batch_size, False)
         count = _steps(self._factors(EVALUATE), data, steps)
         run = self._run(EVALUATE, data.size, verbose)
-        logs = _means(self._each(run, data.batches(), count, EVALUATE))
+        logs = _means([*self._each(run, data.batches(), count, EVALUATE)])
         figures = list(logs.values())
         return logs if return_dict else figures[0] if len(figures) == 1 else figures
 
@@ -440,7 +445,7 @@ def _in_order(last: Node) -> list[Node]:
 
 
 def _pair(given: Any) -> tuple[Any, Any]:
-    return (given, None) if isinstance(given, Dataset) else tuple(given)  # type: ignore[return-value]
+    return (given, None) if isinstance(given, Dataset) else tuple(given)
 
 
 def _dataset(x: Any, y: Any, batch: int, shuffle: bool) -> Dataset:
@@ -475,7 +480,7 @@ def _steps(factors: dict[str, int], data: Dataset, wanted: int | None) -> int:
         Dataset.batch({data.size}, drop_remainder=True) leaves out what is over.""")
 
 
-def _means(found: Iterator[dict[str, Any]]) -> dict[str, float]:
+def _means(found: list[dict[str, Any]]) -> dict[str, float]:
     """The means of what runs returned, by name."""
     several: dict[str, list[Any]] = {}
     for figures in found:
