@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import runpy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import ir_numpy
 import numpy as np
@@ -23,6 +24,7 @@ from ipu_teach.poplibs.popops import expr
 
 Case = Callable[["Draw"], Value]
 KINDS_TESTED: set[str] = set()
+ROOT = Path(__file__).parents[1]
 
 
 class Draw:
@@ -244,6 +246,19 @@ def built(cases: dict[str, Case]) -> tuple[Ir, Value]:
     return d.graph, total
 
 
+class Noting(ir.Lowering):
+    """Writes down which library calls each operation makes."""
+
+    noted: ClassVar[dict[str, dict[str, None]]] = {}
+
+    def call(self, function: Any, *given: Any, **more: Any) -> Any:
+        library = function.__module__.split("poplibs.")[1].split(".")
+        self.noted.setdefault(self.op.kind, {})[f"{'.'.join(library[:1])}.{function.__name__}"] = (
+            None
+        )
+        return super().call(function, *given, **more)
+
+
 def device(tiles: int = 13, ipus: int = 1) -> Any:
     return IPUModel("ipu2", tiles_per_ipu=tiles, num_ipus=ipus).create_device()
 
@@ -258,7 +273,7 @@ def test_values_and_gradients_are_those_of_float64_and_of_finite_differences(gro
     # what is learnt from the batch is changed by it: differences want it as it was
     variables = {n: np.asarray(v.initial, np.float64) for n, v in graph.variables.items()}
     env = ir_numpy.interpret(step, {}, {n: a.copy() for n, a in variables.items()})
-    got = ir.Run(ir.Lowering(step, device()), device())()
+    got = ir.Run(Noting(step, device()), device())()
     for name, value in step.outputs.items():
         np.testing.assert_allclose(got[name][0], env[value], 2e-5, 2e-5, err_msg=name)
     rng = np.random.default_rng(7)
@@ -341,7 +356,7 @@ def by_torch(graph: Ir, loss: Value) -> dict[Value, Any]:
         "scatter_add": lambda x, i, u: x.index_add(0, i, u), "pick": lambda x, i: x.gather(1, i[:, None])[:, 0], "conv": conv, "conv_input_grad": transposed,
         "max_pool": lambda x, kernel, stride, lower, upper: f.max_pool2d(x, kernel, stride, lower), "avg_pool": avg, "norm": norm,
         "cross_entropy": loss_of, "cast": lambda x, dtype: x.double(), "to_variance": lambda x, eps: 1 / x**2 - eps,
-        "to_inv_std_dev": lambda v, eps: (v + eps) ** -0.5, "blend": lambda *_, momentum: None,
+        "to_inv_std_dev": lambda v, eps: (v.detach() + eps) ** -0.5, "blend": lambda *_, momentum: None, "stop": lambda x: x.detach(),
     }  # fmt: skip
     for op in graph.ops:
         given = [
@@ -421,22 +436,31 @@ def test_steps_are_those_of_float64(optimiser: str, how: dict[str, float]) -> No
         np.testing.assert_allclose(run.read(name), value, 1e-4, 1e-5, err_msg=name)
 
 
-def test_drawn_numbers_follow_the_seed_and_can_be_fed_back() -> None:
+def drawn() -> Ir:
+    """A mask, what it leaves, its gradient, other numbers, and a few odd operations."""
     graph = Ir()
     x = graph.variable(np.linspace(1, 2, 600, dtype=np.float32), "x")
     y = graph.output("y", ir.dropout(graph, x, 0.25))
     graph.output("mask", next(op.outs[0] for op in graph.ops if op.kind == "dropout_mask"))
     for kind in ("uniform", "normal"):
         graph.output(kind, graph.op(kind, ir.seed(graph), shape=(30, 20), modifier=5))
+    graph.output("odd", graph.op("rem", graph.op("print", graph.op("stop", x), title="x"), 3.0))
     step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", y))
     step.output("slope", grads[x])
+    return step
+
+
+def test_drawn_numbers_follow_the_seed_and_can_be_fed_back() -> None:
+    step = drawn()
     KINDS_TESTED.update(op.kind for op in step.ops)
     runs = [ir.Run(ir.Lowering(step, device(3), iterations=2), device(3)) for _ in range(2)]
+    for run in runs:
+        run.engine.set_print_tensor_stream(io.StringIO())
     first, again = (run() for run in runs)
     for name, array in first.items():
         np.testing.assert_array_equal(array, again[name])
     assert not np.array_equal(first["mask"][0], first["mask"][1])
-    np.testing.assert_array_equal(first["y"], first["mask"] * graph.variables["x"].initial)
+    np.testing.assert_array_equal(first["y"], first["mask"] * step.variables["x"].initial)
     np.testing.assert_array_equal(first["slope"], first["mask"])
     assert abs((first["mask"] == 0).mean() - 0.25) < 0.05 and {*np.unique(first["mask"])} == {
         0,
@@ -447,6 +471,12 @@ def test_drawn_numbers_follow_the_seed_and_can_be_fed_back() -> None:
     assert seed[0] == 42 + 4
     runs[1].restore(runs[0].state() | {"seed": [44, 0]})
     np.testing.assert_array_equal(runs[1]()["mask"], later["mask"])
+
+
+def test_the_page_has_the_table_of_operations() -> None:
+    """`python docs/make_operations.py` writes it."""
+    make = runpy.run_path(str(ROOT / "docs" / "make_operations.py"))
+    assert make["table"]() in (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
 def test_every_row_is_tested() -> None:
@@ -472,6 +502,9 @@ def test_print_and_what_has_no_gradient() -> None:
     x = graph.variable(np.float32([5.0, -7.5]), "x")
     y = graph.op("rem", graph.op("print", x, title="here"), 3.0)
     graph.output("y", y)
+    half = graph.op("cast", graph.op("cast", x, dtype=HALF), dtype=FLOAT)
+    step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", half))
+    assert grads[x].dtype is FLOAT and ir_numpy.interpret(step, {})[grads[x]].tolist() == [1, 1]
     held = graph.op("mul", graph.op("stop", x), x)
     step, grads = ir.autodiff(graph, ir.reduced(graph, "sum", held))
     assert ir_numpy.interpret(step, {})[grads[x]].tolist() == [5.0, -7.5]
@@ -536,6 +569,26 @@ def test_names_travel_to_the_program_the_report_and_errors() -> None:
         "loss",
         "outputs",
     }
+
+
+def test_a_graph_is_read_as_lines() -> None:
+    lines = str(small("momentum", momentum=0.5)[0]).splitlines()
+    assert lines[:3] == [
+        "permute0 = permute(net.first.weight, dims=(1, 0))  # forward, net.first",
+        "matmul1 = matmul(x, permute0)  # forward, net.first",
+        "relu2 = relu(matmul1)  # forward, net.first",
+    ]
+    assert any("mul(sum5, 0.25)" in line for line in lines)
+    assert (
+        lines[-1].startswith("net.first.weight = momentum(net.first.weight, ")
+        and "momentum=0.5" in lines[-1]
+    )
+
+
+def test_running_statistics_have_no_gradient() -> None:
+    graph, loss = built({"batch": batch_normed(False)})
+    learnt = {v.name for v in ir.autodiff(graph, loss)[1]}
+    assert len(learnt) == 3 and not learnt & {"x0", "x1"}, "what goes in, gamma and beta"
 
 
 def test_a_weight_lies_where_its_product_wants_it() -> None:

@@ -12,7 +12,7 @@ from ipu_teach.errors import InvalidOptionError, ModelError
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
 
-BATCH, STEPS = 4, 3
+BATCH, STEPS = 4, 2
 
 
 def net(
@@ -95,7 +95,6 @@ def plain() -> tuple[Any, Run]:
 def test_what_is_computed_again_has_the_same_bits(plain: tuple[Any, Run]) -> None:
     graph, _ = net()
     standard, nothing = ir.recompute(graph), ir.recompute(graph, [])
-    same(plain, train(standard))
     same(plain, train(nothing))
     assert len(graph.ops) < len(standard.ops) < len(nothing.ops)
     again = [
@@ -103,9 +102,22 @@ def test_what_is_computed_again_has_the_same_bits(plain: tuple[Any, Run]) -> Non
         for op in nothing.ops
         if op.part == "backward" and op.kind in ("conv", "norm", "dropout_mask")
     ]
-    assert [op.kind for op in again] == ["conv", "norm", "dropout_mask", "norm"] or len(again) == 4
+    assert sorted(op.kind for op in again) == ["conv", "dropout_mask", "norm", "norm"]
     assert not any(op.kind == "blend" and op.part == "backward" for op in nothing.ops), (
         "statistics are blended once"
+    )
+
+
+def test_a_long_chain_is_computed_again_and_named_apart() -> None:
+    graph = Ir()
+    h = graph.variable(np.float32([0.5]), "x")
+    for _ in range(2000):
+        h = graph.op("sin", h)
+    step, _ = ir.autodiff(graph, ir.reduced(graph, "sum", h))
+    again = ir.recompute(step, [])
+    assert len(again.ops) == len(step.ops) + 1999, "the last is not read by the backward"
+    assert len({v.name for op in again.ops for v in op.outs}) == sum(
+        len(op.outs) for op in again.ops
     )
 
 
@@ -133,13 +145,18 @@ def test_what_is_computed_again_need_not_lie_there() -> None:
     assert reports[0].total_cycles < reports[1].total_cycles
 
 
-@pytest.mark.parametrize("schedule", ["sequential", "grouped", "interleaved"])
-def test_a_pipeline_has_the_bits_of_stages_one_after_the_other(schedule: str) -> None:
+def test_a_pipeline_has_the_bits_of_stages_one_after_the_other() -> None:
     graph = ir.accumulate(net(stages=(1, 1))[0], 4)
     apart = train(graph, 2)
-    same(apart, train(ir.pipelined(graph, schedule), 2))
-    if schedule == "grouped":
-        same(apart, train(ir.pipelined(ir.recompute(graph), schedule), 2))
+    for schedule in ("sequential", "grouped"):
+        same(apart, train(ir.pipelined(graph, schedule), 2))
+
+
+def test_transforms_go_together() -> None:
+    """Recomputed stages, in a pipeline, on two replicas, with shares of the optimiser's state."""
+    apart = ir.replicate(ir.accumulate(net(stages=(1, 1))[0], 4), 2)
+    graph = ir.replicate(ir.accumulate(ir.recompute(net(stages=(1, 1))[0]), 4), 2)
+    same(train(apart, 1), train(ir.pipelined(ir.sharded(graph), "interleaved"), 1))
 
 
 def test_what_skips_a_stage_goes_through_it() -> None:
@@ -238,15 +255,13 @@ def test_replicas_draw_other_numbers() -> None:
 def test_shares_of_the_optimiser_have_the_bits_of_all_of_it() -> None:
     graph = ir.replicate(net()[0], 2)
     whole = train(graph)
-    for shared in (ir.sharded(graph), ir.off_chip(ir.sharded(graph))):
-        found = train(shared)
-        same(whole, found)
-        for name, value in graph.variables.items():
-            if name.endswith((".first", ".second")):
-                share = -(-value.size // 2)
-                assert found[1].read(name).shape == (2, share)
-                flat = found[1].read(name).reshape(-1)[: value.size]
-                np.testing.assert_array_equal(flat, whole[1].read(name).reshape(-1))
+    found = train(ir.off_chip(ir.sharded(graph)))
+    same(whole, found)
+    for name, value in graph.variables.items():
+        if name.endswith((".first", ".second")):
+            assert found[1].read(name).shape == (2, -(-value.size // 2))
+            flat = found[1].read(name).reshape(-1)[: value.size]
+            np.testing.assert_array_equal(flat, whole[1].read(name).reshape(-1))
     with pytest.raises(ModelError, match="whole parameter"):
         ir.sharded(ir.replicate(net(optimiser="lars")[0], 2))
 

@@ -37,7 +37,7 @@ def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
 
 
 def reduced(ir: Ir, kind: str, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    """ "sum", "reduce_max", … over `dims`, or all; `keep`: they remain, of length 1."""
+    """As "sum" or "reduce_max", over `dims`, or all; `keep`: they remain, of length 1."""
     gone = axes(x, range(len(x.shape)) if dims is None else dims)
     y = ir.op(kind, x, dims=tuple(gone))
     kept = tuple(1 if i in gone else n for i, n in enumerate(x.shape))
@@ -51,7 +51,7 @@ def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Valu
 
 
 def along(ir: Ir, kind: str, x: Value, dim: int) -> Value:
-    """ "softmax" or "log_softmax" along any dimension."""
+    """As "softmax" or "log_softmax", along any dimension."""
     if dim % len(x.shape) == len(x.shape) - 1:
         return ir.op(kind, x)
     return transpose(ir, ir.op(kind, transpose(ir, x, dim, -1)), dim, -1)
@@ -104,7 +104,7 @@ def pool(
     upper: Ints | int | None = None,
     count_padding: bool = False,
 ) -> Value:
-    """ "max_pool" or "avg_pool" of x [batch, channels, *field]; `count_padding`: padding counts in
+    """As "max_pool" or "avg_pool", of x [batch, channels, *field]; `count_padding`: it counts in
     the average."""
     n = len(x.shape) - 2
     sizes = {"kernel": kernel, "stride": kernel if stride is None else stride, "lower": lower}
@@ -155,7 +155,8 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Value:
     """Of x [batch, channels, …]. Training blends the batch's mean and unbiased variance into the
-    running ones, of which `momentum` is the part of the new; else those are taken."""
+    running ones, of which `momentum` is the part of the new; else those are taken, and have no
+    gradient."""
     if training or running_mean is None or running_var is None:
         y, _, average, inverse = _normed(ir, "batch", x, gamma, beta, eps, 1)
         if running_mean is not None and running_var is not None:
@@ -167,9 +168,9 @@ def batch_norm(
                 ir.emit("blend", running, same, momentum=momentum)
         return y
     rank = len(x.shape)
-    inverse = ir.op("to_inv_std_dev", running_var, eps)
+    mean, inverse = ir.op("stop", running_mean), ir.op("to_inv_std_dev", running_var, eps=eps)
     scale = inverse if gamma is None else ir.op("mul", inverse, gamma)
-    y = ir.op("sub", x, _per_channel(ir, running_mean, rank))
+    y = ir.op("sub", x, _per_channel(ir, mean, rank))
     y = ir.op("mul", y, _per_channel(ir, scale, rank))
     return y if beta is None else ir.op("add", y, _per_channel(ir, beta, rank))
 

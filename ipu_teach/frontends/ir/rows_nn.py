@@ -236,14 +236,15 @@ OPS |= {
         lambda white, g, kind: [Out(white.shape[1:2], FLOAT)] * 2,
         lambda low, white, g, kind: _norm_call(low, kind, "param_gradients", white, g),
     ),
-    "to_variance": Row(  # of 1 / sqrt(variance + eps)
+    "to_variance": Row(  # of 1 / sqrt(variance + eps); statistics have no gradient of their own
         lambda x, eps: like(x),
         lambda low, x, eps: low.call(popops.inv_std_dev_to_variance, x, eps),
         r.flat,
     ),
-    "to_inv_std_dev": r.two(
-        popops.variance_to_inv_std_dev,
-        lambda ir, g, a, b, y: (ir.op("mul", g, ir.op("mul", ir.op("pow", y, 3.0), -0.5)), None),
+    "to_inv_std_dev": Row(
+        lambda x, eps: like(x),
+        lambda low, x, eps: low.call(popops.variance_to_inv_std_dev, x, eps),
+        r.flat,
     ),
 }
 

@@ -161,6 +161,7 @@ _GRAPH = s.keyed(
 def _read(header: s.HeaderValue) -> Ir:
     s.told("values", s.many(VALUE)).read(header["values"])
     ir: Ir = _GRAPH.read(header)
+    ir.made = sum(len(op.outs) for op in ir.ops)
     for kind, named in ((VARIABLE, ir.variables), (INPUT, ir.inputs)):
         for name, value in named.items():
             if value.name != name or value.kind != kind or not name:

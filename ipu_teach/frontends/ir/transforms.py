@@ -95,23 +95,22 @@ def recompute(ir: Ir, keep: Iterable[Value] | str = "standard") -> Ir:
             kept.update(op.outs)
     swaps: Swaps = {}
     ops: list[Op] = []
-
-    def again(value: Value, here: Op) -> None:
-        op = maker.get(value)
-        if op is None or op.part != FORWARD or value in kept or value in swaps:
-            return
-        for each in op.inputs:
-            again(each, here)
-        outs = tuple(Value(v.shape, v.dtype, f"{v.name}/again") for v in op.outs)
-        ops.append(replace(_swapped(op, swaps), outs=outs, part=BACKWARD))
-        swaps.update({v: w for v, w in zip(op.outs, outs, strict=True) if v not in kept})
-
+    place = {op: i for i, op in enumerate(ir.ops)}
     for op in ir.ops:
-        if op.part == BACKWARD:
-            for value in op.inputs:
-                again(value, op)
-            op = _swapped(op, swaps)
-        ops.append(op)
+        wanted, needed = list(op.inputs) if op.part == BACKWARD else [], set()
+        while wanted:
+            value = wanted.pop()
+            source = maker.get(value)
+            fresh = source is not None and source.part == FORWARD and source not in needed
+            if source is not None and fresh and value not in kept and value not in swaps:
+                needed.add(source)
+                wanted += source.inputs
+        for source in sorted(needed, key=place.__getitem__):
+            outs = tuple(Value(v.shape, v.dtype, f"{v.name}/again") for v in source.outs)
+            ops.append(replace(_swapped(source, swaps), outs=outs, part=BACKWARD))
+            both = zip(source.outs, outs, strict=True)
+            swaps.update({v: w for v, w in both if v not in kept})
+        ops.append(_swapped(op, swaps) if op.part == BACKWARD else op)
     return ir.but(ops=ops)
 
 

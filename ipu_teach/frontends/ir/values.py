@@ -192,6 +192,7 @@ class Ir:
     accumulation: int = 1
     schedule: str = ""
     here: dict[str, Any] = field(default_factory=dict, repr=False)
+    made: int = 0  # values, to give each a name
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
         if value.name in {**self.variables, **self.inputs} or not value.name:
@@ -274,11 +275,11 @@ class Ir:
                 raise op.error(f"{kind} was given what is no variable.", advice)
             op = replace(op, stage=self.home(given[0], op.stage))
             outs = []
-        number = sum(len(o.outs) for o in self.ops)
+        names = [f"{kind}{self.made + i}" for i in range(len(outs))]
         made = tuple(
-            Value(tuple(map(int, o.shape)), o.dtype, f"{kind}{number + i}")
-            for i, o in enumerate(outs)
+            Value(tuple(map(int, o.shape)), o.dtype, n) for o, n in zip(outs, names, strict=True)
         )
+        self.made += len(outs)
         self.ops.append(replace(op, outs=made))
         return made
 
@@ -311,6 +312,17 @@ class Ir:
         for name, value in changes.items():
             setattr(made, name, value)
         return made
+
+    def __str__(self) -> str:
+        """A line for each operation: `relu4 = relu(add3)`, with its attributes and its module."""
+        lines = []
+        for op in self.ops:
+            given = [v.name if v.number is None else f"{v.number:g}" for v in op.inputs]
+            given += [f"{k}={getattr(v, '__name__', v)}" for k, v in op.attrs.items()]
+            outs = ", ".join(v.name for v in op.outs) or op.inputs[0].name
+            note = f"  # {op.part}{', ' * bool(op.path)}{op.path}"
+            lines.append(f"{outs} = {op.kind}({', '.join(given)}){note}")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"Ir({len(self.ops)} operations, {len(self.variables)} variables)"

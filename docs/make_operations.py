@@ -1,0 +1,72 @@
+"""Make the table in docs/operations.md from the tests of the frontends' operations: `python
+docs/make_operations.py`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).with_name("operations.md")
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from test_ir import GROUPS, Noting, built, device, drawn, small  # noqa: E402
+
+from ipu_teach.frontends import ir  # noqa: E402
+from ipu_teach.frontends.ir.rows import flat  # noqa: E402
+
+OPENING, CLOSING = "<!-- table -->\n", "<!-- end of table -->"
+MOST = 3  # shapes of an operation that are shown
+
+
+def gradient(graph: ir.Ir, op: ir.Op) -> str:
+    """The operations that make a row's gradient."""
+    grad = ir.OPS[op.kind].grad
+    if grad is None:
+        return "none: it changes a variable" if ir.OPS[op.kind].in_place else "none"
+    if grad is flat:
+        return "0"
+    made = graph.but(ops=[])
+    grad(made, op, *(ir.Value(v.shape, v.dtype, "g") for v in op.outs))
+    kinds = list(dict.fromkeys(o.kind for o in made.ops))
+    return ", ".join(f"`{k}`" for k in kinds) or "passed on"
+
+
+def graphs() -> list[ir.Ir]:
+    """The graphs of the tests, with their gradients and updates."""
+    made = []
+    for cases in GROUPS.values():
+        graph, loss = built(cases)
+        made.append(ir.autodiff(graph, loss)[0])
+    made += [small(kind)[0] for kind in ("sgd", "momentum", "adam", "adamw", "lars")]
+    made.append(ir.phased(ir.sharded(ir.replicate(ir.accumulate(small("adam")[0], 2), 2))))
+    return [*made, ir.replicate(small("adam")[0], 2), drawn()]
+
+
+def table() -> str:
+    """A row of text for each operation: shapes tried, library calls, its gradient."""
+    rows: dict[str, tuple[list[str], str]] = {}
+    for graph in graphs():
+        Noting(graph, device(3, graph.replicas))
+        for op in graph.ops:
+            given = ", ".join(str(list(v.shape)) for v in op.inputs[:3])
+            shapes, slope = rows.get(op.kind, ([], ""))
+            if given not in shapes and len(shapes) < MOST:
+                shapes.append(given)
+            rows[op.kind] = shapes, max(slope, gradient(graph, op), key=len)
+    lines = ["| operation | shapes tried | PopLibs calls | gradient |", "|---|---|---|---|"]
+    for kind in ir.OPS:
+        shapes, slope = rows.get(kind, ([], ""))
+        calls = ", ".join(f"`{c}`" for c in Noting.noted.get(kind, {})) or "none: a view, or a copy"
+        lines.append(f"| `{kind}` | {'; '.join(shapes)} | {calls} | {slope} |")
+    return "\n".join(lines)
+
+
+def main() -> Any:
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.split(OPENING)[0], text.split(CLOSING)[1]
+    PAGE.write_text(f"{before}{OPENING}{table()}\n{CLOSING}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
