@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,9 +154,42 @@ def tree(report: Any) -> list[tuple[int, str, int]]:
 
 @pytest.mark.parametrize("other", [of_popart, of_poptorch])
 def test_one_network_is_one_program_from_every_face(other: Any) -> None:
-    losses, report = of_keras()
     again, reported = other()
+    losses, report = of_keras()
     assert losses == again
     assert losses[-1] < losses[0]
     assert tree(report) == tree(reported)
     assert report.total_cycles == reported.total_cycles
+
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "frameworks.md"
+COLUMNS = ("own", "poptorch", "keras", "popart")
+
+
+def test_the_page_says_what_its_code_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """From top to bottom; the block of PyTorch where that is."""
+    text = PAGE.read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    there = all(find_spec(name) for name in ("torch", "ipu_teach.poptorch"))
+    names: dict[str, Any] = {"__name__": "frameworks"}
+    for block in code:
+        if there or "import poptorch" not in block:
+            exec(compile(block, str(PAGE), "exec"), names)
+    assert f"```text\n{capsys.readouterr().out}```" in text
+    losses, reports = names["losses"], names["reports"]
+    assert [*losses] == [n for n in COLUMNS if there or n != "poptorch"]
+    rows = dict(re.findall(r"^\| (\w.*?) \| (.*) \|$", text, re.M))
+    cells = {row: dict(zip(COLUMNS, said.split(" | "), strict=True)) for row, said in rows.items()}
+    for column, block in zip(COLUMNS, code[1:], strict=False):
+        lines = sum(bool(line.strip()) for line in block.splitlines())
+        assert cells["lines of code"][column] == str(lines)
+    for column, report in reports.items():
+        (program,) = report.compilation.programs
+        found = {
+            "loss of the first batch": f"{losses[column][0]:.6f}",
+            "loss of the last": f"{losses[column][-1]:.6f}",
+            "compute sets of a step": str(sum(n.kind == "Execute" for n in program.leaves())),
+            "modelled cycles of 40 steps": f"{report.total_cycles:,}",
+        }
+        assert {row: cells[row][column] for row in found} == found, column
+        assert np.abs(losses[column] - losses["own"]).max() < 1e-6

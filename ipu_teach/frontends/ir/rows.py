@@ -550,8 +550,8 @@ def _blend(low: Any, v: Any, x: Any, momentum: float) -> None:
 def _step(call: Any, *names: str) -> Row:
     def lower(low: Any, w: Any, g: Any, rate: Any, *state: Any, **numbers: float) -> None:
         order = in_memory_order(w)  # not element by element where the variable lies transposed
-        w, g, *state = (t.dim_shuffle(order) if t.rank else t for t in (w, g, *state))
-        low.call(call, w, g, rate, state=dict(zip(names, state, strict=True)), **numbers)
+        w, g, *kept = (t.dim_shuffle(order) if t.rank else t for t in (w, g, *state))
+        low.call(call, w, g, rate, state=dict(zip(names, kept, strict=True)), **numbers)
 
     def lays(low: Any, op: Op, place: int) -> Any:
         if place < 3 or not op.inputs[place].shape:
