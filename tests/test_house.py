@@ -46,7 +46,7 @@ FLOORS = (
     ("host",),
     ("engine", "poplibs"),
     ("sweeps", "observer"),
-    ("show", "frontends", "keras", "popart"),
+    ("show", "frontends", "keras", "popart", "poptorch"),
     ("lessons", "golden"),
     ("classroom",),
     ("cli", "__main__"),
@@ -181,6 +181,7 @@ def test_the_page_says_what_every_room_is_for() -> None:
         "frontends",
         "keras",
         "popart",
+        "poptorch",
         "__main__",
     }
 
