@@ -31,9 +31,16 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
         from bench import browser
 
         return list(browser.ROWS)
-    from bench import gpu, graphs, kernels, replicas, scalar, waiting
+    from bench import gpu, graphs, kernels, networks, replicas, scalar, waiting
 
-    found = [*kernels.ROWS, *scalar.ROWS, *graphs.ROWS, *replicas.ROWS, *waiting.ROWS]
+    found = [
+        *kernels.ROWS,
+        *scalar.ROWS,
+        *graphs.ROWS,
+        *replicas.ROWS,
+        *waiting.ROWS,
+        *networks.ROWS,
+    ]
     return [*found, *gpu.ROWS]
 
 
