@@ -20,10 +20,8 @@ from ipu_teach.lessons.judging import (
     NotYet,
     Passed,
     call_made,
-    call_text,
     name_of,
     plain,
-    quoted,
     returned,
 )
 from ipu_teach.lessons.mistakes import first, suspects
@@ -93,6 +91,11 @@ def _one_layer() -> Any:
     return model
 
 
+def _counted(made: list[Any]) -> Any:
+    made.append(_one_layer())
+    return made[-1]
+
+
 def plain_loop(images: Array, labels: Array, epochs: int, batch: int, steps: int) -> list[Array]:
     """The weights after descent by 0.5, batch by batch, without those that fill no call."""
     w, b = _start().astype(float), np.zeros(CLASSES)
@@ -126,9 +129,15 @@ def _ported(answer: Callable[..., Any]) -> Passed:
         tried = f"{many} digits, {epochs} epochs, batches of {batch}, {steps} a call"
         with _machine():
             keras.utils.set_random_seed(1304)
-            given = _one_layer, images.copy(), labels.copy(), epochs, batch, steps
+            made = list[Any]()
+            make = partial(_counted, made)
+            given = make, images.copy(), labels.copy(), epochs, batch, steps
             model = call_made(answer, tried, *given)
             runs = _runs(model, tried)
+        if len(made) > 1:
+            why = "each model begins again, with the weights that make() gives it."
+            said = f"{len(made)} models were made"
+            raise NotYet(tried, said, "1", why, "make one, in front of all loops.")
         wanted = epochs * (many // (batch * steps))
         if len(model.compiles) > 1:
             why = "what is compiled can run as often as one likes."
@@ -151,7 +160,7 @@ def _whose(runs: int, wanted: int) -> tuple[str, str]:
             "steps_per_execution of compile() says how many batches a call takes."
         )
     return "the model that came back has not seen all epochs.", (
-        "make one model, and let fit() go through all epochs."
+        "fit() takes the number of epochs."
     )
 
 
@@ -193,7 +202,7 @@ def rows(answer: Callable[..., Any]) -> Iterator[None]:
 def _x(place: int) -> Array:
     """Numbers of both signs, no two alike, and zero."""
     n = int(np.prod(SLOPES[place][1]))
-    drawn = np.random.default_rng(1304).permutation(n) - n // 2
+    drawn = np.random.default_rng(1304).permutation(n) / 8 - (n // 2) / 8
     return drawn.reshape(SLOPES[place][1]).astype(np.float32)
 
 
@@ -211,7 +220,7 @@ def lowered(answer: Callable[..., Any]) -> Lowered:
     """An answer's operations on 13 tiles, forward and gradient of each slope."""
     graph = ir.Ir()
     with rows(answer):
-        for i, (slope, shape) in enumerate(SLOPES):
+        for i, (slope, _) in enumerate(SLOPES):
             x = graph.variable(_x(i), f"x{i}")
             g = graph.variable(_x(i)[::-1] + 0.25, f"g{i}")
             y = graph.op("13.4", x, slope=slope)
@@ -386,7 +395,9 @@ def _kept(answer: Callable[..., Any]) -> Passed:
         advice = advice or f"look for {one} in print(graph): who makes it, and who reads it?"
         raise NotYet(f"{name_of(answer)} of {name}", f"{one}: {said}", wanted, why, advice)
     total = sum(kept_by(graphs()["the CNN"]).values())
-    return Passed("three graphs", evidence=list(came["the CNN"].values()), figure=total, unit="bytes")
+    return Passed(
+        "three graphs", evidence=list(came["the CNN"].values()), figure=total, unit="bytes"
+    )
 
 
 YES = ("yes", "no")

@@ -1,8 +1,6 @@
 # %% given
 """Known mistakes of lesson 13; what this file is: mistakes.py."""
 
-import numpy as np
-
 from ipu_teach import keras
 from ipu_teach.frontends import ir
 from ipu_teach.keras import ipu
@@ -80,7 +78,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: a new model for each epoch
-# not yet: has not seen all epochs
+# not yet: 2 models were made
 def train(make, images, labels, epochs, batch, steps):
     n = len(images) // (batch * steps) * batch * steps
     for _ in range(epochs):
@@ -566,9 +564,9 @@ def kept(graph):
     maker, found = graph.maker(), {}
     for op in graph.ops:
         for value in op.inputs if op.part == "backward" else ():
-            if value in maker and maker[value].part == "forward":
-                if not ir.OPS[maker[value].kind].view:
-                    found[value.name] = value.size * value.dtype.size
+            view = value in maker and ir.OPS[maker[value].kind].view
+            if value in maker and maker[value].part == "forward" and not view:
+                found[value.name] = value.size * value.dtype.size
     return found
 
 
