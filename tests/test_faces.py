@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ SHAPES = {
 }
 W = {n: [RNG.uniform(-0.4, 0.4, s).astype(np.float32) for s in v] for n, v in SHAPES.items()}
 TILES, RATE = 13, 0.1
+TORCH = all(find_spec(name) for name in ("torch", "ipu_teach.poptorch"))
 
 
 @cache
@@ -116,8 +118,11 @@ def of_popart() -> tuple[Any, Any]:
 
 
 def of_poptorch() -> tuple[Any, Any]:
-    torch = pytest.importorskip("torch")
-    poptorch = pytest.importorskip("ipu_teach.poptorch")
+    if not TORCH:
+        pytest.skip("no PyTorch here")
+    import torch
+
+    poptorch: Any = import_module("ipu_teach.poptorch")
 
     class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -170,14 +175,13 @@ def test_the_page_says_what_its_code_does(capsys: pytest.CaptureFixture[str]) ->
     """From top to bottom; the block of PyTorch where that is."""
     text = PAGE.read_text(encoding="utf-8")
     code = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
-    there = all(find_spec(name) for name in ("torch", "ipu_teach.poptorch"))
     names: dict[str, Any] = {"__name__": "frameworks"}
     for block in code:
-        if there or "import poptorch" not in block:
+        if TORCH or "import poptorch" not in block:
             exec(compile(block, str(PAGE), "exec"), names)
     assert f"```text\n{capsys.readouterr().out}```" in text
     losses, reports = names["losses"], names["reports"]
-    assert [*losses] == [n for n in COLUMNS if there or n != "poptorch"]
+    assert [*losses] == [n for n in COLUMNS if TORCH or n != "poptorch"]
     rows = dict(re.findall(r"^\| (\w.*?) \| (.*) \|$", text, re.M))
     cells = {row: dict(zip(COLUMNS, said.split(" | "), strict=True)) for row, said in rows.items()}
     for column, block in zip(COLUMNS, code[1:], strict=False):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import re
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import plain_training
 import pytest
 
-from ipu_teach import datasets, keras
+from ipu_teach import datasets, keras, progress
 from ipu_teach.errors import IPUTeachError, ModelError, ModelLoadError
 from ipu_teach.keras import ipu
 from ipu_teach.keras.layers import (
@@ -26,6 +30,7 @@ from ipu_teach.keras.layers import (
     Flatten,
     GroupNormalization,
     Input,
+    InputLayer,
     LayerNormalization,
     MaxPooling2D,
 )
@@ -61,11 +66,10 @@ def perceptron(
     ipus: int = 1, steps: int | None = None, stages: bool = False, rate: float = 0.5
 ) -> Any:
     with on(ipus).scope():
-        model = keras.Sequential(
-            [Dense(32, activation="relu", input_shape=(64,)), Dense(10, activation="softmax")]
-        )
-        if stages:
-            model.set_pipeline_stage_assignment([0, 1])
+        layers = [Dense(32, activation="relu", input_shape=(64,))]
+        with ipu.keras.PipelineStage(int(stages)):
+            layers.append(Dense(10, activation="softmax"))
+        model = keras.Sequential(layers)
         model.compile(keras.optimizers.SGD(rate), "sparse_categorical_crossentropy", [], steps)
     return model
 
@@ -93,7 +97,7 @@ def test_a_program_of_keras_with_its_import_changed_learns_as_numpy_does() -> No
     with ipu.ipu_strategy.IPUStrategy().scope():
         x_train, y_train = X.reshape(160, 8, 8, 1), tf.keras.utils.to_categorical(Y, 10)
         ds_train = tf.data.Dataset.from_tensor_slices((x_train, y_train))
-        ds_train = ds_train.batch(8, drop_remainder=True).repeat()
+        ds_train = ds_train.batch(8, drop_remainder=True).cache().repeat().prefetch(2)
         model = tf.keras.Sequential(
             [
                 Conv2D(4, (3, 3), padding="same", input_shape=x_train.shape[1:]),
@@ -140,6 +144,7 @@ def test_losses_and_weights_are_those_of_numpy_on_any_machine() -> None:
     fours = [(X[i : i + 32].reshape(32, 64), Y[i : i + 32]) for i in range(0, 160, 32)]
     expected, after = plain_training.perceptron(before, fours, 0.5)
     pipeline = perceptron(2, stages=True)
+    pipeline.set_pipeline_stage_assignment(pipeline.get_pipeline_stage_assignment())
     pipeline.set_pipelining_options(4, pipeline_schedule="Interleaved")
     pipeline.set_weights(before)
     np.testing.assert_allclose(np.reshape(losses(pipeline), (-1, 4)).mean(1), expected, 1e-5)
@@ -195,13 +200,24 @@ def test_what_was_learnt_of_batches_counts_when_the_model_is_asked() -> None:
     assert model.evaluate(x, y, batch_size=16) < 1e-9
 
 
+def test_samples_come_in_batches_in_any_order() -> None:
+    numbers = np.arange(10)
+    data = keras.data.Dataset.from_tensor_slices((numbers, numbers * 2)).shuffle(100, 5)
+    twice = [*data.batch(3, drop_remainder=True).repeat(2).batches()]
+    assert all((b == 2 * a).all() for a, b in twice) and len(twice) == 6
+    first, second = (np.concatenate([a for a, _ in part]) for part in (twice[:3], twice[3:]))
+    assert len({*first}) == len({*second}) == 9 and [*first] != [*second]
+
+
 def test_adam_and_squares_and_sigmoids() -> None:
     """Two losses, beside their gradients by hand."""
     x, goal = X.reshape(160, 64)[:32], (Y[:32, None] > 4).astype(np.float32)
     for loss in ("mse", "binary_crossentropy"):
         with on(1).scope():
-            model = keras.Sequential([Dense(1, "sigmoid", input_shape=(64,))])
-            model.compile(keras.optimizers.Adam(0.05), loss, ["accuracy"])
+            model = keras.Sequential([InputLayer((64,)), Dense(1, "sigmoid")])
+            kind, decay = (keras.optimizers.Adam, 0.0), (keras.optimizers.AdamW, 0.004)
+            make, less = kind if loss == "mse" else decay
+            model.compile(make(0.05), loss, ["accuracy"])
         w, b = (np.array(a, np.float64) for a in model.get_weights())
         history = model.fit(x, goal, 32, epochs=5, verbose=0).history
         m, v, expected = np.zeros(65), np.zeros(65), []
@@ -213,6 +229,7 @@ def test_adam_and_squares_and_sigmoids() -> None:
             g = np.append(x.T @ dz, dz.sum())
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
             move = 0.05 * m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.999**step)) + 1e-7)
+            w, b = ((1 - 0.05 * less) * a for a in (w, b))
             w, b = w - move[:64, None], b - move[64]
         np.testing.assert_allclose(history["loss"], expected, 1e-5)
         said = ((x @ w + b > 0) == (goal > 0.5)).mean()
@@ -277,6 +294,32 @@ def test_ctrl_c_ends_between_two_steps_and_the_weights_are_those_of_the_last() -
     model.fit(flat, Y, 8, shuffle=False, verbose=0)  # and it goes on
     _, after = plain_training.perceptron(before, BATCHES[:1] + BATCHES, 0.5)
     np.testing.assert_allclose(model.get_weights()[0], after[0], atol=1e-5)
+
+
+def test_an_epoch_that_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    class Slow(keras.callbacks.Callback):
+        """Waits in the two runs of the second epoch."""
+
+        runs = 0
+
+        def on_train_batch_end(self, logs: Any) -> None:
+            self.runs += 1
+            words = {3: "epoch 2 of 2", 4: " 50%"}.get(self.runs, "")
+            end = time.monotonic() + 10
+            while words not in shown.getvalue() and time.monotonic() < end:
+                time.sleep(0.01)
+
+    shown = Screen()
+    monkeypatch.setattr(progress, "AFTER", 0.02)
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    streams = SimpleNamespace(stderr=shown, stdout=shown, modules=sys.modules)
+    monkeypatch.setattr(progress, "sys", streams)
+    perceptron().fit(X.reshape(160, 64)[:16], Y[:16], 8, 2, verbose=0, callbacks=[Slow()])
+    assert re.search(r"epoch 2 of 2: +50%.*1/2 run", shown.getvalue())
 
 
 def test_weights_are_saved_and_loaded(tmp_path: Path) -> None:
@@ -366,7 +409,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "half a run": (
         lambda: perceptron(2, 3).fit(X.reshape(160, 64), Y, 8),
-        r"steps_per_execution is 3, and an update takes 2 batches: accumulation 1 \* replicas 2",
+        r"steps_per_execution is 3, and an update takes 2 batches, accumulation 1 \* replicas 2",
     ),
     "lengths": (
         lambda: perceptron().fit(X.reshape(160, 64), Y[:150], 8),

@@ -73,7 +73,7 @@ def joined(count: int) -> Any:
     ]
 
 
-PHASES = popart.SessionOptions().executionPhaseSettings.__class__(phases=2)
+PHASES = popart.ExecutionPhaseSettings(phases=2)
 WAYS: dict[str, tuple[int, int, dict[str, Any]]] = {  # IPUs, batches of an update, options
     "plain": (1, 1, {}),
     "two IPUs": (2, 1, {"virtualGraphMode": "Manual"}),

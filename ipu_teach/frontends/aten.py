@@ -175,7 +175,7 @@ ATEN["masked_fill"] = lambda g, x, mask, value: g.op(
 
 @row("leaky_relu")
 def _leaky(g: Ir, x: Value, slope: float = 0.01) -> Value:
-    return _where(g, g.op("gt", x, 0.0), x, g.op("mul", x, slope))
+    return _where(g, g.op("gt", x, 0.0), x, g.op("mul", x, slope))  # type: ignore[no-any-return]
 
 
 @row("elu")
@@ -201,7 +201,7 @@ def _prelu(g: Ir, x: Value, slope: Value) -> Value:
     each = (
         g.op("reshape", slope, shape=(-1, *(1,) * (len(x.shape) - 2))) if slope.size > 1 else slope
     )
-    return _where(g, g.op("gt", x, 0.0), x, g.op("mul", x, each))
+    return _where(g, g.op("gt", x, 0.0), x, g.op("mul", x, each))  # type: ignore[no-any-return]
 
 
 @row("remainder", "fmod")
@@ -359,7 +359,7 @@ def _slice_scatter(
         raise Unfit("writing to every other place is not offered", "write to neighbours.")
     begin, stop, _ = slice(start, end).indices(x.shape[dim])
     parts = [_slice(g, x, dim, 0, begin), part, _slice(g, x, dim, stop)]
-    return _cat(g, [v for v in parts if v.size], dim)
+    return _cat(g, [v for v in parts if v.size], dim)  # type: ignore[no-any-return]
 
 
 ATEN["select_scatter"] = lambda g, x, part, dim, index: _slice_scatter(
@@ -529,7 +529,7 @@ def _diagonal(g: Ir, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) ->
     at = g.constant(
         (np.arange(n) - min(offset, 0)) * columns + np.arange(n) + max(offset, 0), UNSIGNED_INT
     )
-    return _index_select(g, _reshape(g, y, (*y.shape[:-2], rows * columns)), -1, at)
+    return _index_select(g, _reshape(g, y, (*y.shape[:-2], rows * columns)), -1, at)  # type: ignore[no-any-return]
 
 
 @row("unfold")
@@ -909,8 +909,8 @@ def _layer_norm(
 ) -> Value:
     size = prod(shape)
     seen = _reshape(g, x, (*x.shape[: len(x.shape) - len(shape)], size))
-    flat = [v if v is None else _reshape(g, v, (size,)) for v in (w, b)]
-    return _reshape(g, ir.norm(g, "layer", seen, *flat, eps), x.shape)
+    gamma, beta = (v if v is None else _reshape(g, v, (size,)) for v in (w, b))
+    return _reshape(g, ir.norm(g, "layer", seen, gamma, beta, eps), x.shape)
 
 
 # --- attention and what goes step by step ---------------------------------------------------------
@@ -1015,8 +1015,8 @@ def _by_class(loss: Any) -> Callable[..., Value]:
             return g.op("div", ir.reduced(g, "sum", each), ir.reduced(g, "sum", shares))
         logs, classes = ir.along(g, "log_softmax", x, dim), x.shape[dim]
         if labels.floating:
-            even = label_smoothing / classes
-            wanted = g.op("add", g.op("mul", labels, 1 - label_smoothing), even)
+            each_class = label_smoothing / classes
+            wanted = g.op("add", g.op("mul", labels, 1 - label_smoothing), each_class)
             each = g.op("neg", ir.reduced(g, "sum", g.op("mul", wanted, logs), [dim]))
             rows = g.constant(classes / x.size, x.dtype)
             return (

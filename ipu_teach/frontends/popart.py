@@ -635,3 +635,10 @@ class TrainingSession(InferenceSession):
                 next:  change its learning rate alone, or make another session.""")
         self._optimizer = optimizer
         self._ready.write("rate", optimizer.rate)
+
+
+__all__ = [
+    "SGD", "Adam", "AnchorReturnType", "Builder", "ConstSGD", "DataFlow", "DeviceManager",
+    "ExecutionPhaseSettings", "InferenceSession", "PyStepIO", "PyStepIOCallback", "PyWeightsIO",
+    "SessionOptions", "TensorInfo", "TensorLocationSettings", "TrainingSession",
+]  # fmt: skip

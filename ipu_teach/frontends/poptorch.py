@@ -631,7 +631,7 @@ class PoplarExecutor(WithoutSome):
 
     def cycleCount(self) -> int:
         """The modelled cycles of a call: of all that ran on this program, by the calls."""
-        return round(self.report.total_cycles / max(self._calls, 1))
+        return int(self.report.total_cycles) // max(self._calls, 1)
 
 
 def _rate(number: int) -> str:

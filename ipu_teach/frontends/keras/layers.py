@@ -371,18 +371,7 @@ class InputLayer(Layer):
 
 
 __all__ = [
-    "Activation",
-    "Add",
-    "AveragePooling2D",
-    "BatchNormalization",
-    "Conv2D",
-    "Dense",
-    "Dropout",
-    "Flatten",
-    "GroupNormalization",
-    "Input",
-    "InputLayer",
-    "Layer",
-    "LayerNormalization",
+    "Activation", "Add", "AveragePooling2D", "BatchNormalization", "Conv2D", "Dense", "Dropout",
+    "Flatten", "GroupNormalization", "Input", "InputLayer", "Layer", "LayerNormalization",
     "MaxPooling2D",
-]
+]  # fmt: skip

@@ -95,9 +95,5 @@ def accuracy(g: Ir, out: Value, y: Value) -> Value:
 
 METRICS = {"accuracy": accuracy, "acc": accuracy}
 
-__all__ = [
-    "BinaryCrossentropy",
-    "CategoricalCrossentropy",
-    "MeanSquaredError",
-    "SparseCategoricalCrossentropy",
-]
+__all__ = ["BinaryCrossentropy", "CategoricalCrossentropy", "Loss", "MeanSquaredError"]
+__all__ += ["SparseCategoricalCrossentropy"]

@@ -180,8 +180,8 @@ class Model:
         replicas = whole("replicas", ipus // (1 + max(self.get_pipeline_stage_assignment())))
         steps = self._steps or k * replicas
         if steps % (k * replicas):
-            raise ModelError(f"""steps_per_execution is {steps}, and an update takes {k * replicas}
-                batches: accumulation {k} * replicas {replicas}.
+            raise ModelError(f"""steps_per_execution is {steps}, and an update takes
+                {k * replicas} batches, accumulation {k} * replicas {replicas}.
                 next:  give a multiple of {k * replicas}.""")
         return {"steps": steps // (k * replicas), "accumulation": k, "replicas": replicas}
 
@@ -310,7 +310,7 @@ class Model:
     ) -> Iterator[dict[str, Any]]:
         """What the runs return, one after the other, of so many batches."""
         per = run.micro_batches
-        with working(what) as work:
+        with working(what, "run") as work:
             for _ in work.each(range(steps // per), steps // per):
                 arrays = zip(*islice(batches, per), strict=True)
                 fed = {name: np.concatenate(a) for name, a in zip(("x", "y"), arrays, strict=False)}
@@ -473,9 +473,9 @@ def _steps(factors: dict[str, int], data: Dataset, wanted: int | None) -> int:
     if not over and steps and not steps % per and steps <= batches * data.times:
         return steps
     fits = min(batches // per * per, steps // per * per or per)
-    raise ModelError(f"""{counted(data.samples, "sample")} were to be {
-        counted(steps, "batch", "batches")
-    }{f", and {over} are over" if over else ""}; a run takes {each:,}: {product}.
+    asked = counted(steps, "batch", "batches") + (f", and {over} are over" if over else "")
+    raise ModelError(f"""{counted(data.samples, "sample")} were to be {asked}; a run takes
+        {each:,}: {product}.
         next:  give a multiple of {each:,}, as in x[:{fits * data.size}];
         Dataset.batch({data.size}, drop_remainder=True) leaves out what is over.""")
 
