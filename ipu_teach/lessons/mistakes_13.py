@@ -155,6 +155,51 @@ def train(make, images, labels, epochs, batch, steps):
     return model
 
 
+# %% 13.2: descent by the default
+# not yet: this is descent by 0.01
+def train(make, images, labels, epochs, batch, steps):
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = make()
+    model.compile("sgd", entropy, steps_per_execution=steps)
+    n = len(images) // (batch * steps) * batch * steps
+    model.fit(images[:n], labels[:n], batch, epochs, verbose=0, shuffle=False)
+    return model
+
+
+# %% 13.2: accumulated
+# not yet: this is descent after each 12 digits
+def train(make, images, labels, epochs, batch, steps):
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = make()
+    model.set_gradient_accumulation_options(steps)
+    model.compile(keras.optimizers.SGD(0.5), entropy, steps_per_execution=steps)
+    n = len(images) // (batch * steps) * batch * steps
+    model.fit(images[:n], labels[:n], batch, epochs, verbose=0, shuffle=False)
+    return model
+
+
+# %% 13.2: the last digits
+# not yet: the last digits were taken
+def train(make, images, labels, epochs, batch, steps):
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = make()
+    model.compile(keras.optimizers.SGD(0.5), entropy, steps_per_execution=steps)
+    n = len(images) // (batch * steps) * batch * steps
+    model.fit(images[-n:], labels[-n:], batch, epochs, verbose=0, shuffle=False)
+    return model
+
+
+# %% 13.2: whole batches, and not whole calls
+# error in the answer: 28 samples were to be 7 batches
+def train(make, images, labels, epochs, batch, steps):
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = make()
+    model.compile(keras.optimizers.SGD(0.5), entropy, steps_per_execution=steps)
+    n = len(images) // batch * batch
+    model.fit(images[:n], labels[:n], batch, epochs, verbose=0, shuffle=False)
+    return model
+
+
 # %% 13.2: no return
 # not yet: is there a `return`?
 def train(make, images, labels, epochs, batch, steps):
@@ -275,6 +320,25 @@ def comes_back(mode, n, batch, micro, replicas, training):
     return batch * count, 1
 
 
+# %% 13.3: losses before rows
+# why:  the two have changed places.
+# next: rows of the outputs first, then losses.
+def comes_back(mode, n, batch, micro, replicas, training):
+    if mode == "Default":
+        mode = "Final" if training else "All"
+    count = {"All": micro, "EveryN": micro // n}.get(mode, 1) * replicas
+    return count, batch * count
+
+
+# %% 13.3: rows alone
+# why:  this is the number of rows. How many losses there are is asked for, too.
+# next: return both, with a comma between them.
+def comes_back(mode, n, batch, micro, replicas, training):
+    if mode == "Default":
+        mode = "Final" if training else "All"
+    return batch * {"All": micro, "EveryN": micro // n}.get(mode, 1) * replicas
+
+
 # %% 13.4: the slope above
 # why:  this multiplies what is above 0, and leaves what is below.
 # next: Select(a, b, condition) takes a where the condition holds.
@@ -353,6 +417,22 @@ def leaky(low, x, slope, g=None):
         return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
     ones = expr._2 - expr._2 + 1
     return low.call(popops.map, expr.Select(ones, slope * ones, expr._1 > 0), [x, g])
+
+
+# %% 13.4: x and g change places
+# why:  the gradient hands on x here, and asks g for its sign.
+# next: in map(expression, [x, g]) expr._1 is x, and expr._2 is g.
+def leaky(low, x, slope, g=None):
+    if g is None:
+        return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
+    return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._2 > 0), [x, g])
+
+
+# %% 13.4: nothing for the gradient
+# not yet: leaky with g
+def leaky(low, x, slope, g=None):
+    if g is None:
+        return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 > 0), [x])
 
 
 # %% 13.4: call by call
