@@ -21,7 +21,7 @@ from ipu_teach.frontends.from_torch import captured
 HERE = Path(__file__).resolve().parent
 
 
-class Perceptron(nn.Module):
+class Perceptron(nn.Module):  # type: ignore[misc]
     """Two layers and their loss."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Perceptron(nn.Module):
         return out, self.loss(out, y)
 
 
-class Cnn(nn.Module):
+class Cnn(nn.Module):  # type: ignore[misc]
     """Four kernels, batch norm and pooling, a layer, and the loss."""
 
     def __init__(self) -> None:

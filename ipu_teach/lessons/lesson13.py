@@ -58,13 +58,8 @@ def back_of(
     """(rows of the outputs, losses) that come back, by going through the micro-batches."""
     if mode == "Default":
         mode = "Final" if training else "All"
-    keep = {
-        "All": lambda m: True,
-        "Final": lambda m: m == micro,
-        "Sum": lambda m: m == 1,  # one array, in which all are added up
-        "EveryN": lambda m: m % n == 0,
-    }[mode]
-    kept = [(m, r) for m in range(1, micro + 1) for r in range(replicas) if keep(m)]
+    every = {"All": range(micro), "Final": [micro - 1], "EveryN": range(n - 1, micro, n)}
+    kept = [(m, r) for m in every.get(mode, [0]) for r in range(replicas)]  # a Sum is one of each
     return batch * len(kept), len(kept)
 
 
@@ -156,9 +151,10 @@ def _ported(answer: Callable[..., Any]) -> Passed:
     return Passed("30 digits, and 15: weights as in the plain loop", evidence=reports)
 
 
-def _other_loop(hers: list[Array], x: Array, y: Array, *numbers: int) -> tuple[str, str]:
+def _other_loop(
+    hers: list[Array], x: Array, y: Array, epochs: int, batch: int, steps: int
+) -> tuple[str, str]:
     """Which loop other than the one that is asked for comes to these weights."""
-    epochs, batch, steps = numbers
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         f"this is descent after each {batch * steps} digits, a call at a time.": (
@@ -166,11 +162,11 @@ def _other_loop(hers: list[Array], x: Array, y: Array, *numbers: int) -> tuple[s
             "a batch is an update: neither accumulate, nor make batches larger.",
         ),
         "this is descent by 0.01, which is taken where nobody says how far.": (
-            plain_loop(x, y, *numbers, rate=0.01),
+            plain_loop(x, y, epochs, batch, steps, 0.01),
             "keras.optimizers.SGD(0.5) goes by 0.5.",
         ),
         "the last digits were taken, and the first ones left out.": (
-            plain_loop(x[-n:], y[-n:], *numbers),
+            plain_loop(x[-n:], y[-n:], epochs, batch, steps),
             "leave out those at the end: images[:n].",
         ),
     }
@@ -271,7 +267,7 @@ def lowered(answer: Callable[..., Any]) -> Lowered:
     (program,) = run.engine.report.compilation.programs[:1]
     sets = sum(node.kind == "Execute" for _, node in program.walk())
     came = [tuple(out[f"{n}{i}"][0] for n in names) for i in range(len(SLOPES))]
-    return Lowered(came, sets, run.engine.report)  # type: ignore[arg-type]
+    return Lowered(came, sets, run.engine.report)
 
 
 def _alike(found: Lowered, other: Any) -> bool:
