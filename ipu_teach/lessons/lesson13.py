@@ -482,7 +482,7 @@ LESSON = Lesson(
                 "Sum adds them up into one. Each replica answers for itself.",
                 "Default is not a mode of its own: it is Final when it trains, and All otherwise.",
             ),
-            "what does not come back is not sent: the other losses are on the device, and gone.",
+            "the device has computed all of them. A mode chooses among what is there.",
         ),
         Exercise(
             "13.4",
