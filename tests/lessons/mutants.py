@@ -276,6 +276,16 @@ HARMLESS = {
         "return HALF if off < error else FLOAT": "no error is just the one that is asked",
         "off = np.abs(exact - found).max() / np.abs(exact).max()": "as far away",
     },
+    "13.2": {
+        f"model.fit(images[:n], labels[:n], batch, epochs, {words}shuffle=False)": "it may talk"
+        for words in ("", "verbose=1, ", "verbose=-1, ")
+    },
+    "13.4": {
+        "return low.call(popops.map, expr.Select(expr._1, slope * expr._1, expr._1 >= 0), [x])": (
+            "0 times the slope is 0"
+        ),
+    },
+    "13.6": {"value = maker[value].inputs[-1]": "a view has one input"},
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"
