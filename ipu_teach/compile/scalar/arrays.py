@@ -29,6 +29,7 @@ from ipu_teach.compile.scalar.variable_walk import VariableWalk
 from ipu_teach.compile.scalar.writer import (
     AGAIN,
     BEYOND,
+    COLUMN,
     FUSED,
     LOOP,
     OF_PRODUCT,
@@ -36,7 +37,7 @@ from ipu_teach.compile.scalar.writer import (
     WORD,
     Make,
 )
-from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS
+from ipu_teach.compile.trace import DENSE, ELEMENTWISE, REDUCTIONS
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 
@@ -53,7 +54,6 @@ REDUCED = {
     "logical_or": ("False", "{} or {} != 0"),
     "logical_and": ("True", "{} and {} != 0"),
 }
-SOLVERS = (np.linalg.inv, np.linalg.solve, np.linalg.det)
 
 
 class Arrays(VariableWalk):
@@ -626,6 +626,7 @@ class Arrays(VariableWalk):
     def by_numpy(self, f: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
         """One of numpy's functions of arrays that CPython's text calls, and the compiled one has
         not."""
+        args = [self.as_vec(a, node) for a in args] if f in DENSE else args
         told, known = (
             [self._sample(a, node) for a in args],
             {k: self._sample(a, node) for k, a in named.items()},
@@ -643,8 +644,11 @@ class Arrays(VariableWalk):
         )
         if t not in SAMPLES:
             self.refuse(node, f"{home}{f.__name__}()")
-        self.by_python(node, f"{home}{f.__name__}()")
+        if f not in DENSE or named:
+            self.by_python(node, f"{home}{f.__name__}()")
         self.emit(None, f"{name} = {home}{f.__name__}({text})")
+        if f in DENSE:
+            return self._dense(f, args, name, t, node)
         sizes = [f"np.size({a.py})" for a in args if isinstance(a, (Arr, Vec))]
         most = Vec(
             ("1",),
@@ -655,10 +659,6 @@ class Arrays(VariableWalk):
         )
         if not sizes:
             self.priced(f.__name__, {t: ""}, any(isinstance(a, Num) and a.data for a in args))
-        elif f in SOLVERS:  # what the product of the matrix and itself costs
-            self.spend_on_all(
-                "vec", replace(most, size=f"len({args[0].py})"), PRODUCT, t, ("", f"{sizes[0]} * ")
-            )
         else:
             own = f in ELEMENTWISE or isinstance(f, np.ufunc)  # has a price of its own
             self.spend_on_all("vec", most, f.__name__ if own else "each", t)
@@ -668,6 +668,43 @@ class Arrays(VariableWalk):
         if isinstance(found, np.ndarray) and found.ndim:
             return Arr(name, t, (("-1", "1"),) * found.ndim, "0", name, local=True)
         return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
+
+    def _dense(self, f: Any, given: list[Vec], name: str, t: str, node: ast.AST) -> Any:
+        """A function of a matrix, which is `name` in CPython's text: its price, and numpy's own
+        loop, which works in doubles."""
+        (n, width), last = given[0].dims, given[-1]
+        dims = () if f is np.linalg.det else last.dims
+        rows = Vec((n,), t, lambda k: "", "", size=f"len({given[0].py})")
+        self.spend_on_all("vec", rows, f.__name__, t)
+        if f in (np.linalg.inv, np.linalg.solve):
+            many = ("", "") if len(dims) < 2 else (f"{dims[1]} * ", f"{last.py}.shape[1] * ")
+            self.spend_on_all("vec", rows, COLUMN, t, many)
+        self.end_loop()
+        self.bail(f"{n} == 0 or {width} != {n} or {last.dims[0]} != {n}", node)
+
+        def laid(v: Vec, to: str) -> str:
+            def item(k: str) -> str:
+                return self.convert(v.item(k), v.type, to, node)
+
+            return self._laid_out(replace(v, type=to, item=item), False).buf
+
+        ends = ", ".join(f"{laid(v, 'f8')}, 0" for v in given)
+        out, (m, p) = self.new("a"), (*dims, "1", "1")[:2]
+        self.empty(out, f"{m} * {p}", "f8")
+        loop = self.loop_at(DENSE[f], f"{'d' * len(given)}->d")
+        if len(given) == 1:
+            self.emit(f"matrix_loop({loop}, {ends}, {out}, {n})")
+        else:
+            self.emit(f"product_loop({loop}, {ends}, {out}, {n}, {p}, {p}, {n}, 1, {p}, 1)")
+        if self.multi:
+            self.by_python(node, f"np.linalg.{f.__name__}()")
+        if not dims:
+            x = self.named(self.convert(f"{out}[0]", "f8", t, node))
+            return Num({t: x}, name, data=True)
+        self.bail(f"{out}[0] != {out}[0]", node)  # numpy raises, or a NaN came in
+        buf = laid(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t)
+        self.temporaries[name] = self.loops_over
+        return Arr(buf, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
 
     def _sample(self, value: Any, node: ast.AST) -> tuple[str, Any]:
         """CPython's text of an argument, and something of its type."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.compile.purity import enclosed
 from ipu_teach.compile.scalar.arithmetic import BINARY
-from ipu_teach.compile.scalar.arrays import SOLVERS, Arrays
+from ipu_teach.compile.scalar.arrays import Arrays
 from ipu_teach.compile.scalar.kinds import (
     FLOATS,
     INTS,
@@ -41,7 +41,7 @@ from ipu_teach.compile.scalar.values import (
     Vec,
 )
 from ipu_teach.compile.scalar.writer import Make
-from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
+from ipu_teach.compile.trace import DENSE, ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
 from ipu_teach.graph.vertex import Vertex
 
 # Functions whose result IEEE fixes to the bit, and how the compiled text says them.
@@ -150,7 +150,7 @@ BY_NUMPY = (
     STATIC_SHAPE
     | ELEMENTWISE
     | {
-        *SOLVERS,
+        *DENSE,
         np.arange,
         np.linspace,
         np.isnan,
