@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import operator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -223,13 +223,7 @@ class Arrays(VariableWalk):
         """Store an element."""
         self.refuse_if(not isinstance(value, Num), node, "what is stored is no single number")
         if not array.writable:
-            self.refuse(
-                node,
-                f"the Input {array.buf[2:]} is assigned"
-                if not array.box
-                else "a table is assigned",
-                "an InOut",
-            )
+            self._read_only(array, node)
         at, t = f"np.uintp({self.place(array, keys, node)})", array.type
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
@@ -311,6 +305,44 @@ class Arrays(VariableWalk):
             rows="",
             free=free,
         )
+
+    def reshaped(self, owner: Any, *shape: Any, node: ast.AST) -> Arr:
+        """A vector or matrix in another shape: the same elements, which lie row by row."""
+        owner = self._laid_out(owner) if isinstance(owner, Vec) else owner
+        sizes = [self.single(n, node) for n in (shape[0] if isinstance(shape[0], list) else shape)]
+        plain = isinstance(owner, Arr) and not owner.rows and not owner.box and len(owner.dims) < 3
+        if not plain or not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS for n in sizes):
+            self.refuse(node, "this .reshape()", "a loop over its elements")
+        texts, (_, step), (m, s) = [n.py for n in sizes], owner.dims[0], owner.dims[-1]
+        whole, single = self.named(" * ".join(n for n, _ in owner.dims)), len(owner.dims) == 1
+        if not single:  # numpy copies what does not lie row by row
+            self.refuse_if(self.multi and owner.mark, node, "a matrix's .reshape()")
+            self.bail(f"{step} != {m} * {s}", node)
+        known = [self.whole(n) for n in sizes if n.const != -1] or ["1"]
+        rest = self.named(f"{whole} // max(1, {' * '.join(known)})")
+        names = [rest if n.const == -1 else self.named(self.whole(n)) for n in sizes]
+        self.bail(f"min({', '.join(names)}, 0) < 0 or {' * '.join(names)} != {whole}", node)
+        tail = f".reshape({', '.join(texts)})"
+        return replace(
+            owner,
+            dims=(
+                (names[0], s if len(names) == 1 else self.named(f"{names[1]} * {s}")),
+                *[(n, s) for n in names[1:]],
+            ),
+            py=owner.py + tail,
+            mark=owner.mark and owner.mark + tail,
+            writable=owner.writable and (single or owner.local),
+            sized=True,
+        )
+
+    def _read_only(self, array: Arr, node: ast.AST) -> NoReturn:
+        """What cannot be stored into."""
+        field = self.codelet.fields.get(array.buf[2:])
+        if array.box:
+            self.refuse(node, "a table is assigned", "an InOut")
+        if field is not None and field.written:
+            self.refuse(node, f"what .reshape() gives of {field.name} is assigned", "its elements")
+        self.refuse(node, f"the Input {array.buf[2:]} is assigned", "an InOut")
 
     def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
         """Of first:last:step the first place, how many there are, the step, and CPython's text."""
@@ -500,14 +532,9 @@ class Arrays(VariableWalk):
 
     def fill(self, to: Arr, value: Any, node: ast.AST) -> None:
         """A store into a whole region."""
-        if not to.writable or to.rows or to.box:
-            self.refuse(
-                node,
-                "this assignment to a list"
-                if to.writable
-                else f"the Input {to.buf[2:]} is assigned",
-                "a loop",
-            )
+        if not to.writable:
+            self._read_only(to, node)
+        self.refuse_if(to.rows or to.box, node, "this assignment to a list", "a loop")
         if isinstance(value, Num) and len(value.alts) > 1:
             t = to.type
             slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
