@@ -552,6 +552,8 @@ def random_branching(
                 f"math.exp(-abs({one}))",
                 f"TABLE[({whole(0)}) % 3]",
                 f"math.atan2({one}, {two})",
+                f"np.linalg.det(np.array([[{one}, 2], [{two}, 0.5]], np.float32).reshape(2, -1).T)",
+                f"np.linalg.inv(np.array([[({one}) ** 2 + 1, 0.5], [-1, 2]], np.float32))[0, 1]",
             ]
         forms += [
             f"t[{place()} % 3]",

@@ -40,6 +40,7 @@ from ipu_teach.compile.trace import (
 )
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
+from ipu_teach.types import Array
 
 
 class _NumpyShim:
@@ -307,22 +308,20 @@ def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> 
 
 def _matrix_refused(error: BaseException, advice: str) -> tuple[str, str]:
     """What of its matrix made a function of np.linalg fail, and what to do."""
-    step, matrix, name = error.__traceback__, np.zeros(0), ""
+    step, name = error.__traceback__, ""
+    matrix: Array = np.zeros((0, 0))
     while step is not None:  # the last function that has a matrix
         given = step.tb_frame.f_locals.get("a")
-        if step.tb_frame.f_globals.get("__package__") == "numpy.linalg" and np.ndim(given) == 2:
+        if step.tb_frame.f_globals.get("__package__") == "numpy.linalg" and np.ndim(given) == 2:  # type: ignore[arg-type]
             matrix, name = np.array(given, np.float64), step.tb_frame.f_code.co_name
         step = step.tb_next
     if not matrix.size or len(set(matrix.shape)) > 1:
         return "", advice
-    for k, (row, column) in enumerate(zip(matrix, matrix.T, strict=True)):
-        other = np.flatnonzero(row != column)
-        if name == "cholesky" and len(other):
-            j = other[0]
-            return (
-                f": element [{k}, {j}] is {row[j]:g}, and [{j}, {k}] {column[j]:g}",
-                "cholesky takes a symmetric matrix; numpy reads the lower half and goes on.",
-            )
+    for i, j in np.argwhere(matrix != matrix.T) if name == "cholesky" else ():
+        return (
+            f": element [{i}, {j}] is {matrix[i, j]:g}, and [{j}, {i}] {matrix[j, i]:g}",
+            "cholesky takes a symmetric matrix; numpy reads the lower half and goes on.",
+        )
     for k in range(len(matrix)):
         if name != "cholesky":
             largest = k + int(np.argmax(np.abs(matrix[k:, k])))

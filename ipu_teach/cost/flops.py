@@ -51,7 +51,7 @@ def _flops(trace: Trace, op: Op) -> int:
         return max(0, largest - int(result.size))
     if op.kind == "dense":  # a product and a sum in the innermost loops
         n = len(sources[0])
-        columns = result.size // n if _name(op.fn) in ("inv", "solve") else 0
+        columns = result.size // max(1, n) if _name(op.fn) in ("inv", "solve") else 0
         return int(
             (1 if _name(op.fn) == "cholesky" else 2) * n * (n * n - 1) // 3 + 2 * n * n * columns
         )

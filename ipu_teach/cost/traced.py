@@ -348,11 +348,10 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
     name = _name(op)
     if op.kind == "dense":
         n = len(sources[0])
-        columns = result.size // n if name in ("inv", "solve") else 0
-        return sum(
-            times * eval(dense_cycles(one, result.dtype, target).format(n=n)) / UNIT
-            for times, one in ((1, name), (columns, COLUMN))
-        )
+        columns = result.size // max(1, n) if name in ("inv", "solve") else 0
+        texts = (dense_cycles(one, result.dtype, target).format(n=n) for one in (name, COLUMN))
+        once, each = map(eval, texts)
+        return float((once + columns * each) / UNIT)
     if op.kind == "each" and name not in ("power", *_POWERS.values()):
         return float(_EACH_WEIGHT * max(s.size for s in sources))
     work = sources[0] if op.kind == "reduce" else result

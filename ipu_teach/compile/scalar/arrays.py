@@ -306,12 +306,18 @@ class Arrays(VariableWalk):
             free=free,
         )
 
-    def reshaped(self, owner: Any, *shape: Any, node: ast.AST) -> Arr:
+    def reshaped(self, owner: Any, *shape: Any, node: ast.expr) -> Arr:
         """A vector or matrix in another shape: the same elements, which lie row by row."""
         owner = self._laid_out(owner) if isinstance(owner, Vec) else owner
-        sizes = [self.single(n, node) for n in (shape[0] if isinstance(shape[0], list) else shape)]
-        plain = isinstance(owner, Arr) and not owner.rows and not owner.box and len(owner.dims) < 3
-        if not plain or not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS for n in sizes):
+        given = shape[0] if shape and isinstance(shape[0], list) else shape
+        sizes = [self.single(n, node) for n in given]
+        plain = isinstance(owner, Arr) and owner.sized and not owner.rows and not owner.box
+        if (
+            not plain
+            or len(owner.dims) > 2
+            or not 1 <= len(sizes) <= 2
+            or any(not set(n.alts) <= INTS for n in sizes)
+        ):
             self.refuse(node, "this .reshape()", "a loop over its elements")
         texts, (_, step), (m, s) = [n.py for n in sizes], owner.dims[0], owner.dims[-1]
         whole, single = self.named(" * ".join(n for n, _ in owner.dims)), len(owner.dims) == 1
@@ -323,7 +329,7 @@ class Arrays(VariableWalk):
         names = [rest if n.const == -1 else self.named(self.whole(n)) for n in sizes]
         self.bail(f"min({', '.join(names)}, 0) < 0 or {' * '.join(names)} != {whole}", node)
         tail = f".reshape({', '.join(texts)})"
-        return replace(
+        found: Arr = replace(
             owner,
             dims=(
                 (names[0], s if len(names) == 1 else self.named(f"{names[1]} * {s}")),
@@ -332,8 +338,8 @@ class Arrays(VariableWalk):
             py=owner.py + tail,
             mark=owner.mark and owner.mark + tail,
             writable=owner.writable and (single or owner.local),
-            sized=True,
         )
+        return found
 
     def _read_only(self, array: Arr, node: ast.AST) -> NoReturn:
         """What cannot be stored into."""
