@@ -32,6 +32,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.frontends.aten import ATEN, DTYPES, VIEWS
 from ipu_teach.frontends.ir import OPS, Ir, Unfit, Value
+from ipu_teach.frontends.session import Group
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import INT, UNSIGNED_INT, DType
 
@@ -633,7 +634,6 @@ class AdamW(torch.optim.AdamW):  # type: ignore[misc]
         self.loss_scaling = loss_scaling
 
 
-Group = tuple[float, dict[str, float], list[str]]
 KEPT = {  # by the IR's names, torch's
     "velocity": "momentum_buffer",
     "first": "exp_avg",
@@ -643,8 +643,8 @@ KEPT = {  # by the IR's names, torch's
 
 
 def recipe(optimizer: Any, module: Any) -> tuple[str, list[Group]]:
-    """An optimiser of torch's as the IR's kind, and its groups: rate, numbers, names of parameters.
-    Raises `ModelError` for what the kit's have not."""
+    """An optimiser of torch's as the IR's kind, and its groups. Raises `ModelError` for what the
+    kit's have not."""
     if not isinstance(optimizer, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)):
         raise ModelError(f"""trainingModel() was given the optimiser {shown(type(optimizer))}.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
@@ -663,9 +663,9 @@ def recipe(optimizer: Any, module: Any) -> tuple[str, list[Group]]:
             numbers |= {"momentum": group["momentum"]}
         else:
             numbers |= {"beta1": group["betas"][0], "beta2": group["betas"][1], "eps": group["eps"]}
-        rate = float(group["lr"])
-        groups.append((rate, numbers, [names[id(p)] for p in group["params"] if id(p) in names]))
-    if kind == "sgd" and any(numbers["momentum"] for _, numbers, _ in groups):
+        mine = [names[id(p)] for p in group["params"] if id(p) in names]
+        groups.append(Group(float(group["lr"]), numbers, mine))
+    if kind == "sgd" and any(group.numbers["momentum"] for group in groups):
         kind = "momentum"
     return kind, groups
 

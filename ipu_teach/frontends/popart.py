@@ -19,7 +19,17 @@ from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
 from ipu_teach.frontends.ir.saved import loaded, written
-from ipu_teach.frontends.session import Known, Training, among, below, machine, needed, whole
+from ipu_teach.frontends.session import (
+    Group,
+    Known,
+    Training,
+    among,
+    below,
+    chosen,
+    machine,
+    needed,
+    whole,
+)
 from ipu_teach.progress import working
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
@@ -382,11 +392,12 @@ class DeviceManager:
         for name in options:
             among("createIpuModelDevice", name, ("numIPUs", "tilesPerIPU", "ipuVersion"))
         version = options.get("ipuVersion", "ipu2")
-        return machine(options.get("numIPUs", 1), version, options.get("tilesPerIPU", 0))
+        tiles, ipus = options.get("tilesPerIPU", 0), options.get("numIPUs", 1)
+        return machine(version, tiles, ipus).create_device()
 
     def acquireAvailableDevice(self, numIpus: int = 1) -> Device:
         """A device of whole IPUs."""
-        return machine(whole("acquireAvailableDevice", numIpus))
+        return machine(ipus=whole("acquireAvailableDevice", numIpus)).create_device()
 
 
 class SGD:
@@ -548,14 +559,8 @@ class InferenceSession:
     def _returned(self, name: str, found: Any) -> Any:
         kind = self._flow.anchors[name]
         among("AnchorReturnType", kind.kind, ("ALL", "FINAL", "SUM", "EVERYN"))
-        factors = [*self._ready.factors.values()]
-        rows = found.reshape((factors[0], -1, factors[2], *found.shape[1:]))
-        if kind.kind == "SUM":
-            rows = rows.sum(0, keepdims=True)
-        elif kind.kind == "FINAL":
-            rows = rows[-1:]
-        elif kind.kind == "EVERYN":
-            rows = rows[kind.n - 1 :: kind.n]
+        rows = found.reshape((self._ready.factors["steps"], -1, *found.shape[1:]))
+        rows = chosen(rows, kind.kind.lower(), kind.n)
         return rows.reshape((*self._lead(kind), *found.shape[1:]))
 
     def run(self, io: PyStepIO | PyStepIOCallback) -> None:
@@ -614,8 +619,7 @@ class TrainingSession(InferenceSession):
         kept = graph.outputs
         step = Training(
             self._optimizer.kind,
-            self._optimizer.rate,
-            self._optimizer.numbers,
+            [Group(self._optimizer.rate, self._optimizer.numbers)],
             self._optimizer.scale,
             keep,
             o.accumulationFactor if o.enableGradientAccumulation else 1,
