@@ -361,6 +361,7 @@ class PoplarExecutor(WithoutSome):
         self._seed: Any = None
         self._shapes: Any = None
         self._recipe: Any = None
+        self._marked: set[int] = set()  # inputs in which a class number was one that does not count
 
     @property
     def name(self) -> str:
@@ -517,12 +518,16 @@ class PoplarExecutor(WithoutSome):
 
     def _compile(self, args: Any, kwargs: Any) -> list[Any]:
         arrays, (one, named) = self._micro(args, kwargs)
-        if self.run is not None:
+        found = {i for i, a in enumerate(arrays) if a.dtype.kind == "i" and from_torch.IGNORED in a}
+        if self.run is not None and found <= self._marked:
             return arrays
+        if self.run is not None:  # the first rows that do not count: the loss must count the others
+            self.destroy()
+        self._marked |= found
         with working(f"compile {type(self.module).__name__}") as work:
             work.words = "torch.export"
             self.module.train(self.training)
-            self.captured = from_torch.captured(self.module, one, named)
+            self.captured = from_torch.captured(self.module, one, named, self._marked)
             graph = self.captured.graph
             if "seed" in graph.variables:
                 low, high = self.options.seed & 0xFFFFFFFF, self.options.seed >> 32
