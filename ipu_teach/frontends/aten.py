@@ -745,47 +745,17 @@ for _n in (1, 2, 3):
     ATEN[f"adaptive_max_pool{_n}d"] = partial(_with_none, ATEN[f"adaptive_max_pool{_n}d"])
 
 
-@row("batch_norm")
-def _batch_norm(
-    g: Ir,
-    x: Value,
-    w: Any,
-    b: Any,
-    mean: Any,
-    var: Any,
-    training: bool,
-    momentum: float,
-    eps: float,
-    *_: Any,
-) -> Value:
-    return ir.batch_norm(g, x, w, b, mean, var, training, momentum, eps)
+ATEN["batch_norm"] = lambda g, *given: ir.batch_norm(g, *given[:8])  # all but cudnn's switch
 
 
-@row("group_norm")
-def _group_norm(
-    g: Ir, x: Value, groups: int, w: Any = None, b: Any = None, eps: float = 1e-5, *_: Any
-) -> Value:
-    return ir.norm(g, "group", x, w, b, eps, groups)
+ATEN["group_norm"] = lambda g, x, groups, w=None, b=None, eps=1e-5, *_: ir.norm(
+    g, "group", x, w, b, eps, groups
+)
 
 
-@row("instance_norm")
-def _instance_norm(
-    g: Ir,
-    x: Value,
-    w: Any,
-    b: Any,
-    mean: Any,
-    var: Any,
-    now: bool,
-    momentum: float,
-    eps: float,
-    *_: Any,
-) -> Value:
-    if not now or mean is not None:
-        raise Unfit(
-            "running statistics of an instance norm are not offered", "track_running_stats=False."
-        )
-    return ir.norm(g, "instance", x, w, b, eps)
+ATEN["instance_norm"] = lambda g, x, w, b, mean, var, now, momentum, eps, *_: (
+    ir.norm(g, "instance", x, w, b, eps) if now and mean is None else NotImplemented
+)
 
 
 @row("layer_norm")
@@ -801,21 +771,11 @@ def _layer_norm(
 # --- attention and what goes step by step ---------------------------------------------------------
 
 
-@row("scaled_dot_product_attention")
-def _attention(
-    g: Ir,
-    q: Value,
-    k: Value,
-    v: Value,
-    mask: Value | None = None,
-    p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Value:
-    if enable_gqa:
-        raise Unfit("attention with fewer heads of keys is not offered", "repeat keys and values.")
-    return ir.attention(g, q, k, v, mask, is_causal, scale, p)
+ATEN["scaled_dot_product_attention"] = (
+    lambda g, q, k, v, mask=None, p=0.0, is_causal=False, scale=None, enable_gqa=False: (
+        NotImplemented if enable_gqa else ir.attention(g, q, k, v, mask, is_causal, scale, p)
+    )
+)
 
 
 @row("lstm")

@@ -33,6 +33,7 @@ import numpy as np
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
 from ipu_teach.frontends import from_torch, ir
+from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.from_torch import lowering
 from ipu_teach.frontends.ir import Ir
 from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
@@ -518,7 +519,7 @@ class PoplarExecutor(WithoutSome):
 
     def _compile(self, args: Any, kwargs: Any) -> list[Any]:
         arrays, (one, named) = self._micro(args, kwargs)
-        found = {i for i, a in enumerate(arrays) if a.dtype.kind == "i" and from_torch.IGNORED in a}
+        found = {i for i, a in enumerate(arrays) if a.dtype.kind == "i" and IGNORED in a}
         if self.run is not None and found <= self._marked:
             return arrays
         if self.run is not None:  # the first rows that do not count: the loss must count the others
