@@ -273,6 +273,75 @@ def test_functions_and_their_gradients_are_torchs() -> None:
     torch.testing.assert_close(other.w - net.w, other.w.grad, rtol=1e-4, atol=1e-4)
 
 
+class Marked(nn.Module):
+    """A loss whose rows of the class -100 do not count, which is what torch has if nothing is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 4)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        o = self.layer(x)
+        return F.nll_loss(o.log_softmax(1), y) + F.cross_entropy(o, y.flatten(), ignore_index=-100)
+
+
+def test_rows_of_the_class_that_torch_ignores_do_not_count() -> None:
+    net = Marked()
+    other = copy.deepcopy(net)
+    training = poptorch.trainingModel(net, options(2), torch.optim.SGD(net.parameters(), 0.5))
+    plain = torch.optim.SGD(other.parameters(), 0.5)
+    x = torch.randn(4, 3, generator=drawn())
+    for y in ([0, 3, 1, 2], [2, -100, 0, -100], [1, 1, -100, 3], [3, 2, 1, 0]):
+        labels = torch.tensor(y)
+        theirs = float(other(x, labels).detach())
+        assert float(training(x, labels)) == pytest.approx(theirs, rel=1e-5)
+        step(Whole(other), plain, (x, labels))
+    assert training.compiles == 2, "with the first such row a program that counts"
+    training.detachFromDevice()
+    assert apart(net, other) < 1e-6
+    with pytest.raises(ModelError, match="was fed the number -99, and takes 0 to 3"):
+        training(x, torch.tensor([0, -99, 1, 2]))
+
+
+class Whole(nn.Module):
+    """A module that returns its loss alone, as one that returns it last."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *given: Any) -> Any:
+        return (self.module(*given),)
+
+
+def test_buffers_that_a_parametrization_changes_come_back() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(5, 4)))
+    other = copy.deepcopy(net)
+    begun = net[0].parametrizations.weight[0]._u.clone()
+
+    class Squared(nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Any) -> Any:
+            y = self.inner(x)
+            return y, (y * y).mean()
+
+    training = poptorch.trainingModel(
+        Squared(net), options(2), torch.optim.SGD(net.parameters(), 0.5)
+    )
+    plain = torch.optim.SGD(other.parameters(), 0.5)
+    x = torch.randn(6, 5, generator=drawn())
+    for _ in range(3):
+        theirs = step(Squared(other), plain, (x,))
+        assert float(training(x)[1]) == pytest.approx(theirs, rel=1e-5)
+    training.detachFromDevice()
+    assert apart(net, other) < 1e-5
+    assert float((net[0].parametrizations.weight[0]._u - begun).abs().max()) > 1e-3
+
+
 # --- options --------------------------------------------------------------------------------------
 
 
@@ -367,17 +436,15 @@ def test_a_stopped_training_goes_on_in_every_bit() -> None:
         optimizer = poptorch.optim.Adam(net.parameters(), lr=0.01)
         return net, optimizer, poptorch.trainingModel(net, options(3).randomSeed(7), optimizer)
 
-    whole, _, training = made()
-    losses = [float(training(*batch)[1]) for batch in given]
+    whole, optimizer, training = made()
+    for batch in given[:2]:
+        training(*batch)
+    saved = io.BytesIO()  # of a training that goes on, on the device
+    torch.save([training.state_dict(), optimizer.state_dict(), training.rng_state], saved)
+    assert optimizer.state_dict()["state"][0]["step"] == 2
+    losses = [float(training(*batch)[1]) for batch in given[2:]]
     training.detachFromDevice()
     assert whole.bn.num_batches_tracked == 4
-
-    net, optimizer, first = made()
-    before = [float(first(*batch)[1]) for batch in given[:2]]
-    first.detachFromDevice()
-    assert optimizer.state_dict()["state"][0]["step"] == 2
-    saved = io.BytesIO()
-    torch.save([net.state_dict(), optimizer.state_dict(), first.rng_state], saved)
     saved.seek(0)
 
     net, optimizer, second = made()
@@ -385,7 +452,7 @@ def test_a_stopped_training_goes_on_in_every_bit() -> None:
     net.load_state_dict(kept[0])
     optimizer.load_state_dict(kept[1])
     second.rng_state = kept[2]
-    assert before + [float(second(*batch)[1]) for batch in given[2:]] == losses
+    assert [float(second(*batch)[1]) for batch in given[2:]] == losses
     for name, tensor in second.state_dict().items():
         assert torch.equal(tensor, whole.state_dict()[name]), name
 

@@ -13,9 +13,10 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
+from functools import cache
 from io import StringIO
 from operator import getitem
 from pathlib import Path
@@ -30,8 +31,9 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.frontends.aten import ATEN, DTYPES, VIEWS
+from ipu_teach.frontends.aten import ATEN, DTYPES, IGNORED, VIEWS
 from ipu_teach.frontends.ir import OPS, Ir, Unfit, Value
+from ipu_teach.frontends.session import Group
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import INT, UNSIGNED_INT, DType
 
@@ -263,22 +265,47 @@ def _exported(module: Any, args: Any, kwargs: Any) -> Any:
         ) from error
 
 
-def captured(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Captured:
-    """A module and an example of what it is called with, a micro-batch, as a graph. Raises
-    `ModelError` with the module's path and the learner's line."""
+def captured(
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    marked: Collection[int] = (),
+) -> Captured:
+    """A module and an example of what it is called with, a micro-batch, as a graph. `marked`:
+    inputs, by their place, that have an `IGNORED` among their class numbers. Raises `ModelError`
+    with the module's path and the learner's line."""
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_floating_point() or tensor.device.type != "cpu":
             check(name, tensor)
     for number, tensor in enumerate(leaves((args, kwargs))[0]):
         check(f"input {number}", tensor)
-    return _Capture(_exported(module, args, kwargs), module).made
+    return _Capture(_exported(module, args, kwargs), module, marked).made
+
+
+@cache
+def _spellings() -> dict[Any, Any]:
+    """Operations of torch's, in others of them; not in those that only its references have."""
+    from torch._decomp import decomposition_table
+
+    known = {op: f for op, f in decomposition_table.items() if "_refs" not in f.__module__}
+    return known | dict(torch.export.default_decompositions().items())
+
+
+def _plain(target: Any) -> str:
+    """The name of an operation of torch's, as the table has it."""
+    return str(target._schema.name).removeprefix("aten::") if hasattr(target, "_schema") else ""
+
+
+def _changes(node: Any) -> bool:
+    """Whether an operation changes a tensor where it lies."""
+    return hasattr(node.target, "_schema") and bool(node.target._schema.is_mutable)
 
 
 class _Capture:
     """The nodes of an exported program, one after the other."""
 
-    def __init__(self, exported: Any, module: Any) -> None:
-        self.exported, self.module = exported, module
+    def __init__(self, exported: Any, module: Any, marked: Collection[int]) -> None:
+        self.exported, self.module, self.marked = exported, module, marked
         self.nodes = list(exported.graph.nodes)
         self.graph = Ir()
         self.made = Captured(self.graph)
@@ -313,9 +340,11 @@ class _Capture:
             name = node.name
             while name in self.graph.variables:
                 name += "_"
-            self.made.inputs.append(name)
             dtype = dtype_of(like.dtype)
-            self.values[node] = self.graph.input(tuple(like.shape), name, dtype or UNSIGNED_INT)
+            fed = self.graph.input(tuple(like.shape), name, dtype or UNSIGNED_INT)
+            fed.ignored = IGNORED if len(self.made.inputs) in self.marked else None
+            self.values[node] = fed
+            self.made.inputs.append(name)
             return
         source = (
             self.exported.state_dict
@@ -452,7 +481,8 @@ class _Capture:
             if k not in ("device", "layout", "pin_memory", "memory_format")
         }
         try:
-            return found(self.graph, *args, **how)
+            made = found(self.graph, *args, **how)
+            return self._decomposed(target, args, kwargs) if made is NotImplemented else made
         except Unfit as error:
             raise ModelError(
                 f"torch's {whole} was asked for as the kit does not do it: {error.why}.",
@@ -475,8 +505,8 @@ class _Capture:
         return made[0] if len(target._schema.returns) == 1 else list(made)
 
     def _decomposed(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """By torch's own spelling of an operation in simpler ones. Raises `UnknownOperationError`
-        where there is none."""
+        """By torch's own spelling of an operation in simpler ones, those of the table as they are.
+        Raises `UnknownOperationError` where there is none."""
         from torch.fx.experimental.proxy_tensor import make_fx
 
         flat, spec = pytree.tree_flatten((tuple(args), kwargs))
@@ -491,12 +521,15 @@ class _Capture:
         of = {d: torch.empty(0).to(getattr(torch, n)).dtype for n, d in reversed(DTYPES.items())}
         of[INT] = torch.int64
         like = [torch.empty(v.shape, dtype=of[v.dtype]) for v in values]
-        table = dict(torch.export.default_decompositions().items())
+        known = _spellings()
+        table = {op: spelt for op, spelt in known.items() if op is target or _plain(op) not in ATEN}
         try:
             with _quiet():
                 simple = make_fx(call, decomposition_table=table, tracing_mode="fake")(*like)
-                still = torch.func.functionalize(simple)  # none of them in place
-                inner = make_fx(still, decomposition_table=table, tracing_mode="fake")(*like).graph
+                if any(_changes(node) for node in simple.graph.nodes):
+                    still = torch.func.functionalize(simple)  # none of them in place
+                    simple = make_fx(still, decomposition_table=table, tracing_mode="fake")(*like)
+                inner = simple.graph
         except Exception:
             raise self._unknown(target) from None
         calls = [n for n in inner.nodes if n.op == "call_function"]
@@ -633,7 +666,6 @@ class AdamW(torch.optim.AdamW):  # type: ignore[misc]
         self.loss_scaling = loss_scaling
 
 
-Group = tuple[float, dict[str, float], list[str]]
 KEPT = {  # by the IR's names, torch's
     "velocity": "momentum_buffer",
     "first": "exp_avg",
@@ -643,8 +675,8 @@ KEPT = {  # by the IR's names, torch's
 
 
 def recipe(optimizer: Any, module: Any) -> tuple[str, list[Group]]:
-    """An optimiser of torch's as the IR's kind, and its groups: rate, numbers, names of parameters.
-    Raises `ModelError` for what the kit's have not."""
+    """An optimiser of torch's as the IR's kind, and its groups. Raises `ModelError` for what the
+    kit's have not."""
     if not isinstance(optimizer, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)):
         raise ModelError(f"""trainingModel() was given the optimiser {shown(type(optimizer))}.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
@@ -663,9 +695,9 @@ def recipe(optimizer: Any, module: Any) -> tuple[str, list[Group]]:
             numbers |= {"momentum": group["momentum"]}
         else:
             numbers |= {"beta1": group["betas"][0], "beta2": group["betas"][1], "eps": group["eps"]}
-        rate = float(group["lr"])
-        groups.append((rate, numbers, [names[id(p)] for p in group["params"] if id(p) in names]))
-    if kind == "sgd" and any(numbers["momentum"] for _, numbers, _ in groups):
+        mine = [names[id(p)] for p in group["params"] if id(p) in names]
+        groups.append(Group(float(group["lr"]), numbers, mine))
+    if kind == "sgd" and any(group.numbers["momentum"] for group in groups):
         kind = "momentum"
     return kind, groups
 

@@ -19,7 +19,17 @@ from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
 from ipu_teach.frontends.ir.saved import loaded, written
-from ipu_teach.frontends.session import Known, Training, among, below, machine, needed, whole
+from ipu_teach.frontends.session import (
+    Group,
+    Known,
+    Training,
+    among,
+    below,
+    chosen,
+    machine,
+    needed,
+    whole,
+)
 from ipu_teach.progress import working
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
@@ -44,45 +54,15 @@ class TensorInfo:
 # --- operations -----------------------------------------------------------------------------------
 
 
-def _pads(pads: Ints, rank: int) -> dict[str, Ints]:
+def _pads(pads: Ints) -> dict[str, Any]:
     half = len(pads) // 2
-    return {"lower": tuple(pads[:half]) or (0,) * rank, "upper": tuple(pads[half:]) or (0,) * rank}
-
-
-def _conv(
-    g: Ir,
-    x: Value,
-    w: Value,
-    b: Value | None = None,
-    *,
-    dilations: Ints = (),
-    group: int = 1,
-    kernel_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
-) -> Value:
-    n = len(x.shape) - 2
-    ones = (1,) * n
-    how = {"stride": tuple(strides) or ones, "dilation": tuple(dilations) or ones}
-    return ir.conv(g, x, w, b, **how, **_pads(pads, n), groups=group)
+    return {"lower": pads[:half] or 0, "upper": pads[half:] or 0}
 
 
 def _pool(kind: str) -> Callable[..., Value]:
-    def pool(
-        g: Ir,
-        x: Value,
-        *,
-        kernel_shape: Ints,
-        count_include_pad: int = 0,
-        pads: Ints = (),
-        strides: Ints = (),
-    ) -> Value:
-        n = len(x.shape) - 2
-        stride = tuple(strides) or (1,) * n
-        how = {**_pads(pads, n), "count_padding": bool(count_include_pad)}
-        return ir.pool(g, kind, x, tuple(kernel_shape), stride, **how)  # type: ignore[arg-type]
-
-    return pool
+    return lambda g, x, *, kernel_shape, count_include_pad=0, pads=(), strides=(): ir.pool(
+        g, kind, x, kernel_shape, strides or 1, **_pads(pads), count_padding=bool(count_include_pad)
+    )
 
 
 def _gemm(
@@ -117,22 +97,6 @@ def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Val
         begin, stop = (min(i + n if i < 0 else i, n) for i in (start, end))
         x = g.op("slice", x, dim=dim, begin=begin, end=stop)
     return x
-
-
-def _normed(
-    g: Ir,
-    x: Value,
-    scale: Value,
-    b: Value,
-    mean: Value,
-    var: Value,
-    *,
-    num_outputs: int = 1,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-) -> Value:
-    how = num_outputs > 1, 1 - momentum, epsilon
-    return ir.batch_norm(g, x, scale, b, mean, var, *how)
 
 
 def _gather(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:
@@ -174,7 +138,9 @@ ONNX: dict[str, Callable[..., Value]] = {
     "softmax": _along("softmax"),
     "logsoftmax": _along("log_softmax"),
     "gemm": _gemm,
-    "conv": _conv,
+    "conv": lambda g, x, w, b=None, *, dilations=1, group=1, kernel_shape=(), pads=(), strides=1: (
+        ir.conv(g, x, w, b, strides or 1, **_pads(pads), dilation=dilations or 1, groups=group)
+    ),
     "maxpool": _pool("max_pool"),
     "averagepool": _pool("avg_pool"),
     "reshape": lambda g, x, *, shape: g.op("reshape", x, shape=tuple(shape)),
@@ -188,7 +154,9 @@ ONNX: dict[str, Callable[..., Value]] = {
     "argmax": lambda g, x: g.op("arg_max", x),
     "cast": lambda g, x, *, to: g.op("cast", x, dtype=TensorInfo(to, ()).type),
     "dropout": lambda g, x, *, num_outputs=1, ratio=0.5: ir.dropout(g, x, ratio),
-    "batchnormalization": _normed,
+    "batchnormalization": lambda g, x, a, b, m, v, *, num_outputs=1, epsilon=1e-5, momentum=0.9: (
+        ir.batch_norm(g, x, a, b, m, v, num_outputs > 1, 1 - momentum, epsilon)
+    ),
 }
 GRAPHCORE: dict[str, Callable[..., Value]] = {
     "nllloss": _nll,
@@ -382,11 +350,12 @@ class DeviceManager:
         for name in options:
             among("createIpuModelDevice", name, ("numIPUs", "tilesPerIPU", "ipuVersion"))
         version = options.get("ipuVersion", "ipu2")
-        return machine(options.get("numIPUs", 1), version, options.get("tilesPerIPU", 0))
+        tiles, ipus = options.get("tilesPerIPU", 0), options.get("numIPUs", 1)
+        return machine(version, tiles, ipus).create_device()
 
     def acquireAvailableDevice(self, numIpus: int = 1) -> Device:
         """A device of whole IPUs."""
-        return machine(whole("acquireAvailableDevice", numIpus))
+        return machine(ipus=whole("acquireAvailableDevice", numIpus)).create_device()
 
 
 class SGD:
@@ -548,14 +517,8 @@ class InferenceSession:
     def _returned(self, name: str, found: Any) -> Any:
         kind = self._flow.anchors[name]
         among("AnchorReturnType", kind.kind, ("ALL", "FINAL", "SUM", "EVERYN"))
-        factors = [*self._ready.factors.values()]
-        rows = found.reshape((factors[0], -1, factors[2], *found.shape[1:]))
-        if kind.kind == "SUM":
-            rows = rows.sum(0, keepdims=True)
-        elif kind.kind == "FINAL":
-            rows = rows[-1:]
-        elif kind.kind == "EVERYN":
-            rows = rows[kind.n - 1 :: kind.n]
+        rows = found.reshape((self._ready.factors["steps"], -1, *found.shape[1:]))
+        rows = chosen(rows, kind.kind.lower(), kind.n)
         return rows.reshape((*self._lead(kind), *found.shape[1:]))
 
     def run(self, io: PyStepIO | PyStepIOCallback) -> None:
@@ -614,8 +577,7 @@ class TrainingSession(InferenceSession):
         kept = graph.outputs
         step = Training(
             self._optimizer.kind,
-            self._optimizer.rate,
-            self._optimizer.numbers,
+            [Group(self._optimizer.rate, self._optimizer.numbers)],
             self._optimizer.scale,
             keep,
             o.accumulationFactor if o.enableGradientAccumulation else 1,

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from math import prod
 from types import SimpleNamespace
@@ -32,12 +33,13 @@ import numpy as np
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import InvalidOptionError, ModelError, WithoutSome, shown
 from ipu_teach.frontends import from_torch, ir
+from ipu_teach.frontends.aten import IGNORED
 from ipu_teach.frontends.from_torch import lowering
 from ipu_teach.frontends.ir import Ir
+from ipu_teach.frontends.session import Training, chosen, compiled, rate_of, spelt
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED
-from ipu_teach.types import FLOAT
 
 __all__ = [
     "BeginBlock",
@@ -72,7 +74,7 @@ class OutputMode(Enum):
     """Which micro-batches' outputs come back: all, the last, every n-th, or their sum. With
     replicas, of each."""
 
-    All, Final, EveryN, Sum, Default = "all", "final", "every n", "sum", "default"
+    All, Final, EveryN, Sum, Default = "all", "final", "everyn", "sum", "default"
 
 
 class ReductionType(Enum):
@@ -138,7 +140,7 @@ class _Training(_Some):
 
 
 class _Precision(_Some):
-    partials = ""
+    partials: str | None = None
 
     def setPartialsType(self, dtype: Any) -> _Precision:
         """The dtype of partial sums: torch.float or torch.half."""
@@ -228,12 +230,6 @@ class Options(_Some):
         }
 
 
-def _spelt(batch: int, factors: Mapping[str, int]) -> str:
-    product = batch * prod(factors.values())
-    names = " * ".join(f"{name} {n}" for name, n in factors.items())
-    return f"batch_size {batch} * {names} = {product:,}"
-
-
 def DataLoader(
     options: Options,
     dataset: Any,
@@ -248,7 +244,9 @@ def DataLoader(
     factors = options.factors(training=True)
     whole = _number("DataLoader", batch_size) * prod(factors.values())
     how |= {"shuffle": shuffle, "num_workers": num_workers}
-    return from_torch.Loader(dataset, whole, _spelt(batch_size, factors), drop_last, **how)
+    return from_torch.Loader(
+        dataset, whole, spelt("batch_size", batch_size, factors), drop_last, **how
+    )
 
 
 # --- what a module says ---------------------------------------------------------------------------
@@ -364,6 +362,7 @@ class PoplarExecutor(WithoutSome):
         self._seed: Any = None
         self._shapes: Any = None
         self._recipe: Any = None
+        self._marked: set[int] = set()  # inputs in which a class number was one that does not count
 
     @property
     def name(self) -> str:
@@ -472,13 +471,13 @@ class PoplarExecutor(WithoutSome):
         kind, groups = from_torch.recipe(optimizer, self.module)
         if self.run is not None:
             before, old = self._recipe
-            if kind != before or [g[1:] for g in groups] != [g[1:] for g in old]:
+            if kind != before or [replace(g, rate=0) for g in groups] != old:
                 raise ModelError("""setOptimizer() was given an optimiser that differs in more than
                     its rates from the one that was compiled.
                     next:  destroy() this executor, and make a trainingModel with the other.""")
-            for number, (rate, _, _) in enumerate(groups):
-                self.run.write(_rate(number), rate)
-        self.optimizer, self._recipe = optimizer, (kind, groups)
+            for number, group in enumerate(groups):
+                self.run.write(rate_of(number), group.rate)
+        self.optimizer = optimizer
 
     # --- a program ---
 
@@ -495,7 +494,7 @@ class PoplarExecutor(WithoutSome):
             from_torch.check(name, t)
             if count > 1 and (not t.dim() or t.shape[0] % count):
                 raise ModelError(f"""{name!r} was given as {list(t.shape)}, and its batch is no
-                    multiple of {_spelt(1, factors)}.
+                    multiple of {spelt("batch_size", 1, factors)}.
                     next:  give batches of a poptorch.DataLoader, which are all of one size.""")
         shapes = [(tuple(t.shape), t.dtype) for t in tensors]
         if self._shapes is not None and shapes != self._shapes:
@@ -505,7 +504,7 @@ class PoplarExecutor(WithoutSome):
             )
             batch = old[0][0] // count if old[0] else 1
             raise ModelError(f"""{name!r} was given as {_said(now)}, and was compiled for
-                {_said(old)}: {_spelt(batch, factors)}.
+                {_said(old)}: {spelt("batch_size", batch, factors)}.
                 next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
                 executor, which compiles for the next one.""")
         self._given = shapes
@@ -520,29 +519,29 @@ class PoplarExecutor(WithoutSome):
 
     def _compile(self, args: Any, kwargs: Any) -> list[Any]:
         arrays, (one, named) = self._micro(args, kwargs)
-        if self.run is not None:
+        found = {i for i, a in enumerate(arrays) if a.dtype.kind == "i" and IGNORED in a}
+        if self.run is not None and found <= self._marked:
             return arrays
+        if self.run is not None:  # the first rows that do not count: the loss must count the others
+            self.destroy()
+        self._marked |= found
         with working(f"compile {type(self.module).__name__}") as work:
             work.words = "torch.export"
             self.module.train(self.training)
-            self.captured = from_torch.captured(self.module, one, named)
+            self.captured = from_torch.captured(self.module, one, named, self._marked)
             graph = self.captured.graph
             if "seed" in graph.variables:
                 low, high = self.options.seed & 0xFFFFFFFF, self.options.seed >> 32
                 graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
             work.words = "graph"
             step = self._trained(graph) if self.training else self._asked(graph)
-            model = copy.copy(self.options.model)
-            model.num_ipus = step.stages * step.replicas
-            products: dict[str, Any] = {}
-            if self.options.Precision.partials:
-                products["partialsType"] = self.options.Precision.partials
-            if self.options.proportion is not None:
-                products["availableMemoryProportion"] = self.options.proportion
-            device = model.create_device()
+            asked = {
+                "partialsType": self.options.Precision.partials,
+                "availableMemoryProportion": self.options.proportion,
+            }
+            products = {name: value for name, value in asked.items() if value is not None}
             many = 1 if step.schedule and not self.training else self.options.iterations
-            low_graph = ir.Lowering(step, device, many, products)
-            self.run = ir.Run(low_graph, device)
+            self.run = compiled("", step, self.options.model, many, products)
         self._shapes, self.compiles = self._given, self.compiles + 1
         return arrays
 
@@ -555,27 +554,22 @@ class PoplarExecutor(WithoutSome):
         return made
 
     def _trained(self, graph: Ir) -> Ir:
-        captured, options = self.captured, self.options
-        scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
-        self._recipe = kind, groups = from_torch.recipe(self.optimizer, self.module)
-        asked = {name: n for n, (_, _, names) in enumerate(groups) for name in names}
-        of = [v for v in captured.trained if v.name in asked]
-        step, grads = ir.autodiff(graph, captured.loss, of, scale)
-        for number, (rate, numbers, _) in enumerate(groups):
-            mine = {v: grads[v] for v in of if asked[v.name] == number and v in grads}
-            length = step.variable(rate, _rate(number), FLOAT)
-            step = ir.optimise(step, mine, kind, length, scale, **numbers)
-        if captured.kept:
-            step = ir.recompute(step, captured.kept)
-        reduction = options.Training.reduction
-        step = ir.accumulate(step, options.Training.accumulation, reduction.value)
-        step = ir.replicate(step, options.replicas, {"mean": "MEAN", "sum": "ADD"}[reduction.value])
-        where = options.TensorLocations.optimizer
-        step = ir.sharded(step) if where.shared else step
-        step = step if where.on_chip else ir.off_chip(step)
-        if step.stages > 1 and options.strategy.schedule:
-            step = ir.pipelined(step, options.strategy.schedule)
-        return step
+        captured, options, where = self.captured, self.options, self.options.TensorLocations
+        kind, groups = from_torch.recipe(self.optimizer, self.module)
+        self._recipe = kind, [replace(g, rate=0) for g in groups]
+        asked = {name for group in groups for name in group.names or ()}
+        return Training(
+            kind,
+            groups,
+            float(getattr(self.optimizer, "loss_scaling", 1.0)),
+            captured.kept or None,
+            options.Training.accumulation,
+            options.replicas,
+            options.Training.reduction.value,
+            where.optimizer.shared,
+            not where.optimizer.on_chip,
+            schedule=options.strategy.schedule if graph.stages > 1 else "",
+        ).of(graph, captured.loss, [v for v in captured.trained if v.name in asked])
 
     # --- calls ---
 
@@ -606,12 +600,7 @@ class PoplarExecutor(WithoutSome):
         if mode is OutputMode.Default:
             mode = OutputMode.Final if self.training else OutputMode.All
         by_replica = out.reshape(-1, replicas, *out.shape[1:])
-        if mode is OutputMode.Final:
-            by_replica = by_replica[-1:]
-        elif mode is OutputMode.Sum:
-            by_replica = by_replica.sum(0, keepdims=True, dtype=out.dtype)
-        elif mode is OutputMode.EveryN:
-            by_replica = by_replica[self.options.every - 1 :: self.options.every]
+        by_replica = chosen(by_replica, mode.value, self.options.every)
         count = by_replica.shape[0] * replicas
         if count == 1:
             return by_replica.reshape(out.shape[1:])
@@ -632,10 +621,6 @@ class PoplarExecutor(WithoutSome):
     def cycleCount(self) -> int:
         """The modelled cycles of a call: of all that ran on this program, by the calls."""
         return int(self.report.total_cycles) // max(self._calls, 1)
-
-
-def _rate(number: int) -> str:
-    return f"rate of group {number}"
 
 
 def _said(what: Any) -> str:

@@ -1,16 +1,20 @@
-"""What the faces share and no operation is: how a graph comes to train, what a loss looks at, and
-options that refuse a name they do not have."""
+"""What the faces share and no operation is: how a graph comes to train and to run, which of its
+micro-batches come back, and options that refuse a name they do not have."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
-from ipu_teach.device import Device, IPUModel
+from ipu_teach.device import IPUModel
 from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
-from ipu_teach.frontends.ir import OPS, Ir, Value
+from ipu_teach.frontends.ir import OPS, Ir, Run, Value
+from ipu_teach.progress import working
+from ipu_teach.types import FLOAT
 
 
 class Known:
@@ -24,14 +28,22 @@ class Known:
         super().__setattr__(name, value)
 
 
+@dataclass(frozen=True)
+class Group:
+    """Parameters that an optimiser treats alike: by their names, or all."""
+
+    rate: float = 0.01
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    names: Collection[str] | None = None
+
+
 @dataclass
 class Training:
-    """How a graph trains: the optimiser with its `numbers`, then the transforms, in the order in
+    """How a graph trains: the optimiser with its groups, then the transforms, in the order in
     which they are applied. `recompute`: "standard", or the values to keep."""
 
     kind: str = "sgd"
-    rate: float = 0.01
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    groups: Iterable[Group] = (Group(),)
     scale: float = 1.0
     recompute: str | Iterable[Value] | None = None
     accumulation: int = 1
@@ -48,13 +60,46 @@ class Training:
         step, grads = ir.autodiff(needed(graph), loss, parameters, self.scale)
         if self.recompute is not None:
             step = ir.recompute(step, self.recompute)
-        step = ir.optimise(step, grads, self.kind, self.rate, self.scale, **self.numbers)
+        for number, group in enumerate(self.groups):
+            mine = {v: g for v, g in grads.items() if v.name in (group.names or [v.name])}
+            rate = step.variable(group.rate, rate_of(number), FLOAT)
+            step = ir.optimise(step, mine, self.kind, rate, self.scale, **group.numbers)
         step = ir.accumulate(step, self.accumulation, self.reduction)
         step = ir.replicate(step, self.replicas, "MEAN" if self.reduction == "mean" else "ADD")
         step = ir.sharded(step) if self.sharded else step
         step = ir.pipelined(step, self.schedule) if self.schedule else step
         step = ir.off_chip(step) if self.off_chip else step
         return ir.phased(step) if self.phased else step
+
+
+def rate_of(number: int) -> str:
+    """The variable that the host writes, to change the rate of a group of parameters."""
+    return f"rate of group {number}" if number else "rate"
+
+
+def compiled(
+    what: str, graph: Ir, model: IPUModel, steps: int = 1, options: Mapping[str, Any] | None = None
+) -> Run:
+    """A graph on a device of this model, with as many IPUs as it has stages times replicas."""
+    machine = copy(model)
+    machine.num_ipus = graph.stages * graph.replicas
+    with working(f"compile {what}"):
+        device = machine.create_device()
+        return Run(ir.Lowering(graph, device, steps, options), device)
+
+
+def chosen(rows: Any, mode: str, n: int = 1) -> Any:
+    """Of what came out of runs, one behind the other: "all", the "final" one, each n-th, "everyn",
+    or their "sum"."""
+    if mode == "sum":
+        return rows.sum(0, keepdims=True, dtype=rows.dtype)
+    return {"all": rows, "final": rows[-1:], "everyn": rows[n - 1 :: n]}[mode]
+
+
+def spelt(name: str, batch: int, factors: Mapping[str, int]) -> str:
+    """How many samples a run takes, as a product: `batch 8 * replicas 2 = 16`."""
+    words = " * ".join([f"{name} {batch}", *(f"{each} {n}" for each, n in factors.items())])
+    return f"{words} = {batch * prod(factors.values()):,}"
 
 
 def needed(graph: Ir) -> Ir:
@@ -74,11 +119,9 @@ def below(graph: Ir, value: Value, kind: str) -> Value | None:
     return op.inputs[0] if op is not None and op.kind == kind else None
 
 
-def machine(ipus: int, version: str = "ipu2", tiles: int = 0) -> Device:
-    """A device of so many IPUs, with all the tiles of the machine or fewer."""
-    return IPUModel(
-        version, num_ipus=ipus, **({"tiles_per_ipu": tiles} if tiles else {})
-    ).create_device()
+def machine(version: str = "ipu2", tiles: int = 0, ipus: int = 1) -> IPUModel:
+    """A machine, with all its tiles or fewer."""
+    return IPUModel(version, num_ipus=ipus, **({"tiles_per_ipu": tiles} if tiles else {}))
 
 
 def whole(what: str, number: object, least: int = 1) -> int:

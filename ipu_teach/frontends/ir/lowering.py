@@ -471,8 +471,8 @@ class Run:
             wrong = counted[(counted < least) | (counted > most)][0]
             raise ModelError(f"""{value.name!r} was fed the number {wrong}, and takes {least} to
                 {most:,}.
-                next:  number the classes from 0; -100 is for rows that do not count, where the loss
-                has ignore_index.""")
+                next:  number the classes from 0; a loss without weights and smoothing leaves out
+                rows of the number that it ignores.""")
         if value.ignored is not None:
             wide = np.where(wide == value.ignored, popops.MASKED_LABEL_CODE, wide)
         return wide

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -51,18 +52,18 @@ class _Watch(Callback):
     """Asks whether a figure is better than the best by `min_delta`, and for how many epochs it was
     not."""
 
-    def __init__(self, monitor: str, patience: int, min_delta: float, mode: str) -> None:
-        self.monitor, self.patience, self.min_delta = monitor, patience, abs(min_delta)
-        among("mode", mode, ["auto", "min", "max"])
-        self.up = mode == "max" or mode == "auto" and "acc" in monitor
-        self.begin()
+    monitor: str
+    patience: int
+    min_delta: float
+    mode: str
 
-    def begin(self) -> None:
-        """Forget what was seen."""
-        self.best, self.waited = (-inf if self.up else inf), 0
+    def __post_init__(self) -> None:
+        among("mode", self.mode, ["auto", "min", "max"])
+        self.up = self.mode == "max" or self.mode == "auto" and "acc" in self.monitor
 
     def on_train_begin(self) -> None:
-        self.begin()
+        """Forget what was seen."""
+        self.best, self.waited = (-inf if self.up else inf), 0
 
     def better(self, logs: Logs) -> bool:
         """Whether it is the best so far; if not, one more was waited for."""
@@ -71,32 +72,29 @@ class _Watch(Callback):
                 has {", ".join(logs)}.
                 next:  watch one of these; val_loss wants fit(…, validation_data=(x, y)).""")
         now = logs[self.monitor]
-        if now > self.best + self.min_delta if self.up else now < self.best - self.min_delta:
+        if (now - self.best if self.up else self.best - now) > abs(self.min_delta):
             self.best, self.waited = now, 0
             return True
         self.waited += 1
         return False
 
 
+@dataclass(eq=False)
 class EarlyStopping(_Watch):
     """Ends a training after `patience` epochs that were not better; `restore_best_weights`: with
     those of the best."""
 
-    def __init__(
-        self,
-        monitor: str = "val_loss",
-        min_delta: float = 0.0,
-        patience: int = 0,
-        mode: str = "auto",
-        restore_best_weights: bool = False,
-    ) -> None:
-        super().__init__(monitor, patience, min_delta, mode)
-        self.restore, self.stopped_epoch = restore_best_weights, 0
-        self.kept: list[Any] = []
+    monitor: str = "val_loss"
+    min_delta: float = 0.0
+    patience: int = 0
+    mode: str = "auto"
+    restore_best_weights: bool = False
+    stopped_epoch = 0
+    kept: Sequence[Any] = field(default=(), init=False, repr=False)
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         if self.better(logs):
-            self.kept = self.model.get_weights() if self.restore else []
+            self.kept = self.model.get_weights() if self.restore_best_weights else ()
         elif self.waited >= max(self.patience, 1):
             self.stopped_epoch, self.model.stop_training = epoch, True
 
@@ -105,21 +103,18 @@ class EarlyStopping(_Watch):
             self.model.set_weights(self.kept)
 
 
+@dataclass(eq=False)
 class ReduceLROnPlateau(_Watch):
     """The rate times `factor` after `patience` epochs that were not better, down to `min_lr`."""
 
-    def __init__(
-        self,
-        monitor: str = "val_loss",
-        factor: float = 0.1,
-        patience: int = 10,
-        mode: str = "auto",
-        min_delta: float = 1e-4,
-        cooldown: int = 0,
-        min_lr: float = 0.0,
-    ) -> None:
-        super().__init__(monitor, patience, min_delta, mode)
-        self.factor, self.cooldown, self.min_lr, self.rest = factor, cooldown, min_lr, 0
+    monitor: str = "val_loss"
+    factor: float = 0.1
+    patience: int = 10
+    mode: str = "auto"
+    min_delta: float = 1e-4
+    cooldown: int = 0
+    min_lr: float = 0.0
+    rest = 0
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         better = self.better(logs)

@@ -19,7 +19,16 @@ from ipu_teach.frontends.keras.data import Dataset
 from ipu_teach.frontends.keras.layers import Layer, Node
 from ipu_teach.frontends.keras.losses import METRICS, Loss, loss_of
 from ipu_teach.frontends.keras.optimizers import optimizer_of
-from ipu_teach.frontends.session import Training, among, machine, needed, whole
+from ipu_teach.frontends.session import (
+    Group,
+    Training,
+    among,
+    compiled,
+    machine,
+    needed,
+    spelt,
+    whole,
+)
 from ipu_teach.progress import working
 from ipu_teach.schedules import GROUPED, SCHEDULES
 
@@ -190,19 +199,17 @@ class Model:
         if mode == FIT:
             how = Training(
                 self.optimizer.kind,
-                self.optimizer.learning_rate,
-                self.optimizer.numbers,
+                [Group(self.optimizer.learning_rate, self.optimizer.numbers)],
                 replicas=factors["replicas"],
                 **self._options,
             )
             graph = how.of(graph, graph.outputs["loss"], self._learnable(graph))
-        ipus = graph.stages * graph.replicas
-        device = machine(ipus, config.ipu_model.version, config.ipu_model.tiles_per_ipu)
-        with working(f"compile {mode}"):
-            run = Run(ir.Lowering(graph, device, factors["steps"], config.options), device)
+        model = machine(config.ipu_model.version, config.ipu_model.tiles_per_ipu)
+        run = compiled(mode, graph, model, factors["steps"], config.options)
+        target = run.engine.report.target
         self.compiles.append(
-            f"Compiled {mode} for batches of {batch}, {counted(ipus, 'IPU')} with "
-            f"{counted(device.target.tiles_per_ipu, 'tile')} each."
+            f"Compiled {mode} for batches of {batch}, {counted(target.num_ipus, 'IPU')} with "
+            f"{counted(target.tiles_per_ipu, 'tile')} each."
         )
         return run
 
@@ -468,14 +475,13 @@ def _steps(factors: dict[str, int], data: Dataset, wanted: int | None) -> int:
     steps = whole(
         "the number of steps", batches * min(data.times, 1) if wanted is None else wanted, 0
     )
-    product = " * ".join([f"batch {data.size}", *(f"{k} {v}" for k, v in factors.items())])
     each = per * data.size
     if not over and steps and not steps % per and steps <= batches * data.times:
         return steps
     fits = min(batches // per * per, steps // per * per or per)
     asked = counted(steps, "batch", "batches") + (f", and {over} are over" if over else "")
     raise ModelError(f"""{counted(data.samples, "sample")} were to be {asked}; a run takes
-        {each:,}: {product}.
+        {each:,}: {spelt("batch", data.size, factors)}.
         next:  give a multiple of {each:,}, as in x[:{fits * data.size}];
         Dataset.batch({data.size}, drop_remainder=True) leaves out what is over.""")
 
