@@ -68,8 +68,10 @@ def _view(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program,
     return Steps(), [made]
 
 
-WINDOWS = ((2, 5, 6, 3, 3, 1), (1, 7, 4, 2, 2, 2), (3, 3, 3, 1, 3, 1), (2, 9, 7, 2, 3, 2))
-WINDOWS += ((1, 4, 5, 5, 1, 1), (1, 6, 6, 1, 2, 3), (2, 5, 5, 4, 4, 1), (1, 8, 3, 2, 1, 2))
+WINDOWS = (
+    *((2, 5, 6, 3, 3, 1), (1, 7, 4, 2, 2, 2), (3, 3, 3, 1, 3, 1), (2, 9, 7, 2, 3, 2)),
+    *((1, 4, 5, 5, 1, 1), (1, 6, 6, 1, 2, 3), (2, 5, 5, 4, 4, 1), (1, 8, 3, 2, 1, 2)),
+)
 
 
 def _patches(answer: Callable[..., Any]) -> Passed:
@@ -393,7 +395,7 @@ def _trained(answer: Callable[..., Any]) -> Passed:
 
 def _told(
     watched: _Watched, said: Any, right: float, trained: Callable[[], Any]
-) -> tuple[str, ...] | None:
+) -> tuple[str, str, str, str] | None:
     """(what came, what was expected, why, what next) of a training that is not as it should be."""
     came = f"{100 * right:.1f} % of the test images read right"
     if watched.wrong:
@@ -438,8 +440,9 @@ CHANNELS = 5
 def _together(answer: Any, trial: Trial, graph: Graph, parts: Any) -> tuple[Program, list[Tensor]]:
     """answer(graph, x, replicas, together, program) returns two tensors."""
 
-    def together(tensor: Tensor, program: Program) -> Tensor:
-        return gcl.all_reduce_cross_replica(graph, tensor, "ADD", program)
+    def together(tensor: Tensor, program: Steps) -> Tensor:
+        summed: Tensor = gcl.all_reduce_cross_replica(graph, tensor, "ADD", program)
+        return summed
 
     form = appends((CHANNELS,), (CHANNELS,), asks="two tensors: mean and variance")
     return form(answer, replace(trial, more=(trial.replicas, together)), graph, parts)
