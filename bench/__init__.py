@@ -31,10 +31,10 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
         from bench import browser
 
         return list(browser.ROWS)
-    from bench import gpu, graphs, kernels, replicas, scalar, waiting
+    from bench import gpu, graphs, kernels, replicas, scalar, sparse, waiting
 
-    found = [*kernels.ROWS, *scalar.ROWS, *graphs.ROWS, *replicas.ROWS, *waiting.ROWS]
-    return [*found, *gpu.ROWS]
+    found = [*kernels.ROWS, *sparse.ROWS, *scalar.ROWS, *graphs.ROWS, *replicas.ROWS]
+    return [*found, *waiting.ROWS, *gpu.ROWS]
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -54,6 +54,7 @@ MADE_BY_THE_KIT = (
     "Executable",
     "RemoteBuffer",
     "Report",
+    "SparseTensor",
     "Target",
     "Tensor",
 )

@@ -10,13 +10,24 @@ from importlib import import_module
 from ipu_teach.errors import NotHereImportError, NotOfferedError, UnknownNameError, missing
 
 LAYERS = ("bn", "gn", "in_", "ln", "pooling")
-LIBRARIES = ("popops", "poplin", "popnn", "poprand", "poputil", "unit_scaling", "optim")
+LIBRARIES = (
+    "popops",
+    "poplin",
+    "popnn",
+    "poprand",
+    "popsparse",
+    "poputil",
+    "unit_scaling",
+    "optim",
+)
 HOMES = (
     "ipu_teach",
     "ipu_teach.program",
     "ipu_teach.poplibs",
     *(f"ipu_teach.poplibs.{name}" for name in LIBRARIES),
     *(f"ipu_teach.poplibs.popnn.{name}" for name in LAYERS),
+    "ipu_teach.poplibs.popsparse.static",
+    "ipu_teach.poplibs.popsparse.dynamic",
     "ipu_teach.lessons",
     "ipu_teach.errors",
 )

@@ -40,7 +40,7 @@ from ipu_teach import (
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelet_registry
 from ipu_teach.lessons import exercise, judging, mistakes, trial
-from ipu_teach.poplibs import gcl, graphfn, poplin, popnn, popops, poprand, poputil
+from ipu_teach.poplibs import gcl, graphfn, poplin, popnn, popops, poprand, popsparse, poputil
 from ipu_teach.show import panels, scene, shapes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,7 +103,7 @@ def test_what_is_said_not_to_be_here_is_not_here(row: Row) -> None:
 
 @pytest.mark.parametrize(
     "library",
-    [popops, poplin, popnn, *LAYERS, poputil, graphfn],
+    [popops, poplin, popnn, *LAYERS, popsparse.static, popsparse.dynamic, poputil, graphfn],
     ids=lambda module: module.__name__.split(".")[-1],
 )
 def test_every_function_of_a_library_has_a_row(library: Any) -> None:
@@ -139,6 +139,7 @@ LIBRARIES = {
     "gcl": gcl,
     "popops": popops,
     "poplin": poplin,
+    "popsparse": popsparse,
     "popnn": popnn,
     "poprand": poprand,
     "poputil": poputil,

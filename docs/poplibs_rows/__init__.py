@@ -6,6 +6,7 @@ from poplibs_rows.poplin import POPLIN
 from poplibs_rows.popnn import POPNN
 from poplibs_rows.popops import POPOPS
 from poplibs_rows.poprand import POPRAND
+from poplibs_rows.popsparse import POPSPARSE
 from poplibs_rows.poputil import POPUTIL
 
 LIBRARIES = {
@@ -13,6 +14,7 @@ LIBRARIES = {
     **POPOPS,
     "poplin": POPLIN,
     "popnn": POPNN,
-    "poprand, popsparse": POPRAND,
+    "poprand": POPRAND,
+    "popsparse": POPSPARSE,
     "gcl": GCL,
 }

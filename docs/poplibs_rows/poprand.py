@@ -1,4 +1,4 @@
-"""poprand and popsparse."""
+"""poprand."""
 
 from poplar_rows import Row
 
@@ -56,5 +56,4 @@ POPRAND = [
         "",
         f"({_SEED}).set_seed(graph, seed, 1, prog)",
     ),
-    Row("popsparse", "", "poplin.mat_mul of the dense matrix, or a vertex of your own"),
 ]

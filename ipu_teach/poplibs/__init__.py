@@ -14,12 +14,32 @@ arguments raise `PoplibsError`.
 
 from sys import modules as _modules
 
-from ipu_teach.poplibs import gcl, optim, poplin, popnn, popops, poprand, poputil, unit_scaling
+from ipu_teach.poplibs import (
+    gcl,
+    optim,
+    poplin,
+    popnn,
+    popops,
+    poprand,
+    popsparse,
+    poputil,
+    unit_scaling,
+)
 from ipu_teach.poplibs.face import answer as _answer
 
-_own = gcl, optim, poplin, popnn, popops, poprand, poputil, unit_scaling
-_layers = popnn.bn, popnn.gn, popnn.in_, popnn.ln, popnn.pooling
-for _library in (*_own, *_layers, _modules[__name__]):
+_own = gcl, optim, poplin, popnn, popops, poprand, popsparse, poputil, unit_scaling
+_parts = popnn.bn, popnn.gn, popnn.in_, popnn.ln, popnn.pooling, popsparse.dynamic, popsparse.static
+for _library in (*_own, *_parts, _modules[__name__]):
     _answer(_library)
 
-__all__ = ["gcl", "optim", "poplin", "popnn", "popops", "poprand", "poputil", "unit_scaling"]
+__all__ = [
+    "gcl",
+    "optim",
+    "poplin",
+    "popnn",
+    "popops",
+    "poprand",
+    "popsparse",
+    "poputil",
+    "unit_scaling",
+]

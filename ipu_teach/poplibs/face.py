@@ -11,16 +11,23 @@ from ipu_teach.elsewhere import not_in
 
 _LAYERS = "rnn lstm gru augru ctc ctc_loss ctc_inference"
 _NAMED_OTHERWISE = "max_pool batch_norm group_norm layer_norm instance_norm"
-_SPARSE = "poplin.mat_mul of the dense matrix, or a vertex of your own."
+_TRANSPOSED = "sparse_dense_mat_mul of both, transposed."
+_DENSE_TABLE = "popops.multi_slice and multi_update_add of a dense table."
 NOT_HERE = {
-    "ipu_teach.poplibs": {
-        "popsparse": _SPARSE,
-    },
     "ipu_teach.poplibs.popops": dict.fromkeys(
         ("spline_basis", "spline_weighting"), "an expression of popops.map."
     ),
     "ipu_teach.poplibs.poplin": {
         "multiconv": "poplin.convolution of each, one after the other.",
+    },
+    "ipu_teach.poplibs.popsparse": {
+        "CSCMatrix": "popsparse.CSRMatrix of the transposed matrix.",
+        "experimental": "popsparse.static or popsparse.dynamic.",
+    },
+    "ipu_teach.poplibs.popsparse.static": {"dense_sparse_mat_mul": _TRANSPOSED},
+    "ipu_teach.poplibs.popsparse.dynamic": {
+        "dense_sparse_mat_mul": _TRANSPOSED,
+        **dict.fromkeys(("embedding_slice", "embedding_update_add"), _DENSE_TABLE),
     },
     "ipu_teach.poplibs.popnn": {
         **dict.fromkeys(_LAYERS.split(), "popops and poplin, of which they can be composed."),

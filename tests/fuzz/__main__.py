@@ -1,6 +1,6 @@
 """python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --collectives N |
---layers N | --tests N [--only NAME] | --threads N | --replicas N | --files [--count N]] [--seed S]
-    [--compiled]
+--layers N | --sparse N | --tests N [--only NAME] | --threads N | --replicas N |
+    --files [--count N]] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge:
 values, what is defined, races, bytes and cycles. Each tenth program is spoiled, and must end with
@@ -9,9 +9,10 @@ numba) and in the plain vertex loop. The first that differs is made smaller, lin
 printed as code; the exit status is then 1. With --replicas programs are replicated, and compared
 with as many runs of one replica. With --costs the laws of the model of time are tried on
 random programs and machines: sums, whole cycles, nothing besides makes a step faster, and merged
-copies change no value. With --collectives those of gcl are compared with numpy, with --layers pooling and norms with torch. With --tests the
-random tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and hostile files are given to all that read one, within
-4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
+copies change no value. With --collectives those of gcl are compared with numpy, with --layers
+pooling and norms with torch, with --sparse sparse products with scipy. With --tests the random
+tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and
+hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that names it;
 nothing is lost, and nothing in it is run. With --threads answers are checked whose threads still print
 when the check is over, each in a process of its own. Ctrl-C ends it with what was done.
 """
@@ -43,6 +44,7 @@ from fuzz import (
     pool,
     replicas,
     shrink,
+    sparse,
     suite,
     threads,
     writer,
@@ -156,6 +158,12 @@ def one_layer(seed: int, compiled: bool) -> tuple[str, str]:
     return str(pooled.params.kind), layers.pool_differs(pooled)
 
 
+def one_sparse(seed: int, compiled: bool) -> tuple[str, str]:
+    """Sparse product number `seed`, beside scipy."""
+    drawn = sparse.draw(seed)
+    return drawn.kind, sparse.differs(drawn)
+
+
 def one_file(seed: int, kit: Path) -> tuple[str, str]:
     """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of
     the kit."""
@@ -185,6 +193,7 @@ KINDS = {
     "costs": (one_cost, "programs", SMALLEST),
     "collectives": (one_collective, "collectives", "differs"),
     "layers": (one_layer, "layers", "differs"),
+    "sparse": (one_sparse, "products", "differs"),
     "tests": (one_test, "tests", "fails"),
     "replicas": (one_replicated, "programs", SMALLEST),
     "threads": (one_of_threads, "processes", "ended"),
@@ -255,6 +264,9 @@ def main() -> int:
     )
     what.add_argument(
         "--layers", type=int, default=None, help="try so much pooling, and norms, beside torch"
+    )
+    what.add_argument(
+        "--sparse", type=int, default=None, help="try so many sparse products, beside scipy"
     )
     what.add_argument(
         "--tests",

@@ -1,0 +1,136 @@
+"""popsparse: containers, the static product and the dynamic one."""
+
+from __future__ import annotations
+
+from poplar_rows import Row
+
+_CSR = "csr := popsparse.CSRMatrix.from_dense([[1.0, 0], [2, 3]])"
+_PLAN = f"plan := popsparse.static.plan_sparse_dense({_CSR}, 3, graph.target)"
+_LEFT = "popsparse.static.create_sparse_dense_mat_mul_lhs(graph, plan)"
+_RIGHT = "popsparse.static.create_sparse_dense_mat_mul_rhs(graph, plan)"
+_PARAMS = "popsparse.dynamic.MatMulParams.create_with_nz_ratio(8, 8, 4, 0.5, (4, 4))"
+_LHS = f"popsparse.dynamic.create_sparse_dense_mat_mul_lhs(graph, FLOAT, params := {_PARAMS})"
+_RHS = f"popsparse.dynamic.create_sparse_dense_mat_mul_rhs(graph, FLOAT, {_PARAMS})"
+_PARTITIONER = f"popsparse.dynamic.Partitioner({_PARAMS}, FLOAT, graph.target)"
+_HELD = "popsparse.CSRMatrix.from_dense(np.eye(8), (4, 4))"
+_COUNTED = "rows and columns are counted in blocks, and blocks must be in order"
+_LAYER = "its parameters are MatMulParams: m outputs, k inputs, a batch of n"
+
+
+def _of(cpp: str, ours: str, differs: str, example: str) -> Row:
+    return Row(f"popsparse::{cpp}", f"poplibs.popsparse.{ours}", differs, example)
+
+
+POPSPARSE = [
+    _of("COOMatrix", "COOMatrix", _COUNTED, "popsparse.COOMatrix((2, 2), [0], [1], [3.0])"),
+    _of("CSRMatrix", "CSRMatrix", _COUNTED, "popsparse.CSRMatrix((2, 2), [0, 1, 1], [1], [3.0])"),
+    _of(
+        "static_::PlanningCache",
+        "static.plan_sparse_dense",
+        "a plan, which the other calls take",
+        f"({_PLAN})",
+    ),
+    _of(
+        "static_::createSparseDenseMatMulLHS",
+        "static.create_sparse_dense_mat_mul_lhs",
+        "takes the plan; a tensor of the values [blocks, b, b]",
+        f"({_PLAN}) and {_LEFT}",
+    ),
+    _of(
+        "static_::createSparseDenseMatMulRHS",
+        "static.create_sparse_dense_mat_mul_rhs",
+        "takes the plan",
+        f"({_PLAN}) and {_RIGHT}",
+    ),
+    _of(
+        "static_::sparseDenseMatMul",
+        "static.sparse_dense_mat_mul",
+        "rows and columns are not put in another order (enablePreprocessing)",
+        f"({_PLAN}) and popsparse.static.sparse_dense_mat_mul(graph, csr, {_LEFT}, {_RIGHT}, prog)",
+    ),
+    _of(
+        "dynamic::MatMulParams::createWithNzRatio",
+        "dynamic.MatMulParams.create_with_nz_ratio",
+        "m, k, n, the ratio, the block; no groups",
+        _PARAMS,
+    ),
+    _of(
+        "dynamic::MatMulParams::createWithNumNonZeroValues",
+        "dynamic.MatMulParams.create_with_num_non_zero_values",
+        "as above",
+        "popsparse.dynamic.MatMulParams.create_with_num_non_zero_values(8, 8, 4, 32, (4, 4))",
+    ),
+    _of(
+        "dynamic::SparseTensor",
+        "dynamic.SparseTensor",
+        "the number of steps is a part of the meta-information",
+        "",
+    ),
+    _of("dynamic::Partitioner", "dynamic.Partitioner", "no options", _PARTITIONER),
+    _of(
+        "dynamic::Partitioner::createSparsityDataImpl",
+        "dynamic.Partitioner.encode",
+        "arrays for `write_tensor`",
+        f"{_PARTITIONER}.encode({_HELD})",
+    ),
+    _of(
+        "dynamic::Partitioner::sparsityDataImplToCSRMatrix",
+        "dynamic.Partitioner.decode",
+        "gradients, too",
+        f"(p := {_PARTITIONER}).decode(*p.encode({_HELD}))",
+    ),
+    Row(
+        "(the buckets of a pattern)",
+        "poplibs.popsparse.dynamic.Partitioner.buckets",
+        "ours alone: who holds what, and what spilled",
+        f"{_PARTITIONER}.buckets({_HELD})",
+    ),
+    _of(
+        "dynamic::createSparseDenseMatMulLHS",
+        "dynamic.create_sparse_dense_mat_mul_lhs",
+        "also for `createFullyConnectedWeights`",
+        _LHS,
+    ),
+    _of(
+        "dynamic::createSparseDenseMatMulRHS",
+        "dynamic.create_sparse_dense_mat_mul_rhs",
+        "also for `createFullyConnectedInput`, transposed",
+        _RHS,
+    ),
+    _of(
+        "dynamic::sparseDenseMatMul",
+        "dynamic.sparse_dense_mat_mul",
+        "sums are FLOAT",
+        f"popsparse.dynamic.sparse_dense_mat_mul(graph, {_LHS}, {_RHS}, prog)",
+    ),
+    _of(
+        "dynamic::fullyConnectedFwd",
+        "dynamic.fully_connected_fwd",
+        _LAYER,
+        f"popsparse.dynamic.fully_connected_fwd(graph, {_LHS}, {_RHS}.T, prog)",
+    ),
+    _of(
+        "dynamic::fullyConnectedGradA",
+        "dynamic.fully_connected_grad_a",
+        _LAYER,
+        f"popsparse.dynamic.fully_connected_grad_a(graph, {_LHS}, {_RHS}.T, prog)",
+    ),
+    _of(
+        "dynamic::fullyConnectedSparseGradW",
+        "dynamic.fully_connected_sparse_grad_w",
+        _LAYER,
+        f"popsparse.dynamic.fully_connected_sparse_grad_w(graph, {_LHS}, x := {_RHS}.T, x, prog)",
+    ),
+    Row("popsparse::CSCMatrix", "", "popsparse.CSRMatrix of the transposed matrix"),
+    Row(
+        "popsparse::static_::denseSparseMatMul, popsparse::dynamic::denseSparseMatMul",
+        "",
+        "sparse_dense_mat_mul of both, transposed",
+    ),
+    Row(
+        "popsparse::dynamic::embeddingSlice, popsparse::dynamic::embeddingUpdateAdd",
+        "",
+        "popops.multi_slice and multi_update_add of a dense table",
+    ),
+    Row("popsparse::experimental", "", "popsparse.static or popsparse.dynamic"),
+]

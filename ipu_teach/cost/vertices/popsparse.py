@@ -1,0 +1,130 @@
+"""Tile cycles of the sparse products' vertices, as PopLibs estimates them (graphcore/poplibs,
+lib/popsparse): of the static product in StaticMatMulPartitioner.cpp, of the dynamic one in
+PerformanceEstimation.hpp.
+
+`rows`: rows of blocks that a tile has blocks in; `blocks`: all of them; `n`: columns of the dense
+side. Sizes are ints or int64 arrays. Blocks are 1, 4, 8 or 16 square.
+"""
+
+from __future__ import annotations
+
+from ipu_teach.cost.vertices.parts import Size, ceil_div, either, larger
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, DType
+
+BLOCKS = (1, 4, 8, 16)
+# Of a block of b x b: what the workers begin with, what a row adds to it, and cycles of a worker
+# for the first column and for each further one.
+_STATIC = {
+    (4, HALF): (17, 1, 14, 1),
+    (4, FLOAT): (13, 1, 12, 4),
+    (8, HALF): (13, 1, 14, 2),
+    (8, FLOAT): (13, 4, 19, 8),
+    (16, HALF): (13, 1, 19, 4),
+    (16, FLOAT): (16, 4, 74, 16),
+}
+
+
+def static_product(
+    rows: Size, blocks: Size, n: Size, block: int, dtype: type[DType], target: Target
+) -> Size:
+    """matmulComputeCycles: a tile's part of a static product; a row has the mean of the blocks."""
+    workers = target.num_worker_contexts
+    if block == 1:
+        return workers * _static_elements(ceil_div(rows, workers), ceil_div(blocks, rows), n, dtype)
+    head, row, first, further = _STATIC[block, dtype]
+    mine = ceil_div(n, workers)
+    column = first + further * (mine - 1)
+    if (block, dtype) == (16, FLOAT):
+        column = either(mine == 1, 58, column)
+    if (block, dtype) == (4, HALF):
+        column = either(mine <= 2, 7 + mine, column)
+    load = 16 + block * block * dtype.size // 8
+    return 30 + head * workers + rows * (row * workers + 17) + blocks * (load + column * workers)
+
+
+def _static_elements(rows: Size, each: Size, n: Size, dtype: type[DType]) -> Size:
+    """Cycles of the busiest worker, where a row has `each` values alone."""
+    further = each - 1
+    if dtype is HALF:
+        some = 11 + n // 8 * (14 + 3 * further) + either(n % 8 != 0, 9 + 2 * further, 0)
+        some = either(n == 4, 7 + 2 * further, either(n == 8, 8 + 3 * further, some))
+        return either((n == 4) | (n == 8), 31, 33) + rows * some
+    some = 12 + n // 4 * (10 + 3 * further) + either(n % 4 != 0, 10 + 2 * further, 0)
+    some = either(n == 2, 5 + 2 * further, either(n == 4, 6 + 3 * further, some))
+    return either(n == 2, 29, either(n == 4, 30, 31)) + rows * some
+
+
+def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
+    """zeroingCycles: setting so many partial sums to 0."""
+    workers = target.num_worker_contexts
+    return workers * (12 + ceil_div(count * dtype.size // 8, workers))
+
+
+def static_reduction(
+    outputs: Size, parts: Size, sums: type[DType], out: type[DType], target: Target
+) -> Size:
+    """reductionCycleEstimate: so many parts added up to each of a tile's outputs."""
+    wide, turn = (8, 8 if out is HALF else 7) if sums is HALF else (4, 5)
+    loops = ceil_div(ceil_div(outputs, target.num_worker_contexts), wide)
+    return target.num_worker_contexts * (16 + loops * (turn + 6 + parts - 1))
+
+
+def dynamic_product(
+    rows: Size, blocks: Size, n: Size, block: int, types: tuple[type[DType], ...], target: Target
+) -> Size:
+    """sparseDenseBlockMultiply and sparseDenseElementwiseMultiply: a tile and the bucket that it
+    holds, of which all `blocks` are its own. `types`: of the operands, and of the sums.
+
+    PopLibs estimates a column of 16 x 16 FLOAT at 4 cycles a load, thrice what the units can do;
+    here it is 8, as of its static vertex.
+    """
+    dtype, sums = types
+    workers = target.num_worker_contexts
+    if block == 1:
+        return 30 + 44 + 46 + workers * _dynamic_elements(rows, blocks, n, dtype)
+    mine = ceil_div(n, workers)
+    loads = 2 if block == 16 and (dtype is FLOAT or sums is FLOAT) else 1
+    inner = {4: 14 if dtype is FLOAT else 19, 8: 23, 16: 24}[block]
+    if sums is HALF:
+        inner = {4: 17, 8: 20, 16: 22}[block]
+    turn = {4: 2, 8: 4, 16: 4}[block] * (2 if dtype is FLOAT else 1)
+    load = block * block // (2 if dtype is FLOAT else 4) + 3 + 12 * loads
+    work = 26 + blocks * loads * (inner + turn * mine - 3)
+    return 40 + 46 + 56 + rows + 2 + blocks * load + workers * work
+
+
+def _dynamic_elements(rows: Size, blocks: Size, n: Size, dtype: type[DType]) -> Size:
+    mine, each = ceil_div(rows, 6), ceil_div(blocks, larger(rows, 1))
+    if dtype is FLOAT:
+        some = either(n // 4 > 0, 12 + n // 4 * 3 * each, 0)
+        some = some + either(n // 2 % 2 > 0, 8 + n // 2 * 2 * each, 0)
+        some = some + either(n % 2 > 0, 8 + 2 * each, 0) + either(n % 4 > 0, 3, 1)
+        some = either(n == 4, 3 * each + 1, either(n == 2, 2 * each - 1, some))
+        return either(n == 4, 22, either(n == 2, 24, 27)) + mine * (12 + some)
+    some = either(n // 8 > 0, 16 + n // 8 * 3 * each, 0)
+    some = some + either(n // 4 % 2 > 0, 13 + 2 * each, 0)
+    some = some + either(n % 4 > 0, 11 + 2 * each * (n % 4), 0)
+    some = either(n == 8, 3 * each + 4, either(n == 4, 2 * each, some))
+    return either(n == 8, 25, either(n == 4, 27, 30)) + mine * (11 + some)
+
+
+def dynamic_gradient(
+    rows: Size, blocks: Size, n: Size, block: int, types: tuple[type[DType], ...], target: Target
+) -> Size:
+    """sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply: the gradients of a
+    bucket's blocks, all of one tile's; without AMP, as for FLOAT."""
+    dtype, sums = types
+    start, workers = 37 + 38 + 26, target.num_worker_contexts
+    if block == 1:
+        wide = 2 if dtype is FLOAT else 4
+        one = (9 if dtype is FLOAT else 11) + n // wide
+        one = one + either(n % wide > 0, 1 if dtype is FLOAT else 4, 0)
+        return start + workers * (33 + ceil_div(7 * rows + one * blocks, workers))
+    if block == 8:
+        y, z = (8 + 8 * (5 + 2 * 10), 48) if dtype is FLOAT else (9 + 8 * 13, 24)
+    elif block == 4:
+        y, z = (45, 12) if dtype is FLOAT else (33 if sums is FLOAT else 29, 6)
+    else:
+        y, z = (505 if sums is FLOAT else 441, 96)
+    return start + workers * (27 + ceil_div(9 * rows + (y + z * n) * blocks, workers))

@@ -1,0 +1,253 @@
+"""Sparse matrices on the host: which blocks are there, in order of rows, and their values.
+
+A block is a small dense matrix; with blocks of 1 x 1 each value stands alone. Rows and columns are
+counted in blocks. A block that is listed is there, whatever its values: a zero among them is
+stored, and multiplied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ipu_teach.cost.vertices.popsparse import BLOCKS
+from ipu_teach.poplibs.library import as_given, check_shape, is_count, library, refused
+from ipu_teach.types import Array
+
+__all__ = ["COOMatrix", "CSRMatrix"]
+
+ORDER = (
+    "put the blocks in order of rows, and of columns within a row: order = np.lexsort((columns, "
+    "rows))."
+)
+
+
+class SparseMatrix:
+    """What both forms have. `rows`, `columns`: int64[blocks]; `values`: [blocks, *block]."""
+
+    shape: tuple[int, int]
+    block: tuple[int, int]
+    rows: Array
+    columns: Array
+    values: Array
+
+    def _fill(
+        self, shape: Sequence[int], rows: Array, columns: ArrayLike, values: ArrayLike, block: Any
+    ) -> None:
+        """Check all and take it. Raises `PoplibsError`."""
+        self.shape, self.block = _sizes(shape, block)
+        self.rows, self.columns = rows, _numbers("columns", columns)
+        if len(self.rows) != len(self.columns):
+            raise refused(f"""was given {len(rows):,} rows and {len(self.columns):,} columns of
+                blocks.
+                next:  give a row and a column for each block.""")
+        for name, places, count in (
+            ("row", self.rows, self.block_rows),
+            ("column", self.columns, self.block_columns),
+        ):
+            outside = places[(places < 0) | (places >= count)]
+            if outside.size:
+                raise refused(f"""was given a block in {name} {outside[0]}; there are {count:,}
+                    {name}s of blocks.
+                    next:  rows and columns are counted in blocks, from 0.""")
+        self._check_order()
+        self.values = self._as_values(values)
+
+    def _check_order(self) -> None:
+        places = self.rows * self.block_columns + self.columns
+        wrong = np.flatnonzero(places[1:] <= places[:-1])
+        if not wrong.size:
+            return
+        first = int(wrong[0])
+        here, after = ((int(self.rows[i]), int(self.columns[i])) for i in (first, first + 1))
+        if here == after:
+            raise refused(f"""was given the block in row {here[0]}, column {here[1]} twice.
+                next:  give each block once; add up the values of those that are there twice.""")
+        raise refused(
+            f"was given the block in row {after[0]}, column {after[1]} after that in row "
+            f"{here[0]}, column {here[1]}.",
+            next_step=ORDER,
+        )
+
+    def _as_values(self, values: ArrayLike) -> Array:
+        found = np.asarray(values)
+        wanted = (len(self.rows), *self.block)
+        if found.dtype.kind not in "fiu" or found.size != len(self.rows) * self.block_size:
+            raise refused(f"""was given values of shape {found.shape} and dtype {found.dtype} for
+                {len(self.rows):,} blocks of {self.block[0]} x {self.block[1]}.
+                next:  give an array of numbers of shape {wanted}.""")
+        return found.reshape(wanted)
+
+    @property
+    def block_size(self) -> int:
+        """The values of a block."""
+        return self.block[0] * self.block[1]
+
+    @property
+    def block_rows(self) -> int:
+        """How many rows of blocks there are."""
+        return self.shape[0] // self.block[0]
+
+    @property
+    def block_columns(self) -> int:
+        """How many columns of blocks there are."""
+        return self.shape[1] // self.block[1]
+
+    @property
+    def num_blocks(self) -> int:
+        """How many blocks are there."""
+        return len(self.rows)
+
+    @property
+    def num_nz(self) -> int:
+        """How many values are stored."""
+        return self.num_blocks * self.block_size
+
+    @property
+    def density(self) -> float:
+        """Stored values of all that the matrix has, from 0 to 1."""
+        return self.num_nz / max(1, self.shape[0] * self.shape[1])
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.shape[0]:,} x {self.shape[1]:,}, {self.num_blocks:,} "
+            f"blocks of {self.block[0]} x {self.block[1]}, density {self.density:.4g})"
+        )
+
+    def same_pattern(self, other: SparseMatrix) -> bool:
+        """Whether the same blocks are there."""
+        return (
+            (self.shape, self.block) == (other.shape, other.block)
+            and np.array_equal(self.rows, other.rows)
+            and np.array_equal(self.columns, other.columns)
+        )
+
+    def to_dense(self) -> Array:
+        """The whole matrix, with zeros where no block is."""
+        whole = np.zeros((self.block_rows, self.block_columns, *self.block), self.values.dtype)
+        whole[self.rows, self.columns] = self.values
+        found: Array = whole.transpose(0, 2, 1, 3).reshape(self.shape)
+        return found
+
+
+class COOMatrix(SparseMatrix):
+    """Blocks in coordinate form: the row and the column of each, in row-major order.
+
+    `shape`: rows and columns, in values; `values`: [blocks, *block], for blocks of 1 x 1 also
+    [blocks]. Raises `PoplibsError` for duplicate or unordered blocks, a shape that the block does
+    not divide, and what lies outside.
+    """
+
+    @library
+    def __init__(
+        self,
+        shape: Sequence[int],
+        rows: ArrayLike,
+        columns: ArrayLike,
+        values: ArrayLike,
+        block: Sequence[int] = (1, 1),
+    ) -> None:
+        self._fill(shape, _numbers("rows", rows), columns, values, block)
+
+    @classmethod
+    def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> COOMatrix:
+        """The blocks of a matrix in which any value is not 0."""
+        whole = np.asarray(array)
+        return COOMatrix(whole.shape, *_found(whole, block), block)
+
+    def to_csr(self) -> CSRMatrix:
+        """The same blocks with a count for each row."""
+        counts = np.bincount(self.rows, minlength=self.block_rows)
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        return CSRMatrix(self.shape, offsets, self.columns, self.values, self.block)
+
+
+class CSRMatrix(SparseMatrix):
+    """Blocks row by row: those of row r are number `row_offsets[r]` up to `row_offsets[r + 1]`.
+
+    As `COOMatrix` else, with the same errors.
+    """
+
+    row_offsets: Array
+
+    @library
+    def __init__(
+        self,
+        shape: Sequence[int],
+        row_offsets: ArrayLike,
+        columns: ArrayLike,
+        values: ArrayLike,
+        block: Sequence[int] = (1, 1),
+    ) -> None:
+        sizes, (high, _) = _sizes(shape, block)
+        offsets, blocks = _numbers("row_offsets", row_offsets), np.size(columns)
+        count = sizes[0] // high
+        if len(offsets) != count + 1 or offsets[0] or offsets[-1] != blocks or _falls(offsets):
+            raise refused(f"""was given {len(offsets):,} row_offsets for {count:,} rows and
+                {blocks:,} blocks.
+                next:  give {count + 1:,} that begin with 0, never fall, and end with
+                {blocks:,}.""")
+        self.row_offsets = offsets
+        rows = np.repeat(np.arange(count), np.diff(offsets))
+        self._fill(shape, rows, columns, values, block)
+
+    @classmethod
+    def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> CSRMatrix:
+        """The blocks of a matrix in which any value is not 0."""
+        return COOMatrix.from_dense(array, block).to_csr()
+
+    def to_coo(self) -> COOMatrix:
+        """The same blocks with a row for each."""
+        return COOMatrix(self.shape, self.rows, self.columns, self.values, self.block)
+
+    def with_values(self, values: ArrayLike) -> CSRMatrix:
+        """The same blocks with other values."""
+        return CSRMatrix(self.shape, self.row_offsets, self.columns, values, self.block)
+
+
+def _falls(offsets: Array) -> bool:
+    return bool(np.any(np.diff(offsets) < 0))
+
+
+def _numbers(name: str, given: ArrayLike) -> Array:
+    array = np.asarray(given)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise as_given(given, name, "give a row of whole numbers.")
+    return array.astype(np.int64)
+
+
+def _sizes(shape: object, block: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Both as pairs. Raises `PoplibsError`."""
+    found = check_shape(shape)
+    pair = isinstance(block, (list, tuple)) and len(block) == 2
+    if not pair or not all(is_count(n, 1) for n in block):
+        raise as_given(block, "block", "give the rows and columns of a block: (16, 16).")
+    if len(found) != 2:
+        raise as_given(shape, "shape", "give rows and columns: (4096, 4096).")
+    high, wide = (int(n) for n in block)
+    if found[0] % high or found[1] % wide:
+        raise refused(f"""was given the shape {found} in blocks of {high} x {wide}, which do not
+            divide it.
+            next:  make the matrix larger with zeros, or take smaller blocks.""")
+    return (found[0], found[1]), (high, wide)
+
+
+@library
+def _found(array: Array, block: Any) -> tuple[Array, Array, Array]:
+    """(rows, columns, values) of the blocks of a matrix that hold anything."""
+    (rows, columns), (high, wide) = _sizes(array.shape, block)
+    apart = array.reshape(rows // high, high, columns // wide, wide).transpose(0, 2, 1, 3)
+    places = np.nonzero((apart != 0).any(axis=(2, 3)))
+    return places[0], places[1], apart[places]
+
+
+def square(block: tuple[int, int]) -> int:
+    """The length of a block that the products know. Raises `PoplibsError`."""
+    if block[0] != block[1] or block[0] not in BLOCKS:
+        sizes = ", ".join(f"{b} x {b}" for b in BLOCKS)
+        raise refused(f"""multiplies blocks of {sizes}; it was given {block[0]} x {block[1]}.
+            next:  make the matrix in such blocks: CSRMatrix.from_dense(array, (16, 16)).""")
+    return block[0]

@@ -1,0 +1,334 @@
+"""The product of a sparse matrix whose pattern is fixed when the graph is built, and a dense one.
+
+    plan = static.plan_sparse_dense(csr, n, graph.target)
+    values = static.create_sparse_dense_mat_mul_lhs(graph, plan)
+    x = static.create_sparse_dense_mat_mul_rhs(graph, plan)
+    out = static.sparse_dense_mat_mul(graph, csr, values, x, prog, plan=plan)
+
+The values may change from run to run; the pattern is compiled into which tile is sent which rows of
+x. So nothing is looked up, and nothing moves that is not multiplied. A supervisor vertex of each
+tile multiplies its blocks, and what several tiles have of a row is added in a second superstep.
+
+Not here: a dense matrix times a sparse one (transpose both), PopLibs' reordering of rows and
+columns (enablePreprocessing), and products in groups.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ipu_teach.cost.vertices.popsparse import static_product, zeroing
+from ipu_teach.graph import (
+    ComputeSet,
+    Graph,
+    Input,
+    Output,
+    SupervisorVertex,
+    Tensor,
+    Vector,
+    Vertex,
+    concat,
+    template,
+)
+from ipu_teach.poplibs.library import (
+    OWN,
+    Free,
+    Matrix,
+    as_given,
+    check_mapped,
+    check_same,
+    check_tensor,
+    library,
+    refused,
+)
+from ipu_teach.poplibs.poplin.matmul import shares_of
+from ipu_teach.poplibs.poplin.matmul_codelets import adder
+from ipu_teach.poplibs.popops import zero
+from ipu_teach.poplibs.popsparse.matrices import CSRMatrix
+from ipu_teach.poplibs.popsparse.static_plan import SparsePlan, check_csr, plan_sparse_dense
+from ipu_teach.poplibs.poputil import Mapping, map_tensor_linearly
+from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, Array, DType
+
+__all__ = [
+    "SparsePlan",
+    "create_sparse_dense_mat_mul_lhs",
+    "create_sparse_dense_mat_mul_rhs",
+    "plan_sparse_dense",
+    "sparse_dense_mat_mul",
+]
+
+
+class StaticSparsePartial(SupervisorVertex):
+    """out = for each row of blocks that the tile has any of, their products with blocks of x, added
+    first to last. FLOAT stands for the operands' type, HALF for that of the sums.
+
+    `columns`: of each block, which block of x; `starts`: the first block of each row.
+    """
+
+    values: Input[Vector[FLOAT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[HALF]]]
+    columns: Vector[UNSIGNED_INT]
+    starts: Vector[UNSIGNED_INT]
+    block: ClassVar[int]
+
+    def compute(self) -> None:
+        b, count, sums = self.block, len(self.out[0]), self.out[0].dtype
+        blocks = self.values.reshape(-1, b, b).astype(np.float32, copy=False)
+        right = np.reshape(self.x, (-1, b, count // b)).astype(np.float32, copy=False)
+        products = (blocks @ right[self.columns]).astype(sums, copy=False).reshape(-1, count)
+        ends = [*self.starts[1:].tolist(), len(products)]
+        for row, (begin, end) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
+            self.out[row] = products[begin:end].sum(axis=0, dtype=sums)
+
+    def cycles(self, target: Target) -> int:
+        dtype, sums = self.fields["x"].dtype, self.fields["out"].dtype
+        rows, count, blocks, b = len(self.out), len(self.out[0]), len(self.columns), self.block
+        cycles = static_product(rows, blocks, count // b, b, dtype, target)
+        if b > 4 and sums is FLOAT:
+            cycles += zeroing(rows * count, sums, target)
+        return int(cycles)
+
+
+@cache
+def _multiplier(dtype: type[DType], sums: type[DType], block: int) -> type[Vertex]:
+    types = dtype.__name__.lower() + (f",{sums.__name__.lower()}" if sums is not dtype else "")
+    name = f"popsparse::SparseDenseMatMul<{types},{block}>"
+    return template(StaticSparsePartial, name, {FLOAT: dtype, HALF: sums}, block=block)
+
+
+class Pieces(NamedTuple):
+    """What tiles have of rows of blocks. Of each piece: its row and its run, in the order of runs;
+    its first block; and its place among all, those of a row side by side and rows with equally many
+    pieces in one stretch."""
+
+    row: Array
+    run: Array
+    start: Array
+    place: Array
+
+
+def pieces_of(plan: SparsePlan) -> Pieces:
+    """The pieces of a plan's rows."""
+    row, run = plan.pattern.rows[plan.order], plan.run_of_block
+    new = np.ones(len(row), bool)
+    new[1:] = (row[1:] != row[:-1]) | (run[1:] != run[:-1])
+    start = np.flatnonzero(new)
+    row, run = row[start], run[start]
+    several = np.bincount(row, minlength=plan.pattern.block_rows)[row]
+    place = np.empty(len(row), np.int64)
+    place[np.lexsort((run, row, several))] = np.arange(len(row))
+    return Pieces(row, run, start, place)
+
+
+@library
+def create_sparse_dense_mat_mul_lhs(
+    graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_lhs"
+) -> Tensor:
+    """A variable [blocks, b, b] for the values of the plan's pattern, in its order: each block on a
+    tile that multiplies it."""
+    _check_plan(plan, graph)
+    blocks, b = plan.pattern.num_blocks, plan.pattern.block[0]
+    made, mapping = graph.add_variable(plan.dtype, (blocks, b, b), name), _mapping(graph)
+    size, among = b * b, len(plan.parts)
+    tiles = np.stack([plan.tiles(part) for part in range(among)])
+    chosen: Array = tiles[np.arange(blocks) % among, plan.run_of_block]
+    for number, tile in zip(plan.order.tolist(), chosen.tolist(), strict=True):
+        mapping[tile].append((number * size, (number + 1) * size))
+    graph.set_tile_mapping(made, mapping)
+    return made
+
+
+@library
+def create_sparse_dense_mat_mul_rhs(
+    graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_rhs"
+) -> Tensor:
+    """A tensor [k, n] for the dense operand, spread over all tiles, with the plan's parts of the
+    columns one after the other: what a tile is sent of a row of blocks lies in one piece."""
+    _check_plan(plan, graph)
+    k = plan.pattern.shape[1]
+    made = graph.add_variable(plan.dtype, (k * plan.n,), name)
+    map_tensor_linearly(graph, made)
+    parts = [made[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
+    return concat(parts, 1)
+
+
+@library
+def sparse_dense_mat_mul(
+    graph: Graph,
+    csr: CSRMatrix,
+    values: Free,
+    x: Matrix,
+    prog: Program,
+    debug_context: str = OWN,
+    *,
+    partials_type: type[DType] = FLOAT,
+    plan: SparsePlan | None = None,
+) -> Tensor:
+    """csr [m, k] x x [k, n]: a tensor [m, n], FLOAT or HALF as x is.
+
+    `values`: a tensor [blocks, b, b] of x's dtype, b 1, 4, 8 or 16, for the blocks of `csr` in its
+    order; csr's own values are not looked at. They may change from run to run; for another pattern
+    build another graph, or use `dynamic.sparse_dense_mat_mul`. Rows without blocks are 0.
+
+    A block's product is numpy's in single precision, rounded to `partials_type`; what a tile has of
+    a row is added first to last, then the tiles' sums in the order of the plan's bands; the result
+    is rounded once. Compute sets: zero, for rows without blocks; multiply; reduce, unless no row
+    needs it. Raises `PoplibsError`.
+    """
+    pattern, wanted = check_csr(csr), plan
+    if wanted is None:
+        wanted = plan_sparse_dense(
+            pattern, x.shape[1], graph.target, dtype=x.dtype, partials_type=partials_type
+        )
+    _check_plan(wanted, graph)
+    if not wanted.pattern.same_pattern(pattern):
+        raise refused(f"""was given another pattern than its plan's: {pattern} and
+            {wanted.pattern}.
+            next:  a static product is compiled for one pattern: plan this one and build a new
+            graph, or use popsparse.dynamic.sparse_dense_mat_mul, which takes any.""")
+    _check_operands(graph, wanted, values, x)
+    return _multiplied(graph, wanted, values, x, prog, debug_context)
+
+
+def _check_plan(plan: object, graph: Graph) -> None:
+    if not isinstance(plan, SparsePlan):
+        raise as_given(plan, "plan", "give what static.plan_sparse_dense returns.")
+    if plan.num_tiles != graph.target.num_tiles:
+        raise refused(f"""was given a plan for {plan.num_tiles:,} tiles; there are
+            {graph.target.num_tiles:,}.
+            next:  plan it for graph.target.""")
+
+
+def _check_operands(graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor) -> None:
+    pattern, where = plan.pattern, f"values {values!r} and x {x!r}"
+    check_tensor(graph, "values", values, (1, 3) if pattern.block == (1, 1) else (3,))
+    check_mapped(graph, "values", values)
+    shape = (pattern.num_blocks, *pattern.block)[: values.rank]
+    check_same("shapes of values", values.shape, shape, where, "give each block of csr its values.")
+    check_same(
+        "shapes of x",
+        x.shape,
+        (pattern.shape[1], plan.n),
+        where,
+        "x has as many rows as csr has columns, and the plan's n columns.",
+    )
+    for name, tensor in (("values", values), ("x", x)):
+        check_same(f"dtypes of {name}", tensor.dtype, plan.dtype, where, "the plan has the dtype.")
+
+
+def _mapping(graph: Graph) -> Mapping:
+    return [[] for _ in range(graph.target.num_tiles)]
+
+
+def _multiplied(
+    graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor, prog: Program, name: str
+) -> Tensor:
+    m, b = plan.pattern.shape[0], plan.pattern.block[0]
+    there = np.bincount(plan.pattern.rows, minlength=m // b) > 0
+    pieces = pieces_of(plan)
+    direct = plan.partials is plan.dtype and len(pieces.row) == int(there.sum())
+    multiply = graph.add_compute_set(f"{name}/multiply")
+    reduction = graph.add_compute_set(f"{name}/reduce")
+    outs, empty = [], []
+    for part, (low, high) in enumerate(plan.parts):
+        length, mapping = b * (high - low), _mapping(graph)
+        out = graph.add_variable(plan.dtype, (m // b, length), f"{name}/out/{part}")
+        sums, places = out, pieces.row
+        if not direct:
+            shape = (len(pieces.row), length)
+            sums = graph.add_variable(plan.partials, shape, f"{name}/partials/{part}")
+            places = pieces.place
+        tiles = plan.tiles(part)
+        for place, run in zip(places.tolist(), pieces.run.tolist(), strict=True):
+            mapping[tiles[run]].append((place * length, (place + 1) * length))
+        _add_products(graph, plan, pieces, (values, x[:, low:high], sums, places), multiply, part)
+        if not direct:
+            graph.set_tile_mapping(sums, mapping)
+            mapping = _add_sums(graph, plan, pieces, sums, out, reduction, part)
+        idle = np.flatnonzero(~there)
+        for number, row in enumerate(idle.tolist()):
+            tile = number * graph.target.num_tiles // len(idle)
+            mapping[tile].append((row * length, (row + 1) * length))
+        graph.set_tile_mapping(out, mapping)
+        empty += [out[idle].flatten()] * bool(len(idle))
+        outs.append(out.reshape((m, high - low)))
+    if empty:
+        zero(graph, concat(empty), prog, f"{name}/zero")
+    if pieces.row.size:
+        prog.add(Execute(multiply))
+    if pieces.row.size and not direct:
+        prog.add(Execute(reduction))
+    return outs[0] if len(outs) == 1 else concat(outs, 1)
+
+
+def _add_products(
+    graph: Graph,
+    plan: SparsePlan,
+    pieces: Pieces,
+    tensors: tuple[Tensor, Tensor, Tensor, Array],
+    multiply: ComputeSet,
+    part: int,
+) -> None:
+    """A vertex for each run of blocks, on its tile of a part of the columns."""
+    values, x, sums, places = tensors
+    b, tiles = plan.pattern.block[0], plan.tiles(part)
+    codelet = _multiplier(plan.dtype, plan.partials, b)
+    flat, order = values.flatten(), plan.order
+    n = x.shape[1]
+    # whole rows of blocks, or where each value stands alone one list of them
+    rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
+    columns = plan.pattern.columns[order]
+    ends = np.searchsorted(plan.run_of_block, np.arange(plan.num_runs + 1)).tolist()
+    firsts = np.searchsorted(pieces.run, np.arange(plan.num_runs + 1)).tolist()
+    within = np.arange(b * b)
+    for run in range(plan.num_runs):
+        begin, end, first, last = ends[run], ends[run + 1], firsts[run], firsts[run + 1]
+        wanted, numbers = np.unique(columns[begin:end], return_inverse=True)
+        there = wanted.tolist()
+        vertex = graph.add_vertex(
+            multiply,
+            codelet,
+            values=flat[(order[begin:end, None] * (b * b) + within).ravel()],
+            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in there],
+            out=[sums[i] for i in places[first:last].tolist()],
+            columns=numbers,
+            starts=pieces.start[first:last] - begin,
+        )
+        graph.set_tile_mapping(vertex, int(tiles[run]))
+
+
+def _add_sums(
+    graph: Graph,
+    plan: SparsePlan,
+    pieces: Pieces,
+    sums: Tensor,
+    out: Tensor,
+    reduction: ComputeSet,
+    part: int,
+) -> Mapping:
+    """Vertices that add the pieces of each row, shared out among the tiles that have them. Returns
+    where the result lies."""
+    codelet, tiles, length = adder(plan.partials, plan.dtype, False), plan.tiles(part), out.shape[1]
+    mapping, order = _mapping(graph), np.argsort(pieces.place)
+    row, run = pieces.row[order], pieces.run[order]
+    several = np.bincount(row, minlength=out.shape[0])[row]
+    for count in np.unique(several).tolist():
+        begin, end = np.searchsorted(several, [count, count + 1]).tolist()
+        rows = row[begin:end:count]
+        mine = tiles[run[begin:end]].reshape(-1, count)
+        x = sums[begin:end].reshape((len(rows), count, length))
+        for share, (low, high) in enumerate(shares_of(length, count, plan.dtype)):
+            if low == high:
+                continue
+            graph.add_vertices(
+                reduction, codelet, mine[:, share], x=x[:, :, low:high], out=out[rows, low:high]
+            )
+            for r, tile in zip(rows.tolist(), mine[:, share].tolist(), strict=True):
+                mapping[tile].append((r * length + low, r * length + high))
+    return mapping

@@ -1,0 +1,219 @@
+"""The plan of a static product: which tile multiplies which blocks.
+
+The columns of the dense side are cut into parts, and the inner dimension into bands with as many
+blocks each. A band gets tiles in proportion to its blocks, which are dealt out in order of rows;
+rows that several tiles have blocks of are added up by those tiles.
+
+How many parts and bands is decided by what PopLibs' planner would expect of blocks that lie evenly
+at random (lib/popsparse/StaticMatMulPartitioner.cpp): all of 1 to 32 parts and 1 to 128 bands are
+costed at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ipu_teach.cost.vertices.parts import ceil_div
+from ipu_teach.cost.vertices.popsparse import static_product, static_reduction, zeroing
+from ipu_teach.poplibs.library import as_given, check_sizes, library, refused
+from ipu_teach.poplibs.popsparse.matrices import CSRMatrix, square
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, Array, DType
+
+MOST_PARTS, MOST_BANDS = 32, 128
+MEMORY_PROPORTION = 0.6  # PopLibs' default of availableMemoryProportion
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a plan is expected to cost: parts of the columns, bands of the inner dimension, modelled
+    cycles, bytes."""
+
+    parts: int
+    bands: int
+    cycles: int
+    temporary_bytes: int
+
+
+def expected(
+    sizes: tuple[int, int, int],
+    block: int,
+    num_blocks: int,
+    types: tuple[type[DType], type[DType]],
+    target: Target,
+    proportion: float = MEMORY_PROPORTION,
+) -> Expected:
+    """The best plan of [m, k] x [k, n] with so many blocks, evenly at random. `types`: of the
+    operands, and of the sums."""
+    (m, k, n), (dtype, sums), tiles = sizes, types, target.num_tiles
+    rows, columns, grain = m // block, k // block, target.get_vector_width(dtype)
+    rate, density = target.exchange_bytes_per_cycle, num_blocks / (m // block * (k // block))
+    most = np.arange(1, min(MOST_PARTS, -(-n // grain)) + 1)
+    grid = np.meshgrid(most, np.arange(1, min(MOST_BANDS, columns) + 1), indexing="ij")
+    parts, bands = (g.ravel() for g in grid)
+    sensible = parts * bands <= max(1, tiles // 2)
+    parts, bands = parts[sensible], bands[sensible]
+    wide = np.minimum(ceil_div(ceil_div(n, grain), parts) * grain, n)
+    each = tiles // parts // bands  # tiles of a band
+    in_band, deep = ceil_div(num_blocks, bands), ceil_div(columns, bands)
+    mine, high = ceil_div(in_band, each), ceil_div(rows, each)
+    full = np.minimum(np.ceil(in_band / density).astype(np.int64), columns)
+    deep_of = np.where(high == 1, full, deep)
+    here, there = 1 - (1 - density) ** deep_of, 1 - (1 - density) ** high
+    my_rows = np.clip(np.ceil(here * high) + _deviation(here, high), 1, high).astype(np.int64)
+    wanted = np.clip(np.ceil(there * deep_of) + _deviation(there, deep_of), 1, deep_of)
+    right, left = wide * wanted * block * dtype.size, mine * block * block * dtype.size
+    # two tiles of a bus want the same rows; what comes unevenly is waited for
+    cycles = np.ceil(right / (2 * rate)) * deep_of / wanted + (parts > 1) * np.ceil(left / rate)
+    cycles = cycles + static_product(
+        my_rows, np.maximum(ceil_div(mine, my_rows), 1) * my_rows, wide, block, dtype, target
+    )
+    out = my_rows * wide * block
+    if sums is FLOAT and block > 4:
+        cycles = cycles + zeroing(out, sums, target)
+    several = np.ceil((here * bands + _deviation(here, bands)) * deep / deep_of)
+    several = np.maximum(several, 1).astype(np.int64)
+    arriving = ceil_div(out * sums.size * (several - 1), several)
+    adding = static_reduction(ceil_div(out, several), several, sums, dtype, target)
+    cycles = cycles + np.ceil(arriving / rate) + np.where(several > 1, adding, 0)
+    cycles = cycles + ceil_div(m * n * dtype.size, tiles)
+    memory = np.maximum(right + left, arriving) + out * sums.size
+    best = fitting(cycles, memory, proportion * target.bytes_per_tile)
+    return Expected(int(parts[best]), int(bands[best]), int(cycles[best]), int(memory[best]))
+
+
+def _deviation(chance: Array | float, count: Array | int) -> Array:
+    found: Array = np.ceil(np.sqrt(chance * (1 - chance) * count))
+    return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparsePlan:
+    """How a static product is dealt out. `cycles` and `temporary_bytes`: what is expected of as
+    many blocks evenly at random, modelled."""
+
+    pattern: CSRMatrix
+    n: int
+    dtype: type[DType]
+    partials: type[DType]
+    num_tiles: int
+    num_bands: int
+    cycles: int
+    temporary_bytes: int
+    parts: tuple[tuple[int, int], ...]
+
+    def __repr__(self) -> str:
+        m, k = self.pattern.shape
+        sums = "" if self.partials is self.dtype else f", sums of {self.partials.__name__}"
+        return (
+            f"SparsePlan([{m}, {k}] x [{k}, {self.n}], {self.dtype.__name__}{sums}, "
+            f"{self.pattern.num_blocks:,} blocks on {self.num_runs * len(self.parts):,} of "
+            f"{self.num_tiles:,} tiles: columns in {len(self.parts)}, {self.num_bands} bands; "
+            f"{self.cycles:,} modelled cycles, {self.temporary_bytes:,} bytes for a while)"
+        )
+
+    @cached_property
+    def band_of_block(self) -> Array:
+        """The band of each block of the pattern: int64[blocks]."""
+        counts = np.bincount(self.pattern.columns, minlength=self.pattern.block_columns)
+        before = np.cumsum(counts) - counts
+        found: Array = (before * self.num_bands // max(1, self.pattern.num_blocks))[
+            self.pattern.columns
+        ]
+        return found
+
+    @cached_property
+    def order(self) -> Array:
+        """The blocks in the order in which they are dealt out: by band, row and column."""
+        return np.lexsort((self.pattern.columns, self.pattern.rows, self.band_of_block))
+
+    @cached_property
+    def run_of_block(self) -> Array:
+        """The run of each block, in that order: a run lies on a tile for each part of the
+        columns."""
+        blocks, bands = self.pattern.num_blocks, self.band_of_block[self.order]
+        counts = np.bincount(bands, minlength=self.num_bands)
+        there = np.flatnonzero(counts)
+        free = max(0, self.num_tiles // len(self.parts) - len(there))
+        runs = np.zeros(self.num_bands, np.int64)
+        runs[there] = np.minimum(1 + counts[there] * free // max(1, blocks), counts[there])
+        place = np.arange(blocks) - (np.cumsum(counts) - counts)[bands]
+        found: Array = (np.cumsum(runs) - runs)[bands] + place * runs[bands] // counts[bands]
+        return found
+
+    @property
+    def num_runs(self) -> int:
+        """How many runs of blocks there are."""
+        return int(self.run_of_block[-1]) + 1 if self.pattern.num_blocks else 0
+
+    def tiles(self, part: int) -> Array:
+        """The tile of each run for a part of the columns: int64[runs]."""
+        number = np.arange(self.num_runs) * len(self.parts) + part
+        return number * self.num_tiles // max(1, self.num_runs * len(self.parts))
+
+
+@library
+def plan_sparse_dense(
+    csr: CSRMatrix,
+    n: int,
+    target: Target,
+    *,
+    dtype: type[DType] = FLOAT,
+    partials_type: type[DType] = FLOAT,
+    available_memory_proportion: float = MEMORY_PROPORTION,
+) -> SparsePlan:
+    """The plan of csr [m, k] x [k, n] on `target`: for this pattern, whatever its values.
+
+    `dtype`: of the operands and the result, FLOAT or HALF; `partials_type`: of the sums, FLOAT, or
+    HALF where the operands are. Raises `PoplibsError`.
+    """
+    check_sizes(target, 1, n=n)
+    block = square(check_csr(csr).block)
+    check_types(dtype, partials_type)
+    share = available_memory_proportion
+    if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
+        raise as_given(share, "available_memory_proportion", "give a number from 0 to 1.")
+    types, n = (dtype, partials_type), int(n)
+    if not (csr.num_blocks and n):
+        found = Expected(1, 1, 0, 0)
+    else:
+        found = expected((*csr.shape, n), block, csr.num_blocks, types, target, share)
+    parts = spread(n, found.parts, target.get_vector_width(dtype))
+    costs = found.bands, found.cycles, found.temporary_bytes
+    return SparsePlan(csr, n, *types, target.num_tiles, *costs, tuple(parts))
+
+
+def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
+    """n columns in parts of as many whole grains each, but for the last."""
+    each = int(ceil_div(ceil_div(n, grain), parts)) * grain
+    return [(low, min(n, low + each)) for low in range(0, n, each)]
+
+
+def fitting(cycles: Array, temporary: Array, limit: float) -> int:
+    """The number of the cheapest of some plans within a limit of bytes; else of that which needs
+    least."""
+    fits = temporary <= limit
+    return int(np.where(fits, cycles, np.inf).argmin() if fits.any() else temporary.argmin())
+
+
+def check_csr(csr: object) -> CSRMatrix:
+    """Raise `PoplibsError` unless it is a CSRMatrix."""
+    if not isinstance(csr, CSRMatrix):
+        raise as_given(csr, "csr", "give a CSRMatrix; a COOMatrix has to_csr().")
+    return csr
+
+
+def check_types(dtype: object, sums: object) -> None:
+    """Raise `PoplibsError` unless the types are multiplied."""
+    if dtype not in (FLOAT, HALF):
+        raise as_given(dtype, "dtype", "use FLOAT or HALF.")
+    if sums is not FLOAT and (sums is not HALF or dtype is FLOAT):
+        allowed = "FLOAT" if dtype is FLOAT else "FLOAT or HALF"
+        raise refused(
+            f"was given partials_type={getattr(sums, '__name__', sums)} for "
+            f"{getattr(dtype, '__name__', dtype)}.",
+            next_step=f"use {allowed}.",
+        )
