@@ -31,10 +31,18 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
         from bench import browser
 
         return list(browser.ROWS)
-    from bench import gpu, graphs, kernels, replicas, scalar, sparse, waiting
+    from bench import gpu, graphs, kernels, networks, replicas, scalar, sparse, waiting
 
-    found = [*kernels.ROWS, *sparse.ROWS, *scalar.ROWS, *graphs.ROWS, *replicas.ROWS]
-    return [*found, *waiting.ROWS, *gpu.ROWS]
+    found = [
+        *kernels.ROWS,
+        *sparse.ROWS,
+        *scalar.ROWS,
+        *graphs.ROWS,
+        *replicas.ROWS,
+        *waiting.ROWS,
+        *networks.ROWS,
+    ]
+    return [*found, *gpu.ROWS]
 
 
 def build_parser() -> argparse.ArgumentParser:

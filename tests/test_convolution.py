@@ -405,6 +405,13 @@ def refusals(graph: Graph, prog: Sequence) -> list[tuple[Any, str]]:
             "(2, 4, 6, 6))\n  next:  give a bias for each channel.",
         ),
         (
+            lambda: poplin.convolution_weight_update(
+                graph, x, weights, x, params, float("nan"), prog
+            ),
+            "convolution_weight_update() was given nan as scale.\n"
+            "  next:  give a number that is neither NaN nor infinite.",
+        ),
+        (
             lambda: poplin.weights_transpose_chans_flip_xy(graph, weights, weights, prog),
             "weights_transpose_chans_flip_xy() was given two shapes that differ: "
             "(1, 4, 8, 3, 3) and (1, 8, 4, 3, 3).\n"

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
+from ipu_teach.errors import PoplarTypeError
 from ipu_teach.lessons import lesson06
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import HostTrace
@@ -491,6 +492,66 @@ def test_where_a_value_lands() -> None:
     assert "HALF holds -0.0999755859, off by 2.44e-05" in repr(show.numbers(HALF, value=-0.1))
 
 
+# --- formats --------------------------------------------------------------------------------------
+
+
+def of_code(view: show.View, name: str, frame: int, code: str) -> np.ndarray[Any, Any]:
+    """The boxes of a code in a frame, but for those of the reaches below."""
+    (mark,) = (m for m in view.scene.marks if isinstance(m, Painted) and m.name == name)
+    shapes = mark.shown(view.scene.stills[view.scene.frames[frame]])
+    rows = [
+        s.boxes for s in shapes if isinstance(s, Boxes) and view.scene.codes[s.code].name == code
+    ]
+    found = np.concatenate([np.zeros((0, 4)), *rows])
+    return found[found[:, 1] < 131]
+
+
+def test_bars_are_values_by_their_power_and_slide_with_the_factor() -> None:
+    values = np.array([3.0, 3.5, 5, 200, 0.001, -0.0003, 0])
+    view = show.formats(values, F143, HALF)
+    assert [still.label for still in view.scene.stills] == [f"times 2^{k}" for k in (0, 1, 2, 3, 0)]
+    assert view.scene.poster == 4 and "7 values as QUARTER[F143, 0] 14.3 % become 0" in repr(view)
+    bars = {code.name: of_code(view, "values", 0, code.name) for code in view.scene.codes}
+    unit = bars["held"][0, 3] / 2  # two values from 2 on, which is the highest bar
+    assert [len(bars[code]) for code in bars] == [3, 1, 1, 0, 0]
+    assert bars["held"][:, 3] == pytest.approx(np.array([2, 1, 1]) * unit)
+    (mark,) = view.scene.marks
+    assert isinstance(mark, Painted)
+    pitch = mark.places[1, 0]
+    places = np.concatenate([of_code(view, "values", 0, c)[:, 0] for c in bars if len(bars[c])])
+    powers = [int(mark.labels[int(x // pitch)].split(" ")[0][2:]) for x in places]
+    assert powers == [1, 2, 7, -10, -12]
+    assert len(of_code(view, "values", 1, "too large")) == 1  # 400
+    moved = of_code(view, "values", 2, "held")[:, 0] - bars["held"][:, 0][:2]
+    assert moved == pytest.approx([2 * pitch] * 2)
+    row = next(r for r in view.data if r["times"] == "2^1" and r["dtype"].startswith("QUARTER"))
+    assert (row["become 0"], row["too large"]) == ("0 %", "14.3 %")
+    still = view.scene.stills[0].about["values"][1]["n"]
+    assert still.sum() == 6 and still.tolist()[int(np.argmax(still))] == 2
+
+
+def test_values_come_back_from_either_end_by_one_factor() -> None:
+    for size, factors in ((2.0**-100, 16), (2.0**90, 17)):
+        view = show.formats(np.array([1, 1.5, 0.25]) * size, F143)
+        assert "none become 0, none are subnormal, none are too large." in repr(view)
+        assert factors <= len(view.scene.stills) <= 22 and len(view._repr_html_()) < 40_000
+    assert "times 2^0" in repr(show.formats([0, 0.0], HALF))
+
+
+def test_a_coin_lands_on_two_numbers_and_is_right_on_average() -> None:
+    view = show.formats([1.0], F143, coin=0.4)
+    assert "0.4, rounded by chance 10,000 times, became 0.40625 in" in repr(view)
+    up = int(view.scene.stills[-1].about["coin"][1]["n"][1])
+    assert up / 10_000 == pytest.approx(0.8, abs=5 * (0.16 / 10_000) ** 0.5)
+    bars = of_code(view, "coin", len(view.scene.frames) - 1, "where throws landed")
+    assert bars[:, 3] == pytest.approx(90 * np.array([10_000 - up, up]) / 10_000)
+    assert [sum(s.about["coin"][1]["n"]) for s in view.scene.stills] == sorted(
+        sum(s.about["coin"][1]["n"]) for s in view.scene.stills
+    )
+    hers = show.formats([1.0], HALF, coin=-0.1, thrown=[-0.0999755859375] * 3 + [7.0])
+    assert "-0.0999756 in 75.0 % of them and -0.100037 in 0.0 %: 1.67502 on average" in repr(hers)
+
+
 # --- machine --------------------------------------------------------------------------------------
 
 
@@ -659,9 +720,25 @@ def test_errors() -> None:
             "number"
         )
     for wrong in (INT, QUARTER, 3, QuarterMetadata()):
+        with pytest.raises(PoplarTypeError) as refused:
+            show.numbers(FLOAT, wrong)  # type: ignore[arg-type]
         assert re.match(
-            r"show\.numbers\(\) was given .*, which has no number line of powers of two\.\n  next:  give FLOAT, HALF, or",
-            told(lambda wrong=wrong: show.numbers(FLOAT, wrong)),
+            r"show\.numbers\(\) was given .*, which is no dtype of numbers with powers of two\.\n"
+            r"  next:  give FLOAT, HALF, or",
+            str(refused.value),
+        )
+    assert told(lambda: show.formats([1.0])) == (
+        "show.formats() was given 0 dtypes.\n  next:  give one to 4: show.formats(values, HALF)."
+    )
+    assert "2 of 2 values that are NaN" in told(lambda: show.formats([np.nan, np.inf], HALF))
+    for coin, throws, what in ((np.nan, 5, "the coin nan"), (0.1, 0, "0 throws")):
+        assert told(lambda c=coin, n=throws: show.formats([1.0], HALF, coin=c, throws=n)) == (
+            f"show.formats() was given {what}.\n  next:  give a finite number, and 1 to 1,000,000 "
+            "throws."
+        )
+    for coin in (0.5, 1e6):
+        assert told(lambda c=coin: show.formats([1.0], HALF, coin=c)).startswith(
+            f"show.formats() was given the coin {coin}, which does not lie between two numbers of HALF."
         )
     assert told(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
         "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target, a "

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ipu_teach.errors import TensorMetadataError
+from ipu_teach import FLOAT, HALF, INT, QUARTER
+from ipu_teach.errors import InvalidOptionError, PoplarTypeError, TensorMetadataError
 from ipu_teach.types import (
     Overflow,
     QuarterFormat,
@@ -28,6 +29,7 @@ from ipu_teach.types import (
     to_quarter,
 )
 from ipu_teach.types.half import HALF_GRID
+from ipu_teach.types.numbers import best_scale, histogram
 from ipu_teach.types.quarter import numbers
 from ipu_teach.types.rounding import Array, Grid
 
@@ -360,6 +362,126 @@ def test_metadata_that_cannot_be(call: Callable[[], object], text: str) -> None:
 
 def test_metadata_as_text() -> None:
     assert repr(QuarterMetadata(F152, -3)) == "QuarterMetadata(F152, scale -3)"
+
+
+# --- values beside the numbers of a dtype ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "scale", "size"),
+    [
+        ("half", HALF, 0, 1e-6),
+        ("half", HALF, 0, 5e4),
+        ("F143", QUARTER[F143, 0], 0, 0.01),
+        ("F143", QUARTER[F143, 3], 3, 700),
+        ("F152", QUARTER[F152, -9], -9, 1e-7),
+    ],
+)
+def test_what_becomes_of_values_by_search(name: str, dtype: Any, scale: int, size: float) -> None:
+    draw = np.random.default_rng(12)
+    values = (draw.standard_normal(600) * size).reshape(20, 30)
+    values[3, 4:9] = 0
+    exact = [by_search(name, value, None, scale) for value in values.ravel().tolist()]
+    normal = float(magnitudes(name)[2 ** (10 if name == "half" else 3 if name == "F143" else 2)])
+    found = histogram(values, dtype)
+    pairs = list(zip(values.ravel().tolist(), exact, strict=True))
+    assert round(found.underflow * 600) == sum(v != 0 and e == 0 for v, e in pairs)
+    assert round(found.overflow * 600) == sum(np.isinf(e) for _, e in pairs)
+    assert round(found.subnormal * 600) == sum(0 < e < normal for _, e in pairs)
+    assert found.zeros == 5 and sum(found.counts) == 595
+    some = np.abs(values[values != 0])
+    assert dict(zip(found.powers, found.counts, strict=True)) == {
+        power: int(((some >= 2.0**power) & (some < 2.0 ** (power + 1))).sum())
+        for power in found.powers
+    }
+
+
+def test_singles_hold_what_halves_lose() -> None:
+    tiny = [1e-30, 1e30, 1e-44, 1e-46, 3e38, 4e38]
+    assert histogram(tiny, FLOAT) == histogram(np.array(tiny)[::-1], FLOAT)
+    found = histogram(tiny, FLOAT)
+    assert (found.underflow, found.subnormal, found.overflow) == (1 / 6, 1 / 6, 1 / 6)
+    assert str(histogram([1, 2.0**-25, 0, 70_000], HALF)) == (
+        "as HALF 25 % become 0, none are subnormal, 25 % are too large"
+    )
+
+
+@FORMATS
+def test_the_best_scale_is_the_smallest_that_holds_all(form: QuarterFormat) -> None:
+    draw, end = np.random.default_rng(13), Fraction(form.grid.largest)
+    ends = [float(end) * 2.0**k for k in (-20, 0, 5)]
+    assert best_scale([2.0 ** (form.grid.least_exponent - 32)], form) == -32
+    drawn = (draw.standard_normal((300, 3)) * 2.0 ** draw.integers(-17, 30, (300, 1))).tolist()
+    for values in (*drawn, *([value, -value / 3] for value in ends)):
+        largest = max(map(abs, map(Fraction, values)))
+        right = next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
+        assert best_scale(values, form) == right, values
+        metadata = QuarterMetadata(form, right)
+        assert np.isfinite(from_quarter(to_quarter(values, metadata), metadata)).all()
+    assert best_scale(np.zeros((2, 3)), form) == 0
+    assert [best_scale([value], form) for value in ends] == [-20, 0, 5]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (
+            lambda: histogram(np.array([[1.0, 2.0], [np.nan, np.inf]]), HALF),
+            InvalidOptionError,
+            """histogram() was given 2 of 4 values that are NaN or infinite, the first at [1, 0].
+  next:  look where they come from; values[np.isfinite(values)] are the others.""",
+        ),
+        (
+            lambda: best_scale([1.0, -np.inf], F143),
+            InvalidOptionError,
+            """best_scale() was given 1 of 2 values that are NaN or infinite, the first at [1].
+  next:  look where they come from; values[np.isfinite(values)] are the others.""",
+        ),
+        (
+            lambda: histogram([], HALF),
+            InvalidOptionError,
+            """histogram() was given no values.
+  next:  give numbers, as a numpy array of any shape.""",
+        ),
+        (
+            lambda: histogram([1j], HALF),
+            InvalidOptionError,
+            """histogram() was given values of dtype complex128.
+  next:  give numbers, as a numpy array of any shape.""",
+        ),
+        (
+            lambda: histogram([1.0], INT),
+            PoplarTypeError,
+            """\
+histogram() was given INT, which is no dtype of numbers with powers of two.
+  next:  give FLOAT, HALF, or QUARTER with a format and a scale, as QUARTER[QuarterFormat.F143, 0].""",
+        ),
+        (
+            lambda: best_scale([1.0], "F143"),  # type: ignore[arg-type]
+            TensorMetadataError,
+            """best_scale() was given the format 'F143'.
+  next:  give QuarterFormat.F143 or QuarterFormat.F152.""",
+        ),
+        (
+            lambda: best_scale([1e-15], F152),
+            TensorMetadataError,
+            """best_scale() was given values up to 1e-15; for F152 they would need the scale -65, and \
+there are -32 to 31.
+  next:  multiply the values by a power of two first, and remember it.""",
+        ),
+        (
+            lambda: best_scale([1e12], F143),
+            TensorMetadataError,
+            """best_scale() was given values up to 1e+12; for F143 they would need the scale 32, and \
+there are -32 to 31.
+  next:  multiply the values by a power of two first, and remember it.""",
+        ),
+    ],
+)
+def test_values_that_have_no_place(call: Callable[[], object], kind: Any, text: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert " ".join(str(caught.value).split()) == " ".join(text.split())
 
 
 # --- the generator --------------------------------------------------------------------------------

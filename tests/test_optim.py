@@ -168,6 +168,15 @@ Call = Callable[[Graph, Tensor, Tensor, Sequence], object]
             "sgd() was given 1.0 as momentum.\n  next:  give 0 to below 1.",
         ),
         (
+            lambda g, w, d, p: optim.sgd(g, w, d, np.nan, p),
+            "sgd() was given nan as rate.\n"
+            "  next:  give a number that is neither NaN nor infinite.",
+        ),
+        (
+            lambda g, w, d, p: optim.cosine(1, 3, 0.1, np.nan),
+            "cosine() was given the rate nan.\n  next:  give a number.",
+        ),
+        (
             lambda g, w, d, p: optim.adam(g, w, d, 0.1, p, eps=-1e-8),
             "adam() was given -1e-08 as eps.\n  next:  give 0 or more.",
         ),

@@ -311,6 +311,22 @@ def test_a_plan_promises_what_its_graph_costs(
     assert 0.5 * plan.cycles < built(plan, dtype, True, tiles) < 1.05 * plan.cycles
 
 
+@pytest.mark.parametrize("samples", [128, 160, 200])
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+def test_a_transposed_operand_costs_its_plan_wherever_it_lies(
+    samples: int, dtype: type[DType]
+) -> None:
+    """As in the slope of a layer's weights: with 160 samples the block of a tile would be its own
+    samples, whose columns it would have to gather number by number."""
+    a, b = operands(samples, 52, 1, dtype)[0], operands(samples, 10, 1, dtype)[0]
+    (found,), report = run(
+        lambda g, p, x, y: poplin.mat_mul(g, x.transpose(), y, p), (a, dtype), (b, dtype), tiles=13
+    )
+    plan = poplin.plan_mat_mul(52, samples, 10, target_of(13), dtype=dtype)
+    np.testing.assert_allclose(found, a.T.astype(float) @ b, rtol=2e-3, atol=0.05)
+    assert report.total_cycles < 1.05 * plan.cycles
+
+
 def test_wide_loads_and_fast_reductions_are_costed_and_give_the_same_values() -> None:
     a, b = operands(64, 300, 48, HALF)
     wide = {"use128BitConvUnitLoad": True, "enable_fast_reduce": True}

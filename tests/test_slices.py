@@ -196,9 +196,9 @@ def test_the_gradient_of_an_embedding_in_half_is_rounded_once() -> None:
     same_bits(bench.run(a)[0], total.astype(np.float16))
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, 13])
+@pytest.mark.parametrize(("rows", "parts"), [(1, 1), (2, 3), (5, 2), (13, 1), (1, 12)])
 @pytest.mark.parametrize("dtype", [FLOAT, HALF, UNSIGNED_CHAR, BOOL])
-def test_slices_and_updates_by_a_plan(rows: int, dtype: type[DType]) -> None:
+def test_slices_and_updates_by_a_plan(rows: int, parts: int, dtype: type[DType]) -> None:
     rng = np.random.default_rng(rows)
     entries, columns, lookups = 23, 7, 11
     table = (rng.standard_normal((entries, columns)) * 50).astype(dtype.numpy)
@@ -209,7 +209,13 @@ def test_slices_and_updates_by_a_plan(rows: int, dtype: type[DType]) -> None:
     bench = Bench()
     chosen = {name: o.default for o in slice_plans.OPTIONS for name in (o.name,)}
     plan = slice_plans.planned(
-        (entries, columns, lookups), dtype, bench.device.target, rows, 13 // rows, chosen
+        (entries, columns, lookups),
+        dtype,
+        bench.device.target,
+        rows,
+        13 // rows // parts,
+        chosen,
+        parts,
     )
     outs = []
     for made_by_plan in (True, False):
@@ -245,14 +251,15 @@ def test_slices_and_updates_by_a_plan(rows: int, dtype: type[DType]) -> None:
             same_bits(got, expected)
 
 
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize(("rows", "parts"), [(1, 1), (4, 1), (2, 2), (1, 4)])
 @pytest.mark.parametrize("scale", [0.5, FLOAT, HALF])
-def test_gradients_of_an_embedding_by_a_plan(rows: int, scale: Any) -> None:
+def test_gradients_of_an_embedding_by_a_plan(rows: int, parts: int, scale: Any) -> None:
+    """Of halves the sums of each part of the lookups are carried in FLOAT."""
     rng, bench = np.random.default_rng(3), Bench()
     table, new = (rng.standard_normal(shape).astype(np.float16) for shape in ((20, 6), (9, 1, 6)))
     numbers = np.array([3, 3, 3, 19, 0, 25, 7, 7, 19])
     chosen = {o.name: o.default for o in slice_plans.OPTIONS}
-    plan = slice_plans.planned((20, 6, 9), HALF, bench.device.target, rows, 3, chosen)
+    plan = slice_plans.planned((20, 6, 9), HALF, bench.device.target, rows, 3, chosen, parts)
     a, b = bench.variable(table, HALF), bench.variable(table, HALF)
     offsets, updates = bench.variable(numbers.reshape(-1, 1), INT), bench.variable(new, HALF)
     factor = scale if isinstance(scale, float) else bench.variable(0.5, scale)
@@ -260,13 +267,43 @@ def test_gradients_of_an_embedding_by_a_plan(rows: int, scale: Any) -> None:
         bench.graph, a, updates, offsets, factor, [0], [1], bench.prog, plan=plan
     )
     popops.multi_update_max(bench.graph, b, updates, offsets, [0], [1], bench.prog, plan=plan)
-    added, largest = table.astype(np.float32), table.copy()
-    for number, row in zip(numbers, new[:, 0], strict=True):
+    sums, largest = np.zeros((parts, 20, 6), np.float32), table.copy()
+    if parts == 1:
+        sums[0] = table
+    for i, (number, row) in enumerate(zip(numbers, new[:, 0], strict=True)):
         if number < 20:
-            added[number] += np.float32(0.5) * row.astype(np.float32)
+            part = next(p for p in range(parts) if i < (p + 1) * 9 // parts)
+            sums[part, number] += np.float32(0.5) * row.astype(np.float32)
             largest[number] = np.maximum(largest[number], row)
+    added = sums[0]
+    for part in sums[1:]:
+        added = added + part
+    if parts > 1:
+        added = table.astype(np.float32) + added
     for got, wanted in zip(bench.run(a, b), [added.astype(np.float16), largest], strict=True):
         same_bits(got, wanted)
+
+
+def test_many_lookups_are_planned_of_themselves() -> None:
+    """So many rows and columns, on so many tiles, are quicker cut by lookups: each looks up its
+    own. Updates, too."""
+    rng, bench = np.random.default_rng(5), Bench(32)
+    table = rng.standard_normal((50, 8)).astype(np.float32)
+    numbers = rng.integers(0, 55, 700)
+    new = rng.integers(-9, 9, (700, 1, 8)).astype(np.float32)
+    inside = numbers < 50
+    a = bench.variable(table)
+    offsets = bench.variable(numbers.reshape(-1, 1), UNSIGNED_INT)
+    out = popops.multi_slice(bench.graph, a, offsets, [0], [1], bench.prog)
+    popops.multi_update_add(bench.graph, a, bench.variable(new), offsets, 0.5, [0], [1], bench.prog)
+    sliced, added = bench.run(out, a)
+    same_bits(sliced[:, 0], np.where(inside[:, None], table[np.where(inside, numbers, 0)], 0))
+    wanted = table.astype(np.float64)
+    np.add.at(wanted, numbers[inside], 0.5 * new[inside, 0])
+    np.testing.assert_allclose(added, wanted, rtol=2e-6)
+    assert bench.report is not None
+    # whole columns on four tiles would take 6 x 700 x (19 + 2) for the slices alone
+    assert bench.report.total_cycles < 6 * 700 * 21 / 2
 
 
 def test_a_plan_for_an_embedding_prints_draws_and_is_the_best() -> None:
@@ -278,9 +315,10 @@ def test_a_plan_for_an_embedding_prints_draws_and_is_the_best() -> None:
     )
     chosen = {o.name: o.default for o in slice_plans.OPTIONS}
     every = [
-        slice_plans.planned((1000, 16, 100), FLOAT, target, r, c, chosen)
+        slice_plans.planned((1000, 16, 100), FLOAT, target, r, c, chosen, parts)
         for c in range(1, 17)
         for r in range(1, 50 // c + 1)
+        for parts in range(1, 50 // (c * r) + 1)
     ]
     assert least.table_bytes + least.temporary_bytes == min(
         p.table_bytes + p.temporary_bytes for p in every
@@ -306,10 +344,11 @@ def test_a_plan_for_an_embedding_prints_draws_and_is_the_best() -> None:
     assert html.startswith("<img src='data:image/svg+xml;base64,") and "<td>slice</td>" in html
     covered = np.zeros((1000, 16), int)
     tiles = set()
-    for tile, (r0, r1), (c0, c1) in least.blocks():
+    for tile, (r0, r1), (c0, c1) in quick.places():
         covered[r0:r1, c0:c1] += 1
         tiles.add(tile)
-    assert (covered == 1).all() and len(tiles) == least.row_parts * least.column_parts
+    assert (covered == 1).all() and quick.lookup_parts > 1
+    assert len(tiles) == quick.row_parts * quick.column_parts * quick.lookup_parts
 
 
 def test_a_planned_slice_costs_what_its_plan_says() -> None:

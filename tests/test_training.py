@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from libraries import torch
 
+from bench import networks
 from ipu_teach import FLOAT, HALF, INT, UNSIGNED_INT, Engine, Graph, IPUModel, Tensor, datasets
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
 from ipu_teach.program import Copy, Sequence
@@ -222,3 +223,17 @@ def test_every_step_is_that_of_torch(digits: tuple[Array, Array, Array, Array]) 
             np.testing.assert_allclose(
                 got, theirs.detach().numpy(), atol=1e-5, err_msg=f"step {step}"
             )
+
+
+def test_every_step_of_a_convolutional_network_is_that_of_torch(
+    digits: tuple[Array, Array, Array, Array],
+) -> None:
+    torch()
+    images, labels = digits[0].reshape(-1, 1, networks.SIDE, networks.SIDE), digits[1]
+    ours, theirs = networks.Network(20, TILES), networks.OfTorch()
+    for step in range(20):
+        part = slice(step * 20, (step + 1) * 20)
+        for network in (ours, theirs):
+            network.step(images[part], labels[part])
+        for got, wanted in zip(ours.values(), theirs.values(), strict=True):
+            np.testing.assert_allclose(got, wanted, atol=1e-5, err_msg=f"step {step}")

@@ -356,8 +356,14 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.loss_cross_entropy(10, HALF), 5 + 6 + 5 + 1 + 2 + 1 + 45 + 2 + 1),
     (vertices.loss_cross_entropy(11, HALF), 5 + 6 + 5 + 1 + 2 + 1 + 49 + 2 + 11 + 1),
     (vertices.loss_sum_squared(10, FLOAT), 5 + 5 + 5 + 2 + 1 + 40 + 1),
-    (vertices.pooling("MAX", 10, IPU2), 7 + 6 * (13 + 20 + 34 + 6)),
-    (vertices.pooling("GRAD", 10, IPU2, rows=2, items=3), 7 + 6 * (2 * (13 + 3 * 77) + 6)),
+    # set up 28, set 2 x 1 outputs; a row of 10: 15, a place of the window 23 + 2, 3 + 4 + 3 x 9
+    (vertices.pooling("MAX", 1, 1, 10, IPU2, outputs=12), 13 + 6 * (28 + 6 + 13 + 15 + 25 + 34)),
+    (vertices.pooling("MAX", 0, 0, 0, IPU2), 13 + 6 * (28 + 4)),
+    # 2 rows with 3 places each, 4 long; of 2 groups of 2 vectors: 23 + 2 x 2 + 6, and 10 + 5 x 3
+    (
+        vertices.pooling("GRAD", 2, 6, 24, IPU2, vectors=2, groups=2),
+        13 + 6 * (28 + 8 + 23 + 30 + 6 * 33 + 4 * 6 * 25),
+    ),
     # maximum and sum 2 x 12 + 17 each; subtract 5 + 2 x 15; exponent 20 + 2 x 30; inverse 20 + 6;
     # multiply as subtract
     (vertices.softmax(2, 10, FLOAT, IPU2), 2 * (2 * 5 + 41) + 35 + 80 + 26 + 35),
@@ -373,7 +379,7 @@ def test_values_by_hand(found: int, wanted: int) -> None:
 
 def test_an_operation_that_poplibs_does_not_have() -> None:
     with pytest.raises(MissingPerfEstimateError) as error:
-        vertices.pooling("MEAN", 10, IPU2)
+        vertices.pooling("MEAN", 1, 1, 10, IPU2)
     assert str(error.value) == (
         "PopLibs has no estimate of 'MEAN'.\n  where: Pooling\n  next:  It has AVG, GRAD, MAX."
     )
@@ -457,7 +463,7 @@ GROWING: dict[str, Callable[[Any, type[DType]], Any]] = {
     "conv reduce": lambda n, t: vertices.conv_reduce(n, 7, t, IPU2),
     "accuracy": lambda n, t: vertices.calc_accuracy(n),
     "transpose": lambda n, t: vertices.transpose(n, (8, 8), t, IPU2),
-    "pooling": lambda n, t: vertices.pooling("AVG", n, IPU2),
+    "pooling": lambda n, t: vertices.pooling("AVG", 1, 9, n, IPU2),
 }
 # A further element may save these a tail; a further round of full vectors never does.
 WITH_TAILS: dict[str, Callable[[Any, type[DType]], Any]] = {

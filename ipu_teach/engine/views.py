@@ -85,8 +85,10 @@ class Region:
 
     def index(self, rows: slice) -> Array:
         """Positions of the elements of some vertices: int64 (vertices, size)."""
-        found = self._graph.positions(self.numbers)
-        return self.starts[rows][:, None] + (found if len(found) == 1 else found[self.which[rows]])
+        which = self.which[rows]
+        used, place = np.unique(which, return_inverse=True)
+        found = self._graph.positions(self.numbers[used])
+        return self.starts[rows][:, None] + (found if len(used) == 1 else found[place])
 
 
 def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:

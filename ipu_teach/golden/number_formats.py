@@ -16,6 +16,7 @@ from ipu_teach.types import (
 )
 
 POPLIBS = "graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp"
+PROPOSED = "arXiv:2206.02915, 8-bit Numerical Formats for Deep Neural Networks"
 STACK = "osmarks/ipu-stack, docs/FP8.md"
 VIGNA = (
     "Vigna, xoroshiro128plus.c (2016), whose shifts 55, 14, 36 the chip has (James Hanlon, 2022)"
@@ -60,6 +61,12 @@ def quarters() -> list[Row]:
         what += " (code of no number)" if wanted is None else " (read at scale 0)"
         published = float(NOT_A_NUMBER if wanted is None else wanted)
         rows.append(Row(what, FORMAT, POPLIBS, published, found, 0, "exact"))
+    for format, bits, bias in ((F143, 3, 8), (F152, 2, 16)):
+        read = from_quarter(np.arange(256), QuarterMetadata(format)).astype(float)
+        right = [_by_definition(code, bits, bias) for code in range(256)]
+        agree = float(np.count_nonzero(read == right) + np.isnan(read[NOT_A_NUMBER]))
+        what = f"{format.name}: codes that stand for what their bits say (of 256)"
+        rows.append(Row(what, FORMAT, PROPOSED, 256, agree, 0, "exact"))
     for format, least in ((F143, 2.0**-10), (F152, 2.0**-17)):
         found = float(from_quarter(np.uint8(1), QuarterMetadata(format)))
         rows.append(
@@ -86,6 +93,15 @@ def quarters() -> list[Row]:
         )
     )
     return rows
+
+
+def _by_definition(code: int, bits: int, bias: int) -> float:
+    """The number of a byte, by whole numbers; of the one that is none, what equals nothing."""
+    exponent, mantissa = code % 128 >> bits, code % (1 << bits)
+    steps = mantissa + (1 << bits if exponent else 0)
+    power = max(exponent, 1) - bias - bits
+    size = steps * 2.0**power
+    return float("nan") if code == NOT_A_NUMBER else -size if code > NOT_A_NUMBER else size
 
 
 def generators() -> list[Row]:

@@ -195,10 +195,11 @@ def catalogue() -> tuple[Lesson, ...]:
         lesson08,
         lesson09,
         lesson10,
+        lesson11,
     )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    return tuple(module.LESSON for module in (*written, lesson08, lesson09, lesson10))
+    return tuple(module.LESSON for module in (*written, lesson08, lesson09, lesson10, lesson11))
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:

@@ -23,6 +23,9 @@ from ipu_teach.lessons.mistakes import first, suspects
 from ipu_teach.lessons.programs import TILES
 from ipu_teach.lessons.trial import Ran, Trial, Var, appends, by_rows, codelet, codelet_of
 from ipu_teach.program import RepeatWhileTrue
+from ipu_teach.types import QuarterFormat
+from ipu_teach.types.numbers import fitting_power
+from ipu_teach.types.quarter import numbers
 
 Judge = Callable[..., Passed]
 
@@ -132,6 +135,8 @@ ONE_VERTEX = Trial(
     "a row of 5 numbers", {"x": Var(FLOAT, 5, 3, [ROW]), "out": Var(FLOAT, (), 3, right=[8.0])}
 )
 
+NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}  # by their bits
+
 # The name, before which item of its lesson it stands, what it is about, the check, and a nudge.
 FUNCTION, CODELET = "a function", "a codelet"
 _ALL = (
@@ -190,6 +195,19 @@ _ALL = (
      _formula("10.w2", lambda place, k, many: (place - k) % many, (2, 1, 4), (0, 2, 5), (1, 3, 4),
               (3, 0, 6)),
      "what came in a round goes on in the next: it began one place before, and so on."),
+    ("11.w1", "11.1", "The chance of going up", FUNCTION,
+     _formula("11.w1", lambda value, below, above: (value - below) / (above - below),
+              (0.4, 0.25, 0.5), (-0.4, -0.5, -0.25), (2049.5, 2048, 2050), (3, 3, 4)),
+     "in the middle it is a half. How far is the value on the way from below to above?"),
+    ("11.w2", "11.3", "What a byte stands for", FUNCTION,
+     _formula("11.w2", lambda code, bits, bias: float(NUMBERS[bits][code]), (0x4D, 3, 8),
+              (0x96, 2, 16), (0xF9, 3, 8), (0x03, 3, 8), (0x81, 2, 16), (0x7F, 2, 16), (0, 3, 8),
+              (0x80, 3, 8)),
+     "0x4d of F143 is 0 1001 101: (1 + 5 / 8) * 2 ** (9 - 8). With exponent 0 there is no 1 +."),
+    ("11.w3", "11.4", "A loss scale", FUNCTION,
+     _formula("11.w3", lambda largest: 2.0 ** fitting_power(largest, 65504), (0.013,), (3.0,),
+              (65504.0,), (63.96875,), (63.9692,), (65504.5,), (1e-6,), (90_000.0,)),
+     "how often can it be doubled, and is still no larger than 65,504?"),
 )  # fmt: skip
 
 

@@ -239,7 +239,8 @@ def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, 
             "use one graph throughout.",
         )
     if ranks and tensor.rank not in ranks:
-        wanted = " or ".join(str(r) for r in ranks)
+        whole = len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1))
+        wanted = f"{ranks[0]} to {ranks[-1]}" if whole else " or ".join(str(r) for r in ranks)
         raise refused(f"""wants {argument} with {wanted} dimension{"s" if wanted != "1" else ""}; it
             has {tensor.rank}.
             where: {tensor!r}

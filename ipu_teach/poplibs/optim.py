@@ -16,8 +16,10 @@ Rates that change with the step are functions for the host: `warm_up`, `cosine`,
 
 from __future__ import annotations
 
-from math import cos, inf, log, pi
+from math import cos, inf, isfinite, log, pi
 from typing import Any
+
+import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Tensor
@@ -34,7 +36,7 @@ from ipu_teach.poplibs.library import (
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fused import map as mapped, map_in_place
 from ipu_teach.poplibs.popops.in_float import in_float
-from ipu_teach.poplibs.popops.operands import check_factor
+from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.poplibs.popops.reductions import SingleReduceOp, reduce_many
 from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Sequence as Program
@@ -73,6 +75,7 @@ class _Step:
                 bound = "0 or more" if below > 1 else "0 to below 1"
                 raise as_given(number, argument, f"give {bound}.")
         self.rate = check_factor(graph, "rate", rate, FLOAT)
+        check_finite("rate", self.rate)
 
     def keep(self, name: str) -> Tensor:
         """A tensor of the state, given or new and 0 at first; "step" is one number."""
@@ -243,25 +246,30 @@ def lars(
 def warm_up(step: int, steps: int, rate: float) -> float:
     """The rate of step number `step`, counted from 0: in `steps` equal stairs up to `rate`, and
     then that."""
-    _check_steps("warm_up", step, steps)
+    _check_steps("warm_up", step, steps, rate)
     return rate * min(1.0, (step + 1) / steps)
 
 
 def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
     """The rate of step number `step`, counted from 0: half a wave from `rate` down to `last` at
     step `steps`, and then that."""
-    _check_steps("cosine", step, steps)
+    _check_steps("cosine", step, steps, rate, last)
     return last + (rate - last) * (1 + cos(pi * min(step, steps) / steps)) / 2
 
 
 def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
     """The rate of step number `step`, counted from 0: `rate`, times `factor` after every `steps`
     steps."""
-    _check_steps("stairs", step, steps)
+    _check_steps("stairs", step, steps, rate, factor)
     return float(rate * factor ** (step // steps))
 
 
-def _check_steps(name: str, step: object, steps: object) -> None:
+def _check_steps(name: str, step: object, steps: object, *rates: Any) -> None:
     if not (is_whole(step) and step >= 0 and is_whole(steps) and steps >= 1):
         raise PoplibsError(f"""{name}() was given step {shown(step)} of {shown(steps)}.
             next:  give whole numbers: a step of 0 or more, and 1 step or more.""")
+    for rate in rates:
+        good = isinstance(rate, (int, float, np.integer, np.floating)) and isfinite(rate)
+        if not good:
+            raise PoplibsError(f"""{name}() was given the rate {shown(rate)}.
+                next:  give a number.""")

@@ -17,6 +17,7 @@ prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by
 `memory(report)` says what each tile holds, `liveness(report)` what is live when, `recompute(layers,
 kept)` what a chain of layers keeps alive and what that costs, `tiles(tensor)` where each element
 lives. `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` are number lines,
+`formats(values, HALF)` says which values a dtype holds, and by which factor it holds them all,
 `machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page follow each other.
 `explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
 """
@@ -26,6 +27,7 @@ from ipu_teach.show.bsp import bsp
 from ipu_teach.show.code import code
 from ipu_teach.show.exchange import exchange
 from ipu_teach.show.explore import Explore, explore
+from ipu_teach.show.formats import formats
 from ipu_teach.show.host import host
 from ipu_teach.show.liveness import liveness
 from ipu_teach.show.machine import machine
@@ -54,6 +56,7 @@ __all__ = [
     "code",
     "exchange",
     "explore",
+    "formats",
     "host",
     "images",
     "liveness",

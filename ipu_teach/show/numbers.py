@@ -19,7 +19,8 @@ from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Painted, Scene, Still
 from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
 from ipu_teach.show.view import View
-from ipu_teach.types import FLOAT, HALF, QUARTER, DType, from_quarter, to_quarter
+from ipu_teach.types import DType
+from ipu_teach.types.numbers import grid_of
 
 CODES = (
     Code("evenly spaced, about zero", "e", "#e69f00", "#e0a21f", "/"),
@@ -87,8 +88,8 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     """The number lines of FLOAT, HALF and QUARTER[format, scale], and where `value` lands in each,
     rounded to nearest.
 
-    Raises `InvalidOptionError` for no dtype, for one that has no such line, and for a value that is
-    not finite.
+    Raises `InvalidOptionError` for no dtype and for a value that is not finite, `PoplarTypeError`
+    for a dtype that has no such line.
     """
     if (
         not dtypes
@@ -104,22 +105,11 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
 
 
 def _line(dtype: Any, value: float) -> NumberLine:
-    if dtype in (FLOAT, HALF):
-        info = np.finfo(dtype.numpy)
-        with np.errstate(over="ignore"):
-            lands = float(np.array(value).astype(dtype.numpy))
-        ends = float(info.smallest_subnormal), float(info.tiny), float(info.max)
-        return NumberLine(dtype.__name__, *ends, 2**info.nmant, lands)
-    if isinstance(dtype, type) and issubclass(dtype, QUARTER) and hasattr(dtype, "metadata"):
-        grid, scale = dtype.metadata.format.grid, 2.0**dtype.metadata.scale
-        normal, steps = 2.0**grid.least_exponent * scale, 2**grid.mantissa_bits
-        lands = float(from_quarter(to_quarter([value], dtype.metadata), dtype.metadata)[0])
-        return NumberLine(
-            dtype.__name__, normal / steps, normal, grid.largest * scale, steps, lands
-        )
-    raise InvalidOptionError(f"""show.numbers() was given {shown(dtype)}, which has no number line
-        of powers of two.
-        next:  give FLOAT, HALF, or QUARTER with a format and a scale.""")
+    grid, power = grid_of(dtype, "show.numbers()")
+    scale, steps = 2.0**power, 2**grid.mantissa_bits
+    lands = scale * float(grid.round(np.array([value / scale]))[0])
+    normal = 2.0**grid.least_exponent * scale
+    return NumberLine(dtype.__name__, normal / steps, normal, grid.largest * scale, steps, lands)
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:

@@ -7,7 +7,8 @@ scales; the workers' generator, bit for bit. All of it is plain arithmetic on ar
 can call by itself.
 
 `dtypes` is what graphs use. `half`, `quarter` and `generator` are plain functions on numpy arrays,
-to try a format by itself.
+to try a format by itself; `numbers` says what a dtype would lose of some values, and with which
+scale it loses least.
 """
 
 from ipu_teach.types.dtypes import (

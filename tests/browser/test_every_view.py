@@ -62,6 +62,7 @@ VIEWS: dict[str, Callable[[], View]] = {
     "pipeline": lambda: trained("grouped", 2, 4)[1],
     "ring": lambda: show.ring(reduced(4, 520, "clockwise_ring")),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
+    "formats": lambda: show.formats([3.0, 0.001, 250], HALF, coin=0.1),
     "machine": lambda: show.machine(reduced(4, 520, "clockwise_ring")),
 }
 # These have tests of their own in the suite, and are taken only where all of it is.

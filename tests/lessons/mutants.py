@@ -228,6 +228,29 @@ HARMLESS = {
         f"now, most = ([0] * stages, [{least}] * stages)": "a stage holds one at least"
         for least in (1, -1)
     },
+    "11.1": {
+        "below = np.where(half >= values, np.nextafter(half, np.float16(-np.inf)), half)": (
+            "a half goes up to itself for certain"
+        ),
+        "up = rng.random(values.shape) <= (values - below) / (above - below)": (
+            "no draw is just the chance"
+        ),
+    },
+    "11.w2": {
+        f"return -size if code {at} else size": "0x80 has gone" for at in (">= 128", "> 127")
+    },
+    "11.3": {
+        f"code = min(range({end}), key=away)": "0x80 is no number, and never the nearest"
+        for end in ("128 + 1", "129")
+    }
+    | {
+        "return (abs(abs(value) - decode(code, mantissa_bits, bias)), code % 2)": "as far away",
+        "return code + 128 if value <= 0 and code else code": "zero has the code 0",
+    },
+    "11.5": {
+        "return HALF if off < error else FLOAT": "no error is just the one that is asked",
+        "off = np.abs(exact - found).max() / np.abs(exact).max()": "as far away",
+    },
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": (
             "softmax does not mind what is added to a row"

@@ -62,6 +62,9 @@ CASES = [
     ("10.4", "without the one at work", r"4 at 0, not (?P<n>5)", "{n}"),
     ("10.5", "everything to one", r"all_reduce with 52,000", "2 rounds of IPUs: an IPU sends another at most 208,000"),
     ("10.7", "each for itself", r"on 2 replicas", "26 tiles of 2 IPUs"),
+    ("11.1", "the chances swapped", r"on 0.1, 10,000 times", "0.1, rounded by chance 10,000 times"),
+    ("11.1", "towards zero", r"-0\.09991", "-0.1, rounded by chance"),
+    ("11.6", "no scale", r"up to \S+, with the scale 0", "as QUARTER[F143, 0]"),
 ]  # fmt: skip
 
 

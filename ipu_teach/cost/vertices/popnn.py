@@ -3,7 +3,7 @@ PerformanceEstimation.hpp)."""
 
 from __future__ import annotations
 
-from ipu_teach.cost.vertices.parts import Size, bit, either, known_row, share
+from ipu_teach.cost.vertices.parts import Size, bit, ceil_div, either, known_row, share
 from ipu_teach.cost.vertices.popops import binary_op_2d, unary_op_2d
 from ipu_teach.cost.vertices.reduce import reduce_contiguous
 from ipu_teach.target import Target
@@ -98,12 +98,29 @@ def calc_accuracy(rows: Size) -> Size:
     return 14 + 4 * rows
 
 
-def pooling(kind: str, vectors: Size, target: Target, *, rows: Size = 1, items: Size = 1) -> Size:
-    """Tile cycles of MaxPooling ("MAX"), SumPooling ("AVG") or MaxPoolingGrad ("GRAD").
+def pooling(
+    kind: str,
+    rows: Size,
+    items: Size,
+    elements: Size,
+    target: Target,
+    *,
+    vectors: Size = 1,
+    groups: Size = 1,
+    outputs: Size = 0,
+) -> Size:
+    """Tile cycles of MaxPooling ("MAX"), SumPooling ("AVG") or MaxPoolingGrad ("GRAD")
+    (getPoolingCycles).
 
-    The busiest worker has `rows` rows of `items` pieces of work, `vectors` data paths in each.
+    The busiest worker has `rows` rows of the field, `items` places of the window in them that have
+    something to do, and `elements` in those. Each is gone through for `vectors` data paths in each
+    of `groups` groups of channels. `outputs`: places that the tile sets to nothing first.
     """
     start, turn = known_row({"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}, kind, "Pooling")
-    return 7 + target.num_worker_contexts * (
-        rows * (13 + items * (20 + start + turn * vectors)) + 6
-    )
+    average, gradient = kind == "AVG", kind == "GRAD"
+    workers = target.num_worker_contexts
+    first = 28 + groups * (4 + ceil_div(outputs * vectors, workers))
+    item = 23 + 2 * groups + (groups - 1) * (6 if gradient else 4)
+    loops = groups * vectors * ((3 + start - turn) * items + turn * elements)
+    busy = 13 + average + 10 * gradient + 15 * rows + item * items + loops
+    return 13 + workers * (first + either(rows > 0, busy, 0))

@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+import numpy as np
+
 from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.poplibs.library import OWN, as_given, check_same, check_sizes, library, refused
@@ -36,7 +38,7 @@ from ipu_teach.poplibs.poplin.operands import map_blocks
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, PASSES, Wish, wish_of
 from ipu_teach.poplibs.popops import add_in_place, pad, reduce_with_output, scaled_add_to, zero
-from ipu_teach.poplibs.popops.operands import check_factor
+from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.poplibs.popops.reductions import ReduceParams
 from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program
@@ -242,19 +244,26 @@ def _patches(
         upper.append(max([0, *(last + 1 - x.shape[axis] for _, last in ends)]))
     padded = pad(graph, x, lower, upper)
     grouped = padded.reshape_partial(1, 2, (params.num_groups, x.shape[1] // params.num_groups))
-    found = []
+    laid = grouped.dim_roll(1, 0).dim_roll(2, grouped.rank - 1)  # [groups, samples, *field, ins]
+    found: list[tuple[Combination, Tensor | None]] = []
+    positions = None
     for each in product(*classes):
         sizes = _sizes(params, each)
         places = []
         for taps in product(*(one.taps for one in each)):
-            place = grouped
-            for axis, (one, (_, start)) in enumerate(zip(each, taps, strict=True), 3):
-                first = start + lower[axis - 1]
-                place = place.slice(first, first + (one.count - 1) * one.step + 1, axis)
-                place = place.sub_sample(one.step, axis)
-            places.append(place.dim_roll(1, 0).dim_roll(2, place.rank - 1).expand([place.rank - 1]))
-        left = concat(places, x.rank).reshape(sizes[:3]) if places else None
-        found.append((each, left))
+            place = []
+            for one, (_, start), low in zip(each, taps, lower[2:], strict=True):
+                first = start + low
+                place.append(slice(first, first + (one.count - 1) * one.step + 1, one.step))
+            places.append((slice(None), slice(None), *place))
+        if not places:
+            found.append((each, None))
+        elif len(places) == 1:
+            found.append((each, laid[places[0]].reshape(sizes[:3])))
+        else:  # one list of places for all of them
+            positions = laid.positions() if positions is None else positions
+            both = np.stack([positions[place] for place in places], x.rank)
+            found.append((each, graph.listed(x.dtype, both.reshape(sizes[:3]))))
     return found
 
 
@@ -473,7 +482,7 @@ def convolution_weight_update(
     """
     _check_params(params)
     _check_given(params, weights=(weights, params.weights_shape))
-    check_factor(graph, "scale", scale, FLOAT, HALF)
+    check_finite("scale", check_factor(graph, "scale", scale, FLOAT, HALF))
     deltas = calculate_weight_deltas(graph, dy, x, params, prog, debug_context, options=options)
     scaled_add_to(graph, weights, deltas, scale, prog, f"{debug_context}/add")
 
@@ -485,6 +494,7 @@ def convolution_bias_update(
     """biases [out_channels] += scale * the sum of dy [batch, out_channels, *field] over all but the
     channels, in place. `scale`: as of `popops.ReduceParams`. Raises `PoplibsError`."""
     _check_biases(dy, biases)
+    check_finite("scale", check_factor(graph, "scale", scale, FLOAT))
     dims = [0, *range(2, dy.rank)]
     reduce_with_output(
         graph, dy, biases, dims, prog, ReduceParams("ADD", scale, update=True), debug_context

@@ -221,6 +221,8 @@ def _mat_mul(
             zero(graph, out, prog, f"{name}/zero")
         return out
     tiles = tiles_of(plan, graph.target.num_tiles)
+    if _turned_at_home(graph, plan, a, tiles, "a") or _turned_at_home(graph, plan, b, tiles, "b"):
+        tiles = (tiles + graph.target.num_tiles // 2) % graph.target.num_tiles
     pieces = []
     for step in range(plan.column_steps):
         suffix = "" if plan.column_steps == 1 else f"/{step}"
@@ -232,6 +234,33 @@ def _mat_mul(
         else:
             pieces.append(partials[0])
     return pieces[0] if len(pieces) == 1 else concat(pieces, 2)
+
+
+def _turned_at_home(
+    graph: Graph, plan: MatMulPlan, operand: Tensor, tiles: Array, side: str
+) -> bool:
+    """Whether a block lies whole on the tile that multiplies it, its rows' elements apart: a tile
+    would put them side by side one by one. From another tile they arrive in that order, as the plan
+    is costed."""
+    strides = operand.layout.strides
+    if strides is not None and strides[-1] == 1:
+        return False
+    tile_map, size = graph.tile_map(), operand.dtype.size
+    rows, inner, columns = (list(enumerate(c)) for c in (plan.rows(), plan.inner(), plan.columns()))
+    down, across = (rows, inner) if side == "a" else (inner, columns)
+    for (g, (g0, g1)), (d, (d0, d1)), (x, (x0, x1)) in product(
+        enumerate(plan.groups()), down, across
+    ):
+        if d0 < d1 and x1 - x0 > 1:
+            users = tiles[g, d, :, x] if side == "a" else tiles[g, :, x, d]
+            block = operand[g0:g1, d0:d1, x0:x1]
+            corner = block[0, 0, 0].positions()
+            if tile_map.at(corner * size) in users:
+                places = block.positions()
+                here = tile_map.at(places * size)
+                if (here == here[0, 0, 0]).all() and (np.diff(places) != 1).any():
+                    return True
+    return False
 
 
 def _multiply(

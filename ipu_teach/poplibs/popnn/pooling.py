@@ -4,11 +4,10 @@
     pooled = pooling.pool(graph, params, x, prog)                       # x is [4, 8, 28, 28]
     slope = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
-A result is spread over the tiles in the order in which x lies in memory. Each tile is sent the
+A result lies in blocks, one a tile, as PopLibs plans it (`pool_plan`). Each tile is sent the
 windows of its elements; what is padding it has by itself. Cycles are PopLibs' estimates of the
-pooling vertices (popnn/PerformanceEstimation.hpp), with the data paths of a tile dealt to its
-workers in one row each, and a piece of work for each place of the window; where a gradient's place
-has no window (a stride, a margin), it is counted all the same.
+pooling vertices (popnn/PerformanceEstimation.hpp): six workers share the rows of a block, and go
+through them for each place of the window that has something to do there.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import (
     Graph,
@@ -48,10 +46,8 @@ from ipu_teach.poplibs.library import (
     library,
     refused,
 )
-from ipu_teach.poplibs.placing import in_memory_order
-from ipu_teach.poplibs.poputil import map_tensor_linearly, tile_pieces
+from ipu_teach.poplibs.popnn.pool_plan import Ranges, channels_side_by_side, planned
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_SHORT, Array, DType
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
@@ -159,26 +155,25 @@ class PoolParams:
         good = (window >= 0) & (window < self.output_field[d]) & (place < kernel)
         return np.where(good, window, -1), np.where(good, place, -1)
 
+    def _work(self, d: int) -> Array:
+        """bool[kernel, windows]: whether a place of a window lies within dimension d of the
+        field."""
+        return self._seen(d) >= 0
+
+    def _work_of(self, d: int) -> Array:
+        """bool[kernel, input_field]: whether an element is at that place of a window."""
+        place = self._seen_by(d)[1]
+        return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
+
     def _inside(self, d: int) -> Array:
         """[windows]: how many places of each lie within dimension d of the field."""
-        return np.asarray((self._seen(d) >= 0).sum(axis=0))
-
-
-def _cycles(kind: str, places: int, n: int, dtype: type[DType], target: Target) -> int:
-    paths = -(-n // target.get_vector_width(dtype))
-    share = -(-paths // target.num_worker_contexts)
-    return int(vertices.pooling(kind, share, target, items=places))
+        return np.asarray(self._work(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
     """A window in each column of x. FLOAT stands for what comes in, HALF for what goes out."""
 
     x: Input[Vector[Vector[FLOAT]]]
-
-    def cycles(self, target: Target) -> int:
-        kind = "MAX" if type(self).__name__.startswith("popnn::Max") else "AVG"
-        places, n = self.x.shape
-        return _cycles(kind, places, n, self.fields["x"].dtype, target)
 
 
 class MaxPooling(_Windows):
@@ -211,9 +206,6 @@ class SelectiveScaling(SupervisorVertex):
     def compute(self) -> None:
         self.out = self.x.astype(np.float32) / self.counts.astype(np.float32)
 
-    def cycles(self, target: Target) -> int:
-        return _cycles("AVG", 1, len(self.x), self.fields["x"].dtype, target)
-
 
 class MaxPoolingGrad(SupervisorVertex):
     """out = the sum of the gradients of those windows whose largest element x is."""
@@ -226,10 +218,6 @@ class MaxPoolingGrad(SupervisorVertex):
     def compute(self) -> None:
         here = np.where(self.pooled == self.x, self.gradient, 0)
         self.out = np.sum(here.astype(np.float32), axis=0)
-
-    def cycles(self, target: Target) -> int:
-        places, n = self.pooled.shape
-        return _cycles("GRAD", places, n, self.fields["x"].dtype, target)
 
 
 class MaxPoolingShares(_Windows):
@@ -260,15 +248,14 @@ class _Tables:
 
     def __init__(self, each: list[Array]) -> None:
         self._each = [np.where(table < 0, _FAR, table) for table in each]
-        self._shape = tuple(table.shape[1] for table in each)
         self.margin = any(bool((table < 0).any()) for table in each)
 
-    def of(self, begin: int, end: int) -> Array:
-        """[wanted, end - begin]: those of the elements from `begin` to before `end`."""
-        found = np.zeros((1, end - begin), np.int64)
-        places = np.unravel_index(np.arange(begin, end), self._shape)
-        for table, at in zip(self._each, places, strict=True):
-            found = (found[:, None] + table[:, at]).reshape(-1, end - begin)
+    def of(self, ranges: Ranges) -> Array:
+        """[wanted, elements]: those of a block, with all channels of its groups."""
+        found: Array = np.zeros((1, 1), np.int64)
+        for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
+            both = found[:, None, :, None] + table[:, None, begin:end]
+            found = both.reshape(both.shape[0] * both.shape[1], -1)
         return found
 
 
@@ -276,90 +263,124 @@ Gathered = tuple[Tensor, _Tables, float]  # a flat tensor, what is wanted of it,
 
 
 class _Call:
-    """What all compute sets of a call share. Tensors are flat, in the order in which x lies."""
+    """What all compute sets of a call share. Tensors are flat, in the order of the plan of what
+    comes out: groups of channels, samples, the field, the channels of a group."""
 
     def __init__(
-        self, graph: Graph, params: PoolParams, like: Tensor, prog: Program, name: str
+        self,
+        graph: Graph,
+        params: PoolParams,
+        x: Tensor,
+        prog: Program,
+        name: str,
+        kind: str,
+        forward: bool = True,
     ) -> None:
         self.graph, self.params, self.prog, self.name = graph, params, prog, name
-        order = in_memory_order(like)  # of equal elements the first is found by the field's order
-        self.order = order if [d for d in order if d > 1] == sorted(order)[2:] else sorted(order)
+        shape = params.output_shape if forward else params.input_shape
+        how = params.kernel, params.stride, forward, channels_side_by_side(x)
+        self.plan = planned(kind, shape, *how, params.dtype, graph.target)
+        self.group = self.plan.shape[-1]
+        self.blocks = self.plan.blocks()
+        each = [self.plan.places(ranges) for _, ranges in self.blocks]
+        self.order, self.ends = np.concatenate(each), np.cumsum([0, *map(len, each)])
+        work = params._work if forward else params._work_of
+        self.work = [work(d) for d in range(len(params.kernel))]
 
     def flat(self, tensor: Tensor) -> Tensor:
-        return tensor.dim_shuffle(self.order).flatten()
+        batch, channels, *field = tensor.shape
+        apart = tensor.reshape((batch, channels // self.group, self.group, *field))
+        return apart.dim_shuffle([1, 0, *range(3, apart.rank), 2]).flatten()
 
     def seen(self, flat: Tensor, shape: Shape) -> Tensor:
         """A flat tensor as one of that shape."""
-        back = [self.order.index(d) for d in range(len(shape))]
-        return flat.reshape([shape[d] for d in self.order]).dim_shuffle(back)
+        back = flat.reshape(self._shape(shape))
+        return back.dim_shuffle([1, 0, back.rank - 1, *range(2, back.rank - 1)]).reshape(shape)
 
-    def new(self, size: int, name: str, dtype: type[DType] | None = None) -> Tensor:
-        """A new flat tensor, spread over the tiles."""
-        made = self.graph.add_variable(dtype or self.params.dtype, (size,), f"{self.name}/{name}")
+    def _shape(self, shape: Shape) -> Shape:
+        return (shape[1] // self.group, shape[0], *shape[2:], self.group)
+
+    def new(
+        self, name: str, dtype: type[DType] | None = None, values: Array | None = None
+    ) -> Tensor:
+        """A new flat tensor, by the plan; a constant, if it has values."""
+        dtype, shape, name = (
+            dtype or self.params.dtype,
+            (prod(self.plan.shape),),
+            f"{self.name}/{name}",
+        )
+        if values is None:
+            made = self.graph.add_variable(dtype, shape, name)
+        else:
+            made = self.graph.add_constant(dtype, shape, values, name)
         self.spread(made)
         return made
 
     def spread(self, flat: Tensor) -> None:
-        grain = self.graph.target.get_vector_width(self.params.dtype)
-        map_tensor_linearly(self.graph, flat, grain_size=grain)
+        tiles = np.empty(len(self.order), np.int64)
+        tiles[self.order] = np.repeat([tile for tile, _ in self.blocks], np.diff(self.ends))
+        self.graph.set_tile_mapping(flat, tiles)
 
     def counts(self) -> tuple[float, Tensor | None]:
         """(1 / the places that every window has within the field, None); where they differ, (1, a
         tensor of them). A sum's are (1, None)."""
         params = self.params
-        inside: Array = np.ones((), np.int64)
         if params.kind is PoolingType.SUM:
             return 1.0, None
-        for d in self.order:
-            more = params._inside(d - 2) if d > 1 else np.ones(params.input_shape[d], np.int64)
-            inside = inside[..., None] * more
+        inside: Array = np.ones((), np.int64)
+        for d in range(len(params.kernel)):
+            inside = inside[..., None] * params._inside(d)
         if inside.min() == inside.max():
             return 1 / float(inside.max()), None
-        name = f"{self.name}/counts"
-        made = self.graph.add_constant(UNSIGNED_SHORT, (inside.size,), inside.reshape(-1), name)
-        self.spread(made)
-        return 1.0, made
+        full = self._shape(params.output_shape)
+        values = np.broadcast_to(inside[..., None], full).reshape(-1)
+        return 1.0, self.new("counts", UNSIGNED_SHORT, values)
 
     def windows(self) -> _Tables:
         """What each window has of x."""
         shape, params = self.params.input_shape, self.params
-        return self._tables(shape, lambda d: params._seen(d) * self._stride(shape, d + 2))
+        return self._tables(shape, lambda d: params._seen(d))
 
     def windows_of(self, apart: bool = False) -> _Tables:
         """What each element of x has of the windows. `apart`: of [places, windows], a row for each
         place of a window."""
         shape, params = self.params.output_shape, self.params
-        kernel = (1, 1, *params.kernel)
+        rows = prod(shape) * np.cumprod([1, *params.kernel[:0:-1]])[::-1]
+        stride = self._strides(shape)[2:]
 
         def distances(d: int) -> Array:
             window, place = params._seen_by(d)
-            row = prod(shape) * self._stride(kernel, d + 2) if apart else 0
-            return np.asarray(window * self._stride(shape, d + 2) + place * row)
+            far = window * stride[d] + apart * place * rows[d]
+            return np.where(window < 0, -1, far)
 
-        return self._tables(shape, distances)
+        return self._tables(shape, distances, False)
 
-    def _stride(self, shape: Shape, d: int) -> int:
-        return prod(shape[other] for other in self.order[self.order.index(d) + 1 :])
+    def _strides(self, shape: Shape) -> list[int]:
+        full = self._shape(shape)
+        return [prod(full[d + 1 :]) for d in range(len(full))]
 
-    def _tables(self, shape: Shape, of_field: Callable[[int], Array]) -> _Tables:
-        return _Tables(
-            [
-                of_field(d - 2) if d > 1 else np.arange(shape[d])[None] * self._stride(shape, d)
-                for d in self.order
-            ]
-        )
+    def _tables(
+        self, shape: Shape, of_field: Callable[[int], Array], scaled: bool = True
+    ) -> _Tables:
+        full, strides = self._shape(shape), self._strides(shape)
+        each = [np.arange(n)[None] * stride for n, stride in zip(full, strides, strict=True)]
+        for d in range(len(self.params.kernel)):
+            at = of_field(d)
+            each[d + 2] = np.where(at < 0, -1, at * strides[d + 2]) if scaled else at
+        return _Tables(each)
 
     def run(
         self,
         base: Any,
+        kind: str,
         out: Tensor,
         alike: dict[str, Tensor],
         wanted: dict[str, Gathered],
         **state: Any,
     ) -> None:
         """A vertex on each tile that holds some of `out`, on the same elements of what is `alike`,
-        and on what they want of others."""
-        graph, edges = self.graph, {**alike, "out": out}
+        and on what they want of others; priced as PopLibs' vertex of that kind."""
+        graph = self.graph
         first = next(flat for flat in [*(w[0] for w in wanted.values()), *alike.values()])
         made = _codelet(base, first.dtype, out.dtype)
         compute_set = graph.add_compute_set(f"{self.name}/{base.__name__}")
@@ -367,13 +388,20 @@ class _Call:
             field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat
             for field, (flat, tables, fill) in wanted.items()
         }
-        for tile, [(begin, end)] in tile_pieces(graph, out[0] if out.rank > 1 else out):
+        # what works on single places goes through each once
+        work = self.work if wanted else [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
+        edges = {field: flat[..., self.order] for field, flat in {**alike, "out": out}.items()}
+        for number, (tile, ranges) in enumerate(self.blocks):
+            begin, end = self.ends[number : number + 2]
             ends = {field: flat[..., begin:end] for field, flat in edges.items()}
             for field, (flat, tables, _) in wanted.items():
-                at = tables.of(begin, end)
+                at = tables.of(ranges)
                 at = np.where(at < 0, flat.num_elements + tile, at)
                 ends[field] = sources[field][at.reshape(-1)].reshape(at.shape)
-            graph.set_tile_mapping(graph.add_vertex(compute_set, made, ends, **state), tile)
+            vertex = graph.add_vertex(compute_set, made, ends, **state)
+            graph.set_tile_mapping(vertex, tile)
+            cycles = self.plan.cycles(kind, work, ranges, first.dtype, graph.target)
+            graph.set_perf_estimate(vertex, cycles)
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
@@ -398,17 +426,17 @@ def pool(
     `PoplibsError`.
     """
     _check(graph, params, "x", x, "input_shape")
-    call = _Call(graph, params, x, prog, debug_context)
-    out = call.new(prod(params.output_shape), "out")
-    windows = (call.flat(x), call.windows())
-    if params.kind is PoolingType.MAX:
-        call.run(MaxPooling, out, {}, {"x": (*windows, -np.inf)})
+    largest = params.kind is PoolingType.MAX
+    call = _Call(graph, params, x, prog, debug_context, "MAX" if largest else "AVG")
+    out, windows = call.new("out"), (call.flat(x), call.windows())
+    if largest:
+        call.run(MaxPooling, "MAX", out, {}, {"x": (*windows, -np.inf)})
         return call.seen(out, params.output_shape)
     scale, counts = call.counts()
-    sums = out if counts is None else call.new(out.num_elements, "sums", FLOAT)
-    call.run(SumPooling, sums, {}, {"x": (*windows, 0.0)}, scale=scale)
+    sums = out if counts is None else call.new("sums", FLOAT)
+    call.run(SumPooling, "AVG", sums, {}, {"x": (*windows, 0.0)}, scale=scale)
     if counts is not None:
-        call.run(SelectiveScaling, out, {"x": sums, "counts": counts}, {})
+        call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, {})
     return call.seen(out, params.output_shape)
 
 
@@ -447,31 +475,40 @@ def pool_input_gradient(
             f"was given x, pooled or a rule for ties, and {PoolingType(params.kind).name} pooling.",
             next_step="give None for x and pooled: only MAX asks which element was the largest.",
         )
-    call = _Call(graph, params, dy if x is None else x, prog, debug_context)
-    out, slope = call.new(prod(params.input_shape), "out"), call.flat(dy)
-    if params.kind is not PoolingType.MAX:
-        scale, counts = call.counts()
-        if counts is not None:
-            given, slope = slope, call.new(slope.num_elements, "shares", FLOAT)
-            call.run(SelectiveScaling, slope, {"x": given, "counts": counts}, {})
-        call.run(SumPooling, out, {}, {"x": (slope, call.windows_of(), 0.0)}, scale=scale)
+    given = graph, params, dy, prog, debug_context
+    apart = use_scaled_gradient or ties == "first"
+    largest = params.kind is PoolingType.MAX and not apart
+    call = _Call(*given, "GRAD" if largest else "AVG", forward=False)
+    out = call.new("out")
+    if largest:
+        beside = {
+            "pooled": (call.flat(pooled), call.windows_of(), 0.0),
+            "gradient": (call.flat(dy), call.windows_of(), 0.0),
+        }
+        call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, beside)
         return call.seen(out, params.input_shape)
-    whole, largest = call.flat(x), call.flat(pooled)
-    if use_scaled_gradient or ties == "first":
+    windows, scale, slopes = _Call(*given, "MAX" if apart else "AVG"), 1.0, [dy]
+    if apart:  # what each place of a window gets
         size = prod(params.kernel)
-        apart = graph.add_variable(slope.dtype, (size, len(slope)), f"{debug_context}/apart")
-        for place in range(size):
-            call.spread(apart[place])
-        windows = {"x": (whole, call.windows(), -np.inf)}
-        call.run(MaxPoolingShares, apart, {"gradient": slope}, windows, first=ties == "first")
-        wanted = {"x": (apart.flatten(), call.windows_of(apart=True), 0.0)}
-        call.run(SumPooling, out, {}, wanted, scale=1.0)
-        return call.seen(out, params.input_shape)
-    beside = {
-        "pooled": (largest, call.windows_of(), 0.0),
-        "gradient": (slope, call.windows_of(), 0.0),
-    }
-    call.run(MaxPoolingGrad, out, {"x": whole}, beside)
+        places = graph.add_variable(dy.dtype, (size, dy.num_elements), f"{debug_context}/apart")
+        each = [places[number] for number in range(size)]
+        slopes = [windows.seen(place, params.output_shape) for place in each]
+        for place in each:
+            windows.spread(place)
+        wanted = {"x": (windows.flat(x), windows.windows(), -np.inf)}
+        alike = {"gradient": windows.flat(dy)}
+        windows.run(MaxPoolingShares, "MAX", places, alike, wanted, first=ties == "first")
+    else:
+        scale, counts = windows.counts()
+        if counts is not None:
+            shared = windows.new("shares", FLOAT)
+            windows.run(
+                SelectiveScaling, "AVG", shared, {"x": windows.flat(dy), "counts": counts}, {}
+            )
+            slopes = [windows.seen(shared, params.output_shape)]
+    slope = concat([call.flat(each) for each in slopes])
+    wanted = {"x": (slope, call.windows_of(apart), 0.0)}
+    call.run(SumPooling, "AVG", out, {}, wanted, scale=scale)
     return call.seen(out, params.input_shape)
 
 

@@ -83,7 +83,7 @@ def _by_plan(
         raise as_given(plan, "plan", "give what embedding_plan returns.")
     check_table(graph, plan, dtype, shape, along)
     tensor = graph.add_variable(dtype, shape, name)
-    for tile, (r0, r1), (c0, c1) in plan.blocks():
+    for tile, (r0, r1), (c0, c1) in plan.places():
         graph.set_tile_mapping(tensor[r0:r1, c0:c1], tile)
     return tensor
 

@@ -14,6 +14,7 @@ from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.popops.rows import (
     check_slices,
     fold,
+    plan_for,
     rest_of,
     row_numbers,
     rows_of,
@@ -47,9 +48,10 @@ def multi_slice(
     dims[i]].
 
     `offsets` [slices, len(dims)]: UNSIGNED_INT or INT. Where a slice does not lie in x as a whole,
-    the result is 0. The result lies where its columns of x do. One compute set; where there are
-    several `dims` a second one makes one number of them. Sizes other than 1 read x through a view
-    in which every slice is a row.
+    the result is 0. The result lies where its columns of x do, and looks them up in one compute
+    set; of many slices of one row by a plan of its own, as `embedding_plan` makes them, where that
+    is quicker. Where there are several `dims` a compute set makes one number of them. Sizes other
+    than 1 read x through a view in which every slice is a row.
 
     `plan`: what `embedding_plan` returned for x, a table [entries, columns] whose rows are sliced;
     make x by it too. `options`: as of `embedding_plan`; they are checked, and the plan decides.
@@ -61,6 +63,8 @@ def multi_slice(
     view, counts = windows(x, along, lengths)
     numbers = row_numbers(graph, offsets, counts, prog, debug_context)
     rows = view.reshape((prod(counts), prod(view.shape[len(counts) :])))
+    if plan is None and set(lengths) == {1}:
+        cut = plan_for(graph, rows, numbers.num_elements)
     out = slice_rows(graph, rows, numbers, prog, debug_context, cut)
     rest = [n for d, n in enumerate(x.shape) if d not in along]
     return unfold(out.reshape([offsets.shape[0], *lengths, *rest]), along, x.rank)
@@ -128,7 +132,8 @@ def multi_update_add(
     options: Options | None = None,
 ) -> None:
     """`scale` times the slices of `updates` is added to slices of x, first to last: the gradient of
-    an embedding.
+    an embedding. Where a plan cuts the lookups, also one that is quicker of itself, each part is
+    added up first, then the parts, first to last.
 
     `scale`: a number, or one element of x's dtype, for HALF also of FLOAT. Sums of HALF are carried
     in FLOAT and rounded once. Otherwise as `multi_update`.
@@ -167,6 +172,7 @@ def _update_many(
         graph, numbers, counts, [x.shape[d] for d in along], lengths, prog, name
     )
     update = fold(updates, along).reshape((numbers.num_elements, rest_of(x, along)))
-    update_rows(
-        graph, rows_of(x, along), update, numbers.flatten(), scale, operation, prog, name, cut
-    )
+    rows, numbers = rows_of(x, along), numbers.flatten()
+    if plan is None and set(lengths) == {1}:
+        cut = plan_for(graph, rows, numbers.num_elements, operation)
+    update_rows(graph, rows, update, numbers, scale, operation, prog, name, cut, plan is None)

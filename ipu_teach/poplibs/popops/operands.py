@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.poplibs.library import (
+    as_given,
     calling,
     check_mapped,
     check_number,
@@ -110,6 +112,12 @@ def check_factor(
             next:  give a number, or a tensor of one element; for a factor each, popops.mul.""")
     check_mapped(graph, argument, k)
     return k.reshape(())
+
+
+def check_finite(argument: str, k: Any) -> None:
+    """Raise `PoplibsError` for a number that is NaN or infinite: what is trained by it is lost."""
+    if not isinstance(k, Tensor) and not isfinite(k):
+        raise as_given(float(k), argument, "give a number that is neither NaN nor infinite.")
 
 
 def check_in_place(

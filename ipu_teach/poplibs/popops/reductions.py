@@ -474,10 +474,16 @@ def _finish(
 
 @library
 def reduce_rows(
-    graph: Graph, matrix: Tensor, out: Tensor, prog: Program, operation: str, name: str
+    graph: Graph,
+    matrix: Tensor,
+    out: Tensor,
+    prog: Program,
+    operation: str,
+    name: str,
+    update: bool = False,
 ) -> None:
     """The rows of `matrix` reduced, first to last, into `out` (already mapped), each column where
-    its result lies.
+    its result lies; or added to what lies there by `update`.
 
     One compute set, called `name`: the last step of other libraries' plans.
     """
@@ -487,7 +493,7 @@ def reduce_rows(
         graph,
         into,
         matrix,
-        _Job(matrix, out.shape, ReduceParams(operation), out.dtype, types, out),
+        _Job(matrix, out.shape, ReduceParams(operation, update=update), out.dtype, types, out),
         operation,
         name,
     )

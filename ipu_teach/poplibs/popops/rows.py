@@ -10,25 +10,29 @@ linearly, and the rows travel there first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ipu_teach.cost import vertices
 from ipu_teach.errors import counted, shown
 from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat, template
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.fills import zero
 from ipu_teach.poplibs.popops.fused import map as fused_map
 from ipu_teach.poplibs.popops.reductions import reduce_rows
-from ipu_teach.poplibs.popops.slice_plans import SlicePlan
-from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp
+from ipu_teach.poplibs.popops.slice_plans import SlicePlan, quicker_plan
+from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp, U
 from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, map_tensor_linearly
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.types import (
     FLOAT,
+    HALF,
     INT,
     QUARTER,
     UNSIGNED_CHAR,
@@ -48,22 +52,45 @@ _BITS: dict[int, type[DType]] = {
 
 
 class RowBlock(NamedTuple):
-    """What one vertex works on: on which tile, on which rows, and on which intervals of columns."""
+    """What one vertex works on: on which tile, on which rows, on which intervals of columns, and on
+    which of the numbers."""
 
     tile: int
     rows: tuple[int, int]
     columns: list[tuple[int, int]]
+    lookups: slice
 
     def of(self, rows: Tensor) -> Tensor:
         """Its part of [rows, columns]."""
         return columns_of(rows[self.rows[0] : self.rows[1]], self.columns)
 
 
-def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None) -> list[RowBlock]:
+def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
     """All blocks of [rows, columns]: by the plan; without one, whole columns where they lie."""
     if plan is None:
-        return [RowBlock(tile, (0, rows.shape[0]), pieces) for tile, pieces in placed(graph, rows)]
-    return [RowBlock(tile, cut, [columns]) for tile, cut, columns in plan.blocks()]
+        whole = (0, rows.shape[0])
+        return [RowBlock(tile, whole, pieces, slice(None)) for tile, pieces in placed(graph, rows)]
+    return [
+        RowBlock(tile, cut, [columns], slice(*lookups))
+        for tile, cut, columns, lookups in plan.blocks(lookups)
+    ]
+
+
+def plan_for(
+    graph: Graph, rows: Tensor, lookups: int, operation: str | None = None
+) -> SlicePlan | None:
+    """The plan that is quickest for [rows, columns] as they lie, for a slice, or for an update by
+    `operation`; None where whole columns, each on its tile, are as quick."""
+    target, dtype = graph.target, rows.dtype
+    if not rows.num_elements or not lookups or operation not in (None, "ADD"):
+        return None
+    wide = max(sum(end - begin for begin, end in pieces) for _, pieces in placed(graph, rows))
+    if operation is None:
+        cycles = vertices.multi_slice(wide, lookups, dtype, target)
+    else:
+        cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=True)
+    sizes, held = (*rows.shape, lookups), wide * rows.shape[0]
+    return quicker_plan(sizes, dtype, target, operation is None, int(cycles), held)
 
 
 def slice_rows(
@@ -86,11 +113,10 @@ def slice_rows(
     )
     into = graph.add_compute_set(f"{name}/multiSlice")
     codelet = made(MultiSlice, rows.dtype, numbers.dtype)
-    for block in blocks_of(graph, rows, plan):
-        out = columns_of(found[parts.index(block.rows)], block.columns)
-        vertex = graph.add_vertex(
-            into, codelet, base=block.of(rows), offsets=numbers, out=out, first=block.rows[0]
-        )
+    for block in blocks_of(graph, rows, plan, numbers.num_elements):
+        out = columns_of(found[parts.index(block.rows)][block.lookups], block.columns)
+        edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "out": out}
+        vertex = graph.add_vertex(into, codelet, edges, first=block.rows[0])
         for what in (out, vertex):
             graph.set_tile_mapping(what, block.tile)
     prog.add(Execute(into))
@@ -116,30 +142,56 @@ def update_rows(
     prog: Program,
     name: str,
     plan: SlicePlan | None = None,
+    apart: bool = False,
 ) -> None:
     """The rows of these numbers become `updates`, or are combined with them by `operation`; others
-    are passed over."""
+    are passed over. `apart`: the rows do not lie by the plan.
+
+    Where a plan cuts the numbers, each part is added up by itself, in FLOAT for HALF; then the
+    parts are added to the rows, first to last.
+    """
+    if plan is not None and operation != "ADD":  # what the last one decides is not cut
+        plan = replace(plan, lookup_parts=1)
+    cut = plan is not None and plan.lookup_parts > 1
     into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
     extra: dict[str, Any] = {}
     if operation:
         if not isinstance(scale, Tensor):
             scale = graph.add_constant(rows.dtype, (), scale, f"{name}/scale")
             graph.set_tile_mapping(scale, 0)
-        codelet = made(MultiUpdateOp, rows.dtype, numbers.dtype, operation, scale.dtype)
+        carried = FLOAT if cut and rows.dtype is HALF else rows.dtype
+        codelet = made(MultiUpdateOp, carried, numbers.dtype, operation, scale.dtype, updates.dtype)
         extra["scale"] = scale
     else:
         codelet = made(MultiUpdate, rows.dtype, numbers.dtype)
-    for block in blocks_of(graph, rows, plan):
+    blocks = blocks_of(graph, rows, plan, numbers.num_elements)
+    if plan is not None and cut:
+        many = plan.lookup_parts
+        parts = graph.add_variable(carried, (many, *rows.shape), f"{name}/parts")
+        for number, block in enumerate(blocks):
+            graph.set_tile_mapping(block.of(parts[number % many]), block.tile)
+        zero(graph, parts, prog, f"{name}/parts")
+    for number, block in enumerate(blocks):
         edges = {
-            "base": block.of(rows),
-            "updates": columns_of(updates, block.columns),
-            "offsets": numbers,
+            "base": block.of(parts[number % many] if cut else rows),
+            "updates": columns_of(updates[block.lookups], block.columns),
+            "offsets": numbers[block.lookups],
             **extra,
         }
-        graph.set_tile_mapping(
-            graph.add_vertex(into, codelet, edges, first=block.rows[0]), block.tile
-        )
+        vertex = graph.add_vertex(into, codelet, edges, first=block.rows[0])
+        graph.set_tile_mapping(vertex, block.tile)
     prog.add(Execute(into))
+    if cut:
+        matrix, flat = parts.reshape((many, rows.num_elements)), rows.flatten()
+        near = flat
+        if apart:  # the rows come to where the parts are added up, evenly, and go back
+            near = graph.add_variable(rows.dtype, flat.shape, f"{name}/rows")
+            map_tensor_linearly(graph, near)
+            prog.add(Copy(flat, near))
+        step = f"{name}/multiUpdateAdd/Reduce"
+        reduce_rows(graph, matrix, near, prog, "ADD", step, update=True)
+        if apart:
+            prog.add(Copy(near, flat))
 
 
 def row_numbers(
@@ -212,16 +264,23 @@ def made(
     numbers: type[DType] = UNSIGNED_INT,
     operation: str = "",
     scale: type[DType] | None = None,
+    updates: type[DType] | None = None,
 ) -> type[Vertex]:
-    """`base` for rows of `dtype`, row numbers of `numbers` and a factor:
+    """`base` for rows of `dtype`, row numbers of `numbers`, a factor and updates:
     popops::MultiUpdateOp<ADD,float,int>."""
     names = [operation] if operation else []
     names += [dtype.__name__.lower()] + (
         [] if numbers is UNSIGNED_INT else [numbers.__name__.lower()]
     )
     names += [] if scale in (None, dtype) else [f"scale_{scale.__name__.lower()}"]
+    names += [] if updates in (None, dtype) else [f"updates_{updates.__name__.lower()}"]
     attributes: dict[str, Any] = {"operation": operation} if operation else {}
-    dtypes: dict[Any, type[DType]] = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype}
+    dtypes: dict[Any, type[DType]] = {
+        FLOAT: dtype,
+        UNSIGNED_INT: numbers,
+        K: scale or dtype,
+        U: updates or dtype,
+    }
     return template(base, f"popops::{base.__name__}<{','.join(names)}>", dtypes, **attributes)
 
 

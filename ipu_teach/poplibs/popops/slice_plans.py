@@ -1,16 +1,19 @@
 """How a table is cut for many slices at once: `embedding_plan`, and the tensors laid out by it.
 
-A table of entries by columns is cut into blocks of rows and of columns, a block a tile. For a slice
-every block looks all numbers up among its own rows, and where rows were cut, a second compute set
-puts the blocks' results together. For an update every block takes what is meant for its rows.
-PopLibs plans the same cuts; it can also cut the lookups, which is not here.
+A table of entries by columns is cut into blocks of rows and of columns, and the numbers into parts
+of lookups; a tile has one of each. It brings the whole block, which lies spread over the tiles that
+share it, and looks its part of the numbers up among those rows. Where rows were cut, a second
+compute set puts the blocks' results together. For an update every tile takes what is meant for its
+rows; where lookups were cut, each adds up its own part, and a second compute set adds the parts to
+the table. PopLibs plans the same cuts (popops/DynamicSlice.cpp).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
@@ -25,7 +28,7 @@ from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.reduction_vertices import stage_cycles
 from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly
 from ipu_teach.target import Target
-from ipu_teach.types import UNSIGNED_INT, DType, as_dtype
+from ipu_teach.types import FLOAT, UNSIGNED_INT, DType, as_dtype
 
 __all__ = ["SlicePlan", "create_indices_tensor", "embedding_plan"]
 
@@ -45,7 +48,7 @@ OPTIONS = (
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
     """How a table [entries, columns] of `dtype` is cut: `row_parts` by `column_parts` blocks, each
-    on a tile of its own.
+    on `lookup_parts` tiles of its own.
 
     `lookups`: how many slices it was planned for. `parts`: (what, modelled cycles); `table_bytes`
     and `temporary_bytes`: what the fullest tile holds of the table, and beside it for a while.
@@ -62,6 +65,7 @@ class SlicePlan:
     table_bytes: int
     temporary_bytes: int
     num_tiles: int
+    lookup_parts: int = 1
 
     @property
     def cycles(self) -> int:
@@ -72,21 +76,35 @@ class SlicePlan:
         """The (begin, end) of each block of rows."""
         return balanced_partition(self.entries, self.row_parts)
 
-    def blocks(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
-        """(tile, its rows, its columns) of every block, spread evenly over all tiles."""
-        count = self.row_parts * self.column_parts
-        cuts = [
-            (r, c) for r in self.rows() for c in balanced_partition(self.columns, self.column_parts)
-        ]
-        return [(number * self.num_tiles // count, *cut) for number, cut in enumerate(cuts)]
+    def blocks(
+        self, lookups: int | None = None
+    ) -> list[tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]]]:
+        """(tile, its rows, its columns, its lookups) of every part, spread evenly over all tiles.
+        `lookups`: how many there are, if not as planned."""
+        columns = balanced_partition(self.columns, self.column_parts)
+        mine = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
+        cuts = list(product(self.rows(), columns, mine))
+        return [(number * self.num_tiles // len(cuts), *cut) for number, cut in enumerate(cuts)]
+
+    def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
+        """(tile, rows, columns) of the table: a block's rows are dealt to all tiles that share
+        it."""
+        blocks, many, found = self.blocks(), self.lookup_parts, []
+        for first in range(0, len(blocks), many):
+            _, (begin, end), columns, _ = blocks[first]
+            cuts = balanced_partition(end - begin, min(many, end - begin))
+            for (tile, *_), (low, high) in zip(blocks[first : first + many], cuts, strict=False):
+                found.append((tile, (begin + low, begin + high), columns))
+        return found
 
     def __repr__(self) -> str:
         steps = ", ".join(f"{what} {cycles:,}" for what, cycles in self.parts)
         return (
             f"SlicePlan([{self.entries:,}, {self.columns:,}] {self.dtype.__name__}, "
             f"{self.lookups:,} lookups: rows in {self.row_parts:,}, columns in "
-            f"{self.column_parts:,}; modelled cycles: {steps}; a tile holds {self.table_bytes:,} "
-            f"bytes of the table, and {self.temporary_bytes:,} for a while)"
+            f"{self.column_parts:,}, lookups in {self.lookup_parts:,}; modelled cycles: {steps}; a "
+            f"tile holds {self.table_bytes:,} bytes of the table, and {self.temporary_bytes:,} for "
+            f"a while)"
         )
 
     def _repr_html_(self) -> str:
@@ -148,10 +166,11 @@ def _best(
     options: tuple[tuple[str, object], ...],
 ) -> SlicePlan:
     chosen = dict(options)
+    whole = chosen["usedForUpdate"] and chosen["operationForUpdate"] != "add"
     plans = [
-        planned(sizes, dtype, target, rows, columns, chosen)
-        for columns in _counts(sizes[1], target.num_tiles)
-        for rows in _counts(sizes[0], target.num_tiles // columns)
+        planned(sizes, dtype, target, rows, columns, chosen, lookups)
+        for columns, rows, lookups in _cuts(sizes, target.num_tiles)
+        if lookups == 1 or not whole
     ]
     share = chosen["availableMemoryProportion"]
     if isinstance(share, float):
@@ -164,11 +183,59 @@ def _best(
     return min(plans, key=lambda p: (p.table_bytes + p.temporary_bytes, p.cycles))
 
 
+def _cuts(sizes: tuple[int, int, int], tiles: int) -> Iterator[tuple[int, int, int]]:
+    """(parts of the columns, of the rows, of the lookups) that have a tile for each block: of the
+    lookups some, each a tenth more than the one before."""
+    some = [1]
+    for parts in _counts(sizes[2], tiles):
+        if parts >= 1.1 * some[-1]:
+            some.append(parts)
+    for columns in _counts(sizes[1], tiles):
+        for rows in _counts(sizes[0], tiles // columns):
+            most = min(sizes[2], tiles // (columns * rows))
+            for lookups in {*(parts for parts in some if parts <= most), most}:
+                yield columns, rows, lookups
+
+
+@lru_cache(maxsize=256)
+def quicker_plan(
+    sizes: tuple[int, int, int],
+    dtype: type[DType],
+    target: Target,
+    slices: bool,
+    cycles: int,
+    held: int,
+) -> SlicePlan | None:
+    """The quickest plan for slices, or else for updates by "add", of a table that lies anyhow,
+    `held` elements of it on one tile; in a quarter of a tile's memory. None if none takes less than
+    `cycles`."""
+    chosen: dict[str, object] = {
+        "usedForSlice": slices,
+        "usedForUpdate": not slices,
+        "operationForUpdate": "add",
+    }
+    limit, best = target.bytes_per_tile // 4, None
+    if cycles <= 2 * _superstep(target):
+        return None
+    for columns, rows, lookups in _cuts(sizes, target.num_tiles):
+        plan = planned(sizes, dtype, target, rows, columns, chosen, lookups, held)
+        if plan.cycles < cycles and plan.temporary_bytes <= limit:
+            best, cycles = plan, plan.cycles
+    return best
+
+
+@lru_cache(maxsize=4096)
 def _counts(size: int, most: int) -> list[int]:
     """Every number of parts, up to `most`, that gives smaller blocks than one part less."""
     return sorted(
         {-(-size // -(-size // parts)) for parts in range(1, max(1, min(size, most)) + 1)}
     )
+
+
+@lru_cache(maxsize=64)
+def _superstep(target: Target) -> int:
+    """Cycles before the first word arrives on the last tile."""
+    return target.internal_sync_cycles + int(arrival_cycles(target).max())
 
 
 def planned(
@@ -178,43 +245,56 @@ def planned(
     row_parts: int,
     column_parts: int,
     chosen: dict[str, object],
+    lookup_parts: int = 1,
+    apart: int = 0,
 ) -> SlicePlan:
-    """The plan with these numbers of blocks, and its costs: as if every element came from another
-    tile."""
+    """The plan with these numbers of parts, and its costs: as if every element came from another
+    tile. `apart`: so does the table, of which one tile holds so many elements."""
     entries, columns, lookups = sizes
     rows, wide = -(-entries // row_parts), -(-columns // column_parts)
-    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
-    numbers, moved = lookups * UNSIGNED_INT.size, lookups * wide * dtype.size
+    mine, cut = -(-lookups // lookup_parts), lookup_parts > 1
+    superstep = _superstep(target)
+    numbers, moved = mine * UNSIGNED_INT.size, mine * wide * dtype.size
+    block = rows * wide * dtype.size
+    brought = block if cut or apart else 0
     parts: list[tuple[str, int]] = []
-    temporary = numbers + moved
+    temporary = numbers + moved + brought
+
+    def travels(what: str, size: int) -> None:
+        parts.append((what, superstep + int(exchange_cycles(size, target))))
+
     if chosen["usedForSlice"]:
-        parts.append(("numbers to all blocks", superstep + int(exchange_cycles(numbers, target))))
-        parts.append(("slice", int(vertices.multi_slice(wide, lookups, dtype, target))))
+        travels("numbers to all blocks", numbers + brought)
+        parts.append(("slice", int(vertices.multi_slice(wide, mine, dtype, target))))
         if row_parts > 1:
             share = -(-lookups * columns // target.num_tiles)
-            parts.append(
-                (
-                    "results to one",
-                    superstep + int(exchange_cycles(row_parts * share * dtype.size, target)),
-                )
-            )
+            travels("results to one", row_parts * share * dtype.size)
             parts.append(
                 ("put together", stage_cycles("ADD", share, row_parts, dtype, dtype, target))
             )
             temporary += row_parts * share * dtype.size
     if chosen["usedForUpdate"]:
-        parts.append(
-            ("updates to all blocks", superstep + int(exchange_cycles(numbers + moved, target)))
-        )
         operation = chosen["operationForUpdate"]
+        travels("updates to all blocks", numbers + moved + (0 if cut else brought))
+        carried = FLOAT if cut else dtype
         if operation == "none":
-            cycles = vertices.multi_slice(wide, lookups, dtype, target, update=True)
+            cycles = vertices.multi_slice(wide, mine, dtype, target, update=True)
         else:
             cycles = vertices.multi_update_op(
-                wide, lookups, dtype, target, scaled=operation == "add"
+                wide, mine, carried, target, scaled=operation == "add"
             )
         parts.append(("update", int(cycles)))
-    held = rows * wide * dtype.size
+        if cut:
+            share = -(-rows * wide // lookup_parts)
+            travels("parts to one", lookup_parts * share * FLOAT.size)
+            parts.append(
+                ("added up", stage_cycles("ADD", share, lookup_parts, FLOAT, dtype, target))
+            )
+            temporary += rows * wide * FLOAT.size + lookup_parts * share * FLOAT.size
+            if apart:
+                travels("the table to the sums", apart * dtype.size)
+        if apart:
+            travels("back to the table", apart * dtype.size)
     return SlicePlan(
         entries,
         columns,
@@ -223,9 +303,10 @@ def planned(
         row_parts,
         column_parts,
         tuple(parts),
-        held,
+        -(-rows // lookup_parts) * wide * dtype.size,
         temporary,
         target.num_tiles,
+        lookup_parts,
     )
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, UNSIGNED_INT
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
 
 K = TypeVar("K")
+U = TypeVar("U")
 
 
 class DynamicSlice1D(SupervisorVertex):
@@ -107,15 +108,15 @@ class MultiUpdate(SupervisorVertex):
         )
 
 
-class MultiUpdateOp(SupervisorVertex, Generic[K]):
+class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
     """The rows of base of these numbers are combined with those of updates, first to last, by ADD
     (times scale), MUL or MAX.
 
-    Sums of HALF are carried in FLOAT and rounded once.
+    Sums of HALF are carried in FLOAT and rounded once; updates of HALF may be added to FLOAT.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]
-    updates: Input[Vector[Vector[FLOAT]]]
+    updates: Input[Vector[Vector[U]]]
     offsets: Input[Vector[UNSIGNED_INT]]
     scale: Input[K]
     first: UNSIGNED_INT
@@ -131,7 +132,7 @@ class MultiUpdateOp(SupervisorVertex, Generic[K]):
         )
         result, updates = self.base.astype(wide), self.updates[inside].astype(wide)
         if self.operation == "ADD":
-            np.add.at(result, places[inside], self.scale.astype(wide) * updates)
+            np.add.at(result, places[inside], self.scale.astype(wide) * updates.astype(wide))
         else:
             {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(
                 result, places[inside], updates
@@ -142,6 +143,6 @@ class MultiUpdateOp(SupervisorVertex, Generic[K]):
         (rows, columns), dtype = self.updates.shape, self.fields["base"].dtype
         kinds: dict[str, bool] = {
             "scaled": self.operation == "ADD",
-            "wide_scale": self.fields["scale"].dtype is not dtype,
+            "wide_scale": dtype is HALF and self.fields["scale"].dtype is FLOAT,
         }
         return int(vertices.multi_update_op(columns, rows, dtype, target, **kinds))

@@ -1,0 +1,177 @@
+"""How a pooling is dealt to the tiles: by PopLibs' plan (popnn/PoolPlan.cpp).
+
+What comes out is cut into blocks of channels, samples and stretches of the field, a block a tile,
+whose channels lie side by side in groups. Of all cuts that is taken whose estimates of vertex,
+exchange and rearrangement are least together; and one with groups of 16 HALF or 8 FLOAT, which suit
+the layer that follows, where it costs at most a third more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.graph import Shape, Tensor
+from ipu_teach.poplibs.poputil import balanced_partition
+from ipu_teach.target import Target
+from ipu_teach.types import HALF, Array, DType
+
+_MOST = 8  # vectors in a group of channels
+_MORE = 4 / 3  # what a plan with the wished groups may cost
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """The cut of [channel groups, samples, *field, `group` channels]: in how many parts each
+    dimension but the last is cut."""
+
+    shape: Shape
+    parts: Shape
+    tiles: int
+
+    def blocks(self) -> list[tuple[int, Ranges]]:
+        """(tile, (begin, end) in each dimension but the last) of each block, evenly over all
+        tiles."""
+        pairs = zip(self.shape[:-1], self.parts, strict=True)
+        cuts = list(product(*(balanced_partition(size, parts) for size, parts in pairs)))
+        return [(number * self.tiles // len(cuts), cut) for number, cut in enumerate(cuts)]
+
+    def places(self, ranges: Ranges) -> Array:
+        """int64[elements]: where those of a block lie among all, in its order."""
+        found: Array = np.zeros(1, np.int64)
+        for size, (begin, end) in zip(self.shape, (*ranges, (0, self.shape[-1])), strict=True):
+            found = (found[:, None] * size + np.arange(begin, end)).reshape(-1)
+        return found
+
+    def cycles(
+        self, kind: str, work: list[Array], ranges: Ranges, dtype: type[DType], target: Target
+    ) -> int:
+        """Tile cycles of a block. `work`: for each dimension of the field bool[kernel, length],
+        whether a place of the window has something to do there."""
+        (begin, end), *rest = ranges
+        busy = shares(work, ranges, target.num_worker_contexts)
+        how = {
+            "vectors": -(-self.shape[-1] // target.get_vector_width(dtype)),
+            "groups": end - begin,
+        }
+        outputs = prod(high - low for low, high in rest)
+        cycles = vertices.pooling(kind, *busy, target, **how, outputs=outputs)
+        return int(np.max(cycles))
+
+
+@lru_cache(maxsize=512)
+def planned(
+    kind: str,
+    shape: Shape,
+    kernel: Shape,
+    stride: Shape,
+    forward: bool,
+    lie: int,
+    dtype: type[DType],
+    target: Target,
+) -> PoolPlan:
+    """The plan of a result [samples, channels, *field]. `kind` as of `vertices.pooling`; `lie`: how
+    many channels lie side by side in what goes in."""
+    channels, width = shape[1], target.get_vector_width(dtype)
+    whole = [n for n in range(1, channels + 1) if channels % n == 0]
+    most = max(width, min(_MOST * width, -(-lie // width) * width))
+    groups = [n for n in whole if width <= n <= most] or sorted({1, channels})
+    given = kind, shape, kernel, stride, forward, lie, dtype, target
+    cost, best = min((_best(group, *given) for group in groups), key=lambda found: found[0])
+    wished = 16 if dtype is HALF else 8
+    if best.shape[-1] < wished and channels % wished == 0:
+        more, other = _best(wished, *given)
+        best = other if more < _MORE * cost else best
+    return best
+
+
+def _best(
+    group: int,
+    kind: str,
+    shape: Shape,
+    kernel: Shape,
+    stride: Shape,
+    forward: bool,
+    lie: int,
+    dtype: type[DType],
+    target: Target,
+) -> tuple[int, PoolPlan]:
+    """(estimated cycles, the best plan) with groups of so many channels."""
+    sizes = (shape[1] // group, shape[0], *shape[2:])
+    parts = np.ones((1, 0), np.int64)
+    for size in sizes:  # all cuts that have a tile for each block
+        here = np.unique([-(-size // -(-size // n)) for n in range(1, size + 1)])
+        parts = np.hstack(
+            [np.repeat(parts, len(here), 0), np.tile(here, len(parts)).reshape(-1, 1)]
+        )
+        parts = parts[parts.prod(1) <= target.num_tiles]
+    each = -(-np.array(sizes) // parts)  # of a block, in each dimension
+    rows, long = each[:, 1:-1].prod(1), each[:, -1]
+    worker = np.arange(target.num_worker_contexts + 1)[:, None]
+    ends = worker * (rows * long) // target.num_worker_contexts
+    begin, end = ends[:-1], ends[1:]
+    touched = np.where(end > begin, (end - 1) // long - begin // long + 1, 0)
+    vectors, places = -(-group // target.get_vector_width(dtype)), prod(kernel)
+    each_worker = vertices.pooling(
+        kind,
+        touched,
+        touched * places,
+        (end - begin) * places,
+        target,
+        vectors=vectors,
+        groups=each[:, 0],
+        outputs=rows * long,
+    )
+    cycles = np.max(each_worker, axis=0)
+    field, k, s = each[:, 2:], np.array(kernel), np.array(stride)
+    wanted = ((field - 1) * s + k if forward else (field + k - 2) // s + 1).prod(1)
+    elements = 2 * wanted + field.prod(1) if kind == "GRAD" else wanted
+    size = elements * each[:, :2].prod(1) * group * dtype.size
+    cycles = cycles + size // target.exchange_bytes_per_cycle + (lie != group) * (size // 4)
+    best = int(np.argmin(cycles))
+    chosen = tuple(map(int, parts[best]))
+    return int(cycles[best]), PoolPlan((*sizes, group), chosen, target.num_tiles)
+
+
+def channels_side_by_side(x: Tensor) -> int:
+    """How many channels of x [samples, channels, *field] lie side by side in memory, in groups of
+    so many."""
+    places = x.dim_shuffle([0, *range(2, x.rank), 1]).positions().reshape(-1, x.shape[1])
+    at = np.flatnonzero((np.diff(places) != 1).any(0)) + 1
+    return int(np.gcd.reduce([x.shape[1], *at]))
+
+
+def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
+    """int64[workers] each: rows of the block that a worker has a part of, pieces of work in them,
+    and elements of those, for a vector of channels.
+
+    `work` as of `PoolPlan.cycles`. The workers share the block's elements evenly, row by row.
+    """
+    *outer, inner = (v[:, a:b] for v, (a, b) in zip(work, ranges[2:], strict=True))
+    places = np.ones(1, np.int64)  # of the window that have work, but for the last dimension
+    for v in outer:
+        places = np.outer(places, v.sum(0)).reshape(-1)
+    samples, long = ranges[1][1] - ranges[1][0], inner.shape[1]
+    places = np.tile(places, samples)
+    found = np.zeros((3, workers), np.int64)
+    ends = np.arange(workers + 1) * (len(places) * long) // workers
+    for worker, (at, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        while at < end:
+            row, column = divmod(at, long)
+            many = 1
+            if column or end - at < long:
+                stop = min(long, column + end - at)
+            else:  # whole rows are counted together
+                stop, many = long, (end - at) // long
+            each = inner[:, column:stop].sum(1)
+            times = places[row : row + many].sum()
+            found[:, worker] += many, times * (each > 0).sum(), times * each.sum()
+            at += (stop - column) * many
+    return found[0], found[1], found[2]

@@ -1,0 +1,236 @@
+"""The view `formats`: which of some values a dtype holds, and how one factor brings them all back;
+beside it, a value between two numbers that is rounded by chance ten thousand times.
+
+Values stand by their power of two, over the reach of each dtype. Frame by frame they are multiplied
+by 2, until the largest fits, and a little further, where it no longer does.
+"""
+
+from __future__ import annotations
+
+from math import ceil, frexp, isfinite
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.show import palette
+from ipu_teach.show.palette import Code
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.scene import Painted, Still
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
+from ipu_teach.show.view import View
+from ipu_teach.types import Array, DType
+from ipu_teach.types.numbers import (
+    HELD,
+    SUBNORMAL,
+    fates,
+    fitting_power,
+    grid_of,
+    histogram,
+    sizes_of,
+)
+
+CODES = (  # the first four are the fates of a value
+    Code("held", "h", "#56b4e9", "#3b9ad3", ""),
+    Code("subnormal: the steps no longer shrink", "s", "#e69f00", "#e0a21f", "/"),
+    palette.GAPS.lettered("0", "become 0"),
+    Code("too large", "!", "#d55e00", "#e8792b", "x"),
+    Code("where throws landed", "t", "#009e73", "#1cb288", "."),
+)
+THROWN = 4
+WIDE, HIGH, ROW, UNDER = 380.0, 130.0, 24.0, 26.0
+COIN, LEFT, RIGHT, BAR = 216.0, 40.0, 314.0, 28.0
+MOST_STEPS, BEYOND, MOST_DTYPES, MOST_THROWS = 16, 3, 4, 1_000_000
+
+
+def formats(
+    values: ArrayLike,
+    *dtypes: type[DType],
+    coin: float | None = None,
+    throws: int = 10_000,
+    thrown: ArrayLike | None = None,
+    seed: int = 42,
+) -> View:
+    """Which of `values` (finite numbers of any shape) FLOAT, HALF and QUARTER[format, scale] hold:
+    as they are, and times powers of two up to the largest that fits the first dtype, where it
+    rests.
+
+    `coin`: a value that is rounded stochastically to the first dtype, so many `throws` in all, with
+    words drawn from `seed`; or `thrown`, what another way of rounding made of it. At most four
+    dtypes. Raises `InvalidOptionError`, and `PoplarTypeError` for another dtype.
+    """
+    if not 1 <= len(dtypes) <= MOST_DTYPES:
+        raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")}.
+            next:  give one to {MOST_DTYPES}: show.formats(values, HALF).""")
+    (grid, scale), sizes = grid_of(dtypes[0], "show.formats()"), sizes_of(values, "show.formats()")
+    best = fitting_power(float(sizes.max()), grid.largest * 2.0**scale)
+    each = -(-abs(best) // MOST_STEPS) or 1
+    way = [*range(0, best, each if best > 0 else -each), *range(best, best + BEYOND + 1), best]
+    found = [[histogram(np.ldexp(sizes, k), dtype) for dtype in dtypes] for k in way]
+    said = f"{sizes.size:,} values {found[0][0]}; times 2^{best} {found[-1][0]}."
+    panels, about = Panels(), [dict[str, tuple[str, dict[str, Array]]]() for _ in way]
+    if coin is not None:
+        ends, landed = _landed(coin, dtypes[0], throws, thrown, seed)
+        many = np.rint(len(landed) ** (np.arange(len(way)) / (len(way) - 1))).astype(int).tolist()
+        panels.put(_coin(float(coin), ends, landed, many), left=LEFT)
+        for told, n in zip(about, many, strict=True):
+            told["coin"] = "{label}: {n} of the throws", {"n": _on(ends, landed[:n])}
+        low, high = _on(ends, landed) / len(landed)
+        said += (
+            f" {coin:.6g}, rounded by chance {len(landed):,} times, became {ends[1]:.6g} in "
+            f"{100 * high:.1f} % of them and {ends[0]:.6g} in {100 * low:.1f} %: "
+            f"{landed.mean():.6g} on average."
+        )
+    mark, bins = _histogram(way, sizes, dtypes)
+    panels.put(mark, left=LEFT if coin is None else RIGHT)
+    for told, part in zip(about, bins, strict=True):
+        told["values"] = "{label}: {n} values", {"n": part}
+    stills = [
+        Still(f"times 2^{k}", "; ".join(map(str, row)), HELD, 0, True, about=told,
+              pictures=dict.fromkeys(told, i))
+        for i, (k, row, told) in enumerate(zip(way, found, about, strict=True))
+    ]  # fmt: skip
+    rows = [
+        (h.dtype.__name__, f"2^{k}")
+        + tuple(f"{100 * share:.3g} %" for share in (h.underflow, h.subnormal, h.overflow))
+        for k, row in zip(way[:-1], found, strict=False)
+        for h in row
+    ]
+    return View(
+        panels.scene(
+            "formats",
+            f"Values beside the numbers of {', '.join(d.__name__ for d in dtypes)}",
+            said,
+            foot=12,
+            codes=CODES,
+            stills=tuple(stills),
+            frames=np.arange(len(way)),
+            poster=len(way) - 1,
+            group="factor",
+            table=(("dtype", "times", "become 0", "subnormal", "too large"), tuple(rows)),
+        )
+    )
+
+
+def _landed(
+    coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
+) -> tuple[Array, Array]:
+    """(the number below and the one above, where each throw landed)."""
+    number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
+    if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
+        what = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
+        raise InvalidOptionError(f"""show.formats() was given {what}.
+            next:  give a finite number, and 1 to {MOST_THROWS:,} throws.""")
+    grid, scale = grid_of(dtype, "show.formats()")
+    words = np.random.default_rng(seed).integers(0, 2**32, throws, np.uint32)
+    words = np.append(words, np.array([0, 2**32 - 1], np.uint32))
+    landed = np.ldexp(grid.round(np.full(throws + 2, coin / 2.0**scale), words), scale)
+    ends = np.sort(landed[-2:])
+    if ends[0] == ends[1] or not np.isfinite(ends).all():
+        raise InvalidOptionError(f"""show.formats() was given the coin {shown(coin)}, which does not
+            lie between two numbers of {dtype.__name__}.
+            next:  give one that it has to round: show.formats(values, HALF, coin=0.1).""")
+    if thrown is None:
+        return ends, landed[:-2]
+    sizes_of(thrown, "show.formats()")
+    return ends, np.asarray(thrown, np.float64).ravel()[:MOST_THROWS]
+
+
+def _on(ends: Array, landed: Array) -> Array:
+    """How many throws landed on each of two numbers."""
+    return np.array([np.count_nonzero(landed == end) for end in ends])
+
+
+def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
+    """A number line with two numbers and the value; how many throws landed on each, and their
+    mean."""
+    inner, drawn = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10]), list[tuple[Shape, ...]]()
+    for n in many:
+        mean = float(landed[:n].mean())
+        at, there = np.interp([value, mean], ends, inner).tolist()
+        shapes: list[Shape] = [Stroke(((0, HIGH), (COIN, HIGH)), 1, "line")]
+        for x, end, on in zip(inner.tolist(), ends, _on(ends, landed[:n]).tolist(), strict=True):
+            tall = on / n * (HIGH - 40)
+            box = np.array([[x - BAR / 2, HIGH - tall, BAR, tall]])
+            shapes += [Boxes(THROWN, box)] * bool(on)
+            shapes.append(Words(x, HIGH - tall - 5, f"{on:,}", 11, "middle"))
+            shapes.append(Words(x, HIGH + 14, f"{end:.6g}", 11, "middle", "soft"))
+        shapes += [
+            Stroke(((at, HIGH), (at, HIGH - 22)), 2),
+            Words(at, HIGH - 26, f"{value:.6g}", 11, "middle"),
+            Stroke(((there, HIGH + 22), (there, HIGH + 2)), 2, arrow=True),
+            Words(COIN / 2, HIGH + 36, f"mean {mean:.6g}", 11, "middle"),
+            Words(COIN / 2, 12, counted(n, "throw"), 11, "middle", "soft"),
+        ]
+        drawn.append(tuple(shapes))
+    places = np.array([(x - BAR / 2, 20, BAR, HIGH) for x in inner])
+    return Painted(
+        *("coin", "rounded by chance"),
+        width=COIN,
+        height=HIGH + 40,
+        count=2,
+        places=places,
+        pictures=tuple(drawn),
+        labels=tuple(f"{end:.6g}" for end in ends),
+    )
+
+
+def _histogram(
+    way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
+) -> tuple[Painted, list[Array]]:
+    """Bars by powers of two over the reach of each dtype; and how many values stand in each, frame
+    by frame."""
+    reaches, sizes = [], sizes[sizes > 0]
+    for dtype in dtypes:
+        grid, scale = grid_of(dtype, "show.formats()")
+        least = grid.least_exponent + scale
+        reaches.append((least - grid.mantissa_bits, least, frexp(grid.largest)[1] + scale))
+    power = np.frexp(sizes)[1] - 1
+    low = int(min(power.min(initial=0) + min(way), reaches[0][0])) - 2
+    high = int(max(power.max(initial=0) + max(way) + 1, reaches[0][2])) + 2
+    span, pitch = high - low, WIDE / (high - low)
+    top, drawn, counts = np.bincount(power - power.min(initial=0)).max(initial=1), [], []
+    below = _reaches(dtypes, reaches, low, high)
+    for k in way:
+        bins = np.zeros((len(CODES) - 1, span), np.int64)
+        np.add.at(bins, (fates(np.ldexp(sizes, k), dtypes[0]), power + k - low), 1)
+        counts.append(bins.sum(axis=0))
+        tall = bins / top * (HIGH - 16)
+        x, wide = (np.arange(span) + 0.06) * pitch, np.full(span, 0.88 * pitch)
+        bars = np.stack((*np.broadcast_arrays(x, HIGH - tall.cumsum(axis=0), wide), tall), axis=2)
+        boxes = [
+            Boxes(code, bars[code][part > 0], upright=True)
+            for code, part in enumerate(bins)
+            if part.any()
+        ]
+        drawn.append((*below, *boxes, Words(WIDE, 12, f"times 2^{k}", 11, "end")))
+    mark = Painted(
+        *("values", f"by powers of two, as {dtypes[0].__name__}"),
+        width=WIDE,
+        height=HIGH + UNDER + ROW * len(reaches),
+        count=span,
+        places=np.array([(i * pitch, 0, pitch, HIGH) for i in range(span)]),
+        pictures=tuple(drawn),
+        labels=tuple(f"2^{p} to 2^{p + 1}" for p in range(low, high)),
+    )
+    return mark, counts
+
+
+def _reaches(
+    dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
+) -> list[Shape]:
+    """The axis, and below it from which power of two to which each dtype goes."""
+    pitch, each = WIDE / (high - low), next(2**k for k in range(12) if (high - low) / 2**k <= 9)
+    shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]
+    for p in range(ceil(low / each) * each, high + 1, each):
+        x = (p - low) * pitch
+        shapes.append(Stroke(((x, HIGH), (x, HIGH + 4)), 1, "line"))
+        shapes.append(Words(x, HIGH + 15, f"2^{p}", 11, "middle", "soft"))
+    for i, (dtype, ends) in enumerate(zip(dtypes, reaches, strict=True)):
+        first, normal, last = ((min(max(p, low), high) - low) * pitch for p in ends)
+        y = HIGH + UNDER + ROW * i
+        for code, a, b in ((SUBNORMAL, first, normal), (HELD, normal, last)):
+            shapes += [Boxes(code, np.array([[a, y, b - a, 7.0]]))] * (b > a)
+        shapes.append(Words(normal, y + 17, dtype.__name__, 11))
+    return shapes

@@ -1,0 +1,135 @@
+"""Values beside the numbers that a dtype has: how many are lost in it, and which scale loses none
+to its upper end.
+
+A scale is a power of two for a whole tensor, chosen by its largest magnitude. Source: Perez, Zhang,
+Briggs, Blake, Levy-Kramer, Balanca, Luschi, Barlow and Fitzgibbon, "Training and inference of large
+language models using 8-bit floating point" (arXiv:2309.17224).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import frexp, ldexp
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ipu_teach.errors import InvalidOptionError, PoplarTypeError, TensorMetadataError, shown
+from ipu_teach.types.dtypes import FLOAT, HALF, QUARTER, DType
+from ipu_teach.types.half import HALF_GRID
+from ipu_teach.types.quarter import LARGEST_SCALE, LEAST_SCALE, QuarterFormat
+from ipu_teach.types.rounding import Array, Grid
+
+FLOAT_GRID = Grid(mantissa_bits=23, least_exponent=-126, largest=(2 - 2.0**-23) * 2.0**127)
+
+HELD, SUBNORMAL, LOST, LARGE = range(4)  # what becomes of a value
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How values lie beside the numbers of `dtype`.
+
+    `counts[k]` of them are from 2**`powers[k]` on, and below the next power of two; `zeros` are 0
+    already. Shares of all, from 0 to 1: `underflow` become 0 and are not; `subnormal` land below
+    the smallest normal number, where the steps no longer shrink; `overflow` are too large.
+    """
+
+    dtype: type[DType]
+    powers: tuple[int, ...]
+    counts: tuple[int, ...]
+    zeros: int
+    underflow: float
+    subnormal: float
+    overflow: float
+
+    def __str__(self) -> str:
+        shares = self.underflow, self.subnormal, self.overflow
+        under, sub, over = (f"{100 * share:.3g} %" if share else "none" for share in shares)
+        said = f"{under} become 0, {sub} are subnormal, {over} are too large"
+        return f"as {self.dtype.__name__} {said}"
+
+
+def grid_of(dtype: Any, what: str) -> tuple[Grid, int]:
+    """The numbers of FLOAT, HALF, or QUARTER with a format and a scale: those of the grid, times
+    2**the second. Raises `PoplarTypeError` for what else `what` was given."""
+    if dtype in (FLOAT, HALF):
+        return (FLOAT_GRID if dtype is FLOAT else HALF_GRID), 0
+    if isinstance(dtype, type) and issubclass(dtype, QUARTER) and hasattr(dtype, "metadata"):
+        return dtype.metadata.format.grid, dtype.metadata.scale
+    raise PoplarTypeError(f"""{what} was given {shown(dtype)}, which is no dtype of numbers with
+        powers of two.
+        next:  give FLOAT, HALF, or QUARTER with a format and a scale, as
+        QUARTER[QuarterFormat.F143, 0].""")
+
+
+def histogram(values: ArrayLike, dtype: type[DType]) -> Histogram:
+    """How `values` (finite numbers of any shape) lie beside the numbers of FLOAT, HALF or
+    QUARTER[format, scale], each rounded to nearest.
+
+    Raises `PoplarTypeError` for another dtype, and `InvalidOptionError` for no values, and for NaN
+    and infinities, which have no place among powers of two.
+    """
+    grid_of(dtype, "histogram()")
+    sizes = sizes_of(values, "histogram()")
+    some = sizes[sizes > 0]
+    power, count = np.unique(np.frexp(some)[1] - 1, return_counts=True)
+    fate = fates(some, dtype)
+    shares = (float((fate == code).sum() / sizes.size) for code in (LOST, SUBNORMAL, LARGE))
+    zeros = sizes.size - some.size
+    return Histogram(dtype, tuple(power.tolist()), tuple(count.tolist()), zeros, *shares)
+
+
+def fates(sizes: Array, dtype: type[DType]) -> Array:
+    """What becomes of each magnitude above 0, rounded to nearest: `HELD`, `SUBNORMAL`, `LOST` or
+    `LARGE`."""
+    grid, scale = grid_of(dtype, "fates()")
+    held = grid.round(np.ldexp(sizes, -scale))
+    found: Array = np.where(held < 2.0**grid.least_exponent, SUBNORMAL, HELD)
+    return np.where(np.isinf(held), LARGE, np.where(held == 0, LOST, found))
+
+
+def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
+    """The scale with which `QUARTER[format, scale]` holds `values` (finite numbers of any shape)
+    best: the smallest, from -32 to 31, at which none is larger than the largest number. 0 where all
+    are 0.
+
+    Raises `TensorMetadataError` for what is no format, and where no scale holds the largest of them
+    as a normal number; `InvalidOptionError` for no values, NaN and infinities.
+    """
+    if not isinstance(format, QuarterFormat):
+        raise TensorMetadataError(f"""best_scale() was given the format {shown(format)}.
+            next:  give QuarterFormat.F143 or QuarterFormat.F152.""")
+    largest = float(sizes_of(values, "best_scale()").max())
+    scale = -fitting_power(largest, format.grid.largest)
+    fits = ldexp(largest, -LEAST_SCALE) >= 2.0**format.grid.least_exponent or not largest
+    if not fits or scale > LARGEST_SCALE:
+        raise TensorMetadataError(f"""best_scale() was given values up to {largest:.4g}; for
+            {format.name} they would need the scale {scale}, and there are {LEAST_SCALE} to
+            {LARGEST_SCALE}.
+            next:  multiply the values by a power of two first, and remember it.""")
+    return max(scale, LEAST_SCALE)
+
+
+def fitting_power(largest: float, end: float) -> int:
+    """The largest p with which `largest` * 2**p is not beyond `end`; 0 for 0."""
+    power = frexp(end)[1] - frexp(largest)[1]
+    return (power - (ldexp(largest, power) > end)) * (largest > 0)
+
+
+def sizes_of(values: ArrayLike, what: str) -> Array:
+    """The magnitudes of finite numbers, float64 in a row. Raises `InvalidOptionError` for others,
+    which `what` was given."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf" or not given.size:
+        kind = "no values" if not given.size else f"values of dtype {given.dtype}"
+        raise InvalidOptionError(f"""{what} was given {kind}.
+            next:  give numbers, as a numpy array of any shape.""")
+    sizes: Array = np.abs(given.astype(np.float64)).ravel()
+    wrong = np.flatnonzero(~np.isfinite(sizes))
+    if len(wrong):
+        place = ", ".join(map(str, np.unravel_index(wrong[0], given.shape)))
+        raise InvalidOptionError(f"""{what} was given {len(wrong):,} of {sizes.size:,} values that
+            are NaN or infinite, the first at [{place}].
+            next:  look where they come from; values[np.isfinite(values)] are the others.""")
+    return sizes
