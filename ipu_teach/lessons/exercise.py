@@ -196,10 +196,12 @@ def catalogue() -> tuple[Lesson, ...]:
         lesson09,
         lesson10,
         lesson11,
+        lesson12,
     )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    return tuple(module.LESSON for module in (*written, lesson08, lesson09, lesson10, lesson11))
+    later = (lesson08, lesson09, lesson10, lesson11, lesson12)
+    return tuple(module.LESSON for module in (*written, *later))
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
