@@ -300,7 +300,7 @@ def bands(counts, tiles):
 # next: keep them in order: row i is counts[i].
 def bands(counts, tiles):
     counts = sorted(counts)
-    limit = max(max(counts), -(-sum(counts) // tiles))
+    limit = max(counts)
     while True:
         begins, load = [0], 0
         for row, count in enumerate(counts):
@@ -317,7 +317,7 @@ def bands(counts, tiles):
 # why:  these are the rows with which tiles end.
 # next: a tile begins where the one before it ended, and the first at 0.
 def bands(counts, tiles):
-    limit = max(max(counts), -(-sum(counts) // tiles))
+    limit = max(counts)
     while True:
         begins, load = [0], 0
         for row, count in enumerate(counts):
@@ -334,7 +334,7 @@ def bands(counts, tiles):
 # why:  there are fewer numbers than tiles.
 # next: a tile that gets nothing has one, too: len(counts).
 def bands(counts, tiles):
-    limit = max(max(counts), -(-sum(counts) // tiles))
+    limit = max(counts)
     while True:
         begins, load = [0], 0
         for row, count in enumerate(counts):
@@ -351,7 +351,7 @@ def bands(counts, tiles):
 # why:  these are numbers of rows, and asked is where each tile begins.
 # next: add them up.
 def bands(counts, tiles):
-    limit = max(max(counts), -(-sum(counts) // tiles))
+    limit = max(counts)
     while True:
         begins, load = [0], 0
         for row, count in enumerate(counts):
