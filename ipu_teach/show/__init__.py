@@ -39,6 +39,7 @@ from ipu_teach.show.program import program
 from ipu_teach.show.recompute import recompute
 from ipu_teach.show.ring import ring
 from ipu_teach.show.run import run
+from ipu_teach.show.sparse import crossing, sparse
 from ipu_teach.show.streaming import streaming
 from ipu_teach.show.sweep import sweep
 from ipu_teach.show.tile import tile
@@ -54,6 +55,7 @@ __all__ = [
     "balance",
     "bsp",
     "code",
+    "crossing",
     "exchange",
     "explore",
     "formats",
@@ -69,6 +71,7 @@ __all__ = [
     "recompute",
     "ring",
     "run",
+    "sparse",
     "streaming",
     "sweep",
     "tile",
