@@ -3,6 +3,7 @@ __doc__ = """python3 run.py [JOB] [arguments]
   (no job)    open the first lesson in JupyterLab
   lab 03      open lesson 03
   mnist       train lesson 07 headless (--data mnist, --html FILE)
+  cnn         the same of lesson 07b, a small CNN
   run 03      run a solved lesson, or a notebook file of yours, without a browser
   reset 03    put a fresh copy of a lesson into the work folder; your old one is kept beside it
   doctor      say what is here and what is missing (--workshop: try it all)
@@ -679,8 +680,8 @@ def command_of(words):
     }
     if job in scripts:
         return [PYTHON, os.path.join(ROOT, *scripts[job].split("/"))] + rest
-    if job == "mnist":
-        return [PYTHON, "-m", "ipu_teach", "run", "mnist"] + rest
+    if job in ("mnist", "cnn"):
+        return [PYTHON, "-m", "ipu_teach", "run", job] + rest
     return [PYTHON, "-m", "ipu_teach", job] + rest
 
 

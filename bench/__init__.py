@@ -33,16 +33,8 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
         return list(browser.ROWS)
     from bench import gpu, graphs, kernels, networks, replicas, scalar, sparse, waiting
 
-    found = [
-        *kernels.ROWS,
-        *sparse.ROWS,
-        *scalar.ROWS,
-        *graphs.ROWS,
-        *replicas.ROWS,
-        *waiting.ROWS,
-        *networks.ROWS,
-    ]
-    return [*found, *gpu.ROWS]
+    rooms = (kernels, sparse, scalar, graphs, replicas, waiting, networks, gpu)
+    return [row for room in rooms for row in room.ROWS]
 
 
 def build_parser() -> argparse.ArgumentParser:

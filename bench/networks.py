@@ -4,6 +4,7 @@ its run."""
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class Network:
         k1, b1, k2, gamma, beta, w, b = self.parameters
         k1, k2 = k1.expand([0]), k2.expand([0])
         half = SIDE // 2
-        around = {"padding_lower": 1, "padding_upper": 1}
+        around: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
         one = poplin.ConvParams(FLOAT, batch, (SIDE, SIDE), (3, 3), 1, FIRST, **around)
         two = poplin.ConvParams(FLOAT, batch, (half, half), (3, 3), FIRST, SECOND, **around)
         pool = pooling.PoolParams(
@@ -163,7 +164,7 @@ def _layer() -> Engine:
     """A forward pass of ResNet's 3 x 3 over 56 x 56, 64 channels, 4 samples; ready to run."""
     device = IPUModel(tiles_per_ipu=TILES).create_device()
     graph, prog = Graph(device), Sequence()
-    around = {"padding_lower": 1, "padding_upper": 1}
+    around: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
     params = poplin.ConvParams(HALF, 4, (56, 56), (3, 3), 64, 64, **around)
     x, weights = poplin.create_input(graph, params), poplin.create_weights(graph, params)
     for tensor in (x, weights):

@@ -38,6 +38,7 @@ from ipu_teach.places import NOT_KEPT, PACKAGE, checkout, free_memory, not_kept,
 from ipu_teach.report import command as report_command
 
 SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without
+TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # without 5 GB for GPUs
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 
 # --- what is kept, and where ----------------------------------------------------------------------
@@ -203,6 +204,15 @@ def check_gpu() -> DoctorRow:
     )
 
 
+def check_torch() -> DoctorRow:
+    """Whether `ipu_teach.poptorch` can take modules; nothing else wants torch."""
+    try:
+        return "ok", "torch", importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        said = "not here, which is fine: for ipu_teach.poptorch alone, 192 MB to fetch: "
+        return "ok", "torch", said + f"{install_line('torch')} --index-url {TORCH_WHEELS}"
+
+
 def check_data() -> Iterator[DoctorRow]:
     """The bundled digits, which must be there, and MNIST, which may be; both are read, not only
     found."""
@@ -252,7 +262,7 @@ def doctor() -> int:
     python: DoctorRow = ("ok", "Python", f"{version}, {sys.executable}")
     if sys.version_info < (3, 10):  # noqa: UP036
         python = ("FIX", "Python", f"{version} is too old: 3.10 or newer is needed")
-    rows = [python, *check_packages(), check_gpu(), *check_data()]
+    rows = [python, *check_packages(), check_gpu(), check_torch(), *check_data()]
     rows += [check_work(), check_home(), check_memory()]
     width = max(len(name) for _, name, _ in rows)
     for mark, name, text in rows:
@@ -288,7 +298,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    lesson = "number (07), beginning of the name, or mnist"
+    lesson = "number (07), beginning of the name, mnist or cnn"
 
     text = "open a lesson in JupyterLab, as your own copy in the work folder"
     command = commands.add_parser(

@@ -16,6 +16,7 @@ ROOMS = (
     "classroom",
     "lessons",
     "golden",
+    "frontends",
     "show",
     "sweeps",
     "observer",
@@ -31,6 +32,9 @@ ROOMS = (
 )
 
 
+FACES = ("keras", "popart", "poptorch")  # names by which users import what is in frontends
+
+
 def modules() -> dict[str, Path]:
     """The package's modules by name."""
     found = {}
@@ -43,7 +47,8 @@ def modules() -> dict[str, Path]:
 def room_of(module: str) -> str:
     """The room of a module; what stands beside the rooms is the ground."""
     part = (module.split(".") + [""])[1]
-    return part if part in ROOMS else "cli" if part == "__main__" else "ground"
+    named = {"__main__": "cli"} | dict.fromkeys(FACES, "frontends")
+    return part if part in ROOMS else named.get(part, "ground")
 
 
 def imports(

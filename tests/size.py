@@ -86,6 +86,8 @@ def room_of(path: str) -> str:
         return JAVASCRIPT
     if parts[0] in ("compile", "engine"):
         return ENGINE
+    if parts[0] in ("keras", "popart", "poptorch"):  # names for what stands in frontends
+        return "frontends"
     if re.fullmatch(r"mistakes_\d\d\w?", parts[-1]):
         return MISTAKES
     return parts[0] if len(parts) > 1 and parts[0] != "types" or parts[0] == "tiny" else GROUND

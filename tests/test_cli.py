@@ -602,6 +602,7 @@ def test_doctor_is_content_here(
         "jupyterlab",
         "nbval",
         "GPU",
+        "torch",
         "digits",
         "MNIST",
         "work",
@@ -627,6 +628,14 @@ def test_doctor_says_what_to_do(
     ]
     wanted.append('numba>=99; extra == "lab"')
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: wanted)
+    versions = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name == "torch":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
     (tmp_path / "meminfo").write_text("MemAvailable:  524288 kB\n", encoding="ascii")
     monkeypatch.setattr(places, "MEMINFO", tmp_path / "meminfo")
     (tmp_path / "file").touch()
@@ -649,6 +658,7 @@ def test_doctor_says_what_to_do(
     assert rows["tqdm"].startswith("note") and "only the tests" in rows["tqdm"]
     assert rows["numba"].startswith("note") and "run slower without it" in rows["numba"]
     assert "cupy" not in rows
+    assert rows["torch"].startswith("ok") and "for ipu_teach.poptorch alone" in rows["torch"]
     assert "IPU_TEACH_GPU=0" in rows["GPU"]
     assert (
         rows["digits"].startswith("FIX")

@@ -46,7 +46,7 @@ FLOORS = (
     ("host",),
     ("engine", "poplibs"),
     ("sweeps", "observer"),
-    ("show", "frontends"),
+    ("show", "frontends", "keras", "popart", "poptorch"),
     ("lessons", "golden"),
     ("classroom",),
     ("cli", "__main__"),
@@ -176,7 +176,10 @@ def test_the_page_says_what_every_room_is_for() -> None:
         for name in re.findall(r"`(\w+)`", row)
     }
     # tiny: above it
-    assert named == {room for rooms in FLOORS for room in rooms} - {"tiny", "frontends", "__main__"}
+    assert named == {room for rooms in FLOORS for room in rooms} - {
+        "tiny",
+        "__main__",
+    }
 
 
 def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,6 +287,7 @@ def test_files_are_counted_in_their_rooms() -> None:
         "ipu_teach/lessons/mistakes.py": "lessons",
         "ipu_teach/lessons/mistakes_07.py": size.MISTAKES,
         "ipu_teach/show/static/player.js": size.JAVASCRIPT,
+        "ipu_teach/keras/__init__.py": "frontends",
     }
     assert {path: size.room_of(path) for path in rooms} == rooms
     found = size.sizes([(path, "x = 1\n") for path in rooms])

@@ -14,8 +14,12 @@ from urllib.parse import unquote
 
 import pytest
 
+from ipu_teach.lessons.naming import lesson_of
+
 ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = {p.name[:2]: p for p in sorted((ROOT / "notebooks/solutions").glob("[0-9]*.ipynb"))}
+NOTEBOOKS = {
+    lesson_of(p.name): p for p in sorted((ROOT / "notebooks/solutions").glob("[0-9]*.ipynb"))
+}
 PICTURE = re.compile(r'<img src="data:image/svg\+xml(;base64)?,([^"]+)" alt="([^"]*)"')
 ROW = re.compile(r"\| (\w+) \| (.+) \| `(.+)` \| (.+) \|")
 

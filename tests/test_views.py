@@ -679,7 +679,7 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
         **shared_by,
         "tape": ("bsp", "balance"),
         "flows": ("bsp", "run"),
-        "painted": ("memory", "balance"),
+        "painted": ("machine", "memory", "balance"),
     }.items():
         part = code[also] if also == "painted" else code.pop(also)
         for view in views:

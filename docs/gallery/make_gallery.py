@@ -13,12 +13,25 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.browser import Total, find_chromium  # noqa: E402
-from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show  # noqa: E402
+from ipu_teach import (  # noqa: E402
+    FLOAT,
+    HALF,
+    QUARTER,
+    Engine,
+    Graph,
+    IPUModel,
+    QuarterFormat,
+    Report,
+    concat,
+    show,
+)
 from ipu_teach.lessons.naming import lesson_of  # noqa: E402
 from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
@@ -90,6 +103,19 @@ def readme_run() -> View:
     return show.run(recording)
 
 
+def patches_of_an_image() -> View:
+    """Windows of 3 x 3 over an image of 6 x 6 with two channels, side by side or apart."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    beside = graph.add_variable(FLOAT, (1, 6, 6, 2), "beside")
+    apart = graph.add_variable(FLOAT, (1, 2, 6, 6), "apart")
+    for tensor in (beside, apart):
+        poputil.map_tensor_linearly(graph, tensor)
+    slices = [beside[:, i : i + 4, j : j + 4] for i in range(3) for j in range(3)]
+    return show.patches(
+        beside, concat(slices, 3).reshape((16, 18)), apart.dim_shuffle([0, 2, 3, 1])
+    )
+
+
 def all_reduced(ipus: int) -> Report:
     """520 numbers on each of several IPUs, summed by a ring."""
     device = IPUModel("ipu2", tiles_per_ipu=13, num_ipus=ipus).create_device()
@@ -142,6 +168,13 @@ VIEWS = {
     "numbers.svg": lambda: show.numbers(
         FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1
     ),
+    "formats.svg": lambda: show.formats(
+        np.random.default_rng(11).standard_normal(4096) / 500,
+        QUARTER[QuarterFormat.F143, 0],
+        QUARTER[QuarterFormat.F152, 0],
+        coin=0.4,
+    ),
+    "patches.svg": patches_of_an_image,
     "pipeline.svg": lambda: show.pipeline(pipeline_schedule(4, 8)),
     "ring.svg": lambda: show.ring(all_reduced(4)),
     "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),

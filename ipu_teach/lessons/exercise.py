@@ -192,6 +192,7 @@ def catalogue() -> tuple[Lesson, ...]:
         lesson05,
         lesson06,
         lesson07,
+        lesson07b,
         lesson08,
         lesson09,
         lesson10,
@@ -200,8 +201,8 @@ def catalogue() -> tuple[Lesson, ...]:
     )
 
     written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
-    later = (lesson08, lesson09, lesson10, lesson11, lesson12)
-    return tuple(module.LESSON for module in (*written, *later))
+    further = (lesson07b, lesson08, lesson09, lesson10, lesson11, lesson12)
+    return tuple(module.LESSON for module in (*written, *further))
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:

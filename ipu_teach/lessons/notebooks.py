@@ -26,7 +26,7 @@ PAGES = bundled("docs")
 INDEX = "index.ipynb"  # the map of the lessons
 # the numbered lessons, and the machine in one file
 PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")
-ALIASES = {"mnist": "07"}
+ALIASES = {"mnist": "07", "cnn": "07b"}
 DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
 
 
@@ -51,8 +51,8 @@ def _in_order(path: Path) -> tuple[Key, str]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """The lesson that `word` means: a number, the beginning of a name, `mnist` or `index`; without
-    one, the first."""
+    """The lesson that `word` means: a number, the beginning of a name, `mnist`, `cnn` or `index`;
+    without one, the first."""
     known = lessons(solved)
     if not known:
         raise LessonError(f"""There are no lessons here.

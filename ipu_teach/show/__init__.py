@@ -11,7 +11,7 @@ axis of time, to zoom into, `program(report)` its program tree with counts and c
 `exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the host
 beside the device, `streaming(report)` which rows of streaming memory are on the chip when,
 `pipeline(ticks, report)` which stage has which micro-batch when, `ring(report)` which chunk is on
-which link between IPUs.
+which link between IPUs, `patches(x, matrix)` where the rows of a matrix of patches lie.
 `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet with its
 prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn.
 `memory(report)` says what each tile holds, `liveness(report)` what is live when, `recompute(layers,
@@ -33,6 +33,7 @@ from ipu_teach.show.liveness import liveness
 from ipu_teach.show.machine import machine
 from ipu_teach.show.memory import memory
 from ipu_teach.show.numbers import numbers
+from ipu_teach.show.patches import patches
 from ipu_teach.show.pipeline import pipeline
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
@@ -65,6 +66,7 @@ __all__ = [
     "machine",
     "memory",
     "numbers",
+    "patches",
     "picture",
     "pipeline",
     "program",

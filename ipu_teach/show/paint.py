@@ -611,4 +611,4 @@ def note_lines(scene: Scene) -> int:
 
 def _lines(text: str, most: int) -> list[str]:
     """A text in at most so many lines that fit the width."""
-    return wrap(text, 112, max_lines=most, placeholder=" …")
+    return wrap(text, 104, max_lines=most, placeholder=" …")

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.browser import Total
-from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Output, Report, Tensor, Vertex
+from ipu_teach import (
+    FLOAT,
+    INT,
+    Engine,
+    Graph,
+    InOut,
+    IPUModel,
+    Output,
+    Report,
+    Tensor,
+    Vertex,
+    concat,
+)
+from ipu_teach.poplibs import poputil
 from ipu_teach.program import (
     Block,
     Call,
@@ -221,3 +234,13 @@ def by_rows(name: str = "matrix") -> Tensor:
     for row in range(8):
         graph.set_tile_mapping(matrix[row], row // 2)
     return matrix
+
+
+def patches() -> tuple[Tensor, Tensor, Tensor]:
+    """An image, the matrix of its patches, and the image with its channels first."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    x, planes = graph.add_variable(FLOAT, (1, 5, 5, 2)), graph.add_variable(FLOAT, (1, 2, 5, 5))
+    for tensor in (x, planes):
+        poputil.map_tensor_linearly(graph, tensor)
+    seen = [x[:, i : i + 3, j : j + 3] for i in range(3) for j in range(3)]
+    return x, concat(seen, 3).reshape((9, 18)), planes.dim_shuffle([0, 2, 3, 1])

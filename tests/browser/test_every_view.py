@@ -61,6 +61,7 @@ VIEWS: dict[str, Callable[[], View]] = {
     "streaming": lambda: show.streaming(streamed("SINGLE_PIPELINE")),
     "pipeline": lambda: trained("grouped", 2, 4)[1],
     "ring": lambda: show.ring(reduced(4, 520, "clockwise_ring")),
+    "patches": lambda: show.patches(*programs.patches()),
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "formats": lambda: show.formats([3.0, 0.001, 250], HALF, coin=0.1),
     "machine": lambda: show.machine(reduced(4, 520, "clockwise_ring")),

@@ -202,6 +202,31 @@ HARMLESS = {
             "of equally good ones the last is as good"
         ),
     },
+    "07b.3": {"for axis in (1, 2):": "of no zeros there are none to put on tiles"},
+    "07b.5": {
+        f"deep, wide = ({deep}, {wide})": "groups divide the channels, so that halves do not occur"
+        for deep, wide in (
+            ("places * ins / groups", "outs // groups"),
+            ("places * ins // groups", "outs / groups"),
+        )
+    },
+    "07b.6": {
+        f"draw, batches = (np.random.default_rng({seed}), len(images) // cnn.batch)": (
+            "another order is as good"
+        )
+        for seed in (1, 3)
+    }
+    | {
+        "order = draw.permutation(len(images))[:batches * cnn.batch + 1]": (
+            "the batches come out even, so that the order ends there"
+        )
+    },
+    "07b.7": {
+        "mean = popops.mul(graph, 1 / n, total, program)": "a product has no order",
+        "return (mean, popops.sub(graph, popops.mul(graph, 1 / n, squares, program), of_mean, program))": (
+            "a product has no order"
+        ),
+    },
     "09.2": {
         "graph.set_tile_mapping(row, 1)": "another tile is as good",
         "popops.add_in_place(graph, row, 1, body)": "the copy into x and the count do not need each other",

@@ -215,13 +215,17 @@ class Ir:
         """What the host feeds for each micro-batch."""
         return self._named(Value(tuple(shape), dtype, name, INPUT), self.inputs)
 
+    def fed(self, value: Value) -> Value | None:
+        """What the host feeds, of which `value` is a view; None if it is made."""
+        maker = self.maker()
+        while value in maker and OPS[maker[value].kind].view:
+            value = maker[value].inputs[0]
+        return value if value.kind == INPUT else None
+
     def classes(self, value: Value, below: int, ignored: int | None = None) -> Value:
         """`value`; if the host feeds it, or what it is a view of, those numbers are checked to be
         from 0 to `below` - 1, or `ignored`."""
-        fed, maker = value, self.maker()
-        while fed in maker and OPS[maker[fed].kind].view:
-            fed = maker[fed].inputs[0]
-        if fed.kind == INPUT:
+        if (fed := self.fed(value)) is not None:
             fed.below = below if fed.below is None else min(below, fed.below)
             fed.ignored = fed.ignored if ignored is None else ignored
         return value

@@ -1,0 +1,377 @@
+"""`ipu_teach.keras.layers`: names and weights as in Keras, channels last; each adds its operations
+to a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import ModelError, shown
+from ipu_teach.frontends import ir
+from ipu_teach.frontends.ir import Ir, Value
+from ipu_teach.frontends.keras.ipu import stage_here
+from ipu_teach.frontends.session import among, whole
+from ipu_teach.graph.source import caller
+
+Shape = tuple[int, ...]
+Pair = int | Sequence[int]
+ACTIVATIONS = {
+    **{name: name for name in ("relu", "sigmoid", "tanh", "gelu", "silu", "exp", "softmax")},
+    "log_softmax": "log_softmax",
+    "swish": "silu",
+    "linear": "",
+}
+rng = np.random.default_rng()
+
+
+def set_random_seed(seed: int) -> None:
+    """Weights, orders of samples and dropout are drawn from here on."""
+    global rng
+    rng = np.random.default_rng(seed)
+
+
+def _uniform(gain: float, both: bool) -> Callable[[Shape], Any]:
+    def draw(shape: Shape) -> Any:
+        fan_in, fan_out = prod(shape[:-1]), prod((*shape[:-2], shape[-1]))
+        limit = sqrt(gain / (fan_in + fan_out if both else fan_in))
+        return rng.uniform(-limit, limit, shape)
+
+    return draw
+
+
+INITIALIZERS: dict[str, Callable[[Shape], Any]] = {
+    "glorot_uniform": _uniform(6, True),
+    "he_uniform": _uniform(6, False),
+    "lecun_uniform": _uniform(3, False),
+    "zeros": np.zeros,
+    "ones": np.ones,
+}
+
+
+@dataclass(eq=False, frozen=True)
+class Node:
+    """What a layer makes of other nodes; of `shape` without the batch. The first has no layer."""
+
+    shape: Shape
+    layer: Layer | None = None
+    parents: tuple[Node, ...] = ()
+
+
+def Input(shape: Sequence[int]) -> Node:
+    """What a model is fed, without the batch."""
+    return Node(tuple(shape))
+
+
+class Layer:
+    """A layer: `call(graph, weights, training, *values)` adds it to a graph, and `build(shape)`
+    makes its weights.
+
+    `name` it gets from the model, if not here. `stage`: the IPU. `trainable`: whether it learns.
+    """
+
+    fixed: tuple[str, ...] = ()  # weights that no optimiser changes
+
+    def __init__(
+        self, name: str = "", input_shape: Sequence[int] | None = None, trainable: bool = True
+    ) -> None:
+        self.name, self.trainable = name, trainable
+        self.input_shape = None if input_shape is None else tuple(input_shape)
+        self.stage, self.line = stage_here(), caller()
+        self.weights: dict[str, Any] = {}
+        self.built = False
+
+    @property
+    def kind(self) -> str:
+        """Its class as a name: `batch_normalization`."""
+        name = type(self).__name__.replace("2D", "2d")
+        return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+    @property
+    def count(self) -> int:
+        """How many numbers its weights are."""
+        return sum(w.size for w in self.weights.values())
+
+    def add_weight(self, name: str, shape: Sequence[int], initializer: Any) -> None:
+        """A weight, of an initializer's name or function."""
+        draw = initializer
+        if not callable(draw):
+            draw = INITIALIZERS[among(f"{self.kind}'s {name}", draw, [*INITIALIZERS])]
+        self.weights[name] = np.asarray(draw(tuple(shape)), np.float32)
+
+    def build(self, shape: Shape) -> None:
+        """Make the weights, for an input of that shape without the batch."""
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        """Add the operations."""
+        raise NotImplementedError
+
+    def add_to(self, graph: Ir, training: bool, *values: Value) -> Value:
+        """The layer in a graph, with its weights as variables."""
+        path = self.name or self.kind
+        with graph.at(path=path, stage=self.stage, line=self.line):
+            names = {short: f"{path}.{short}" for short in self.weights}
+            there = graph.variables
+            w = {
+                short: there[name] if name in there else graph.variable(self.weights[short], name)
+                for short, name in names.items()
+            }
+            return self.call(graph, w, training, *values)
+
+    def __call__(self, inputs: Node | Sequence[Node]) -> Node:
+        """The node that the layer makes of one, or of several."""
+        parents = (inputs,) if isinstance(inputs, Node) else tuple(inputs)
+        if not self.built:
+            self.build(parents[0].shape)
+            self.built = True
+        scratch = Ir()  # the operations know what shape comes out
+        given = [scratch.input((1, *p.shape), f"x{i}") for i, p in enumerate(parents)]
+        return Node(self.add_to(scratch, False, *given).shape[1:], self, parents)
+
+
+def each(g: Ir, x: Value, make: Callable[[Value], Value]) -> Value:
+    """What `make` does to each element, as they lie: a turned tensor is turned again behind it."""
+    turn = g.maker().get(x)
+    if turn is None or turn.kind != "permute":
+        return make(x)
+    return g.op("permute", make(turn.inputs[0]), **turn.attrs)
+
+
+def activate(g: Ir, name: str, x: Value) -> Value:
+    """An activation by its name."""
+    if "softmax" in name or not ACTIVATIONS[name]:
+        return g.op(name, x) if ACTIVATIONS[name] else x
+    return each(g, x, lambda v: g.op(ACTIVATIONS[name], v))
+
+
+class Activation(Layer):
+    """An activation by its name."""
+
+    def __init__(self, activation: str | None, **more: Any) -> None:
+        super().__init__(**more)
+        self.activation = among("Activation", activation or "linear", [*ACTIVATIONS])
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        return activate(g, self.activation, x[0])
+
+
+class _Weighed(Activation):
+    """A product with a kernel, a bias, and an activation."""
+
+    def __init__(
+        self,
+        units: int,
+        activation: str | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        **more: Any,
+    ) -> None:
+        super().__init__(activation, **more)
+        self.units, self.use_bias = whole(f"{type(self).__name__}'s size", units), use_bias
+        self.initializers = kernel_initializer, bias_initializer
+
+    def _weights(self, kernel: Shape) -> None:
+        self.add_weight("kernel", kernel, self.initializers[0])
+        if self.use_bias:
+            self.add_weight("bias", (self.units,), self.initializers[1])
+
+
+class Dense(_Weighed):
+    """x times a kernel [in, units], plus a bias."""
+
+    def build(self, shape: Shape) -> None:
+        self._weights((shape[-1], self.units))
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        y = ir.linear(g, x[0], ir.turned(g, w["kernel"]), w.get("bias"))
+        return activate(g, self.activation, y)
+
+
+def _pair(what: str, given: Pair) -> tuple[int, int]:
+    both = (given, given) if isinstance(given, int) else tuple(given)
+    if len(both) != 2:
+        raise ModelError(f"""{what} was given {shown(given)}.
+            next:  give one number, or one for rows and one for columns.""")
+    return whole(what, both[0]), whole(what, both[1])
+
+
+def _margins(padding: str, x: Value, kernel: Pair, stride: Pair) -> dict[str, Any]:
+    """Nothing, or what makes as many windows as strides fit: half of it before, the rest behind."""
+    both = [
+        max((ceil(n / s) - 1) * s + k - n, 0) if padding == "same" else 0
+        for n, k, s in zip(x.shape[2:], kernel, stride, strict=True)  # type: ignore[arg-type]
+    ]
+    return {"lower": [b // 2 for b in both], "upper": [b - b // 2 for b in both]}
+
+
+def _channels_first(g: Ir, x: Value) -> Value:
+    rank = len(x.shape)
+    return g.op("permute", x, dims=(0, rank - 1, *range(1, rank - 1)))
+
+
+def _channels_last(g: Ir, x: Value) -> Value:
+    return g.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
+
+
+class Conv2D(_Weighed):
+    """Of [rows, columns, channels], with a kernel [rows, columns, in / groups, filters]."""
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Pair,
+        strides: Pair = 1,
+        padding: str = "valid",
+        dilation_rate: Pair = 1,
+        groups: int = 1,
+        activation: str | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(filters, activation, **more)
+        self.kernel_size = _pair("kernel_size", kernel_size)
+        self.strides, self.dilation = _pair("strides", strides), _pair("dilation", dilation_rate)
+        self.padding = among("Conv2D's padding", padding, ["valid", "same"])
+        self.groups = whole("Conv2D's groups", groups)
+
+    def build(self, shape: Shape) -> None:
+        self._weights((*self.kernel_size, shape[-1] // self.groups, self.units))
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        seen, kernel = _channels_first(g, x[0]), g.op("permute", w["kernel"], dims=(3, 2, 0, 1))
+        reach = [(k - 1) * d + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True)]
+        margins = _margins(self.padding, seen, reach, self.strides)
+        how: Any = {"stride": self.strides, "dilation": self.dilation, "groups": self.groups}
+        y = ir.conv(g, seen, kernel, w.get("bias"), **margins, **how)
+        return activate(g, self.activation, _channels_last(g, y))
+
+
+class _Pool(Layer):
+    pool = ""
+
+    def __init__(
+        self, pool_size: Pair = 2, strides: Pair | None = None, padding: str = "valid", **more: Any
+    ) -> None:
+        super().__init__(**more)
+        self.pool_size = _pair("pool_size", pool_size)
+        self.strides = self.pool_size if strides is None else _pair("strides", strides)
+        self.padding = among(f"{type(self).__name__}'s padding", padding, ["valid", "same"])
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        seen = _channels_first(g, x[0])
+        margins = _margins(self.padding, seen, self.pool_size, self.strides)
+        y = ir.pool(g, self.pool, seen, self.pool_size, self.strides, **margins)
+        return _channels_last(g, y)
+
+
+class MaxPooling2D(_Pool):
+    """The largest of each window."""
+
+    pool = "max_pool"
+
+
+class AveragePooling2D(_Pool):
+    """The mean of each window; what lies beyond the edge does not count."""
+
+    pool = "avg_pool"
+
+
+class Flatten(Layer):
+    """All numbers of a sample in one row."""
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        return g.op("reshape", x[0], shape=(x[0].shape[0], -1))
+
+
+class Dropout(Layer):
+    """While training: numbers left out with probability `rate`, the others divided by 1 - rate."""
+
+    def __init__(self, rate: float, **more: Any) -> None:
+        super().__init__(**more)
+        if not 0 <= rate < 1:
+            raise ModelError(f"""Dropout was given {shown(rate)}.
+                next:  give the part to leave out, from 0 to below 1.""")
+        self.rate = rate
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        return each(g, x[0], lambda v: ir.dropout(g, v, self.rate)) if training else x[0]
+
+
+class _Norm(Layer):
+    def __init__(self, epsilon: float = 1e-3, **more: Any) -> None:
+        super().__init__(**more)
+        self.epsilon = epsilon
+
+    def build(self, shape: Shape) -> None:
+        self.add_weight("gamma", shape[-1:], "ones")
+        self.add_weight("beta", shape[-1:], "zeros")
+
+
+class BatchNormalization(_Norm):
+    """By mean and variance of a batch, in each channel, the last dimension. `momentum`: the part of
+    the moving ones that remains; the variance that moves is that of N - 1."""
+
+    fixed = ("moving_mean", "moving_variance")
+
+    def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, **more: Any) -> None:
+        super().__init__(epsilon, **more)
+        self.momentum = momentum
+
+    def build(self, shape: Shape) -> None:
+        super().build(shape)
+        self.add_weight("moving_mean", shape[-1:], "zeros")
+        self.add_weight("moving_variance", shape[-1:], "ones")
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        seen, (gamma, beta, mean, var) = _channels_first(g, x[0]), w.values()
+        how = training and self.trainable, 1 - self.momentum, self.epsilon
+        return _channels_last(g, ir.batch_norm(g, seen, gamma, beta, mean, var, *how))
+
+
+class GroupNormalization(_Norm):
+    """By mean and variance of each sample, in groups of channels."""
+
+    def __init__(self, groups: int = 32, epsilon: float = 1e-3, **more: Any) -> None:
+        super().__init__(epsilon, **more)
+        self.groups = whole("GroupNormalization's groups", groups)
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        seen, how = _channels_first(g, x[0]), (self.epsilon, self.groups)
+        return _channels_last(g, ir.norm(g, "group", seen, w["gamma"], w["beta"], *how))
+
+
+class LayerNormalization(_Norm):
+    """By mean and variance of each row, the last dimension."""
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        return ir.norm(g, "layer", x[0], w["gamma"], w["beta"], self.epsilon)
+
+
+class Add(Layer):
+    """The sum of several."""
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        total = x[0]
+        for other in x[1:]:
+            total = g.op("add", total, other)
+        return total
+
+
+class InputLayer(Layer):
+    """The first of a Sequential, which says what it is fed."""
+
+    def __init__(self, input_shape: Sequence[int], **more: Any) -> None:
+        super().__init__(input_shape=input_shape, **more)
+
+    def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
+        return x[0]
+
+
+__all__ = [
+    "Activation", "Add", "AveragePooling2D", "BatchNormalization", "Conv2D", "Dense", "Dropout",
+    "Flatten", "GroupNormalization", "Input", "InputLayer", "Layer", "LayerNormalization",
+    "MaxPooling2D",
+]  # fmt: skip

@@ -1,0 +1,17 @@
+"""`ipu_teach.keras`: Keras' words, where its users look for them."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+from ipu_teach.frontends.keras.data import to_categorical
+from ipu_teach.frontends.keras.layers import Input, set_random_seed
+from ipu_teach.frontends.keras.model import Model, Sequential
+from ipu_teach.keras import callbacks, data, ipu, layers, losses, optimizers
+
+keras = sys.modules[__name__]  # for programs that say tf.keras, where tf was imported
+utils = SimpleNamespace(to_categorical=to_categorical, set_random_seed=set_random_seed)
+
+__all__ = ["Input", "Model", "Sequential", "callbacks", "data", "ipu", "keras", "layers"]
+__all__ += ["losses", "optimizers", "utils"]

@@ -1,0 +1,3 @@
+"""Samples in batches."""
+
+from ipu_teach.frontends.keras.data import Dataset as Dataset

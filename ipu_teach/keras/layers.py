@@ -1,0 +1,3 @@
+"""Layers."""
+
+from ipu_teach.frontends.keras.layers import *  # noqa: F403

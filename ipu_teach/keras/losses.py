@@ -1,0 +1,3 @@
+"""Losses."""
+
+from ipu_teach.frontends.keras.losses import *  # noqa: F403

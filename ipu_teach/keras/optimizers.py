@@ -1,0 +1,3 @@
+"""Optimisers."""
+
+from ipu_teach.frontends.keras.optimizers import *  # noqa: F403

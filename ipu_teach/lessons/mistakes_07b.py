@@ -1,0 +1,1116 @@
+# %% given
+"""Known mistakes of lesson 07b; what this file is: mistakes.py."""
+
+import numpy as np
+
+from ipu_teach import FLOAT, UNSIGNED_INT, Engine, Graph, IPUModel, concat
+from ipu_teach.poplibs import optim, poplin, popnn, popops, poputil
+from ipu_teach.poplibs.popnn import bn, pooling
+from ipu_teach.program import Sequence
+
+
+def windows(size, k, stride, padding):
+    """How many windows there are in one dimension."""
+    return (size + 2 * padding - k) // stride + 1
+
+
+def patches(x, k, stride=1):
+    """A row for each window of x [batch, rows, columns, channels]: a view."""
+    batch, rows, columns, channels = x.shape
+    down, across = (rows - k) // stride + 1, (columns - k) // stride + 1
+    seen = [
+        x[:, i : i + (down - 1) * stride + 1 : stride, j : j + (across - 1) * stride + 1 : stride]
+        for i in range(k)
+        for j in range(k)
+    ]
+    return concat(seen, 3).reshape((batch * down * across, k * k * channels))
+
+
+def zeros_around(graph, x, p):
+    """x [batch, rows, columns, channels] with p zeros on each side of its field."""
+    for axis in (1, 2) if p else ():
+        zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
+        graph.set_tile_mapping(zeros, 0)
+        x = concat([zeros, x, zeros], axis)
+    return x
+
+
+BATCH = 25
+
+
+def variable(graph, shape, value, name):
+    """A variable with a first value, spread over the tiles."""
+    made = graph.add_variable(FLOAT, shape, name)
+    poputil.map_tensor_linearly(graph, made)
+    graph.set_initial_value(made, value)
+    return made
+
+
+class Block:
+    """What a block remembers: a 3 x 3 convolution with batch norm, and a pooling of 2 x 2."""
+
+    def __init__(self, graph, size, ins, outs, draw):
+        field, one, two, none = (size, size), (1, 1), (2, 2), (0, 0)
+        around = {"padding_lower": one, "padding_upper": one}
+        self.conv = poplin.ConvParams(FLOAT, BATCH, field, (3, 3), ins, outs, **around)
+        self.pool = pooling.PoolParams("MAX", field, two, two, none, none, outs, BATCH, FLOAT)
+        self.kernel = poplin.create_weights(graph, self.conv, "kernel")
+        first = draw.normal(0, (2 / 9 / ins) ** 0.5, self.kernel.shape)
+        graph.set_initial_value(self.kernel, first.astype(np.float32))
+        self.gamma, self.inverse = (variable(graph, outs, 1, n) for n in ("gamma", "inverse"))
+        self.beta, self.mean = (variable(graph, outs, 0, n) for n in ("beta", "mean"))
+
+
+def through(graph, block, x, program, kept=False):
+    """What comes out of a block, with the statistics of the batch or those that were kept."""
+    y = poplin.convolution(graph, x, block.kernel, block.conv, program)
+    of = block.mean, block.inverse
+    if not kept:
+        of = block.batch = bn.batch_norm_statistics(graph, y, 1e-3, program)
+    y, white = bn.batch_normalise(graph, y, block.gamma, block.beta, *of, program)
+    popnn.non_linearity_in_place(graph, "RELU", y, program)
+    out = pooling.pool(graph, block.pool, y, program)
+    if not kept:
+        block.saved = x, white, y, out
+    return out
+
+
+def back_through(graph, block, slope, program, first=False):
+    """From the slope behind a block to that before it; `block.slopes` are its parameters'."""
+    x, white, y, out = block.saved
+    pool, conv = block.pool, block.conv
+    slope = pooling.pool_input_gradient(
+        graph, pool, y, out, slope, program, use_scaled_gradient=True
+    )
+    slope = popnn.non_linearity_input_gradient(graph, "RELU", y, slope, program)
+    gamma, beta = bn.batch_norm_param_gradients(graph, white, slope, program)
+    slope = bn.batch_norm_gradients(graph, white, slope, block.batch[1], block.gamma, program)
+    kernel = poplin.calculate_weight_deltas(graph, slope, x, conv, program)
+    block.slopes = (block.kernel, kernel), (block.gamma, gamma), (block.beta, beta)
+    if first:
+        return None  # nobody asks for the slope of the images
+    return poplin.convolution_input_gradient(graph, slope, block.kernel, conv, program)
+
+
+class Net:
+    """All variables of the network, on so many tiles."""
+
+    def __init__(self, first, second, tiles):
+        self.device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+        self.graph = graph = Graph(self.device)
+        draw = np.random.default_rng(7)
+        self.blocks = [Block(graph, 14, 1, first, draw), Block(graph, 7, first, second, draw)]
+        start = draw.normal(0, (9 * second) ** -0.5, (9 * second, 10)).astype(np.float32)
+        self.dense = variable(graph, start.shape, start, "dense")
+        self.bias = variable(graph, 10, 0, "bias")
+        self.images = poplin.create_input(graph, self.blocks[0].conv, "images")
+        self.labels = graph.add_variable(UNSIGNED_INT, BATCH, "labels")
+        self.rate, self.share = (graph.add_variable(FLOAT, (), n) for n in ("rate", "share"))
+        for tensor in (self.labels, self.rate, self.share):
+            poputil.map_tensor_linearly(graph, tensor)
+
+
+def scores_of(net, program, kept=False):
+    """(what comes out of the blocks as a matrix, the scores of the ten digits)."""
+    first = through(net.graph, net.blocks[0], net.images, program, kept)
+    flat = through(net.graph, net.blocks[1], first, program, kept).flatten(1, 4)
+    scores = poplin.mat_mul(net.graph, flat, net.dense, program, "scores")
+    popops.add_in_place(net.graph, scores, net.bias.expand([0]), program)
+    return flat, scores
+
+
+def learning(net):
+    """A program: forward, backward, and a step down the slopes."""
+    graph, program = net.graph, Sequence()
+    flat, scores = scores_of(net, program)
+    p = popnn.softmax(graph, scores, program)
+    loss, error = graph.add_variable(FLOAT, BATCH, "loss"), graph.clone(p, "error")
+    poputil.map_tensor_linearly(graph, loss)
+    graph.create_host_read("loss", loss)
+    popnn.calc_loss(graph, p, net.labels, loss, error, program)
+    popops.mul_in_place(graph, error, 1 / BATCH, program)
+    dense = poplin.mat_mul(graph, flat.transpose(), error, program)
+    bias = popops.reduce(graph, error, [0], program)
+    slope = poplin.mat_mul(graph, error, net.dense.transpose(), program)
+    slope = slope.reshape(net.blocks[1].saved[3].shape)
+    slope = back_through(graph, net.blocks[1], slope, program)
+    back_through(graph, net.blocks[0], slope, program, first=True)
+    last = (net.dense, dense), (net.bias, bias)
+    for weights, slope in (*net.blocks[0].slopes, *net.blocks[1].slopes, *last):
+        optim.sgd(graph, weights, slope, net.rate, program, momentum=0.9)
+    return program
+
+
+def keeping(net):
+    """A program: kept statistics go a share of the way to those of the last batch."""
+    program = Sequence()
+    for block in net.blocks:
+        for kept, now in zip((block.mean, block.inverse), block.batch, strict=True):
+            way = popops.sub(net.graph, now, kept, program)
+            popops.scaled_add_to(net.graph, kept, way, net.share, program)
+    return program
+
+
+def reading(net):
+    """A program: the scores, with the statistics that were kept."""
+    program = Sequence()
+    _, scores = scores_of(net, program, kept=True)
+    net.graph.create_host_read("scores", scores)
+    return program
+
+
+class Learner:
+    """The network in an engine, and its steps."""
+
+    batch = BATCH
+
+    def __init__(self, first, second, tiles=13):
+        self.net = net = Net(first, second, tiles)
+        programs = [learning(net), keeping(net), reading(net)]
+        for name in ("images", "labels", "rate", "share"):
+            net.graph.create_host_write(name, getattr(net, name))
+        self.engine = Engine(net.graph, programs)
+        self.engine.load(net.device)
+
+    def run(self, number, **values):
+        for name, value in values.items():
+            self.engine.write_tensor(name, value)
+        self.engine.run(number)
+
+    def learn(self, images, labels, rate):
+        """A step with one batch; its mean loss."""
+        self.run(0, images=images[:, None], labels=labels.astype(np.uint32), rate=rate)
+        return float(self.engine.read_tensor("loss").mean())
+
+
+class Cnn(Learner):
+    """The same, which keeps statistics, and reads images."""
+
+    def keep(self, part):
+        """The kept statistics follow those of the last batch."""
+        self.run(1, share=part)
+
+    def read(self, images):
+        """The digit that each image shows, as the network reads it."""
+        found = []
+        for begin in range(0, len(images), BATCH):
+            batch = images[begin : begin + BATCH]
+            rest = np.zeros((BATCH - len(batch), 14, 14), np.float32)  # the last one may be short
+            self.run(2, images=np.concatenate([batch, rest])[:, None])
+            found += self.engine.read_tensor("scores").argmax(1)[: len(batch)].tolist()
+        return np.array(found)
+
+
+def small(images):
+    """Images of 28 x 28 bytes as 14 x 14 numbers from 0 to 1."""
+    mean = images.reshape(-1, 14, 2, 14, 2).mean((2, 4)) / 255
+    return mean.astype(np.float32)
+
+
+# %% 07b.w1: one too few
+# why:  the first window was not counted.
+# next: a window that fits exactly fits once.
+def windows(size, k, stride, padding):
+    return (size + 2 * padding - k) // stride
+
+
+# %% 07b.w1: zeros on one side
+# why:  there are zeros on both sides.
+# next: 2 * padding.
+def windows(size, k, stride, padding):
+    return (size + padding - k) // stride + 1
+
+
+# %% 07b.w1: as if windows might hang over
+# why:  the last window hangs over the end where the stride does not come out even.
+# next: round down.
+def windows(size, k, stride, padding):
+    return -(-(size + 2 * padding - k) // stride) + 1
+
+
+# %% 07b.1: channels before places
+# why:  here a row has all places of the first channel, then all of the next.
+# next: concat in dimension 3, the channels' own: then each place has all of its channels.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    parts = concat(seen, 3).reshape((batch * down * across, k * k, channels))
+    return parts.dim_shuffle([0, 2, 1]).flatten(1, 3)
+
+
+# %% 07b.1: turned round
+# why:  the places of the kernel come in the opposite order: that is the kernel turned round.
+# next: place (0, 0) first, and (k - 1, k - 1) last.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    return concat(seen[::-1], 3).reshape((batch * down * across, k * k * channels))
+
+
+# %% 07b.1: columns of the kernel first
+# why:  the places go down the kernel first, and then to the next column.
+# next: the outer loop over its rows, the inner one over its columns.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
+    seen = []
+    for j in range(k):
+        for i in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    return concat(seen, 3).reshape((batch * down * across, k * k * channels))
+
+
+# %% 07b.1: a stride of rows alone
+# why:  the window moves by the stride downwards, and by 1 across.
+# next: the stride is for both dimensions.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), columns - k + 1
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + across])
+    return concat(seen, 3).reshape((batch * down * across, k * k * channels))
+
+
+# %% 07b.1: always by one
+# why:  the stride is left out: the window moves by 1.
+# next: every stride-th row and column.
+def patches(x, k, stride=1):
+    stride = 1
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    return concat(seen, 3).reshape((batch * down * across, k * k * channels))
+
+
+# %% 07b.1: one window too few
+# why:  the last window of each row and column is missing.
+# next: there are (size - k) // stride + 1 of them.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = (rows - k) // stride, (columns - k) // stride
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    return concat(seen, 3).reshape((batch * down * across, k * k * channels))
+
+
+# %% 07b.1: row after row of the matrix
+# why:  the windows' numbers are there, place after place: the matrix lies on its side.
+# next: concat in dimension 3, so that what a window sees stands side by side.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    return concat(seen, 0).reshape((batch * down * across, k * k * channels))
+
+
+# %% 07b.1: images side by side
+# why:  the rows go window by window, and in each through the images.
+# next: all windows of the first image come first.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    whole = concat(seen, 3).reshape((batch, down * across, k * k * channels))
+    return whole.dim_roll(0, 1).flatten(0, 2)
+
+
+# %% 07b.1: round the end of a row
+# why:  windows go on at the beginning of the next row: the image was taken for one long line.
+# next: a slice of each dimension: rows first, and then columns.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = (rows - k) // stride + 1, (columns - k) // stride + 1
+    line = concat([x.flatten(1, 3)] * 2, 1)
+    seen = []
+    for place in range(k * k):
+        piece = line[:, place : place + rows * columns].reshape(x.shape)
+        seen.append(piece[:, ::stride, ::stride][:, :down, :across])
+    return concat(seen, 3).reshape((batch * down * across, k * k * channels))
+
+
+# %% 07b.1: no matrix yet
+# why:  the images stand apart: this has three dimensions.
+# next: a row for each window of all images: batch * down * across.
+def patches(x, k, stride=1):
+    batch, rows, columns, channels = x.shape
+    down, across = windows(rows, k, stride, 0), windows(columns, k, stride, 0)
+    seen = []
+    for i in range(k):
+        for j in range(k):
+            piece = x[:, i : i + (down - 1) * stride + 1 : stride]
+            seen.append(piece[:, :, j : j + (across - 1) * stride + 1 : stride])
+    return concat(seen, 3).reshape((batch, down * across, k * k * channels))
+
+
+# %% 07b.1: one window too many
+# error in the answer: slice(2, 7) does not fit
+def patches(x, k, stride=1):
+    rows, columns = x.shape[1:3]
+    down, across = (rows - k) // stride + 2, (columns - k) // stride + 2
+    seen = [
+        x.slice(i, i + (down - 1) * stride + 1, 1).slice(j, j + (across - 1) * stride + 1, 2)
+        for i in range(k)
+        for j in range(k)
+    ]
+    return concat([piece[:, ::stride, ::stride] for piece in seen], 3).flatten(0, 3)
+
+
+# %% 07b.2: the kernel not turned
+# why:  dx takes the kernel as it is. The window that meets an element last meets it with its first
+#   place.
+# next: w.reverse(0).reverse(1), before its channels are exchanged.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: turned in one direction
+# why:  the kernel is turned in one direction only.
+# next: rows and columns: w.reverse(0).reverse(1).
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: the padding of the way there
+# why:  around dy there are p zeros, as there were around x, so that dx is of another size.
+# next: k - 1 - p of them.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx, dw.reshape(w.shape), db
+
+
+# %% 07b.2: ins and outs not exchanged
+# error in the answer: 36 and 27
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1)
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * ins, outs)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: read by the wrong shape
+# why:  the kernel was reshaped where its channels should have been exchanged: all numbers are
+#   there, in other places.
+# next: dim_shuffle([0, 1, 3, 2]) exchanges ins and outs.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1)
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: dw on its side
+# why:  dw has its channels the other way round.
+# next: the same shape as w has: [k, k, ins, outs].
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape).dim_shuffle([0, 1, 3, 2]), db
+
+
+# %% 07b.2: patches without their frame
+# error in the answer: 24 and 60
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(x, k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: a mean for the bias
+# why:  db is a mean here, and all others are sums.
+# next: add up, and do not divide.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    db = popops.mul(graph, db, outs / dy.num_elements, program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: the bias of the first image
+# why:  db knows of the first image only.
+# next: add up over the batch, too: [0, 1, 2].
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy[0], [0, 1], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: divided by the batch
+# why:  dw is divided by the number of images.
+# next: slopes are sums here; the update divides.
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    dw = popops.mul(graph, dw, 1 / x.shape[0], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: down the slope
+# why:  the slopes have the other sign: that is the way down.
+# next: give the slope itself; the update goes down.
+def backward(graph, x, w, dy, p, program):
+    dy = popops.neg(graph, dy, program)
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    seen = patches(zeros_around(graph, x, p), k)
+    dw = poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.2: a product for each place
+# not yet: three products would do
+def backward(graph, x, w, dy, p, program):
+    k, _, ins, outs = w.shape
+    turned = w.reverse(0).reverse(1).dim_shuffle([0, 1, 3, 2])
+    around = patches(zeros_around(graph, dy, k - 1 - p), k)
+    dx = poplin.mat_mul(graph, around, turned.reshape((k * k * outs, ins)), program)
+    wide, (down, across), parts = zeros_around(graph, x, p), dy.shape[1:3], []
+    for i in range(k):
+        for j in range(k):
+            seen = wide[:, i : i + down, j : j + across].flatten(0, 3)
+            parts.append(poplin.mat_mul(graph, seen.transpose(), dy.flatten(0, 3), program))
+    dw = concat(parts, 0)
+    db = popops.reduce(graph, dy, [0, 1, 2], program)
+    return dx.reshape(x.shape), dw.reshape(w.shape), db
+
+
+# %% 07b.3: on another tile
+# not yet: lie on tile 256
+def padded(graph, x, p):
+    for axis in (1, 2):
+        zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
+        graph.set_tile_mapping(zeros, graph.target.num_tiles // 2)
+        x = concat([zeros, x, zeros], axis)
+    return x
+
+
+# %% 07b.3: as before
+# not yet: lie on tile 0
+def padded(graph, x, p):
+    return zeros_around(graph, x, p)
+
+
+# %% 07b.3: no zeros
+# why:  x comes back as it was, without zeros.
+# next: concat zeros, x and zeros, for each of the two dimensions.
+def padded(graph, x, p):
+    return x
+
+
+# %% 07b.3: on two sides
+# why:  there are zeros above and below, and none on the left and right.
+# next: both dimensions of the field, 1 and 2.
+def padded(graph, x, p):
+    for axis in (1,):
+        zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
+        poputil.map_tensor_linearly(graph, zeros)
+        x = concat([zeros, x, zeros], axis)
+    return x
+
+
+# %% 07b.3: before it only
+# why:  all zeros stand before x, none behind it.
+# next: concat([zeros, x, zeros], axis).
+def padded(graph, x, p):
+    return popops.pad(graph, x, [0, 2 * p, 2 * p, 0], [0, 0, 0, 0])
+
+
+# %% 07b.3: channels, too
+# why:  the channels got zeros as well.
+# next: only rows and columns, dimensions 1 and 2.
+def padded(graph, x, p):
+    return popops.pad(graph, x, [0, p, p, p], [0, p, p, p])
+
+
+# %% 07b.3: ones
+# why:  what stands around x is not 0.
+# next: add_constant(…, 0).
+def padded(graph, x, p):
+    for axis in (1, 2):
+        zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 1)
+        poputil.map_tensor_linearly(graph, zeros)
+        x = concat([zeros, x, zeros], axis)
+    return x
+
+
+# %% 07b.3: the edge once more
+# why:  the outermost elements of x were repeated in place of zeros.
+# next: zeros, and nothing of x.
+def padded(graph, x, p):
+    for axis in (1, 2):
+        first, last = x.slice(0, 1, axis), x.slice(x.shape[axis] - 1, x.shape[axis], axis)
+        x = concat([*[first] * p, x, *[last] * p], axis)
+    return x
+
+
+# %% 07b.3: one row
+# why:  there is one row of zeros on each side, whatever p is.
+# next: p of them.
+def padded(graph, x, p):
+    return popops.pad(graph, x, [0, 1, 1, 0], [0, 1, 1, 0])
+
+
+# %% 07b.3: zeros of nobody
+# error in the answer: InvalidTileMappingError
+def padded(graph, x, p):
+    for axis in (1, 2):
+        zeros = graph.add_constant(x.dtype, (*x.shape[:axis], p, *x.shape[axis + 1 :]), 0)
+        x = concat([zeros, x, zeros], axis)
+    return x
+
+
+# %% 07b.4: all that are equal
+# why:  each of several equally large elements has the whole slope.
+# next: divide it by how many they are.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
+        largest = x[here] == x[here].max()
+        dx[here] += dy[i, j] * largest
+    return dx
+
+
+# %% 07b.4: the first
+# why:  of several equally large elements the first has all.
+# next: they share: count them, and divide.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
+        first = np.argmax(x[here])
+        dx[here][first // k, first % k] += dy[i, j]
+    return dx
+
+
+# %% 07b.4: the last
+# why:  of several equally large elements the last has all.
+# next: they share: count them, and divide.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
+        last = np.flatnonzero(x[here] == x[here].max())[-1]
+        dx[here][last // k, last % k] += dy[i, j]
+    return dx
+
+
+# %% 07b.4: an average
+# why:  all elements of a window have a share of its slope: that is the way back of an average.
+# next: only the largest element passed through.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
+        dx[here] += dy[i, j] / k**2
+    return dx
+
+
+# %% 07b.4: the later window wins
+# why:  where windows overlap the later one writes over what the earlier one had left.
+# next: add: dx[here] += ….
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
+        largest = x[here] == x[here].max()
+        dx[here][largest] = dy[i, j] / largest.sum()
+    return dx
+
+
+# %% 07b.4: the window is the stride
+# why:  the windows stand side by side, whatever the stride is.
+# next: window (i, j) begins at i * stride.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        here = slice(i * k, i * k + k), slice(j * k, j * k + k)
+        if x[here].size:
+            largest = x[here] == x[here].max()
+            dx[here] += dy[i, j] * largest / largest.sum()
+    return dx
+
+
+# %% 07b.4: the largest of x
+# why:  each slope goes to the largest element of the whole image.
+# next: the largest of its own window.
+def pool_back(x, dy, k, stride):
+    largest = x == x.max()
+    return dy.sum() * largest / largest.sum()
+
+
+# %% 07b.4: to each element that is largest somewhere
+# why:  an element has the mean of the slopes of its windows, not their sum.
+# next: what comes from several windows adds up.
+def pool_back(x, dy, k, stride):
+    dx, times = np.zeros(x.shape), np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
+        largest = x[here] == x[here].max()
+        dx[here] += dy[i, j] * largest / largest.sum()
+        times[here] += largest
+    return dx / np.maximum(times, 1)
+
+
+# %% 07b.5: as the multiplications
+# why:  this is how many multiplications are left. A panel does not care how many there are.
+# next: how deep and how wide is a group, and how much of a panel is that?
+def busy(places, ins, outs, groups):
+    return 1 / groups
+
+
+# %% 07b.5: the width alone
+# why:  only the width is looked at. A panel has a depth, too.
+# next: places * ins // groups of a multiple of 16, and outs // groups of another.
+def busy(places, ins, outs, groups):
+    wide = outs // groups
+    return wide / (16 * -(-wide // 16))
+
+
+# %% 07b.5: the depth alone
+# why:  only the depth is looked at. A panel has a width, too.
+# next: outs // groups of a multiple of 16, and the depth beside it.
+def busy(places, ins, outs, groups):
+    deep = places * ins // groups
+    return deep / (16 * -(-deep // 16))
+
+
+# %% 07b.5: channels of all groups
+# why:  the panels are filled with the channels of all groups. Each group is a product of its own.
+# next: divide ins and outs by groups first.
+def busy(places, ins, outs, groups):
+    deep, wide = places * ins, outs
+    return deep / (16 * -(-deep // 16)) * wide / (16 * -(-wide // 16))
+
+
+# %% 07b.5: without the kernel
+# why:  the places of the kernel are left out: they all go into the depth.
+# next: the depth is places * ins // groups.
+def busy(places, ins, outs, groups):
+    deep, wide = ins // groups, outs // groups
+    return deep / (16 * -(-deep // 16)) * wide / (16 * -(-wide // 16))
+
+
+# %% 07b.5: a panel of FLOAT
+# why:  that is a panel 8 deep, as for FLOAT.
+# next: for HALF it is 16 deep and 16 wide.
+def busy(places, ins, outs, groups):
+    deep, wide = places * ins // groups, outs // groups
+    return deep / (8 * -(-deep // 8)) * wide / (16 * -(-wide // 16))
+
+
+# %% 07b.5: one panel
+# why:  it is at most one panel here. A larger group takes several, and fills most of them.
+# next: round up to a multiple of 16, and divide by that.
+def busy(places, ins, outs, groups):
+    return min(1, places * ins // groups / 16) * min(1, outs // groups / 16)
+
+
+# %% 07b.5: panels in place of the share
+# why:  that is how many panels there are.
+# next: what is filled, divided by what the panels hold.
+def busy(places, ins, outs, groups):
+    return -(-places * ins // groups // 16) * -(-outs // groups // 16)
+
+
+# %% 07b.6: not shuffled
+# not yet: they were not shuffled
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    done = 0
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = np.arange(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 0.06 * (1 - done / steps))
+            cnn.keep(0.1)
+            done += 1
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: labels in another order
+# not yet: an image of a
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[draw.permutation(batch)], 0.06 * (1 - done / steps))
+            cnn.keep(0.1)
+            done += 1
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: from the test images
+# not yet: not one of images
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    images, labels = test_images, test_labels
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 0.06 * (1 - done / steps))
+            cnn.keep(0.1)
+            done += 1
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: nothing kept
+# not yet: nothing was kept
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 0.06 * (1 - done / steps))
+            done += 1
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: kept once
+# not yet: the kept statistics followed
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 0.06 * (1 - done / steps))
+            done += 1
+        cnn.keep(0.1)
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: far too fast
+# not yet: the loss went from
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 1e5 * (1 - done / steps))
+            cnn.keep(0.1)
+            done += 1
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: far too slow
+# not yet: the loss fell to
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 1e-4 * (1 - done / steps))
+            cnn.keep(0.1)
+            done += 1
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: as often as it takes
+# not yet: more than 2 times
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    epochs = 10
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 0.06 * (1 - done / steps))
+            cnn.keep(0.1)
+            done += 1
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.6: on what it learnt from
+# not yet: the images that it was trained on
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 0.06 * (1 - done / steps))
+            cnn.keep(0.1)
+            done += 1
+    return np.mean(cnn.read(images) == labels)
+
+
+# %% 07b.6: the share that is wrong
+# not yet: those that it reads wrong
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    draw, done = np.random.default_rng(1), 0
+    steps = epochs * (len(images) // cnn.batch)
+    for _ in range(epochs):
+        order = draw.permutation(len(images))
+        for begin in range(0, steps // epochs * cnn.batch, cnn.batch):
+            batch = order[begin : begin + cnn.batch]
+            cnn.learn(images[batch], labels[batch], 0.06 * (1 - done / steps))
+            cnn.keep(0.1)
+            done += 1
+    return np.mean(cnn.read(test_images) != test_labels)
+
+
+# %% 07b.6: nothing learnt
+# not yet: never called
+def train(cnn, images, labels, test_images, test_labels, epochs):
+    return np.mean(cnn.read(test_images) == test_labels)
+
+
+# %% 07b.w2: a deviation
+# why:  that is the deviation, the root of the variance.
+# next: without the root.
+def variance_of(n, total, squares):
+    return max(0, squares / n - (total / n) ** 2) ** 0.5
+
+
+# %% 07b.w2: not about the mean
+# why:  that is the mean of the squares, about 0 and not about the mean.
+# next: take the square of the mean away.
+def variance_of(n, total, squares):
+    return squares / n
+
+
+# %% 07b.w2: the sum, squared
+# why:  the square of the sum was divided by n once.
+# next: the mean is total / n; square that.
+def variance_of(n, total, squares):
+    return squares / n - total**2 / n
+
+
+# %% 07b.7: the mean of the variances
+# why:  that is the mean of the replicas' own variances. It does not know how far their means lie
+#   apart.
+# next: add up sums and squares over the replicas first, and take the variance of those.
+def statistics(graph, x, replicas, together, program):
+    n = x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = popops.reduce(graph, x, [0], program)
+    squares = popops.reduce(graph, squared, [0], program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    both = (together(t, program) for t in (mean, variance))
+    return [popops.mul(graph, t, 1 / replicas, program) for t in both]
+
+
+# %% 07b.7: each for itself
+# why:  each replica has the statistics of its own samples.
+# next: together(…) adds up over the replicas: put the sums through it.
+def statistics(graph, x, replicas, together, program):
+    n = x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = popops.reduce(graph, x, [0], program)
+    squares = popops.reduce(graph, squared, [0], program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    return mean, variance
+
+
+# %% 07b.7: variances about means of their own
+# why:  the mean is that of all samples, and the variance is the replica's own.
+# next: the squares go through together, too.
+def statistics(graph, x, replicas, together, program):
+    n = x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = popops.reduce(graph, x, [0], program)
+    squares = popops.reduce(graph, squared, [0], program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    mean = popops.mul(graph, together(mean, program), 1 / replicas, program)
+    return mean, variance
+
+
+# %% 07b.7: divided by its own samples
+# why:  the sums of all replicas are divided by the samples of one.
+# next: n is replicas * x.shape[0].
+def statistics(graph, x, replicas, together, program):
+    n = x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = together(popops.reduce(graph, x, [0], program), program)
+    squares = together(popops.reduce(graph, squared, [0], program), program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    return mean, variance
+
+
+# %% 07b.7: squares of one's own
+# why:  the sum is that of all replicas, the squares are one's own.
+# next: both go through together.
+def statistics(graph, x, replicas, together, program):
+    n = replicas * x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = together(popops.reduce(graph, x, [0], program), program)
+    squares = popops.reduce(graph, squared, [0], program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    return mean, variance
+
+
+# %% 07b.7: about 0
+# why:  that is the mean of the squares, about 0 and not about the mean.
+# next: take the square of the mean away.
+def statistics(graph, x, replicas, together, program):
+    n = replicas * x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = together(popops.reduce(graph, x, [0], program), program)
+    squares = together(popops.reduce(graph, squared, [0], program), program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    variance = popops.mul(graph, squares, 1 / n, program)
+    return mean, variance
+
+
+# %% 07b.7: one less than there are
+# why:  the variance is divided by one less than there are samples.
+# next: it is the mean of the squared distances: divide by all of them.
+def statistics(graph, x, replicas, together, program):
+    n = replicas * x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = together(popops.reduce(graph, x, [0], program), program)
+    squares = together(popops.reduce(graph, squared, [0], program), program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    return mean, popops.mul(graph, variance, n / (n - 1), program)
+
+
+# %% 07b.7: a deviation
+# why:  that is the deviation, the root of the variance.
+# next: without the root.
+def statistics(graph, x, replicas, together, program):
+    n = replicas * x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = together(popops.reduce(graph, x, [0], program), program)
+    squares = together(popops.reduce(graph, squared, [0], program), program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    return mean, popops.sqrt(graph, variance, program)
+
+
+# %% 07b.7: the other way round
+# why:  the variance comes first here, and then the mean.
+# next: (mean, variance).
+def statistics(graph, x, replicas, together, program):
+    n = replicas * x.shape[0]
+    squared = popops.square(graph, x, program)
+    total = together(popops.reduce(graph, x, [0], program), program)
+    squares = together(popops.reduce(graph, squared, [0], program), program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    return variance, mean
+
+
+# %% 07b.7: of the rows
+# not yet: a tensor of shape
+def statistics(graph, x, replicas, together, program):
+    n = replicas * x.shape[1]
+    squared = popops.square(graph, x, program)
+    total = together(popops.reduce(graph, x, [1], program), program)
+    squares = together(popops.reduce(graph, squared, [1], program), program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    of_mean = popops.square(graph, mean, program)
+    variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
+    return mean, variance

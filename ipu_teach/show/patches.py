@@ -1,0 +1,231 @@
+"""The view `patches`: a window glides over an image, its row of the matrix of patches lights up,
+and lines lead from the row to where its elements lie in the memory of tiles.
+
+A switch shows the same elements as another tensor has them, say with channels first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph import Tensor
+from ipu_teach.show.palette import COMPUTE, EXCHANGE, NOWHERE, REST
+from ipu_teach.show.panels import Panels
+from ipu_teach.show.scene import Painted, Scene, Still
+from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+PLAIN, NEW, SHARED, ZERO = range(4)
+CODES = (
+    replace(REST, name="not in this window", listed=True),
+    COMPUTE.lettered("N", "in this window"),
+    EXCHANGE.lettered("B", "in this window and in the one before"),
+    replace(NOWHERE, name="a constant around the image", letter="0"),
+)
+MOST_ELEMENTS, MOST_ROWS = 256, 36
+WIDE, MATRIX, SIDE, LANE, EDGE = 688.0, 372.0, 20.0, 18.0, 52.0
+SWITCH = ("c", "Channels the other way", "shows the other layout and back", False)
+
+
+def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
+    """How a matrix of patches is made of an image: window by window its row, and where the elements
+    of that row lie.
+
+    `x` [1, rows, columns, channels] or a view of that shape, of at most 256 elements; `matrix`
+    [windows, numbers], a view of it. `other`: a tensor like x that lies in another way; a switch
+    shows where the same elements would be there. 36 windows are drawn; the view says so. Raises
+    `InvalidOptionError` for something else.
+    """
+    for tensor in (x, matrix, *([] if other is None else [other])):
+        if not isinstance(tensor, Tensor):
+            raise InvalidOptionError(f"""show.patches() was given {shown(tensor)}, which is no
+                tensor.
+                next:  give it an image and a matrix that is a view of it.""")
+    if x.rank != 4 or x.shape[0] != 1 or not 0 < x.num_elements <= MOST_ELEMENTS:
+        raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape}.
+            next:  give one of shape [1, rows, columns, channels], with at most {MOST_ELEMENTS}
+            elements.""")
+    if matrix.rank != 2 or not matrix.num_elements:
+        raise InvalidOptionError(f"""show.patches() was given a matrix of shape {matrix.shape}.
+            next:  give one with a row for each window.""")
+    if other is not None and other.shape != x.shape:
+        raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape} and
+            another of shape {other.shape}.
+            next:  give both the same shape, as by dim_shuffle.""")
+    return View(_Windows(x, matrix, other).scene())
+
+
+@dataclass(frozen=True, eq=False)
+class _Lies:
+    """Where the elements of an image lie: by element its tile and its place on it."""
+
+    tile: Array
+    place: Array
+    each: int  # elements of the fullest tile
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> _Lies:
+        address = (tensor.offset + tensor.layout.positions).reshape(-1)
+        tile = tensor.graph.tile_map().at(address * tensor.dtype.size).astype(np.int64)
+        place = np.zeros(len(address), np.int64)
+        for one in np.unique(tile):
+            place[tile == one] = np.argsort(np.argsort(address[tile == one]))
+        return cls(tile, place, int(np.bincount(np.maximum(tile, 0)).max()))
+
+    def pieces(self, elements: Array) -> int:
+        """How many pieces of memory these elements are: neighbours on a tile are one."""
+        key = np.unique(self.tile[elements] * 10**6 + self.place[elements])
+        return int(1 + (np.diff(key) > 1).sum()) if len(key) else 0
+
+
+class _Windows:
+    """The rows of a matrix as elements of the image, -1 for what is none of it."""
+
+    def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
+        self.x, self.lies = x, [_Lies.of(one) for one in (x, other) if one is not None]
+        address = (x.offset + x.layout.positions).reshape(-1)
+        order = np.argsort(address)
+        wanted = matrix.offset + matrix.layout.positions
+        found = np.minimum(np.searchsorted(address[order], wanted), len(order) - 1)
+        hits = address[order][found] == wanted
+        self.rows: Array = np.where(hits, order[found], -1)
+        if (self.rows < 0).all() or x.graph is not matrix.graph:
+            raise InvalidOptionError("""show.patches() was given a matrix that has nothing of the
+                image.
+                next:  give a view of it, as patches(x, 3).""")
+
+    def seen(self, row: int) -> tuple[Array, Array]:
+        """(the elements of a window, those that the window before it has, too)."""
+        mine = np.unique(self.rows[row][self.rows[row] >= 0])
+        return mine, np.intersect1d(mine, self.rows[row - 1]) if row else mine[:0]
+
+    def told(self, row: int) -> tuple[str, str]:
+        """Where a window is, and what it sees."""
+        (mine, shared), (_, down, across, channels) = self.seen(row), self.x.shape
+        _, i, j, _ = np.unravel_index(mine, (1, down, across, channels))
+        where = "constants alone"
+        if len(mine):
+            where = f"rows {i.min()} to {i.max()}, columns {j.min()} to {j.max()}"
+        pieces = " or ".join(f"{lies.pieces(mine)}" for lies in self.lies)
+        tiles = counted(len(np.unique(self.lies[0].tile[mine])), "tile")
+        before = f"; the window before has {len(shared)} of them, too" * bool(row)
+        return where, f"{counted(len(mine), 'element')} in {pieces} pieces on {tiles}{before}"
+
+    def sentence(self) -> str:
+        """What the matrix would take as a copy, and of how many pieces a row is."""
+        windows, numbers = self.rows.shape
+        ways = [
+            np.mean([lies.pieces(self.seen(row)[0]) for row in range(windows)])
+            for lies in self.lies
+        ]
+        text = (
+            f"{counted(windows, 'window')} of {numbers} numbers: {windows * numbers:,} in the "
+            f"matrix, and {self.x.num_elements} in memory, each once. A row is picked from "
+            f"{ways[0]:.3g} pieces of memory on average"
+        )
+        return f"{text}, in the other layout from {ways[1]:.3g}." if ways[1:] else f"{text}."
+
+    def scene(self) -> Scene:
+        """One frame a window."""
+        panels, shown_ = Panels(), min(len(self.rows), MOST_ROWS)
+        panels.first(shown_, len(self.rows), "windows")
+        _, down, across, channels = self.x.shape
+        side = min(SIDE, (MATRIX - 24) / (channels * (across + 1)), 200 / down)
+        _, i, j, c = np.unravel_index(np.arange(self.x.num_elements), self.x.shape)
+        image = np.stack((side * (j + c * (across + 1)), side * i), axis=1)
+        wide, high = (WIDE - MATRIX) / self.rows.shape[1], min(14.0, 200 / shown_)
+        low = max(side * down, high * shown_) + 72
+        tiles = sorted({t for lies in self.lies for t in lies.tile.tolist()})
+        memory = []
+        for lies in self.lies:
+            pitch = (WIDE - EDGE) / lies.each
+            line = np.searchsorted(tiles, lies.tile)
+            memory.append((np.stack((EDGE + pitch * lies.place, low + 40 * line), 1), pitch))
+        still = [Words(0, -6, "the image, a square for each channel", 11, "start", "soft")]
+        still += [Words(MATRIX, -6, "the matrix: a row for each window", 11, "start", "soft")]
+        still += [Words(0, low + 40 * n + 13, f"tile {t}", 11) for n, t in enumerate(tiles)]
+        squares = np.concatenate((image, np.full((len(image), 2), 0.94 * side)), axis=1)
+        pictures = tuple(
+            (*still, *self._window(row, shown_, squares, (wide, high), *memory[way]))
+            for row in range(shown_)
+            for way in range(len(memory))
+        )
+        labels = tuple(
+            f"row {a}, column {b}, channel {d}: number {p} of tile {t}"
+            for a, b, d, p, t in zip(i, j, c, self.lies[0].place, self.lies[0].tile, strict=True)
+        )
+        panels.put(
+            Painted(
+                *("patches", ""),
+                width=WIDE,
+                height=low + 40 * len(tiles),
+                count=len(squares),
+                places=squares,
+                pictures=pictures,
+                labels=labels,
+                say="{label}",
+                switches=(SWITCH,) * (len(memory) - 1),
+            )
+        )
+        stills = tuple(
+            Still(*self.told(row), NEW, 0, True, pictures={"patches": row}) for row in range(shown_)
+        )
+        heads = ("window", "elements", "of the window before", "pieces", "pieces otherwise")
+        return panels.scene(
+            "patches",
+            f"{counted(len(self.rows), 'window')} over {down} x {across}",
+            self.sentence(),
+            foot=12,
+            codes=CODES,
+            stills=stills,
+            frames=np.arange(shown_),
+            group="window",
+            table=(
+                heads[: 3 + len(self.lies)],
+                tuple(
+                    (f"{row + 1}", f"{len(mine)}", f"{len(shared)}")
+                    + tuple(f"{lies.pieces(mine)}" for lies in self.lies)
+                    for row in range(len(self.rows))
+                    for mine, shared in (self.seen(row),)
+                ),
+            ),
+        )
+
+    def _window(
+        self,
+        row: int,
+        rows: int,
+        squares: Array,
+        cell: tuple[float, float],
+        memory: Array,
+        pitch: float,
+    ) -> list[Shape]:
+        """The image, the matrix and the memory with what a window sees, and lines to that."""
+        mine, shared = self.seen(row)
+        kind = np.full(len(squares), PLAIN)
+        kind[mine], kind[shared] = NEW, SHARED
+        boxes = np.concatenate((memory, np.full((len(memory), 2), LANE)), axis=1)
+        boxes[:, 2] = 0.9 * pitch
+        (wide, high), numbers = cell, self.rows[row]
+        at = np.arange(len(numbers))
+        own = np.stack((MATRIX + wide * at, 0 * at + high * row, 0 * at + 0.9 * wide), axis=1)
+        own = np.concatenate((own, np.full((len(at), 1), 0.9 * high)), axis=1)
+        lit = np.where(numbers < 0, ZERO, kind[numbers])
+        others = np.delete(np.arange(rows), row)
+        plain = np.array([[MATRIX, high * r, WIDE - MATRIX, 0.9 * high] for r in others])
+        found: list[Shape] = [Boxes(PLAIN, plain.reshape(-1, 4))]
+        for code in (PLAIN, NEW, SHARED, ZERO):
+            for which, part in ((kind, squares), (kind, boxes), (lit, own)):
+                if (which == code).any():
+                    found.append(Boxes(code, part[which == code]))
+        for n, element in enumerate(numbers.tolist()):
+            if element >= 0:
+                start = float(MATRIX + wide * (n + 0.45)), float(high * (row + 0.95))
+                end = float(memory[element, 0] + 0.45 * pitch), float(memory[element, 1])
+                middle = (start[0] + end[0]) / 2, end[1] - 30
+                found.append(Stroke((start, middle, end), 1, "ink"))
+        return found

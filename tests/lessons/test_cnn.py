@@ -1,0 +1,89 @@
+"""What lesson 07b expects of answers, beside the library and the definitions; and that its check
+trains the network of the notebook."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import numpy as np
+from answers import SOLUTIONS
+
+from ipu_teach import FLOAT, HALF, Engine, Graph, IPUModel
+from ipu_teach.cost.vertices.poplin import conv_units, panel_depth
+from ipu_teach.lessons import lesson07b as lesson
+from ipu_teach.lessons.gaps import read_notebook, source_of
+from ipu_teach.lessons.mistakes import given_to
+from ipu_teach.poplibs import poputil
+from ipu_teach.poplibs.popnn import pooling
+from ipu_teach.program import Sequence
+
+
+def test_slopes_are_those_of_a_sum_that_is_linear() -> None:
+    """Of the sum of y * dy, with y linear in x and in w: what another x or w would make of it."""
+    draw = np.random.default_rng(1)
+    for batch, rows, columns, ins, outs, k, padding in lesson.LAYERS:
+        x, other = draw.normal(size=(2, batch, rows, columns, ins))
+        w = draw.normal(size=(k, k, ins, outs))
+        sides = (0, 0), (padding, padding), (padding, padding), (0, 0)
+
+        def y(x: np.ndarray, w: np.ndarray, sides: tuple = sides, k: int = k) -> np.ndarray:  # type: ignore[type-arg]
+            return lesson.patches_of(np.pad(x, sides), k, 1) @ w.reshape(-1, w.shape[-1])
+
+        shape = (batch, rows + 2 * padding - k + 1, columns + 2 * padding - k + 1, outs)
+        dy = draw.normal(size=shape)
+        dx, dw, db = lesson.slopes_of(x, w, dy, padding)
+        flat = dy.reshape(-1, outs)
+        np.testing.assert_allclose((dx * other).sum(), (y(other, w) * flat).sum(), atol=1e-9)
+        np.testing.assert_allclose((dw * w).sum(), (y(x, w) * flat).sum(), atol=1e-9)
+        np.testing.assert_allclose(db, flat.sum(0))
+
+
+def test_a_maximum_goes_back_as_in_the_library() -> None:
+    draw = np.random.default_rng(2)
+    for k, stride in ((2, 2), (3, 2), (3, 1)):
+        x = draw.integers(0, 4, (7, 7)).astype(np.float32)
+        size = (7 - k) // stride + 1
+        dy = draw.integers(1, 9, (size, size)).astype(np.float32) * 12
+        device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+        graph, program = Graph(device), Sequence()
+        field = [k] * 2, [stride] * 2, [0] * 2, [0] * 2
+        params = pooling.PoolParams("MAX", [7, 7], *field, 1, 1, FLOAT)
+        tensors = [graph.add_variable(FLOAT, (1, 1, *a.shape)) for a in (x, dy)]
+        for tensor, values in zip(tensors, (x, dy), strict=True):
+            poputil.map_tensor_linearly(graph, tensor)
+            graph.set_initial_value(tensor, values[None, None])
+        out = pooling.pool(graph, params, tensors[0], program)
+        given = tensors[0], out, tensors[1]
+        dx = pooling.pool_input_gradient(graph, params, *given, program, use_scaled_gradient=True)
+        graph.create_host_read("dx", dx)
+        engine = Engine(graph, program)
+        engine.load(device)
+        engine.run()
+        right = lesson.pool_slopes(x, dy, k, stride)
+        np.testing.assert_allclose(engine.read_tensor("dx")[0, 0], right, rtol=1e-6)
+
+
+def test_a_panel_is_that_of_the_machine() -> None:
+    target = IPUModel("ipu2").create_device().target
+    assert panel_depth(HALF, target) == lesson.DEEP
+    assert conv_units(HALF, HALF, target) == lesson.ACROSS
+    assert lesson.units_busy(9, 64, 64, 64) == 9 / 16 / 16
+
+
+def test_the_check_trains_the_network_of_the_notebook() -> None:
+    (path,) = SOLUTIONS.glob("07b_*.ipynb")
+    code = "\n".join(
+        source_of(cell) for cell in read_notebook(path)["cells"] if cell["cell_type"] == "code"
+    )
+    names = re.findall(r"^(?:class|def) (\w+)", code, re.MULTILINE)
+    (theirs,) = {lesson.given_to("07b.6")["Cnn"].learn.__code__.co_filename}
+    with open(theirs, encoding="utf-8") as file:
+        again = ast.parse(file.read().split("# %% 07b.w1")[0])
+    shared = {node.name: ast.dump(node) for node in again.body if hasattr(node, "name")}
+    here = {node.name: ast.dump(node) for node in ast.parse(code).body if hasattr(node, "name")}
+    network = ["variable", "Block", "through", "back_through", "Net", "scores_of", "learning"]
+    network += ["keeping", "reading", "Learner", "Cnn", "small", "zeros_around"]
+    assert set(network) <= set(names) & set(shared)
+    assert [name for name in network if shared[name] != here[name]] == []
+    assert given_to("07b.6")["BATCH"] == 25

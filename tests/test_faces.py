@@ -1,0 +1,199 @@
+"""The same model from each face: the same program, and losses equal in every bit."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu_teach import IPUModel, keras, popart
+from ipu_teach.keras import ipu, layers
+
+RNG = np.random.default_rng(6)
+X = RNG.standard_normal((6, 4, 8, 8, 2)).astype(np.float32)
+Y = RNG.integers(0, 5, (6, 4))
+SHAPES = {
+    "first": [(4, 2, 3, 3), (4,)],
+    "norm": [(4,), (4,)],
+    "second": [(4, 4, 3, 3), (4,)],
+    "group": [(4,), (4,)],
+    "last": [(5, 16), (5,)],
+}
+W = {n: [RNG.uniform(-0.4, 0.4, s).astype(np.float32) for s in v] for n, v in SHAPES.items()}
+TILES, RATE = 13, 0.1
+TORCH = all(find_spec(name) for name in ("torch", "ipu_teach.poptorch"))
+
+
+@cache
+def of_keras() -> tuple[Any, Any]:
+    config = ipu.config.IPUConfig()
+    config.ipu_model.tiles_per_ipu = TILES
+    config.configure_ipu_system()
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = keras.Sequential(
+            [
+                layers.Conv2D(4, 3, padding="same", input_shape=(8, 8, 2), name="first"),
+                layers.BatchNormalization(name="norm"),
+                layers.Activation("relu"),
+                layers.MaxPooling2D(),
+                layers.Conv2D(4, 3, padding="same", name="second"),
+                layers.GroupNormalization(2, name="group"),
+                layers.Activation("gelu"),
+                layers.AveragePooling2D(),
+                layers.Flatten(),
+                layers.Dense(5, name="last"),
+            ]
+        )
+    for layer in model.layers:
+        if layer.name in W:
+            a, b = W[layer.name]
+            turned = a.transpose(2, 3, 1, 0) if a.ndim == 4 else a.T
+            layer.weights.update(zip(layer.weights, (turned, b), strict=False))
+    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(RATE), entropy)
+    losses = [
+        model.fit(x, y, 4, shuffle=False, verbose=0).history["loss"][0]
+        for x, y in zip(X, Y, strict=True)
+    ]
+    return losses, model.report
+
+
+def of_popart() -> tuple[Any, Any]:
+    builder = popart.Builder()
+    on = builder.aiOnnx
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [4, 8, 8, 2]), "x")
+    y = builder.addInputTensor(popart.TensorInfo("INT32", [4]), "y")
+    w = {
+        name: [builder.addInitializedInputTensor(a, f"{name}.{i}") for i, a in enumerate(both)]
+        for name, both in W.items()
+    }
+    moving = [
+        builder.addInitializedInputTensor(np.full(4, i, np.float32), f"norm.{i + 2}")
+        for i in range(2)
+    ]
+    with builder.nameScope("first"):
+        h = on.conv([on.transpose([x], perm=[0, 3, 1, 2]), *w["first"]], pads=[1, 1, 1, 1])
+    with builder.nameScope("norm"):
+        h = on.batchnormalization(
+            [h, *w["norm"], *moving], num_outputs=5, epsilon=1e-3, momentum=0.99
+        )
+    with builder.nameScope("activation"):
+        h = on.relu([h])
+    with builder.nameScope("pool"):
+        h = on.maxpool([h], kernel_shape=[2, 2], strides=[2, 2])
+    with builder.nameScope("second"):
+        h = on.conv([h, *w["second"]], pads=[1, 1, 1, 1])
+    with builder.nameScope("group"):
+        h = builder.aiGraphcore.groupnormalization([h, *w["group"]], num_groups=2, epsilon=1e-3)
+    with builder.nameScope("activation2"):
+        h = on.gelu([h])
+    with builder.nameScope("pool2"):
+        h = on.averagepool([h], kernel_shape=[2, 2], strides=[2, 2])
+    with builder.nameScope("flat"):
+        h = on.flatten([on.transpose([h], perm=[0, 2, 3, 1])])
+    with builder.nameScope("last"):
+        h = on.gemm([h, *w["last"]], transB=1)
+    with builder.nameScope("loss"):
+        loss = builder.aiGraphcore.nllloss([on.softmax([h]), y])
+    session = popart.TrainingSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, {loss: popart.AnchorReturnType("ALL")}),
+        loss,
+        popart.ConstSGD(RATE),
+        popart.DeviceManager().createIpuModelDevice({"tilesPerIPU": TILES}),
+    )
+    session.prepareDevice()
+    losses = []
+    for a, b in zip(X, Y, strict=True):
+        anchors = session.initAnchorArrays()
+        session.run(popart.PyStepIO({"x": a, "y": b}, anchors))
+        losses.append(float(anchors[loss]))
+    return losses, session.getReport()
+
+
+def of_poptorch() -> tuple[Any, Any]:
+    if not TORCH:
+        pytest.skip("no PyTorch here")
+    import torch
+
+    poptorch: Any = import_module("ipu_teach.poptorch")
+
+    class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = (torch.nn.Conv2d(n, 4, 3, padding=1) for n in (2, 4))
+            self.norm = torch.nn.BatchNorm2d(4, 1e-3, 0.01)
+            self.relu, self.most = torch.nn.ReLU(), torch.nn.MaxPool2d(2)
+            self.group = torch.nn.GroupNorm(2, 4, 1e-3)
+            self.gelu, self.mean = torch.nn.GELU(), torch.nn.AvgPool2d(2)
+            self.last, self.loss = torch.nn.Linear(16, 5), torch.nn.CrossEntropyLoss()
+
+        def forward(self, x: Any, y: Any) -> Any:
+            h = self.most(self.relu(self.norm(self.first(x.permute(0, 3, 1, 2)))))
+            h = self.mean(self.gelu(self.group(self.second(h))))
+            return self.loss(self.last(torch.flatten(h.permute(0, 2, 3, 1), 1)), y)
+
+    net = Net()
+    with torch.no_grad():
+        for name, (weight, bias) in W.items():
+            layer = getattr(net, name)
+            layer.weight.copy_(torch.tensor(weight))
+            layer.bias.copy_(torch.tensor(bias))
+    options = poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu=TILES))
+    training = poptorch.trainingModel(net, options, poptorch.optim.SGD(net.parameters(), RATE))
+    losses = [float(training(torch.tensor(a), torch.tensor(b))) for a, b in zip(X, Y, strict=True)]
+    return losses, training.report
+
+
+def tree(report: Any) -> list[tuple[int, str, int]]:
+    """The program without names, and without sequences that hold nothing."""
+    (program,) = report.compilation.programs
+    return [(depth, node.kind, node.count) for depth, node in program.walk() if any(node.leaves())]
+
+
+@pytest.mark.parametrize("other", [of_popart, of_poptorch])
+def test_one_network_is_one_program_from_every_face(other: Any) -> None:
+    again, reported = other()
+    losses, report = of_keras()
+    assert losses == again
+    assert losses[-1] < losses[0]
+    assert tree(report) == tree(reported)
+    assert report.total_cycles == reported.total_cycles
+
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "frameworks.md"
+COLUMNS = ("own", "poptorch", "keras", "popart")
+
+
+def test_the_page_says_what_its_code_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """From top to bottom; the block of PyTorch where that is."""
+    text = PAGE.read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    names: dict[str, Any] = {"__name__": "frameworks"}
+    for block in code:
+        if TORCH or "import poptorch" not in block:
+            exec(compile(block, str(PAGE), "exec"), names)
+    assert f"```text\n{capsys.readouterr().out}```" in text
+    losses, reports = names["losses"], names["reports"]
+    assert [*losses] == [n for n in COLUMNS if TORCH or n != "poptorch"]
+    rows = dict(re.findall(r"^\| (\w.*?) \| (.*) \|$", text, re.M))
+    cells = {row: dict(zip(COLUMNS, said.split(" | "), strict=True)) for row, said in rows.items()}
+    for column, block in zip(COLUMNS, code[1:], strict=False):
+        lines = sum(bool(line.strip()) for line in block.splitlines())
+        assert cells["lines of code"][column] == str(lines)
+    for column, report in reports.items():
+        (program,) = report.compilation.programs
+        found = {
+            "loss of the first batch": f"{losses[column][0]:.6f}",
+            "loss of the last": f"{losses[column][-1]:.6f}",
+            "compute sets of a step": str(sum(n.kind == "Execute" for n in program.leaves())),
+            "modelled cycles of 40 steps": f"{report.total_cycles:,}",
+        }
+        assert {row: cells[row][column] for row in found} == found, column
+        assert np.abs(losses[column] - losses["own"]).max() < 1e-6

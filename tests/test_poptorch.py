@@ -1,0 +1,636 @@
+"""Modules of torch on the modelled IPU, beside plain torch."""
+
+from __future__ import annotations
+
+import copy
+import io
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu_teach import IPUModel, datasets
+from ipu_teach.errors import InvalidOptionError, ModelError, PoplarError, UnknownOperationError
+from ipu_teach.frontends import ir
+from ipu_teach.poplibs import popops
+
+torch = pytest.importorskip("torch", reason="torch is not installed: the extra `torch` adds it")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from ipu_teach import poptorch  # noqa: E402
+from ipu_teach.frontends import from_torch  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*isinstance.treespec:FutureWarning")
+Make = Callable[[], Any]
+CLASSES = torch.tensor([2, 0, 1, 1])
+
+
+def options(tiles: int = 5) -> Any:
+    return poptorch.Options().useIpuModel(IPUModel("ipu2", tiles_per_ipu=tiles))
+
+
+def drawn(seed: int = 3) -> Any:
+    return torch.Generator().manual_seed(seed)
+
+
+def classified(o: Any, y: Any) -> Any:
+    return o if y is None else (o, F.cross_entropy(o, y))
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(12, 9), nn.Linear(9, 4)
+
+    def forward(self, x: Any, y: Any = None) -> Any:
+        return classified(self.second(torch.relu(self.first(torch.flatten(x, 1)))), y)
+
+
+class Cnn(nn.Module):
+    def __init__(self, p: float = 0.0) -> None:
+        super().__init__()
+        self.c1, self.bn = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.c2, self.gn = nn.Conv2d(4, 4, 3, padding=1), nn.GroupNorm(2, 4)
+        self.act, self.drop, self.fc = nn.ReLU(inplace=True), nn.Dropout(p), nn.Linear(4, 4)
+
+    def forward(self, x: Any, y: Any = None) -> Any:
+        x = F.max_pool2d(self.act(self.bn(self.c1(x))), 2)
+        x = F.adaptive_avg_pool2d(F.gelu(self.gn(self.c2(x))), 1)
+        return classified(self.fc(self.drop(x.flatten(1))), y)
+
+
+class Transformer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.out = nn.Embedding(8, 8), nn.Linear(8, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True)
+
+    def forward(self, x: Any, y: Any = None) -> Any:
+        o = self.out(self.layer(self.words(x)))
+        return o if y is None else (o, F.cross_entropy(o.view(-1, 8), y.view(-1)))
+
+
+class Graphs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 6), nn.Linear(6, 4)
+
+    def forward(self, x: Any, source: Any, target: Any, y: Any = None) -> Any:
+        for layer in (self.first, self.second):
+            h = layer(x)
+            x = torch.relu(torch.zeros_like(h).index_add(0, target, h[source]) + h)
+        o = F.log_softmax(x, dim=1)
+        return o if y is None else (o, F.nll_loss(o, y))
+
+
+class Lstm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.out = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 4)
+
+    def forward(self, x: Any, y: Any = None) -> Any:
+        return classified(self.out(self.lstm(x)[0][:, -1]), y)
+
+
+def floats(*shape: int) -> Callable[[Any], Any]:
+    return lambda g: torch.randn(*shape, generator=g)
+
+
+def numbers(below: int, *shape: int) -> Callable[[Any], Any]:
+    return lambda g: torch.randint(0, below, shape, generator=g)
+
+
+MODELS: dict[str, tuple[Make, tuple[Callable[[Any], Any], ...]]] = {
+    "mlp": (Mlp, (floats(6, 3, 4), numbers(4, 6))),
+    "cnn": (Cnn, (floats(4, 1, 6, 6), numbers(4, 4))),
+    "transformer": (Transformer, (numbers(8, 2, 4), numbers(8, 2, 4))),
+    "graph": (Graphs, (floats(7, 5), numbers(7, 15), numbers(7, 15), numbers(4, 7))),
+    "lstm": (Lstm, (floats(3, 3, 3), numbers(4, 3))),
+}
+
+
+def batches(name: str, count: int) -> list[tuple[Any, ...]]:
+    g = drawn()
+    return [tuple(draw(g) for draw in MODELS[name][1]) for _ in range(count)]
+
+
+def step(module: Any, optimizer: Any, *parts: tuple[Any, ...]) -> float:
+    """A step of plain torch, by the mean of the parts' losses."""
+    optimizer.zero_grad()
+    losses = [module(*part)[-1] for part in parts]
+    (sum(losses) / len(losses)).backward()
+    optimizer.step()
+    return float(losses[-1].detach())
+
+
+def apart(a: Any, b: Any) -> float:
+    """How far the numbers of two modules are from each other."""
+    pairs = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    return max(float((x.double() - y.double()).abs().max()) for x, y in pairs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_train_as_in_torch(name: str) -> None:
+    torch.manual_seed(0)
+    net = MODELS[name][0]()
+    other = copy.deepcopy(net)
+    training = poptorch.trainingModel(net, options(), torch.optim.SGD(net.parameters(), 0.1))
+    plain = torch.optim.SGD(other.parameters(), 0.1)
+    given = batches(name, 20)
+    for batch in given:
+        theirs = step(other, plain, batch)
+        assert float(training(*batch)[-1]) == pytest.approx(theirs, rel=1e-5)
+    assert training.compiles == 1
+    training.detachFromDevice()
+    assert apart(net, other) < 1e-5
+    asked = poptorch.inferenceModel(net, options())
+    torch.testing.assert_close(asked(*given[0][:-1]), other.eval()(*given[0][:-1]).detach())
+
+
+def test_a_program_of_the_listings_on_digits(tmp_path: Any) -> None:
+    data = datasets.digits()
+    train = torch.utils.data.TensorDataset(
+        torch.tensor(data.train_images[:192], dtype=torch.float32).reshape(-1, 28 * 28) / 255,
+        torch.tensor(data.train_labels[:192].astype(np.int64)),
+    )
+    test = torch.utils.data.TensorDataset(*train[128:])
+
+    class Classifier(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden, self.out = nn.Linear(28 * 28, 32), nn.Linear(32, 10)
+            self.loss = nn.NLLLoss()
+
+        def forward(self, x: Any, labels: Any = None) -> Any:
+            o = torch.log_softmax(self.out(torch.relu(self.hidden(x))), dim=1)
+            return (o, self.loss(o, labels)) if self.training else o
+
+    torch.manual_seed(1)
+    model = Classifier()
+    model.train()
+    opts = options(13).deviceIterations(2)
+    loader = poptorch.DataLoader(opts, train, batch_size=32, shuffle=True, num_workers=0)
+    optimizer = poptorch.optim.AdamW(model.parameters(), lr=0.01)
+    poptorch_model = poptorch.trainingModel(model, options=opts, optimizer=optimizer)
+    losses = [float(poptorch_model(x, y)[1]) for _ in range(3) for x, y in loader]
+    assert len(losses) == 9 and losses[-1] < losses[0]
+    poptorch_model.detachFromDevice()
+    torch.save(model.state_dict(), tmp_path / "classifier.pth")
+
+    plain = Classifier().eval()
+    plain.load_state_dict(torch.load(tmp_path / "classifier.pth"))
+    model.eval()
+    asking = poptorch.inferenceModel(model, options=opts)
+    right = 0
+    for x, y in poptorch.DataLoader(opts, test, batch_size=16):
+        found = asking(x)
+        torch.testing.assert_close(found, plain(x).detach())
+        right += int((found.argmax(1) == y).sum())
+    assert right > 32
+    assert 0 < asking.cycleCount() < poptorch_model.cycleCount()
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+X = (3, 4, 6)
+FUNCTIONS: list[Callable[[Any], Any]] = [
+    # elements, with torch's own spelling of some
+    lambda x: F.hardswish(x) + F.relu6(x * 9) + F.leaky_relu(x, 0.2) + F.elu(x) + F.softplus(x),
+    lambda x: F.mish(x) + F.glu(torch.cat([x, x])[:2].transpose(0, 2), -1).sum() + F.selu(x),
+    lambda x: (1 - x) ** 3 + 2.0**x + torch.add(x, x, alpha=3) / 7 - x.clamp(-0.2, 0.3) % 0.25,
+    lambda x: torch.where(x > 0, 1.0, x) + x.masked_fill(x < 0, -1e9).softmax(-1) + x.detach() * x,
+    lambda x: ((x > 0) & ~(x > 1) | (x < -1)).float() * x + (x * 3).abs().int() // 2 + x.sign(),
+    lambda x: torch.log2(x.abs() + 1) + torch.erfc(x) + torch.atan(x) + torch.sinh(x) + x.tan(),
+    # reductions
+    lambda x: x.mean(1, True) + x.var(-1, keepdim=True) + x.amax((0, 2), True) + x.std(),
+    lambda x: x.relu().max(1, keepdim=True)[0] + x.min(2)[0].unsqueeze(-1) + x.argmax(1, True),
+    lambda x: x.logsumexp(1, True) + x.cumsum(1) + x.softmax(1) + (x > 0).any(1, True) + x.prod(),
+    lambda x: F.normalize(x, dim=1) + F.cosine_similarity(x, x * x + 1, -1).unsqueeze(-1),
+    # views and look-ups
+    lambda x: x.unflatten(2, (2, -1)).permute(-1, 0, 1, 2)[:, :, ::2, -1] @ x[0, :2, :2].mT,
+    lambda x: torch.stack([x.roll(1, 2).flip(1), x.repeat(1, 2, 1).chunk(2, 1)[1]], -1).unbind(3)[
+        0
+    ],
+    lambda x: F.pad(x, (-1, 2, 0, 1), value=0.5)[..., None, 2] + x.tril().unfold(1, 2, 1).sum(),
+    lambda x: x[:, CLASSES] + x[[0, 1], [1, 2]].sum() + x.index_select(1, CLASSES),
+    lambda x: x.gather(1, CLASSES.view(1, 4, 1).expand(3, 4, 6)) + x.diagonal(1, 1, 2).sum(),
+    lambda x: torch.zeros(3, 3, 6).scatter_add(1, CLASSES.view(1, 4, 1).expand(3, 4, 6), x),
+    lambda x: F.embedding(CLASSES, x[0], padding_idx=1) + F.one_hot(x[0].argmax(1), 6),
+    # products, convolutions, pools, norms
+    lambda x: torch.einsum("bij,bkj->bik", x, x) + (x[0, 0] @ x.transpose(1, 2)).sum(),
+    lambda x: F.conv1d(x, torch.ones(2, 2, 3), padding="same", groups=2),
+    lambda x: F.conv_transpose2d(x[None], torch.ones(3, 2, 3, 3) / 9, None, 2, 1, 1),
+    lambda x: F.max_pool2d(x, (3, 4), 2, ceil_mode=True) + F.avg_pool2d(x, 3, 1, 1).sum(),
+    lambda x: F.layer_norm(x, (4, 6), torch.full((4, 6), 2.0)) + F.instance_norm(x),
+    lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True) + F.rms_norm(x, (6,)),
+    # losses
+    lambda x: F.smooth_l1_loss(x, x * x) + F.binary_cross_entropy(x.sigmoid(), (-x).sigmoid()),
+    lambda x: (
+        F.cross_entropy(x[0], CLASSES, ignore_index=1) + F.cross_entropy(x[0], x[1].softmax(-1))
+    ),
+    lambda x: F.cross_entropy(x[0], CLASSES, torch.arange(1.0, 7)) + F.l1_loss(x, x * x + 0.3),
+    lambda x: (
+        F.cross_entropy(x[0], CLASSES, label_smoothing=0.1) + F.hinge_embedding_loss(x, x * 0 + 1)
+    ),
+    lambda x: F.kl_div(x.log_softmax(-1), (x * 2).softmax(-1), reduction="batchmean"),
+    # in place, and tied together by torch itself
+    lambda x: (x * 2).relu_() + (x * 3).add_(1).mul_(2),
+    lambda x: torch.gru_cell(
+        x[0], x[1, :, :2], x[:2].reshape(6, 8)[:, :6], x[2, :3, :4].reshape(6, 2)
+    ),
+]
+
+
+class Functions(nn.Module):
+    """All of them of one parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(X, generator=drawn(5)))
+
+    def forward(self, fed: Any) -> Any:
+        found = [f(self.w) for f in FUNCTIONS]
+        each = [(y * torch.linspace(0.5, 1.5, y.numel()).view(y.shape)).sum() for y in found]
+        return found, sum(each) + fed.sum()
+
+
+def test_functions_and_their_gradients_are_torchs() -> None:
+    net, other = Functions(), Functions()
+    training = poptorch.trainingModel(net, options(3), torch.optim.SGD(net.parameters(), 1.0))
+    found, loss = training(torch.zeros(1))
+    theirs, plain = other(torch.zeros(1))
+    plain.backward()
+    for number, (ours, y) in enumerate(zip(found, theirs, strict=True)):
+        torch.testing.assert_close(ours, y.detach(), msg=lambda m, n=number: f"function {n}: {m}")
+    training.detachFromDevice()
+    torch.testing.assert_close(other.w - net.w, other.w.grad, rtol=1e-4, atol=1e-4)
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def test_a_call_takes_iterations_accumulation_and_replicas() -> None:
+    torch.manual_seed(0)
+    net = Mlp()
+    other = copy.deepcopy(net)
+    opts = options(3).deviceIterations(2).replicationFactor(2).outputMode(poptorch.OutputMode.All)
+    opts.Training.gradientAccumulation(3)
+    training = poptorch.trainingModel(net, opts, poptorch.optim.SGD(net.parameters(), lr=0.1))
+    plain = torch.optim.SGD(other.parameters(), 0.1)
+    parts = batches("mlp", 12)
+    out, losses = training(*(torch.cat(several) for several in zip(*parts, strict=True)))
+    assert out.shape == (72, 4) and losses.shape == (12,)
+    for first in (0, 6):
+        for number, part in enumerate(parts[first : first + 6]):
+            theirs = float(other(*part)[1].detach())
+            assert float(losses[first + number]) == pytest.approx(theirs, rel=1e-5)
+        step(other, plain, *parts[first : first + 6])
+    training.detachFromDevice()
+    assert apart(net, other) < 1e-6
+
+    for mode, kept in (("Final", [10, 11]), ("Sum", None), ("EveryN", [4, 5, 10, 11])):
+        training.options.outputMode(poptorch.OutputMode[mode], 3)
+        chosen = training._chosen(losses.detach().numpy())
+        wanted = losses.reshape(6, 2).sum(0) if kept is None else losses[kept]
+        np.testing.assert_allclose(chosen, wanted.numpy(), 1e-6)
+
+
+def test_blocks_are_stages() -> None:
+    class InBlocks(Mlp):
+        def forward(self, x: Any, y: Any = None) -> Any:
+            h = torch.relu(self.first(torch.flatten(x, 1)))
+            with poptorch.Block("second", ipu_id=1):
+                return classified(self.second(h), y)
+
+    torch.manual_seed(0)
+    net, marked = InBlocks(), Mlp()
+    marked.load_state_dict(net.state_dict())
+    poptorch.BeginBlock(marked.second, "second", ipu_id=1)
+    plain = copy.deepcopy(net)
+    parts = batches("mlp", 4)
+    whole = [torch.cat(several) for several in zip(*parts, strict=True)]
+    for model, strategy in ((net, "PipelinedExecution"), (marked, "ShardedExecution")):
+        opts = options(3).setExecutionStrategy(getattr(poptorch, strategy)())
+        opts.Training.gradientAccumulation(4)
+        training = poptorch.trainingModel(model, opts, torch.optim.SGD(model.parameters(), 0.1))
+        training(*whole)
+        assert training.report.target.num_ipus == 2
+        training.detachFromDevice()
+    asking = poptorch.inferenceModel(net, options(3).deviceIterations(2))
+    step(plain, torch.optim.SGD(plain.parameters(), 0.1), *parts)
+    torch.testing.assert_close(asking(whole[0]), plain(whole[0]).detach())
+    assert apart(net, plain) < 1e-6 and apart(marked, plain) < 1e-6
+
+    with pytest.raises(PoplarError, match="1 micro-batch for 2 stages"):
+        poptorch.trainingModel(net, options(3)).compile(*parts[0])
+
+
+def test_state_of_the_optimiser_off_chip_shared_and_what_is_computed_again() -> None:
+    class Again(Mlp):
+        def forward(self, x: Any, y: Any = None) -> Any:
+            h = poptorch.recomputationCheckpoint(self.first(torch.flatten(x, 1)))
+            return classified(self.second(torch.tanh(h).relu()), y)
+
+    torch.manual_seed(0)
+    net = Again()
+    other = copy.deepcopy(net)
+    opts = options(3).replicationFactor(2)
+    where = poptorch.TensorLocationSettings().useOnChipStorage(False)
+    opts.TensorLocations.setOptimizerLocation(where.useReplicatedTensorSharding(True))
+    training = poptorch.trainingModel(net, opts, torch.optim.AdamW(net.parameters(), 0.01))
+    plain = torch.optim.AdamW(other.parameters(), 0.01)
+    parts = batches("mlp", 2)
+    for _ in range(2):
+        training(*(torch.cat(several) for several in zip(*parts, strict=True)))
+        step(other, plain, *parts)
+    assert training.report.streaming_bytes
+    training.detachFromDevice()
+    assert apart(net, other) < 1e-5
+
+
+# --- life -----------------------------------------------------------------------------------------
+
+
+def test_a_stopped_training_goes_on_in_every_bit() -> None:
+    given = batches("cnn", 4)
+
+    def made() -> tuple[Any, Any, Any]:
+        torch.manual_seed(0)
+        net = Cnn(p=0.3)
+        optimizer = poptorch.optim.Adam(net.parameters(), lr=0.01)
+        return net, optimizer, poptorch.trainingModel(net, options(3).randomSeed(7), optimizer)
+
+    whole, _, training = made()
+    losses = [float(training(*batch)[1]) for batch in given]
+    training.detachFromDevice()
+    assert whole.bn.num_batches_tracked == 4
+
+    net, optimizer, first = made()
+    before = [float(first(*batch)[1]) for batch in given[:2]]
+    first.detachFromDevice()
+    assert optimizer.state_dict()["state"][0]["step"] == 2
+    saved = io.BytesIO()
+    torch.save([net.state_dict(), optimizer.state_dict(), first.rng_state], saved)
+    saved.seek(0)
+
+    net, optimizer, second = made()
+    kept = torch.load(saved)
+    net.load_state_dict(kept[0])
+    optimizer.load_state_dict(kept[1])
+    second.rng_state = kept[2]
+    assert before + [float(second(*batch)[1]) for batch in given[2:]] == losses
+    for name, tensor in second.state_dict().items():
+        assert torch.equal(tensor, whole.state_dict()[name]), name
+
+
+def test_rates_change_and_nothing_compiles() -> None:
+    torch.manual_seed(0)
+    net = Mlp()
+    other = copy.deepcopy(net)
+    groups = [{"params": net.first.parameters(), "lr": 0.3}, {"params": net.second.parameters()}]
+    optimizer = poptorch.optim.SGD(groups, lr=0.1, momentum=0.5, loss_scaling=64.0)
+    same = [{"params": other.first.parameters(), "lr": 0.3}, {"params": other.second.parameters()}]
+    plain = torch.optim.SGD(same, lr=0.1, momentum=0.5)
+    training = poptorch.trainingModel(net, options(3), optimizer)
+    schedules = [torch.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (optimizer, plain)]
+    for batch in batches("mlp", 3):
+        training(*batch)
+        step(other, plain, batch)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for schedule in schedules:
+                schedule.step()
+        training.setOptimizer(optimizer)
+    assert training.compiles == 1
+    training.copyWeightsToHost()
+    assert apart(net, other) < 1e-6
+    with pytest.raises(ModelError, match="differs in more than its rates"):
+        training.setOptimizer(torch.optim.SGD(net.parameters(), 0.1))
+
+    training.destroy()
+    assert not training.isCompiled() and not training.isAttachedToDevice()
+    training(*batches("mlp", 1)[0])
+    assert training.compiles == 2
+
+
+def test_ctrl_c_waits_for_the_step_and_brings_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Mlp()
+    (batch,) = batches("mlp", 1)
+    training = poptorch.trainingModel(net, options(3), torch.optim.SGD(net.parameters(), 0.1))
+    training.compile(*batch)
+    begun = net.second.weight.detach().clone()
+    run = training.run.__class__.__call__
+
+    def pressed(self: Any, **fed: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return run(self, **fed)
+
+    monkeypatch.setattr(training.run.__class__, "__call__", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        training(*batch)
+    assert not torch.equal(net.second.weight, begun)
+    np.testing.assert_array_equal(net.second.weight.detach(), training.run.read("second.weight"))
+
+
+# --- operations of one's own ----------------------------------------------------------------------
+
+
+def test_operations_of_ones_own(capfd: pytest.CaptureFixture[str]) -> None:
+    row = ir.Row(
+        lambda x, slope: ir.Out(x.shape, x.dtype),
+        lambda low, x, slope: popops.max(
+            low.graph, x, popops.mul(low.graph, x, slope, low.prog, low.name), low.prog, low.name
+        ),
+        lambda g, op, d: [
+            g.op("select", g.op("gt", op.inputs[0], 0.0), d, g.op("mul", d, op.attrs["slope"]))
+        ],
+    )
+    ir.register("sloped", row)
+
+    @torch.library.custom_op("kit_tests::sloping", mutates_args=())
+    def sloping(x: torch.Tensor, slope: float) -> torch.Tensor:
+        return torch.where(x > 0, x, x * slope)
+
+    sloping.register_fake(lambda x, slope: torch.empty_like(x))
+
+    @poptorch.lowering("kit_tests::sloping")
+    def becomes(graph: Any, x: Any, slope: float) -> Any:
+        return graph.op("max", x, graph.op("mul", x, slope))
+
+    class Sloped(nn.Module):
+        def __init__(self, way: str) -> None:
+            super().__init__()
+            self.layer, self.way = nn.Linear(3, 2), way
+
+        def forward(self, x: Any) -> Any:
+            h = self.layer(x)
+            if not poptorch.isRunningOnIpu():
+                h = F.leaky_relu(h, 0.1)
+            elif self.way == "custom_op":
+                (h,) = poptorch.custom_op([h], "sloped", "mine", 1, [h], {"slope": 0.1})
+            else:
+                h = poptorch.ipu_print_tensor(sloping(h, 0.1), "sloped")
+            return h, poptorch.identity_loss(h * h, reduction="sum")
+
+    try:
+        x = torch.randn(4, 3, generator=drawn())
+        for way in ("custom_op", "library"):
+            net = Sloped(way)
+            other = copy.deepcopy(net)
+            training = poptorch.trainingModel(
+                net, options(3), torch.optim.SGD(net.parameters(), 0.1)
+            )
+            training(x)
+            training.detachFromDevice()
+            step(other, torch.optim.SGD(other.parameters(), 0.1), (x,))
+            assert apart(net, other) < 1e-6
+    finally:
+        del ir.OPS["sloped"], from_torch.LOWERINGS["kit_tests::sloping"]
+    assert "sloped: [[" in "".join(capfd.readouterr())
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+class Of(nn.Module):
+    """A layer, and a function of it and what is fed."""
+
+    def __init__(self, function: Callable[[Any, Any], Any], dtype: Any = torch.float32) -> None:
+        super().__init__()
+        self.layer, self.function = nn.Linear(3, 2, dtype=dtype), function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(self.layer, x)
+
+
+def branching(layer: Any, x: Any) -> Any:
+    return layer(x) if x.sum() > 0 else -layer(x)
+
+
+def in_place(layer: Any, x: Any) -> Any:
+    y = layer(x)
+    y[:, 0].add_(1)
+    return y
+
+
+WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
+    "unknown operation": (
+        lambda: Of(lambda layer, x: torch.cumprod(layer(x), 1)),
+        UnknownOperationError,
+        (
+            "aten::cumprod",
+            "where: Of",
+            "test_poptorch.py",
+            "did you mean 'prod'",
+            "@poptorch.lowering",
+        ),
+    ),
+    "a form that is not there": (
+        lambda: Of(lambda layer, x: F.pad(layer(x), (1, 1), mode="reflect")),
+        ModelError,
+        ("padding by 'reflect'", "where: Of", "next:"),
+    ),
+    "branch": (
+        lambda: Of(branching),
+        ModelError,
+        ("Of asks for a number", "if x.sum() > 0", "torch.where"),
+    ),
+    "shapes": (
+        lambda: Of(lambda layer, x: layer(x) @ x),
+        ModelError,
+        ("torch could not capture Of", "layer(x) @ x"),
+    ),
+    "in place on what is fed": (
+        lambda: Of(lambda layer, x: layer(x.add_(1))),
+        ModelError,
+        ("'x', which is fed, was changed", "y = x + 1"),
+    ),
+    "in place on a part": (
+        lambda: Of(in_place),
+        ModelError,
+        ("also seen by another name", "torch.cat"),
+    ),
+    "double": (
+        lambda: Of(lambda layer, x: layer(x), torch.float64),
+        ModelError,
+        ("'layer.weight' is torch.float64", "module.float()"),
+    ),
+    "another device": (
+        lambda: Of(lambda layer, x: layer(x)).to("meta"),
+        ModelError,
+        ("'layer.weight' lies on meta", "module.cpu()"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_modules_that_cannot_be(case: str, capfd: pytest.CaptureFixture[str]) -> None:
+    module, kind, words = WRONG[case]
+    with pytest.raises(kind) as caught:
+        poptorch.inferenceModel(module(), options(3))(torch.ones(4, 3))
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+    assert "".join(capfd.readouterr()) == ""
+
+
+def test_calls_that_cannot_be() -> None:
+    def said(call: Callable[[], Any], kind: type[Exception] = ModelError) -> str:
+        with pytest.raises(kind) as caught:
+            call()
+        return " ".join(str(caught.value).split())
+
+    net = Mlp()
+    (x, y) = batches("mlp", 1)[0]
+    training = poptorch.trainingModel(net, options(3), torch.optim.SGD(net.parameters(), 0.1))
+    assert "is not compiled yet" in said(training.copyWeightsToHost)
+    training(x, y)
+    assert "'x' was given as [5, 3, 4] float32, and was compiled for [6, 3, 4] float32" in said(
+        lambda: training(x[:5], y[:5])
+    )
+    assert "'x' is torch.float64" in said(lambda: training(x.double(), y))
+    assert "was fed the number 4, and takes 0 to 3" in said(lambda: training(x, y * 0 + 4))
+    assert "was fed the number -1" in said(lambda: training(x, y * 0 - 1))
+    asking = poptorch.inferenceModel(net, options(3))
+    assert "the trainingModel of Mlp is" in said(lambda: asking(x))
+
+    opts = options(3).deviceIterations(2).replicationFactor(3)
+    opts.Training.gradientAccumulation(4)
+    product = "deviceIterations 2 * replicationFactor 3 * gradientAccumulation 4 = "
+    data = torch.utils.data.TensorDataset(torch.zeros(50, 1))
+    ragged = said(lambda: poptorch.DataLoader(opts, data, batch_size=2, drop_last=False))
+    assert (
+        f"50 examples end in a batch of 2, and each run takes 48: batch_size 2 * {product}48"
+        in ragged
+    )
+    assert len(poptorch.DataLoader(opts, data, batch_size=2)) == 1
+    other = poptorch.trainingModel(Mlp(), opts)
+    assert f"is no multiple of batch_size 1 * {product}24" in said(lambda: other(x, y))
+    assert "return the loss last" in said(lambda: poptorch.trainingModel(Mlp())(x))
+    rms = torch.optim.RMSprop(net.parameters())
+    assert "poptorch.optim.SGD, Adam or AdamW" in said(
+        lambda: poptorch.trainingModel(net, opts, rms)
+    )
+    nesterov = torch.optim.SGD(net.parameters(), 0.1, 0.9, nesterov=True)
+    assert "nesterov" in said(lambda: poptorch.trainingModel(net, opts, nesterov))
+    assert "did you mean 'deviceIterations'" in said(lambda: opts.deviceIteration, AttributeError)
+    for call in (
+        lambda: opts.deviceIterations(0),
+        lambda: opts.Precision.setPartialsType(torch.int8),
+        lambda: poptorch.identity_loss(x, "all"),
+    ):
+        assert "next: give" in said(call, InvalidOptionError)
+
+
+def test_without_torch_two_lines_say_how_to_add_it() -> None:
+    program = "import sys; sys.modules['torch'] = None; import ipu_teach.poptorch"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = done.stderr.strip().splitlines()[-2:]
+    assert "its CPU build is 192 MB to fetch and 754 MB on disk" in lines[0]
+    assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in lines[1]
