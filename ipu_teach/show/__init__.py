@@ -18,9 +18,9 @@ prices, `turns(Codelet, element, …)` what the loops of one vertex did, turn by
 kept)` what a chain of layers keeps alive and what that costs, `tiles(tensor)` where each element
 lives. `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` are number lines,
 `formats(values, HALF)` says which values a dtype holds, and by which factor it holds them all,
-`sparse(partitioner, csr)` drops blocks into buckets, `crossing(cycles)` compares products by density,
-`machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page follow each other.
-`explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
+`sparse(partitioner, csr)` drops blocks into buckets, `crossing(cycles)` compares products by their
+density, `machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page follow
+each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are plots.
 """
 
 from ipu_teach.show.balance import balance

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from math import isfinite, log2
+from math import isfinite
 
 import numpy as np
 
@@ -73,47 +73,24 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
         matrices.append(_matrix(cut, csr, row, column, states[-1]))
         rings.append(_ring(cut, part, bucket, states[-1], top))
         bars.append(_steps(cut, rounds, step if frame == drops else -1))
-    shares = [np.stack([_each(state, code, part, bucket, count) for code in (OWN, GUEST, OVER)])
-              for state in states]  # fmt: skip
+    shares = [
+        np.stack([_each(state, code, part, bucket, count) for code in (OWN, GUEST, OVER)])
+        for state in states
+    ]
     panels, shown_ = Panels(), min(count, MOST)
-    panels.put(
-        Painted(
-            *("matrix", f"{csr.shape[0]:,} x {csr.shape[1]:,} in blocks of {cut.b} x {cut.b}"),
-            width=SIDE,
-            height=SIDE * min(1.0, csr.block_rows / csr.block_columns),
-            count=0,
-            places=np.zeros((0, 4)),
-            pictures=tuple(matrices),
-        ),
-        left=LEFT,
+    b, (m, k) = cut.b, csr.shape
+    matrix = _painted(
+        "matrix", f"{m:,} x {k:,} in blocks of {b} x {b}", SIDE, SIDE * min(1, m / k), matrices
     )
-    pitch = WIDE / shown_
-    panels.put(
-        Painted(
-            *("buckets", f"{counted(count, 'bucket')} with room for {cut.slots}"),
-            width=WIDE,
-            height=HIGH + 30,
-            count=shown_,
-            places=np.array([(i * pitch, 0, pitch, HIGH) for i in range(shown_)]),
-            pictures=tuple(rings),
-            labels=tuple(f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_)),
-        ),
-        left=RIGHT,
-    )
+    panels.put(matrix, left=LEFT)
+    heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
+    labels = tuple(f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_))
+    panels.put(_painted("buckets", heading, WIDE, HIGH + 30, rings, labels), left=RIGHT)
     panels.first(shown_, count, "buckets")
     panels.below()
     total = cut.cycles + rounds * cut.step_cycles
-    panels.put(
-        Painted(
-            *("steps", f"the first multiplication, and {counted(rounds, 'step')} of buckets"),
-            width=RIGHT + WIDE - LEFT,
-            height=BAR + 18,
-            count=0,
-            places=np.zeros((0, 4)),
-            pictures=tuple(bars),
-        ),
-        left=LEFT,
-    )
+    heading = f"the first multiplication, and {counted(rounds, 'step')} of buckets"
+    panels.put(_painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, bars), left=LEFT)
     say = "{label}: {own} of its own, {guests} of others, {over} beside it"
     stills = []
     for i, ((frame, step), share) in enumerate(zip(moments, shares, strict=True)):
@@ -126,7 +103,7 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
         stills.append(Still(name, note, OWN, 0, True, about=about, pictures=pictures))
     own, guests, _ = shares[-1]
     sentence = (
-        f"{counted(csr.num_blocks, 'block')} of {cut.b} x {cut.b} in {counted(count, 'bucket')} "
+        f"{counted(csr.num_blocks, 'block')} of {b} x {b} in {counted(count, 'bucket')} "
         f"with room for {cut.slots}: {own.sum():,} are in their own, {guests.sum():,} spill, and "
         f"buckets go round in {counted(rounds, 'step')}: {total:,} modelled cycles are planned, of "
         f"which {rounds * cut.step_cycles:,} are of these steps."
@@ -152,6 +129,21 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     )
 
 
+def _painted(
+    name: str,
+    heading: str,
+    width: float,
+    height: float,
+    pictures: list[tuple[Shape, ...]],
+    labels: tuple[str, ...] = (),
+) -> Painted:
+    """A mark with a picture for each moment, and places for labels side by side."""
+    count, pitch = len(labels), width / max(1, len(labels))
+    places = np.array([(i * pitch, 0, pitch, HIGH) for i in range(count)]).reshape(count, 4)
+    more = {"count": count, "places": places, "pictures": tuple(pictures), "labels": labels}
+    return Painted(name, heading, width=width, height=height, **more)  # type: ignore[arg-type]
+
+
 def _each(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
     """By bucket, how many blocks of a code stand there; one without room stands at its part."""
     where, these = (bucket if code == GUEST else part), state == code
@@ -171,12 +163,13 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
         y, x = np.nonzero(codes == code)
         sizes = np.full(len(x), 0.88 * dx), np.full(len(x), 0.88 * dy)
         found.append(Boxes(code, np.stack(((x + 0.06) * dx, (y + 0.06) * dy, *sizes), axis=1)))
-    for begin, end in (*cut.rows, (0, high)):
-        found += [Stroke(((0, tall * y / high), (SIDE, tall * y / high)), 1, "line")
-                  for y in {begin, end}]  # fmt: skip
-    for begin, end in (*cut.columns, (0, wide)):
-        found += [Stroke(((SIDE * x / wide, 0), (SIDE * x / wide, tall)), 1, "line")
-                  for x in {begin, end}]  # fmt: skip
+    for upright, cuts, size in ((False, cut.rows, high), (True, cut.columns, wide)):
+        ends = [0, *(end for _, end in cuts)] if len(cuts) <= BINS // 2 else [0, size]
+        for at in (end / size for end in ends):
+            line = ((SIDE * at, 0.0), (SIDE * at, tall))
+            found.append(
+                Stroke(line if upright else ((0, tall * at), (SIDE, tall * at)), 1, "line")
+            )
     return tuple(found)
 
 
@@ -228,14 +221,9 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
     """
     names = list(cycles) if isinstance(cycles, Mapping) else []
     found = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
-    good = 2 <= len(names) <= len(palette.HUES) and all(
-        one.keys() == found[0].keys() for one in found
-    )
-    good = good and 2 <= len(found[0]) <= 32 and all(
-        isinstance(n, (int, float, np.number)) and isfinite(n) and n > 0
-        for one in found for pair in one.items() for n in pair
-    )  # fmt: skip
-    if not good:
+    good = 2 <= len(names) <= len(palette.HUES) and 2 <= len(found[0]) <= 32
+    good = good and all(one.keys() == found[0].keys() for one in found)
+    if not good or not all(_above_0(n) for one in found for pair in one.items() for n in pair):
         raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}.
             next:  give two to six curves by name, each by the same densities, with numbers above 0:
             {{"dense": {{0.5: 900, 0.25: 900}}, "sparse": {{0.5: 950, 0.25: 500}}}}.""")
@@ -248,30 +236,17 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         for name, won in zip(names[1:], wins, strict=True)
     ]
     sentence = f"Overtaken is {names[0]} {', '.join(by)}."
-    panels, many = Panels(), len(at)
-    wide, room = WIDE + 150, HIGH + 34
-    x = np.linspace(16, wide - 16, many)
-    low, high = log2(table.min()), log2(table.max())
-    y = 10 + (HIGH - 20) * (high - np.log2(table)) / max(1e-9, high - low)
-    panels.put(
-        Painted(
-            *("curves", f"{unit} by density, both by powers of two"),
-            width=wide,
-            height=room,
-            count=many,
-            places=np.array([(v - 10, 0, 20, HIGH) for v in x.tolist()]),
-            pictures=tuple(_curves(x, y, names, said, i) for i in range(many)),
-            labels=tuple(said),
-        ),
-        left=LEFT,
-    )
-    told = ["; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))
-            for column in table.T.tolist()]  # fmt: skip
-    stills = [
-        Still(f"density {d}", words, 0, 0, True, pictures={"curves": i},
-              about={"curves": ("density {label}", {})})
-        for i, (d, words) in enumerate(zip(said, told, strict=True))
-    ]  # fmt: skip
+    many, wide = len(at), WIDE + 150
+    x, logs = np.linspace(16, wide - 16, many), np.log2(table)
+    y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
+    panels, heading = Panels(), f"{unit} by density, both by powers of two"
+    pictures = [_curves(x, y, names, said, i) for i in range(many)]
+    panels.put(_painted("curves", heading, wide, HIGH + 34, pictures, tuple(said)), left=LEFT)
+    stills = []
+    for i, (d, column) in enumerate(zip(said, table.T.tolist(), strict=True)):
+        words = "; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))
+        about = {"curves": ("density {label}", dict[str, Array]())}
+        stills.append(Still(f"density {d}", words, 0, 0, True, about=about, pictures={"curves": i}))
     codes = tuple(
         Code(label(name, 24), "", hue.light, hue.dark, hue.pattern, True)
         for name, hue in zip(names, palette.HUES, strict=False)
@@ -297,6 +272,10 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
             ),
         )  # fmt: skip
     )
+
+
+def _above_0(n: object) -> bool:
+    return isinstance(n, (int, float, np.number)) and isfinite(n) and n > 0
 
 
 def _curves(x: Array, y: Array, names: list[str], said: list[str], here: int) -> tuple[Shape, ...]:
