@@ -253,7 +253,10 @@ def _one_engine(answer: Callable[..., Any]) -> Passed:
         known = first(suspects("12.4"), alike)
         return NotYet(tried, came, right, known[0] or why, known[1] or advice)
 
-    if engines != 1:
+    if not engines:
+        advice = "dynamic_engine(params) makes one: write into it, run it, read from it."
+        raise NotYet(tried, "no engine compiled", "one", "the device is to multiply.", advice)
+    if engines > 1:
         why = "to compile takes longer than ten runs. The pattern is data: what the host writes."
         advice = "make the engine before the loop, and in the loop write, run and read."
         raise NotYet(tried, f"{counted(engines, 'engine')} compiled", "one", why, advice)
@@ -479,7 +482,7 @@ LESSON = Lesson(
                 "try: data = partitioner.encode(pattern), except PoplibsError: a None in its "
                 "place. Else write both, run, and read out.",
             ),
-            "ten patterns, and the compiler saw none of them.",
+            "ten patterns, and the compiler saw none of them: to it they are data.",
         ),
         Exercise(
             "12.5",

@@ -237,6 +237,59 @@ class BlockRows(Vertex):
                     self.out[row * b + i][j] = total
 
 
+# %% 12.1: each block writes over the one before
+# why:  each block of a row writes over what the ones before it made: out is set to 0 once a block.
+# next: begin at 0 once for each number of out, before the loop over blocks.
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        b = self.b
+        for row in range(len(self.offsets) - 1):
+            if self.offsets[row] == self.offsets[row + 1]:
+                for i in range(b):
+                    for j in range(len(self.out[0])):
+                        self.out[row * b + i][j] = 0.0
+            for block in range(self.offsets[row], self.offsets[row + 1]):
+                for i in range(b):
+                    for j in range(len(self.out[0])):
+                        self.out[row * b + i][j] = 0.0
+                        for k in range(b):
+                            value = self.values[(block * b + i) * b + k]
+                            self.out[row * b + i][j] += (
+                                value * self.x[self.columns[block] * b + k][j]
+                            )
+
+
+# %% 12.1: added to what nobody wrote
+# why:  products are added to out, and nothing was written there before: an output begins undefined.
+# next: write a 0 into each number of out first, or add up in a total.
+class BlockRows(Vertex):
+    values: Input[Vector[FLOAT]]
+    offsets: Input[Vector[INT]]
+    columns: Input[Vector[INT]]
+    x: Input[Vector[Vector[FLOAT]]]
+    b: Input[INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        b = self.b
+        for row in range(len(self.offsets) - 1):
+            for block in range(self.offsets[row], self.offsets[row + 1]):
+                for i in range(b):
+                    for j in range(len(self.out[0])):
+                        for k in range(b):
+                            value = self.values[(block * b + i) * b + k]
+                            self.out[row * b + i][j] += (
+                                value * self.x[self.columns[block] * b + k][j]
+                            )
+
+
 # %% 12.1: b columns of out
 # why:  only the first b columns of out are written.
 # next: out has as many columns as x: len(self.out[0]).
@@ -624,6 +677,13 @@ def slots(blocks, buckets):
 # next: round once, at the end.
 def slots(blocks, buckets):
     return int(np.ceil(-(-blocks // buckets) * 1.3))
+
+
+# %% 12.5: blocks too many
+# why:  this is how many blocks are too many in the fullest part. Many of them travel together.
+# next: in a step a part fills all the room of one bucket, and not the room of one block.
+def steps(counts, slots):
+    return max(0, max(counts) - slots)
 
 
 # %% 12.5: the full buckets counted
