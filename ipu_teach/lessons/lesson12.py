@@ -132,7 +132,9 @@ def _bands(answer: Callable[..., Any]) -> Passed:
 
     yours = budget = 0
     for (said, counts, parts), hers in zip(_patterns(), came, strict=True):
-        begins = [plain(b) for b in hers] if isinstance(hers, (list, tuple, np.ndarray)) else []
+        begins: list[Any] = (
+            [plain(b) for b in hers] if isinstance(hers, (list, tuple, np.ndarray)) else []
+        )
         told = f"{said}, {parts} tiles"
         wrong = _no_bands(begins, len(counts), parts) if begins else returned(hers, "")
         known, advice = first(suspects("12.2"), alike) if wrong else ("", "")
@@ -142,9 +144,10 @@ def _bands(answer: Callable[..., Any]) -> Passed:
             raise NotYet(told, wrong, asked, known, advice)
         loads = [sum(counts[a:b]) for a, b in zip(begins, [*begins[1:], len(counts)], strict=True)]
         best = least(counts, parts)
-        bars = Bars(int(NEAR * best), max(loads), "blocks on the fullest tile")
-        yours, budget = yours + bars.yours, budget + bars.budget
-        if bars.yours > bars.budget:
+        most, limit = max(loads), int(NEAR * best)
+        yours, budget = yours + most, budget + limit
+        if most > limit:
+            bars = Bars(limit, most, "blocks on the fullest tile")
             why, advice = first(suspects("12.2"), alike)
             place = int(np.argmax(loads))
             came_ = f"tile {place} has {loads[place]} blocks"
@@ -152,7 +155,7 @@ def _bands(answer: Callable[..., Any]) -> Passed:
                 advice or "which limit can all tiles keep, if each takes rows until it is full?"
             )
             raise NotYet(
-                told, came_, f"{best} would do, and {bars.budget} are allowed", why, advice, bars
+                told, came_, f"{best} would do, and {limit} are allowed", why, advice, bars
             )
     words = f"{len(cases)} patterns"
     unit = "blocks on the fullest tiles"
@@ -188,7 +191,8 @@ def overtakes(size: int, n: int, block: int) -> float:
     quick = (
         d for d in DENSITIES if expected(sizes, block, blocks[d], types, _chip()).cycles < dense
     )
-    return next(quick)
+    found: float = next(quick)
+    return found
 
 
 def _break_even(answer: Callable[..., Any]) -> Passed:
@@ -332,7 +336,7 @@ LAYERS = (  # rows, columns, the length of a block, how many are there, and how 
 def moved_blocks(there: Array, weights: Array, slopes: Array, moved: int) -> tuple[Array, Array]:
     """What is asked, by sorting places."""
 
-    def sizes(blocks: Array, place: tuple[int, int]) -> float:
+    def sizes(blocks: Array, place: tuple[int, ...]) -> float:
         return float((blocks[place] ** 2).sum())
 
     kept = [tuple(int(i) for i in place) for place in np.argwhere(there)]
@@ -350,9 +354,7 @@ def moved_blocks(there: Array, weights: Array, slopes: Array, moved: int) -> tup
 @cache
 def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> tuple[Any, ...]:
     draw = np.random.default_rng(1206 + rows)
-    there = np.zeros(rows * columns, bool)
-    there[draw.choice(rows * columns, blocks, replace=False)] = True
-    there = there.reshape(rows, columns)
+    there = draw.permutation(rows * columns).reshape(rows, columns) < blocks
     weights = draw.standard_normal((rows, columns, b, b)) * there[:, :, None, None]
     weights += 0.3 * there[:, :, None, None]
     slopes = draw.standard_normal((rows, columns, b, b)) * draw.random((rows, columns, 1, 1))

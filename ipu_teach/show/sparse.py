@@ -275,7 +275,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
 
 
 def _above_0(n: object) -> bool:
-    return isinstance(n, (int, float, np.number)) and isfinite(n) and n > 0
+    return isinstance(n, (int, float, np.number)) and bool(isfinite(n) and n > 0)
 
 
 def _curves(x: Array, y: Array, names: list[str], said: list[str], here: int) -> tuple[Shape, ...]:
