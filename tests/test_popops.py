@@ -26,6 +26,9 @@ from ipu_teach import (
     SIGNED_CHAR,
     UNSIGNED_CHAR,
     UNSIGNED_INT,
+    Engine,
+    Graph,
+    IPUModel,
     Tensor,
 )
 from ipu_teach.cost.vertices import rates
@@ -938,3 +941,31 @@ def test_the_same_bits_as_a_constant_of_the_expression() -> None:
     a = bench.variable([1.0])
     out = popops.map(bench.graph, expr._1 * number, [a], bench.prog)
     assert bench.run(out)[0].view(np.uint32)[0] == 0x3DCCCCCD
+
+
+@pytest.mark.parametrize("tiles", [1, 13, 200])
+def test_what_lies_turned_costs_what_it_costs_as_it_lies(tiles: int) -> None:
+    """A view with its dimensions in another order is gone through in the order of its memory, and so
+    is what is made of it: nothing is moved together first."""
+
+    def cycles(*order: int) -> int:
+        device = IPUModel(tiles_per_ipu=tiles).create_device()
+        graph, prog = Graph(device), Sequence()
+        x = graph.add_variable(FLOAT, (20, 6, 31), "x")
+        poputil.map_tensor_linearly(graph, x)
+        graph.set_initial_value(x, np.arange(3720).reshape(20, 6, 31) - 1800.0)
+        turned = x.dim_shuffle(order)
+        halves = popops.cast(graph, turned, HALF, prog)
+        popops.add_in_place(graph, turned, popops.cast(graph, halves, FLOAT, prog), prog)
+        popops.scaled_add_to(graph, turned, popops.square(graph, turned, prog), 0.5, prog)
+        popops.map_in_place(graph, expr._1 * expr._1 + expr._1, [turned], prog)
+        graph.create_host_read("made", turned)
+        engine = Engine(graph, prog)
+        engine.load_and_run(device)
+        given = (np.arange(3720).reshape(20, 6, 31) - 1800.0).transpose(order)
+        twice = given + given.astype(np.float16).astype(float)
+        wanted = (twice + twice**2 / 2) ** 2 + twice + twice**2 / 2
+        np.testing.assert_allclose(engine.read_tensor("made"), wanted, rtol=1e-5)
+        return engine.report.total_cycles
+
+    assert cycles(0, 1, 2) == cycles(2, 0, 1) == cycles(1, 2, 0)

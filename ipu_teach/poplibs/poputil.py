@@ -29,6 +29,7 @@ from ipu_teach.poplibs.placing import (
     choose_mapping_offset,
     create_broadcast_operand,
     factor_dims,
+    in_memory_order,
     split_regions,
     unfactor_dims,
 )
@@ -299,9 +300,12 @@ def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = N
 
 
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """`clone` within the libraries, of a tensor that has been checked."""
-    mapping = graph.get_tile_mapping(tensor)
-    made = graph.add_variable(tensor.dtype if dtype is None else dtype, tensor.shape, name)
+    """`clone` within the libraries, of a tensor that has been checked; its elements lie in the same
+    order."""
+    order, mapping = in_memory_order(tensor), graph.get_tile_mapping(tensor)
+    shape = [tensor.shape[d] for d in order]
+    made = graph.add_variable(tensor.dtype if dtype is None else dtype, shape, name)
+    made = made.dim_shuffle([order.index(d) for d in range(tensor.rank)])
     graph.set_tile_mapping(made, mapping)
     return made
 

@@ -24,6 +24,7 @@ from ipu_teach.graph import (
     Vertex,
     template,
 )
+from ipu_teach.poplibs.placing import in_memory_order
 from ipu_teach.poplibs.popops.operations import OPERATIONS, ElementwiseOperation, evaluate, rated
 from ipu_teach.poplibs.poputil import take_each, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
@@ -242,9 +243,11 @@ def per_tile(
     **state: Any,
 ) -> None:
     """One vertex on every tile that holds some of `placed`, on the matching elements of every
-    operand."""
-    placement = tile_pieces(graph, placed)
-    flat = {field: tensor.flatten() for field, tensor in operands.items()}
+    operand, in the order in which `placed` lies: element by element they would have to be moved
+    together first."""
+    order = in_memory_order(placed)
+    placement = tile_pieces(graph, placed.dim_shuffle(order))
+    flat = {field: tensor.dim_shuffle(order).flatten() for field, tensor in operands.items()}
     compute_set = graph.add_compute_set(name)
     for tile, pieces in placement:
         edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
