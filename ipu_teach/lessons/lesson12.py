@@ -196,7 +196,8 @@ def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
 def overtakes(size: int, n: int, block: int) -> float:
     """The largest density at which the static product is quicker than the dense one."""
     dense, sparse = planned(size, n, block)
-    return max(density for density in DENSITIES if sparse[density] < dense)
+    found: float = max(density for density in DENSITIES if sparse[density] < dense)
+    return found
 
 
 def _both(size: int, n: int, block: int) -> Any:
